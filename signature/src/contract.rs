@@ -1,0 +1,551 @@
+use std::any::type_name;
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::dialect::{Dialect, Lowered};
+use crate::error::{Error, NameFault, Result, Side};
+use crate::lower::Lowering;
+use crate::read::Target;
+use crate::signature::Signature;
+use crate::{name, schema};
+
+/// A signature as a value: name, description and schemas, checked and ready to send.
+///
+/// Computing one walks the type's schema, so do it once, where a tool or a module is
+/// made, and share it. Equal types give equal bytes every time: fields stand in the
+/// order of their declaration and nothing depends on time or hashing.
+///
+/// A contract can also be made at run time, for a tool that some server describes:
+/// see [`Contract::dynamic`].
+#[derive(Debug, Clone)]
+pub struct Contract {
+    name: String,
+    description: String,
+    input: Value,
+    /// The input type serialises as `null`; models are asked for `{}`.
+    unit_input: bool,
+    output: Option<Output>,
+    lowered_input: Cache,
+    lowered_output: Cache,
+}
+
+/// What was lowered so far, by dialect.
+type Cache = [OnceLock<Lowered>; Dialect::ALL.len()];
+
+/// serde and schemars tell what is read from what is written: defaults, skips and
+/// renames may differ.
+#[derive(Debug, Clone)]
+struct Output {
+    to_read: Value,
+    to_write: Value,
+}
+
+impl Contract {
+    /// The contract of a signature.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_signature::{Contract, Signature};
+    /// /// How many entries there are.
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Count;
+    ///
+    /// impl Signature for Count {
+    ///     type Output = u64;
+    /// }
+    ///
+    /// let contract = Contract::of::<Count>()?;
+    /// // No fields still is an object to a model, and reads as one.
+    /// assert_eq!(contract.input()["type"], "object");
+    /// contract.read::<Count>("{}")?;
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Name`] if the name cannot be shown to a model, or if a generic type
+    /// keeps the name that all its instances share; [`Error::Schema`] if the input is
+    /// not an object (an enum or a list: put it in a field of a struct).
+    pub fn of<S: Signature>() -> Result<Self> {
+        let own_name = S::name();
+        let shared =
+            type_name::<S>().contains('<') && own_name == name::snake_case(&S::schema_name());
+        if shared {
+            return Err(Error::Name {
+                name: own_name.into_owned(),
+                fault: NameFault::Generic,
+            });
+        }
+        let mut input = schema::to_read::<S>();
+        let unit_input = input.get("type").is_some_and(|kind| kind == "null");
+        if unit_input {
+            input = schema::nothing();
+        }
+        let output = Output {
+            to_read: schema::to_read::<S::Output>(),
+            to_write: schema::to_write::<S::Output>(),
+        };
+        Self::checked(
+            own_name.into(),
+            S::description().into(),
+            input,
+            unit_input,
+            Some(output),
+        )
+    }
+
+    /// A contract made at run time, from schemas that come from elsewhere.
+    ///
+    /// `output` is one schema for both directions, or `None` where the other side
+    /// does not say what it returns.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_signature::Contract;
+    ///
+    /// let input = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    /// let contract = Contract::dynamic("get-weather", "Say the weather.", input, None)?;
+    /// assert_eq!(contract.name(), "get-weather");
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Name`] and [`Error::Schema`], as for [`Contract::of`].
+    pub fn dynamic(
+        name: &str,
+        description: &str,
+        input: Value,
+        output: Option<Value>,
+    ) -> Result<Self> {
+        let output = output.map(|to_read| Output {
+            to_write: to_read.clone(),
+            to_read,
+        });
+        Self::checked(
+            name.to_owned(),
+            description.to_owned(),
+            input,
+            false,
+            output,
+        )
+    }
+
+    fn checked(
+        name: String,
+        mut description: String,
+        mut input: Value,
+        unit_input: bool,
+        output: Option<Output>,
+    ) -> Result<Self> {
+        name::check(&name)?;
+        let refused = |side, reason| Error::Schema {
+            contract: name.clone(),
+            side,
+            reason,
+        };
+        if !schema::is_object(&input) {
+            let reason = "it is not an object; put the value in a field of a struct";
+            return Err(refused(Side::Input, reason));
+        }
+        if let Some(root) = input.as_object_mut() {
+            for noise in ["$schema", "title"] {
+                root.shift_remove(noise);
+            }
+            let own = root.shift_remove("description");
+            // The contract says it once, beside the name, where every provider looks.
+            if let (true, Some(Value::String(text))) = (description.is_empty(), own) {
+                description = text;
+            }
+            if !root.contains_key("properties") && !root.contains_key("additionalProperties") {
+                root.extend(
+                    schema::nothing()
+                        .as_object_mut()
+                        .map(std::mem::take)
+                        .unwrap_or_default(),
+                );
+            }
+        }
+        for schema in output
+            .iter()
+            .flat_map(|output| [&output.to_read, &output.to_write])
+        {
+            if !(schema.is_object() || schema.is_boolean()) {
+                return Err(refused(
+                    Side::Output,
+                    "a JSON Schema is an object or a boolean",
+                ));
+            }
+        }
+        if description.trim().is_empty() {
+            description = name::words(&name);
+        }
+        Ok(Self {
+            name,
+            description,
+            input,
+            unit_input,
+            output,
+            lowered_input: Cache::default(),
+            lowered_output: Cache::default(),
+        })
+    }
+
+    /// The same contract under another name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Name`] if the name cannot be shown to a model.
+    pub fn named(&self, name: &str) -> Result<Self> {
+        name::check(name)?;
+        Ok(Self {
+            name: name.to_owned(),
+            ..self.clone()
+        })
+    }
+
+    /// The same contract with another description.
+    #[must_use]
+    pub fn described(&self, description: &str) -> Self {
+        Self {
+            description: description.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// The same contract, asking for one more value before its output.
+    ///
+    /// A model that has to produce the output is asked for `{field, "output"}`: what
+    /// it writes first, it can use for what it writes next. Nested, because an output
+    /// need not be an object.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] if this contract does not say what it returns.
+    pub fn asking_first(&self, field: &str, schema: Value) -> Result<Self> {
+        let Some(output) = &self.output else {
+            let reason = "there is none, so nothing can be asked for beside it";
+            return Err(self.refused(Side::Output, reason));
+        };
+        let both =
+            |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
+        let output = Output {
+            to_read: both(&output.to_read),
+            to_write: both(&output.to_write),
+        };
+        Ok(Self {
+            output: Some(output),
+            lowered_output: Cache::default(),
+            ..self.clone()
+        })
+    }
+
+    /// What a model calls this by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What this is for.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The schema of what goes in: an object at the root.
+    #[must_use]
+    pub fn input(&self) -> &Value {
+        &self.input
+    }
+
+    /// The schema of an output that a model has to produce.
+    #[must_use]
+    pub fn output_to_read(&self) -> Option<&Value> {
+        self.output.as_ref().map(|output| &output.to_read)
+    }
+
+    /// The schema of an output as a tool gives it.
+    #[must_use]
+    pub fn output_to_write(&self) -> Option<&Value> {
+        self.output.as_ref().map(|output| &output.to_write)
+    }
+
+    /// The input schema as `dialect` takes it; computed at the first call and kept.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_signature::{Contract, Dialect, Signature};
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Find { limit: Option<u8> }
+    /// # impl Signature for Find { type Output = Vec<String>; }
+    /// let contract = Contract::of::<Find>()?;
+    /// let strict = contract.lower(Dialect::OpenAiStrict)?;
+    /// assert!(strict.schema.get().contains(r#""required":["limit"]"#));
+    /// assert!(strict.losses.is_empty());
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lowering`] if the dialect has no words for something, with its path
+    /// and what to do instead.
+    pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
+        kept(&self.lowered_input[dialect.index()], || {
+            self.lower_now(dialect, &self.input)
+        })
+    }
+
+    /// The output schema as `dialect` takes it, with an object at its root.
+    ///
+    /// An output that is no object is asked for as `{"result": …}`, and
+    /// [`Contract::read_output`] takes it out again. For MCP it is the schema of what
+    /// a tool gives, for the others of what a model has to produce.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] if the contract does not say what it returns, otherwise as
+    /// [`Contract::lower`].
+    pub fn lower_output(&self, dialect: Dialect) -> Result<&Lowered> {
+        kept(&self.lowered_output[dialect.index()], || {
+            let output = match dialect {
+                Dialect::Mcp => self.output_to_write(),
+                _ => self.output_to_read(),
+            };
+            let Some(output) = output else {
+                let reason = "there is none, so a model cannot be asked for it";
+                return Err(self.refused(Side::Output, reason));
+            };
+            if schema::is_object(output) {
+                return self.lower_now(dialect, output);
+            }
+            self.lower_now(dialect, &schema::wrap(output.clone()))
+        })
+    }
+
+    fn lower_now(&self, dialect: Dialect, schema: &Value) -> Result<Lowered> {
+        let mut lowering = Lowering {
+            contract: &self.name,
+            dialect,
+            losses: Vec::new(),
+        };
+        let schema = serde_json::value::to_raw_value(&lowering.root(schema)?)
+            .map_err(|source| Error::write(self.name.clone(), source))?;
+        Ok(Lowered {
+            schema,
+            losses: lowering.losses,
+        })
+    }
+
+    fn refused(&self, side: Side, reason: &'static str) -> Error {
+        Error::Schema {
+            contract: self.name.clone(),
+            side,
+            reason,
+        }
+    }
+
+    /// The tool as `dialect`'s provider takes it, for printing and comparing.
+    ///
+    /// OpenAI's form is that of Chat Completions. Providers send the parts themselves,
+    /// without this detour.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use toolwright_signature::{Contract, Dialect};
+    /// let input = json!({"type": "object", "properties": {}});
+    /// let contract = Contract::dynamic("ping", "Answer pong.", input, None)?;
+    /// let tool = contract.tool(Dialect::Mcp)?;
+    /// assert_eq!(
+    ///     tool.to_string(),
+    ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object","properties":{}}}"#,
+    /// );
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Contract::lower`].
+    pub fn tool(&self, dialect: Dialect) -> Result<Value> {
+        let input = &self.lower(dialect)?.schema;
+        let (name, description) = (&self.name, &self.description);
+        Ok(match dialect {
+            Dialect::OpenAiStrict | Dialect::OpenAiLoose => json!({
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "description": description,
+                    "parameters": input,
+                    "strict": dialect == Dialect::OpenAiStrict,
+                },
+            }),
+            Dialect::Mcp => {
+                let mut tool =
+                    json!({"name": name, "description": description, "inputSchema": input});
+                if self.output.is_some() {
+                    tool["outputSchema"] = json!(self.lower_output(dialect)?.schema);
+                }
+                tool
+            }
+            Dialect::JsonSchema2020 => json!({
+                "name": name,
+                "description": description,
+                "input_schema": input,
+                "output_schema": self.output_to_write(),
+            }),
+        })
+    }
+
+    /// Reads an input: a tool's arguments as a model sent them.
+    ///
+    /// A text that fits costs one pass of `serde_json::from_str` into the type.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reading`] with the path of what does not fit.
+    pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
+        let target = Target {
+            contract: &self.name,
+            side: Side::Input,
+            schema: &self.input,
+            unit: self.unit_input,
+            wrapper: None,
+        };
+        target.read(wire)
+    }
+
+    /// Reads an output: what a model was asked to produce by
+    /// [`lower_output`](Self::lower_output).
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_signature::{Contract, Signature};
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Find {}
+    /// # impl Signature for Find { type Output = Vec<String>; }
+    /// let contract = Contract::of::<Find>()?;
+    /// let found: Vec<String> = contract.read_output(r#"{"result": ["a", "b"]}"#)?;
+    /// assert_eq!(found, ["a", "b"]);
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reading`] with the path of what does not fit.
+    pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
+        let schema = self.output_to_read().unwrap_or(&Value::Null);
+        let target = Target {
+            contract: &self.name,
+            side: Side::Output,
+            schema,
+            unit: false,
+            wrapper: (!schema::is_object(schema)).then_some(schema::WRAPPER),
+        };
+        target.read(wire)
+    }
+
+    /// Writes an input as a model reads it: one line of JSON, `{}` where there are no
+    /// fields.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`] if the value has no JSON form.
+    pub fn write_input<T: Serialize>(&self, input: &T) -> Result<String> {
+        if self.unit_input {
+            return Ok("{}".to_owned());
+        }
+        serde_json::to_string(input).map_err(|source| Error::write(self.name.clone(), source))
+    }
+
+    /// A short text that changes whenever name, description or a schema changes.
+    ///
+    /// It is the same on every machine and in every version, so it can be stored and
+    /// compared later. It guards against drift, not against an attacker.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        // FNV-1a, 128 bits: the standard library's hashers may change between releases.
+        const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        let schemas = [
+            Some(&self.input),
+            self.output_to_read(),
+            self.output_to_write(),
+        ];
+        let texts = [self.name.clone(), self.description.clone()]
+            .into_iter()
+            .chain(
+                schemas
+                    .into_iter()
+                    .map(|schema| schema.map(Value::to_string).unwrap_or_default()),
+            );
+        let mut hash = OFFSET;
+        for text in texts {
+            // The separator keeps ("ab", "c") apart from ("a", "bc").
+            for byte in text.bytes().chain([0xff]) {
+                hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+            }
+        }
+        format!("{hash:032x}")
+    }
+}
+
+fn kept(slot: &OnceLock<Lowered>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
+    if let Some(lowered) = slot.get() {
+        return Ok(lowered);
+    }
+    let lowered = make()?;
+    Ok(slot.get_or_init(|| lowered))
+}
+
+/// Two contracts are equal if a model could not tell them apart.
+impl PartialEq for Contract {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.description == other.description
+            && self.input == other.input
+            && self.output_to_read() == other.output_to_read()
+            && self.output_to_write() == other.output_to_write()
+    }
+}
+
+impl Serialize for Contract {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Stored {
+            name: Cow::Borrowed(&self.name),
+            description: Cow::Borrowed(&self.description),
+            input: Cow::Borrowed(&self.input),
+            output: self.output_to_read().map(Cow::Borrowed),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// What comes back is a run-time contract: it knows schemas, not types.
+impl<'de> Deserialize<'de> for Contract {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let stored = Stored::deserialize(deserializer)?;
+        let output = stored.output.map(Cow::into_owned);
+        Self::dynamic(
+            &stored.name,
+            &stored.description,
+            stored.input.into_owned(),
+            output,
+        )
+        .map_err(D::Error::custom)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    name: Cow<'a, str>,
+    description: Cow<'a, str>,
+    input: Cow<'a, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output: Option<Cow<'a, Value>>,
+}

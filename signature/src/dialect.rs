@@ -1,0 +1,118 @@
+use std::fmt;
+
+use serde_json::value::RawValue;
+
+/// The JSON Schema that one kind of provider accepts.
+///
+/// ```
+/// use toolwright_signature::Dialect;
+///
+/// assert_eq!("openai-strict".parse(), Ok(Dialect::OpenAiStrict));
+/// assert_eq!(Dialect::Mcp.to_string(), "mcp");
+/// assert!("klingon".parse::<Dialect>().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// JSON Schema 2020-12, as it is: for a prompt, a validator or a document.
+    JsonSchema2020,
+    /// OpenAI with `strict: true`: the provider guarantees that arguments fit, and
+    /// accepts a subset in which every property is required and objects are closed.
+    ///
+    /// Source: OpenAI's guide "Structured Outputs", section "Supported schemas".
+    OpenAiStrict,
+    /// OpenAI with `strict: false`, and what compatible servers accept.
+    ///
+    /// Source: the refusals (HTTP 400) of the Chat Completions API: the root is an
+    /// object without combinators, has `properties`, and arrays have `items`.
+    OpenAiLoose,
+    /// The Model Context Protocol: objects at the root of both sides.
+    ///
+    /// Source: the specification's `Tool` type, revision 2025-11-25 and later.
+    Mcp,
+}
+
+impl Dialect {
+    /// Every dialect there is.
+    pub const ALL: [Self; 4] = [
+        Self::JsonSchema2020,
+        Self::OpenAiStrict,
+        Self::OpenAiLoose,
+        Self::Mcp,
+    ];
+
+    /// The name on a command line: `openai-strict`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::JsonSchema2020 => "json-schema",
+            Self::OpenAiStrict => "openai-strict",
+            Self::OpenAiLoose => "openai-loose",
+            Self::Mcp => "mcp",
+        }
+    }
+
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::JsonSchema2020 => 0,
+            Self::OpenAiStrict => 1,
+            Self::OpenAiLoose => 2,
+            Self::Mcp => 3,
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Dialect {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|dialect| dialect.name() == name)
+            .ok_or_else(|| {
+                let known = Self::ALL.map(Self::name).join(", ");
+                format!("there is no dialect `{name}`; choose one of {known}")
+            })
+    }
+}
+
+/// A schema as one dialect takes it, ready to be sent.
+///
+/// Made by [`Contract::lower`] and [`Contract::lower_output`], once per dialect.
+///
+/// [`Contract::lower`]: crate::Contract::lower
+/// [`Contract::lower_output`]: crate::Contract::lower_output
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Lowered {
+    /// The schema, with an object at its root.
+    pub schema: Box<RawValue>,
+    /// What the dialect could not say; empty if everything was.
+    pub losses: Vec<Loss>,
+}
+
+/// Something a dialect could not say, so that a model is not told or not held to it.
+///
+/// Reading still enforces whatever the type itself enforces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// Where in the value, from `$`.
+    pub path: String,
+    /// The schema keyword that was lost.
+    pub keyword: String,
+    /// What became of it.
+    pub why: &'static str,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: `{}` {}", self.path, self.keyword, self.why)
+    }
+}

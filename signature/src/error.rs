@@ -1,0 +1,166 @@
+use std::fmt;
+
+use crate::Dialect;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can be wrong with a contract, or with a text read against one.
+///
+/// `{}` is one sentence that names the fix; `{:#}` adds the evidence: the text
+/// that was read. A text read may hold a user's data, so log `{:#}` with care.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name cannot be shown to a model.
+    #[error("`{name}` cannot be a tool's name: {fault}")]
+    Name {
+        /// The name that was refused.
+        name: String,
+        /// The rule it breaks.
+        fault: NameFault,
+    },
+
+    /// The schema is no contract in any dialect.
+    #[error("the {side} schema of `{contract}` cannot be used: {reason}")]
+    Schema {
+        /// The contract's name.
+        contract: String,
+        /// Which of its schemas.
+        side: Side,
+        /// What is wrong and what to do.
+        reason: &'static str,
+    },
+
+    /// The schema says something this dialect has no words for.
+    #[error("`{contract}` does not fit {dialect} at {path}: {advice}")]
+    Lowering {
+        /// The contract's name.
+        contract: String,
+        /// The dialect it was lowered to.
+        dialect: Dialect,
+        /// Where in the value, from `$`.
+        path: String,
+        /// What is not expressible and what to do instead.
+        advice: String,
+    },
+
+    /// A text is not a value of the contract's type.
+    #[error(fmt = reading)]
+    Reading {
+        /// The contract's name.
+        contract: String,
+        /// Which side was read.
+        side: Side,
+        /// Everything found wrong, first fault first; never empty.
+        faults: Vec<Fault>,
+        /// The text that was read.
+        raw: String,
+    },
+
+    /// A value did not serialise to JSON.
+    #[error(
+        "a value of `{contract}` has no JSON form: check its `Serialize`, such as maps with keys that are no strings"
+    )]
+    Write {
+        /// The contract's name.
+        contract: String,
+        /// What serde_json found.
+        source: serde_json::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn write(contract: String, source: serde_json::Error) -> Self {
+        Self::Write { contract, source }
+    }
+}
+
+fn reading(
+    contract: &str,
+    side: &Side,
+    faults: &[Fault],
+    raw: &str,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(f, "{side} of `{contract}` does not fit: ")?;
+    for (i, fault) in faults.iter().enumerate() {
+        if i > 0 {
+            f.write_str("; ")?;
+        }
+        write!(f, "{fault}")?;
+    }
+    if f.alternate() {
+        write!(f, "\nread from: {raw}")?;
+    }
+    Ok(())
+}
+
+/// Which side of a contract something is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Side {
+    /// What goes in: a tool's arguments.
+    Input,
+    /// What comes back.
+    Output,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        })
+    }
+}
+
+/// One thing wrong with a text that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fault {
+    /// Where in the value, from `$`: `$.filters.year`, `$.tags[2]`.
+    pub path: String,
+    /// What was expected and what was there.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// The rule that a name breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameFault {
+    /// There is no name.
+    Empty,
+    /// Longer than the 64 characters that every provider accepts.
+    TooLong(usize),
+    /// Holds a character outside `A-Z a-z 0-9 _ -`.
+    Character(char),
+    /// `finish` ends a typed run.
+    Reserved,
+    /// A generic type that kept the name all its instances share.
+    Generic,
+}
+
+impl fmt::Display for NameFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => {
+                f.write_str("it is empty; give it 1 to 64 characters of A-Z a-z 0-9 _ -")
+            }
+            Self::TooLong(n) => write!(f, "it has {n} characters, providers accept 64; shorten it"),
+            Self::Character(c) => {
+                write!(f, "{c:?} is not allowed; use only A-Z a-z 0-9 _ -")
+            }
+            Self::Reserved => f.write_str("it is reserved for ending a run; choose another"),
+            Self::Generic => f.write_str(
+                "all instances of this generic type would share it; override `Signature::name`",
+            ),
+        }
+    }
+}

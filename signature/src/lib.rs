@@ -1,0 +1,56 @@
+//! Typed contracts for tools and language models.
+//!
+//! A [`Signature`] is a type: its fields are what goes in, its
+//! [`Output`](Signature::Output) is what comes back. Nothing in it says who does
+//! the work, so code, a language model or a remote server can stand behind the
+//! same one. A [`Contract`] is the same thing as a value: a name, a description
+//! and JSON Schemas, ready to be sent. [`Contract::lower`] rewrites it for what
+//! one provider accepts and says what was lost on the way.
+//!
+//! This crate does no I/O, needs no async runtime and holds no state.
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//! use toolwright_signature::{Contract, Signature};
+//!
+//! /// Search legal documents by query.
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct SearchDocuments {
+//!     /// Words to look for.
+//!     query: String,
+//!     limit: Option<u8>,
+//! }
+//!
+//! impl Signature for SearchDocuments {
+//!     type Output = Vec<String>;
+//! }
+//!
+//! let contract = Contract::of::<SearchDocuments>()?;
+//! assert_eq!(contract.name(), "search_documents");
+//! assert_eq!(contract.description(), "Search legal documents by query.");
+//!
+//! let input: SearchDocuments = contract.read(r#"{"query": "tax"}"#)?;
+//! assert_eq!(input.query, "tax");
+//!
+//! let error = contract.read::<SearchDocuments>(r#"{"limit": 3}"#).err().unwrap();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "input of `search_documents` does not fit: $: missing field `query`",
+//! );
+//! # Ok::<(), toolwright_signature::Error>(())
+//! ```
+
+mod contract;
+mod dialect;
+mod error;
+mod lower;
+mod name;
+mod read;
+mod schema;
+mod signature;
+
+pub use contract::Contract;
+pub use dialect::{Dialect, Loss, Lowered};
+pub use error::{Error, Fault, NameFault, Result, Side};
+pub use signature::Signature;

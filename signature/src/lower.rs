@@ -1,0 +1,396 @@
+//! Rewriting a schema into what a dialect accepts.
+
+use serde_json::{Map, Value, json};
+
+use crate::dialect::{Dialect, Loss};
+use crate::error::{Error, Result};
+
+/// Keywords that OpenAI's strict mode takes as they are.
+const STRICT_KEEPS: [&str; 12] = [
+    "type",
+    "description",
+    "enum",
+    "const",
+    "pattern",
+    "multipleOf",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "maxItems",
+];
+
+/// Values of `format` that OpenAI's strict mode knows.
+const STRICT_FORMATS: [&str; 9] = [
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uuid",
+];
+
+/// Bounds that OpenAI's strict mode refuses: the description carries them.
+const STRICT_TOLD: [&str; 5] = [
+    "minLength",
+    "maxLength",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+];
+
+/// Keywords that say nothing about which values fit.
+const SILENT: [&str; 6] = [
+    "title",
+    "examples",
+    "$schema",
+    "$comment",
+    "deprecated",
+    "readOnly",
+];
+
+/// One lowering: what it is of, and what it lost so far.
+pub(crate) struct Lowering<'a> {
+    pub(crate) contract: &'a str,
+    pub(crate) dialect: Dialect,
+    pub(crate) losses: Vec<Loss>,
+}
+
+impl Lowering<'_> {
+    /// Rewrites a schema whose root is an object.
+    pub(crate) fn root(&mut self, schema: &Value) -> Result<Value> {
+        match self.dialect {
+            Dialect::JsonSchema2020 | Dialect::Mcp => Ok(schema.clone()),
+            Dialect::OpenAiLoose => self.loose_root(schema),
+            Dialect::OpenAiStrict => self.strict(schema, "$"),
+        }
+    }
+
+    fn loose_root(&mut self, schema: &Value) -> Result<Value> {
+        for combinator in ["oneOf", "anyOf", "allOf", "enum", "not"] {
+            if schema.get(combinator).is_some() {
+                return Err(self.error(
+                    "$",
+                    format!("`{combinator}` is not accepted at the root; put the union in a field"),
+                ));
+            }
+        }
+        let mut schema = schema.clone();
+        if let Some(root) = schema.as_object_mut() {
+            root.entry("properties").or_insert_with(|| json!({}));
+        }
+        add_missing_items(&mut schema);
+        Ok(schema)
+    }
+
+    fn strict(&mut self, schema: &Value, path: &str) -> Result<Value> {
+        let Some(map) = schema.as_object() else {
+            return Err(self.error(path, "any value at all; give the field a type".into()));
+        };
+        let mut out = Map::new();
+        let mut told = Vec::new();
+        for (keyword, value) in map {
+            match keyword.as_str() {
+                "properties" | "required" | "additionalProperties" => {}
+                "items" => {
+                    out.insert("items".into(), self.strict(value, &format!("{path}[]"))?);
+                }
+                "anyOf" | "oneOf" => {
+                    let members = self.strict_members(keyword, value, path)?;
+                    out.insert("anyOf".into(), members);
+                }
+                "$defs" => {
+                    let mut definitions = Map::new();
+                    for (name, definition) in value.as_object().into_iter().flatten() {
+                        definitions.insert(name.clone(), self.strict(definition, path)?);
+                    }
+                    out.insert("$defs".into(), definitions.into());
+                }
+                "$ref" => {
+                    out.insert("$ref".into(), value.clone());
+                }
+                "format" => {
+                    if value
+                        .as_str()
+                        .is_some_and(|format| STRICT_FORMATS.contains(&format))
+                    {
+                        out.insert("format".into(), value.clone());
+                    } else {
+                        told.push(format!("Format: {}.", plain(value)));
+                        self.lose(path, keyword, "is said in the description only");
+                    }
+                }
+                "default" => told.push(format!("Default: {value}.")),
+                _ if STRICT_KEEPS.contains(&keyword.as_str()) => {
+                    out.insert(keyword.clone(), value.clone());
+                }
+                _ if STRICT_TOLD.contains(&keyword.as_str()) => {
+                    told.push(format!("{keyword}: {value}."));
+                    self.lose(path, keyword, "is said in the description only");
+                }
+                _ if SILENT.contains(&keyword.as_str()) => {}
+                _ => {
+                    return Err(self.error(
+                        path,
+                        format!("`{keyword}` has no form there; restate the type without it, or send the loose dialect"),
+                    ));
+                }
+            }
+        }
+        if may_be(map, "object") {
+            self.strict_object(map, &mut out, path)?;
+        }
+        if may_be(map, "array") && !out.contains_key("items") {
+            return Err(self.error(path, "a list of any values; give its items a type".into()));
+        }
+        let typed = ["type", "anyOf", "$ref"]
+            .iter()
+            .any(|keyword| out.contains_key(*keyword));
+        if !typed && !infer_type(&mut out) {
+            return Err(self.error(path, "any value at all; give the field a type".into()));
+        }
+        describe(&mut out, &told);
+        // A reference may have nothing beside it.
+        if out.len() > 1
+            && path != "$"
+            && let Some(target) = out.remove("$ref")
+        {
+            out.insert("anyOf".into(), json!([{ "$ref": target }]));
+        }
+        Ok(Value::Object(out))
+    }
+
+    /// Every property required, those that were optional nullable, nothing else let in.
+    fn strict_object(
+        &mut self,
+        map: &Map<String, Value>,
+        out: &mut Map<String, Value>,
+        path: &str,
+    ) -> Result<()> {
+        if !matches!(
+            map.get("additionalProperties"),
+            None | Some(Value::Bool(false))
+        ) {
+            return Err(self.error(
+                path,
+                "a map with free keys; use a list of key and value, or send the loose dialect"
+                    .into(),
+            ));
+        }
+        let mut properties = Map::new();
+        for (name, property) in map
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            let path = format!("{path}.{name}");
+            let mut lowered = self.strict(property, &path)?;
+            if !is_required(map, name) {
+                // Only an optional field that takes null can tell null from absent.
+                if accepts_null(property) && property.get("default").is_some() {
+                    self.lose(
+                        &path,
+                        "default",
+                        "cannot be told from null: absent is sent as null",
+                    );
+                }
+                lowered = nullable(lowered);
+            }
+            properties.insert(name.clone(), lowered);
+        }
+        out.insert("required".into(), properties.keys().cloned().collect());
+        out.insert("properties".into(), properties.into());
+        out.insert("additionalProperties".into(), false.into());
+        Ok(())
+    }
+
+    fn strict_members(&mut self, keyword: &str, members: &Value, path: &str) -> Result<Value> {
+        if path == "$" {
+            return Err(self.error(path, "a union at the root; put it in a field".into()));
+        }
+        let members = members.as_array().map_or(&[][..], Vec::as_slice);
+        if keyword == "oneOf" && !has_tag(members) {
+            self.lose(
+                path,
+                keyword,
+                "became `anyOf`: members that overlap are not refused",
+            );
+        }
+        members
+            .iter()
+            .map(|member| self.strict(member, path))
+            .collect()
+    }
+
+    fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
+        self.losses.push(Loss {
+            path: path.to_owned(),
+            keyword: keyword.to_owned(),
+            why,
+        });
+    }
+
+    fn error(&self, path: &str, advice: String) -> Error {
+        Error::Lowering {
+            contract: self.contract.to_owned(),
+            dialect: self.dialect,
+            path: path.to_owned(),
+            advice,
+        }
+    }
+}
+
+/// Whether `type` is, or includes, `kind`; an object may also show by its properties.
+fn may_be(schema: &Map<String, Value>, kind: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(one)) => one == kind,
+        Some(Value::Array(many)) => many.iter().any(|one| one == kind),
+        _ => kind == "object" && schema.contains_key("properties"),
+    }
+}
+
+pub(crate) fn is_required(object: &Map<String, Value>, property: &str) -> bool {
+    object
+        .get("required")
+        .and_then(Value::as_array)
+        .is_some_and(|required| required.iter().any(|name| name == property))
+}
+
+/// Whether null fits, as far as the schema says so itself.
+pub(crate) fn accepts_null(schema: &Value) -> bool {
+    let Some(map) = schema.as_object() else {
+        return schema == &Value::Bool(true);
+    };
+    let members = ["anyOf", "oneOf"]
+        .iter()
+        .filter_map(|keyword| map.get(*keyword)?.as_array());
+    may_be(map, "null")
+        || map.is_empty()
+        || map.get("const").is_some_and(Value::is_null)
+        || members.flatten().any(accepts_null)
+}
+
+fn nullable(mut schema: Value) -> Value {
+    if accepts_null(&schema) {
+        return schema;
+    }
+    let Some(map) = schema.as_object_mut() else {
+        return schema;
+    };
+    if let Some(members) = map.get_mut("anyOf").and_then(Value::as_array_mut) {
+        members.push(json!({"type": "null"}));
+        return schema;
+    }
+    let simple = !map.contains_key("const") && !map.contains_key("$ref");
+    if let (true, Some(kinds)) = (simple, map.get_mut("type")) {
+        let mut list = match kinds.take() {
+            Value::Array(list) => list,
+            one => vec![one],
+        };
+        list.push("null".into());
+        *kinds = list.into();
+        if let Some(values) = map.get_mut("enum").and_then(Value::as_array_mut) {
+            values.push(Value::Null);
+        }
+        return schema;
+    }
+    let description = map.shift_remove("description");
+    let mut union = json!({"anyOf": [schema, {"type": "null"}]});
+    if let (Some(text), Some(map)) = (description, union.as_object_mut()) {
+        map.insert("description".into(), text);
+    }
+    union
+}
+
+/// Whether each member fixes a property of the same name to its own value.
+fn has_tag(members: &[Value]) -> bool {
+    let tags = |member: &Value| -> Vec<String> {
+        let properties = member.get("properties").and_then(Value::as_object);
+        let fixed = properties
+            .into_iter()
+            .flatten()
+            .filter(|(_, p)| p.get("const").is_some());
+        fixed.map(|(name, _)| name.clone()).collect()
+    };
+    let Some((first, rest)) = members.split_first() else {
+        return true;
+    };
+    tags(first)
+        .iter()
+        .any(|tag| rest.iter().all(|member| tags(member).contains(tag)))
+        || members.iter().all(|member| member.get("const").is_some())
+}
+
+/// Gives `enum` and `const` without a type the type of their values.
+fn infer_type(schema: &mut Map<String, Value>) -> bool {
+    let values = match (schema.get("const"), schema.get("enum")) {
+        (Some(value), _) => std::slice::from_ref(value),
+        (None, Some(Value::Array(values))) => values.as_slice(),
+        _ => return false,
+    };
+    let mut kinds: Vec<Value> = Vec::new();
+    for value in values {
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::String(_) => "string",
+            Value::Array(_) | Value::Object(_) => return false,
+        };
+        if !kinds.iter().any(|known| known == kind) {
+            kinds.push(kind.into());
+        }
+    }
+    let kind = if kinds.len() == 1 {
+        kinds.remove(0)
+    } else {
+        Value::Array(kinds)
+    };
+    schema.shift_insert(0, "type".into(), kind);
+    true
+}
+
+fn describe(schema: &mut Map<String, Value>, told: &[String]) {
+    if told.is_empty() {
+        return;
+    }
+    let mut text = schema
+        .get("description")
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .to_owned();
+    for sentence in told {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(sentence);
+    }
+    schema.insert("description".into(), text.into());
+}
+
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Chat Completions refuses an array that does not say what is in it.
+fn add_missing_items(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            let array = may_be(map, "array") && map.contains_key("type");
+            if array && !map.contains_key("items") && !map.contains_key("prefixItems") {
+                map.insert("items".into(), json!({}));
+            }
+            map.values_mut().for_each(add_missing_items);
+        }
+        Value::Array(items) => items.iter_mut().for_each(add_missing_items),
+        _ => {}
+    }
+}

@@ -1,0 +1,47 @@
+//! The rules for names that a model sees.
+
+use heck::ToSnakeCase;
+
+use crate::error::{Error, NameFault, Result};
+
+/// Longest name every provider accepts (OpenAI's limit is the smallest).
+const LONGEST: usize = 64;
+
+/// Ends a typed run, so no tool may be called this.
+const RESERVED: &str = "finish";
+
+pub(crate) fn snake_case(type_name: &str) -> String {
+    type_name.to_snake_case()
+}
+
+/// `search_documents` → `Search documents`.
+pub(crate) fn words(name: &str) -> String {
+    let mut words = name.replace(['_', '-'], " ");
+    if let Some(first) = words.get_mut(0..1) {
+        first.make_ascii_uppercase();
+    }
+    words
+}
+
+/// Whether `name` may be shown to a model: `[A-Za-z0-9_-]{1,64}` and not reserved.
+pub(crate) fn check(name: &str) -> Result<()> {
+    let fault = if name.is_empty() {
+        NameFault::Empty
+    } else if name.len() > LONGEST {
+        NameFault::TooLong(name.len())
+    } else if let Some(c) = name.chars().find(|c| !allowed(*c)) {
+        NameFault::Character(c)
+    } else if name == RESERVED {
+        NameFault::Reserved
+    } else {
+        return Ok(());
+    };
+    Err(Error::Name {
+        name: name.to_owned(),
+        fault,
+    })
+}
+
+fn allowed(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}

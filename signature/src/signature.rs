@@ -1,0 +1,100 @@
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::{name, schema};
+
+/// What goes in, what comes back and what it is for: never who does it.
+///
+/// The implementing type *is* the input, so there is nothing to keep in step: the
+/// name is the type's name in snake case, the description is its doc comment, and
+/// the fields' doc comments describe the fields. All of it reaches the model.
+///
+/// Both sides are `Serialize + DeserializeOwned + JsonSchema` because every role
+/// needs another half: a tool reads its input and writes its output, a module
+/// served by a language model writes its input and reads its output.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+/// use toolwright_signature::Signature;
+///
+/// /// Say how the weather is.
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct GetWeather {
+///     /// City name, in English.
+///     city: String,
+/// }
+///
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Weather {
+///     celsius: f64,
+/// }
+///
+/// impl Signature for GetWeather {
+///     type Output = Weather;
+///     // Optional: a sentence instead of JSON for the model to read.
+///     fn render(weather: &Weather) -> toolwright_signature::Result<String> {
+///         Ok(format!("It is {} °C.", weather.celsius))
+///     }
+/// }
+///
+/// assert_eq!(GetWeather::name(), "get_weather");
+/// assert_eq!(GetWeather::render(&Weather { celsius: 21.5 })?, "It is 21.5 °C.");
+/// # Ok::<(), toolwright_signature::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a signature",
+    label = "needs `impl Signature for {Self}`",
+    note = "derive `Serialize`, `Deserialize` and `JsonSchema`, then write `impl Signature for {Self} {{ type Output = …; }}`"
+)]
+pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+    /// What fulfilling this signature gives back.
+    type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
+
+    /// The name a model calls this by: the type's name in snake case.
+    ///
+    /// `HTTPGet` becomes `http_get`. A namespace declared with
+    /// `#[schemars(rename = "Legal::SearchDocuments")]` is joined by `_`:
+    /// `legal_search_documents`. A generic type must override this, because its
+    /// schema name does not tell its instances apart; [`Contract::of`] refuses it
+    /// otherwise.
+    ///
+    /// [`Contract::of`]: crate::Contract::of
+    fn name() -> Cow<'static, str> {
+        Cow::Owned(name::snake_case(&Self::schema_name()))
+    }
+
+    /// What this is for, as the model reads it: the type's doc comment.
+    ///
+    /// Without one it is the name in words (`search_documents` gives
+    /// `Search documents`), which tells a model little: write the comment.
+    fn description() -> Cow<'static, str> {
+        match schema::description_of::<Self>() {
+            Some(text) => Cow::Owned(text),
+            None => Cow::Owned(name::words(&Self::name())),
+        }
+    }
+
+    /// What a model sees of a result: JSON, or a string as it is.
+    ///
+    /// Override it where a sentence says it better than an object.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`] if the output does not serialise to JSON, for example a map
+    /// with keys that are not strings.
+    fn render(output: &Self::Output) -> Result<String> {
+        let json = serde_json::to_string(output)
+            .map_err(|source| Error::write(Self::name().into_owned(), source))?;
+        // A bare JSON string reads better without its quotes and escapes.
+        if json.starts_with('"') {
+            return serde_json::from_str(&json)
+                .map_err(|source| Error::write(Self::name().into_owned(), source));
+        }
+        Ok(json)
+    }
+}
