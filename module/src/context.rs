@@ -1,0 +1,319 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use futures_util::future::{Either, select};
+use futures_util::stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, Result, Stage};
+use crate::event::Event;
+use crate::language_model::{Delta, LanguageModel, Reply, Request, Usage};
+
+/// What belongs to one call and everything below it.
+///
+/// A module hands it on to whatever it calls. That is how a model inside a tool
+/// inside an agent stays inside the run: same cancellation, same deadline, same
+/// events, its tokens counted with the rest. There is nothing global to set up and
+/// nothing to clean up.
+///
+/// Cloning costs one reference count. The default has nothing in it.
+///
+/// ```
+/// use toolwright_module::{Cancellation, Context};
+///
+/// let cancellation = Cancellation::default();
+/// let cx = Context::default().with_cancellation(cancellation.clone());
+/// assert!(!cx.is_cancelled());
+/// cancellation.cancel();
+/// assert!(cx.is_cancelled());
+/// ```
+#[derive(Clone, Default)]
+pub struct Context(Option<Arc<Inner>>);
+
+#[derive(Clone, Default)]
+struct Inner {
+    model: Option<Arc<dyn LanguageModel>>,
+    ledger: Option<Ledger>,
+    deadline: Option<Instant>,
+    cancellation: Option<Cancellation>,
+    sink: Option<Sink>,
+}
+
+type Sink = Arc<dyn Fn(&Event) + Send + Sync>;
+
+impl Context {
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(self.0.get_or_insert_default()));
+        self
+    }
+
+    /// Gives the call a model, for modules that have none of their own.
+    #[must_use]
+    pub fn with_model(self, model: impl LanguageModel) -> Self {
+        self.with(|inner| inner.model = Some(Arc::new(model)))
+    }
+
+    /// Counts what the call and everything below it uses.
+    #[must_use]
+    pub fn with_ledger(self, ledger: Ledger) -> Self {
+        self.with(|inner| inner.ledger = Some(ledger))
+    }
+
+    /// Says when the call is no longer worth finishing; an earlier one stays.
+    ///
+    /// Drivers keep it. A module that works long may look at it.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Instant) -> Self {
+        self.with(|inner| {
+            inner.deadline = Some(
+                inner
+                    .deadline
+                    .map_or(deadline, |earlier| earlier.min(deadline)),
+            );
+        })
+    }
+
+    /// Lets someone else end the call.
+    #[must_use]
+    pub fn with_cancellation(self, cancellation: Cancellation) -> Self {
+        self.with(|inner| inner.cancellation = Some(cancellation))
+    }
+
+    /// Tells `sink` what happens, besides whoever is told already.
+    ///
+    /// It is called on the task that does the work, so it should be quick: hand
+    /// events on through a channel if it cannot be.
+    #[must_use]
+    pub fn with_events(self, sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.with(|inner| {
+            inner.sink = Some(match inner.sink.take() {
+                None => Arc::new(sink),
+                Some(earlier) => Arc::new(move |event| {
+                    earlier(event);
+                    sink(event);
+                }),
+            });
+        })
+    }
+
+    /// The call's model.
+    #[must_use]
+    pub fn model(&self) -> Option<&Arc<dyn LanguageModel>> {
+        self.0.as_ref()?.model.as_ref()
+    }
+
+    /// Where the call's usage is counted.
+    #[must_use]
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.0.as_ref()?.ledger.as_ref()
+    }
+
+    /// When the call is no longer worth finishing.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.0.as_ref()?.deadline
+    }
+
+    /// What ends the call from outside.
+    #[must_use]
+    pub fn cancellation(&self) -> Option<&Cancellation> {
+        self.0.as_ref()?.cancellation.as_ref()
+    }
+
+    /// Whether somebody ended the call.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation().is_some_and(Cancellation::is_cancelled)
+    }
+
+    /// Whether anybody listens to [`emit`](Self::emit).
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.sink.is_some())
+    }
+
+    /// Tells whoever listens; the event is only made if somebody does.
+    pub fn emit(&self, event: impl FnOnce() -> Event) {
+        if let Some(sink) = self.0.as_ref().and_then(|inner| inner.sink.as_ref()) {
+            sink(&event());
+        }
+    }
+
+    /// Runs `work` until it is done or the call is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// What `work` fails with, or an error of [`Stage::Cancelled`].
+    pub async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(cancellation) = self.cancellation() else {
+            return work.await;
+        };
+        let (cancelled, work) = (pin!(cancellation.cancelled()), pin!(work));
+        match select(cancelled, work).await {
+            Either::Left(_) => Err(cancelled_error()),
+            Either::Right((result, _)) => result,
+        }
+    }
+
+    /// Asks a model one question: the one way that modules and drivers do it.
+    ///
+    /// Counts the usage, tells the events and ends when the call is cancelled. The
+    /// reply is streamed where somebody listens and `stream` says so.
+    ///
+    /// # Errors
+    ///
+    /// What the model fails with; [`Stage::Cancelled`]; [`Stage::Decoding`] if a stream
+    /// ends without its reply.
+    pub async fn ask(
+        &self,
+        model: &dyn LanguageModel,
+        request: Request,
+        stream: bool,
+    ) -> Result<Reply> {
+        let started = Instant::now();
+        let reply = self
+            .until_cancelled(async {
+                if stream && self.has_events() {
+                    self.collect(model, request).await
+                } else {
+                    model.generate(&request).await
+                }
+            })
+            .await;
+        let usage = reply
+            .as_ref()
+            .map_or_else(Error::usage, |reply| reply.usage);
+        if let Some(ledger) = self.ledger() {
+            ledger.record(usage);
+        }
+        let reply = reply?;
+        self.emit(|| Event::ModelReplied {
+            model: reply
+                .model
+                .clone()
+                .unwrap_or_else(|| model.name().to_owned()),
+            usage,
+            elapsed: started.elapsed(),
+        });
+        Ok(reply)
+    }
+
+    async fn collect(&self, model: &dyn LanguageModel, request: Request) -> Result<Reply> {
+        let mut deltas = model.stream(request);
+        while let Some(delta) = deltas.next().await {
+            match delta? {
+                Delta::Text(text) => self.emit(|| Event::TextDelta { text }),
+                Delta::Reasoning(text) => self.emit(|| Event::ReasoningDelta { text }),
+                Delta::Done(reply) => return Ok(*reply),
+                Delta::Call { .. } => {}
+            }
+        }
+        let text = "the model's stream ended without a reply; its `LanguageModel::stream` must end with `Delta::Done` or an error";
+        Err(Error::other(text).at(Stage::Decoding).retryable(true))
+    }
+}
+
+fn cancelled_error() -> Error {
+    // Whoever cancelled a run wants all of it ended, not an observation in it.
+    Error::stop("the call was cancelled").at(Stage::Cancelled)
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("model", &self.model().map(|model| model.name().to_owned()))
+            .field("deadline", &self.deadline())
+            .field("cancelled", &self.is_cancelled())
+            .field("events", &self.has_events())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Ends calls from outside: cloned, every copy ends the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Cancellation(CancellationToken);
+
+impl Cancellation {
+    /// Ends every call that has this in its context. Calling it again does nothing.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether [`cancel`](Self::cancel) was called.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Waits until [`cancel`](Self::cancel) is called.
+    pub async fn cancelled(&self) {
+        self.0.cancelled().await;
+    }
+}
+
+/// Counts what model calls cost, a run's own and those of everything below it.
+///
+/// ```
+/// use toolwright_module::{Ledger, Usage};
+///
+/// let run = Ledger::default();
+/// let tool = run.below();
+/// tool.record(Usage::new(10, 2));
+/// assert_eq!(tool.used().input_tokens, 10);
+/// assert_eq!(run.used().input_tokens, 10);
+/// assert_eq!(run.model_calls(), 1);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Ledger(Arc<Account>);
+
+#[derive(Debug, Default)]
+struct Account {
+    spent: Mutex<(Usage, u64)>,
+    above: Option<Ledger>,
+}
+
+impl Ledger {
+    /// A ledger of its own whose entries count in this one too.
+    #[must_use]
+    pub fn below(&self) -> Self {
+        Self(Arc::new(Account {
+            above: Some(self.clone()),
+            ..Account::default()
+        }))
+    }
+
+    /// Enters one model call.
+    pub fn record(&self, usage: Usage) {
+        {
+            let mut spent = self.0.spent.lock().unwrap_or_else(PoisonError::into_inner);
+            spent.0 += usage;
+            spent.1 += 1;
+        }
+        if let Some(above) = &self.0.above {
+            above.record(usage);
+        }
+    }
+
+    /// What was used so far.
+    #[must_use]
+    pub fn used(&self) -> Usage {
+        self.0
+            .spent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+
+    /// How many model calls were made so far.
+    #[must_use]
+    pub fn model_calls(&self) -> u64 {
+        self.0
+            .spent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+    }
+}

@@ -1,0 +1,341 @@
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+
+use crate::language_model::Usage;
+
+/// The result of everything that a module does.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+type Source = Box<dyn StdError + Send + Sync>;
+
+/// Why a call failed, and who may be told.
+///
+/// A tool's failure has two readers: the model, which may call again with better
+/// arguments, and the person who runs the program. [`Error::retry`] and
+/// [`Error::refuse`] speak to the model. Everything else stays with the person: the
+/// model only learns that the tool failed, so an address or a key in an I/O error
+/// does not reach it. [`Error::stop`] ends the run.
+///
+/// Like `anyhow::Error` this type does not implement [`std::error::Error`], so that
+/// `?` works on every error that does:
+///
+/// ```
+/// use toolwright_module::{Audience, Error, Result};
+///
+/// fn read(name: &str) -> Result<String> {
+///     if name.contains('/') {
+///         return Err(Error::retry("name a file of this folder, without slashes"));
+///     }
+///     Ok(std::fs::read_to_string(name)?)
+/// }
+///
+/// let told = read("a/b").unwrap_err();
+/// assert_eq!(told.audience(), Audience::ModelMayRetry);
+/// assert_eq!(told.for_model(), "name a file of this folder, without slashes");
+///
+/// let kept = read("no-such-file").unwrap_err();
+/// assert_eq!(kept.audience(), Audience::User);
+/// assert_eq!(kept.for_model(), "The tool failed; the user has been told why.");
+/// assert!(kept.downcast_ref::<std::io::Error>().is_some());
+/// ```
+///
+/// `{}` is one sentence; `{:#}` adds the causes and the model's raw reply, which may
+/// hold a user's data.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    audience: Audience,
+    stage: Stage,
+    retryable: bool,
+    text: Option<Cow<'static, str>>,
+    source: Option<Source>,
+    raw: Option<String>,
+    usage: Usage,
+}
+
+/// Who may be told of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Audience {
+    /// The model reads the text and may call again.
+    ModelMayRetry,
+    /// The model reads the text as final.
+    ModelFinal,
+    /// The user and the events only; the model learns that the tool failed.
+    User,
+    /// The run ends, and every run above it.
+    Run,
+}
+
+/// Where a call failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// The arguments do not fit the signature.
+    Arguments,
+    /// The module's own work.
+    Module,
+    /// The connection to a model's provider.
+    Transport,
+    /// The provider said no, or the model refused.
+    Provider,
+    /// The provider's answer could not be understood.
+    Decoding,
+    /// The model's answer does not fit the signature.
+    Validation,
+    /// Something ran out: tokens, steps, time.
+    Limit,
+    /// The call was cancelled.
+    Cancelled,
+    /// The module panicked.
+    Panic,
+    /// Something is put together wrongly, such as a module without a model.
+    Setup,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Arguments => "arguments",
+            Self::Module => "module",
+            Self::Transport => "transport",
+            Self::Provider => "provider",
+            Self::Decoding => "decoding",
+            Self::Validation => "validation",
+            Self::Limit => "limit",
+            Self::Cancelled => "cancelled",
+            Self::Panic => "panic",
+            Self::Setup => "setup",
+        })
+    }
+}
+
+impl Error {
+    fn new(audience: Audience, text: Option<Cow<'static, str>>, source: Option<Source>) -> Self {
+        Self(Box::new(Inner {
+            audience,
+            stage: Stage::Module,
+            retryable: false,
+            text,
+            source,
+            raw: None,
+            usage: Usage::default(),
+        }))
+    }
+
+    /// The model sees this text and may call again.
+    pub fn retry(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Audience::ModelMayRetry, Some(text.into()), None)
+    }
+
+    /// The model sees this text as final: the same call will not be answered.
+    pub fn refuse(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Audience::ModelFinal, Some(text.into()), None)
+    }
+
+    /// The run ends here, and every run above it.
+    pub fn stop(source: impl Into<Source>) -> Self {
+        Self::new(Audience::Run, None, Some(source.into()))
+    }
+
+    /// Any failure that `?` does not convert, such as a text; the user's to know.
+    pub fn other(source: impl Into<Source>) -> Self {
+        Self::new(Audience::User, None, Some(source.into()))
+    }
+
+    /// Arguments that do not fit: the model is told every fault.
+    pub(crate) fn arguments(source: toolwright_signature::Error) -> Self {
+        let text = source.to_string();
+        Self::new(
+            Audience::ModelMayRetry,
+            Some(text.into()),
+            Some(Box::new(source)),
+        )
+        .at(Stage::Arguments)
+    }
+
+    /// Says where it failed; [`Stage::Module`] unless said.
+    #[must_use]
+    pub fn at(mut self, stage: Stage) -> Self {
+        self.0.stage = stage;
+        self
+    }
+
+    /// Says whether the same call may succeed later, as after a lost connection.
+    #[must_use]
+    pub fn retryable(mut self, retryable: bool) -> Self {
+        self.0.retryable = retryable;
+        self
+    }
+
+    /// Keeps the provider's or the model's reply as it came.
+    #[must_use]
+    pub fn with_raw(mut self, raw: impl Into<String>) -> Self {
+        self.0.raw = Some(raw.into());
+        self
+    }
+
+    /// Keeps what the failed call cost.
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Self {
+        self.0.usage = usage;
+        self
+    }
+
+    /// Who may be told.
+    #[must_use]
+    pub fn audience(&self) -> Audience {
+        self.0.audience
+    }
+
+    /// Where it failed.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        self.0.stage
+    }
+
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.0.retryable
+    }
+
+    /// What a model may read of this; never a detail meant for the user.
+    #[must_use]
+    pub fn for_model(&self) -> Cow<'_, str> {
+        match (self.0.audience, &self.0.text) {
+            (Audience::ModelMayRetry | Audience::ModelFinal, Some(text)) => Cow::Borrowed(text),
+            _ => Cow::Borrowed("The tool failed; the user has been told why."),
+        }
+    }
+
+    /// The provider's or the model's reply as it came.
+    #[must_use]
+    pub fn raw(&self) -> Option<&str> {
+        self.0.raw.as_deref()
+    }
+
+    /// What the failed call cost, all attempts together.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.0.usage
+    }
+
+    /// The error of type `E` that caused this, if one did.
+    #[must_use]
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        let mut cause: Option<&(dyn StdError + 'static)> =
+            self.0.source.as_deref().map(|source| source as _);
+        while let Some(error) = cause {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
+    /// The same error as a [`std::error::Error`], for code that asks for one.
+    #[must_use]
+    pub fn into_std(self) -> Failure {
+        Failure(self)
+    }
+}
+
+impl<E: StdError + Send + Sync + 'static> From<E> for Error {
+    fn from(source: E) -> Self {
+        // A `Failure` is one of ours on its way back: it keeps what it knew.
+        match (Box::new(source) as Box<dyn std::any::Any>).downcast::<Failure>() {
+            Ok(failure) => failure.0,
+            Err(any) => match any.downcast::<E>() {
+                Ok(source) => Self::other(source),
+                // Unreachable: the box was made from an `E` above.
+                Err(_) => Self::other("an error of unknown type"),
+            },
+        }
+    }
+}
+
+impl From<Error> for Box<dyn StdError + Send + Sync> {
+    fn from(error: Error) -> Self {
+        Box::new(Failure(error))
+    }
+}
+
+impl From<Error> for Box<dyn StdError> {
+    fn from(error: Error) -> Self {
+        Box::new(Failure(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        match (&inner.text, &inner.source) {
+            (Some(text), _) => f.write_str(text)?,
+            (None, Some(source)) => write!(f, "{source}")?,
+            (None, None) => f.write_str("failed")?,
+        }
+        if !f.alternate() {
+            return Ok(());
+        }
+        write!(f, "\nstage: {}", inner.stage)?;
+        if inner.retryable {
+            f.write_str(" (may succeed later)")?;
+        }
+        // The first line already says the outermost cause.
+        let mut cause = inner.source.as_deref().and_then(StdError::source);
+        while let Some(error) = cause {
+            write!(f, "\ncause: {error}")?;
+            cause = error.source();
+        }
+        if let Some(raw) = &inner.raw {
+            write!(f, "\nreply: {raw}")?;
+        }
+        Ok(())
+    }
+}
+
+/// As `{:#}`, so that `fn main() -> Result<()>` shows all there is.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
+    }
+}
+
+/// An [`Error`] that implements [`std::error::Error`].
+pub struct Failure(Error);
+
+impl Failure {
+    /// The error itself.
+    #[must_use]
+    pub fn into_inner(self) -> Error {
+        self.0
+    }
+}
+
+impl StdError for Failure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        // Where the sentence is the source's own, the chain goes on below it:
+        // otherwise a report would say it twice.
+        let source = self.0.0.source.as_deref()?;
+        if self.0.0.text.is_some() {
+            Some(source)
+        } else {
+            source.source()
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}

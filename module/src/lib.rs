@@ -1,0 +1,42 @@
+//! Modules fulfil signatures: code, language models, or both.
+//!
+//! A [`Module`] fulfils one [`Signature`]; a [`Tool`] is a module as a model sees it.
+//! [`Predict`] and [`ChainOfThought`] let a [`LanguageModel`] do the work. What belongs
+//! to one call travels in its [`Context`]. There is no loop in this crate and no HTTP:
+//! a provider crate brings the model, `toolwright-orchestrator` brings the loop, or you
+//! write your own.
+//!
+//! | to | use |
+//! |---|---|
+//! | do the work in code | `impl` [`Module`], or [`from_fn`] |
+//! | let a model do it | [`Predict`], [`ChainOfThought`] |
+//! | choose while the program runs | [`AnyModule`] |
+//! | show it to a model | [`Tool`] |
+//! | test without a model | [`testing`] |
+
+mod chain_of_thought;
+mod context;
+mod effect;
+mod error;
+mod event;
+mod language_model;
+mod message;
+mod module;
+mod predict;
+mod question;
+pub mod testing;
+mod tool;
+
+pub use chain_of_thought::{ChainOfThought, Reasoned};
+pub use context::{Cancellation, Context, Ledger};
+pub use effect::Effect;
+pub use error::{Audience, Error, Failure, Result, Stage};
+pub use event::Event;
+pub use language_model::{
+    Capabilities, Delta, Finish, LanguageModel, Reply, Request, ToolChoice, Usage,
+};
+pub use message::{Image, Message, Part, Reasoning, ReplyPart, ToolCall, ToolResult};
+pub use module::{AnyModule, FromFn, Module, OutputOf, from_fn, from_fn_with};
+pub use predict::Predict;
+pub use tool::{Tool, ToolOutput};
+pub use toolwright_signature::{Contract, Dialect, Signature};

@@ -1,0 +1,271 @@
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use toolwright_signature::Signature;
+
+use crate::context::Context;
+use crate::effect::Effect;
+use crate::error::Result;
+
+/// What a module gives back: the output of its signature.
+pub type OutputOf<M> = <<M as Module>::Signature as Signature>::Output;
+
+/// Whoever fulfils a signature.
+///
+/// Code, a language model or both: the caller sees the signature and cannot tell.
+/// So a test can put a closure where production has a model, and nobody notices.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+/// use toolwright_module::testing::Scripted;
+/// use toolwright_module::{Context, Module, Predict, Reply, Result, Signature};
+///
+/// /// Say what language a text is in.
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct DetectLanguage {
+///     text: String,
+/// }
+///
+/// impl Signature for DetectLanguage {
+///     type Output = String;
+/// }
+///
+/// /// Code.
+/// struct ByArticle;
+///
+/// impl Module for ByArticle {
+///     type Signature = DetectLanguage;
+///
+///     async fn forward(&self, input: DetectLanguage, _cx: &Context) -> Result<String> {
+///         let german = input.text.split(' ').any(|word| word == "der");
+///         Ok(if german { "German" } else { "unknown" }.to_owned())
+///     }
+/// }
+///
+/// // One caller for every module.
+/// async fn ask(module: impl Module<Signature = DetectLanguage>) -> Result<String> {
+///     module.call(DetectLanguage { text: "der Hund".to_owned() }).await
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// // A language model.
+/// let model = Scripted::new(|_| Ok(Reply::text(r#"{"result": "German"}"#)));
+/// let by_model = Predict::<DetectLanguage>::new(model)?;
+///
+/// assert_eq!(ask(ByArticle).await?, "German");
+/// assert_eq!(ask(by_model).await?, "German");
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a module",
+    label = "nothing here fulfils a signature",
+    note = "write `impl Module for {Self}`, or make one with `from_fn`, `Predict` or `ChainOfThought`"
+)]
+pub trait Module: Send + Sync + 'static {
+    /// The contract it fulfils: exactly one.
+    type Signature: Signature;
+
+    /// Does the work. Hand `cx` on to every module and model you call.
+    ///
+    /// # Errors
+    ///
+    /// Any error; see [`Error`](crate::Error) for who gets to read it.
+    fn forward(
+        &self,
+        input: Self::Signature,
+        cx: &Context,
+    ) -> impl Future<Output = Result<OutputOf<Self>>> + Send;
+
+    /// What a call does to the world; [`Effect::Write`] unless the module knows better.
+    fn effect(&self) -> Effect {
+        Effect::Write
+    }
+
+    /// Does the work outside of any run: [`forward`](Self::forward) with an empty
+    /// context. Inside a module call `forward`, or the run's limits and its
+    /// cancellation end here.
+    ///
+    /// # Errors
+    ///
+    /// As [`forward`](Self::forward).
+    fn call(&self, input: Self::Signature) -> impl Future<Output = Result<OutputOf<Self>>> + Send {
+        async move { self.forward(input, &Context::default()).await }
+    }
+}
+
+impl<M: Module> Module for Arc<M> {
+    type Signature = M::Signature;
+
+    async fn forward(&self, input: Self::Signature, cx: &Context) -> Result<OutputOf<M>> {
+        (**self).forward(input, cx).await
+    }
+
+    fn effect(&self) -> Effect {
+        (**self).effect()
+    }
+}
+
+/// A module made of a closure; see [`from_fn`] and [`from_fn_with`].
+pub struct FromFn<S, F> {
+    f: F,
+    effect: Effect,
+    signature: PhantomData<fn(S)>,
+}
+
+impl<S, F> FromFn<S, F> {
+    /// Says what a call does to the world; [`Effect::Write`] unless said.
+    #[must_use]
+    pub fn with_effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+}
+
+impl<S, F> fmt::Debug for FromFn<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromFn")
+            .field("effect", &self.effect)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A module made of a closure.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// use toolwright_module::{Effect, Module, Signature, from_fn};
+///
+/// /// Add two numbers.
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Add {
+///     a: i64,
+///     b: i64,
+/// }
+///
+/// impl Signature for Add {
+///     type Output = i64;
+/// }
+///
+/// let add = from_fn(async |Add { a, b }: Add| Ok(a + b)).with_effect(Effect::Read);
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// assert_eq!(add.call(Add { a: 2, b: 3 }).await?, 5);
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn from_fn<S, F, Fut>(f: F) -> FromFn<S, impl Fn(S, Context) -> Fut + Send + Sync + 'static>
+where
+    S: Signature,
+    F: Fn(S) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<S::Output>> + Send + 'static,
+{
+    from_fn_with(move |input, _cx| f(input))
+}
+
+/// A module made of a closure that hands its context on.
+///
+/// The context comes by value, because a closure cannot lend it to its own future.
+pub fn from_fn_with<S, F, Fut>(f: F) -> FromFn<S, F>
+where
+    S: Signature,
+    F: Fn(S, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<S::Output>> + Send + 'static,
+{
+    FromFn {
+        f,
+        effect: Effect::Write,
+        signature: PhantomData,
+    }
+}
+
+impl<S, F, Fut> Module for FromFn<S, F>
+where
+    S: Signature,
+    F: Fn(S, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<S::Output>> + Send + 'static,
+{
+    type Signature = S;
+
+    async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
+        (self.f)(input, cx.clone()).await
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
+    }
+}
+
+/// Any module that fulfils `S`, chosen while the program runs.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// # use toolwright_module::{AnyModule, Predict, Signature, from_fn, testing::SchemaDriven};
+/// # /// Give an answer.
+/// # #[derive(Serialize, Deserialize, JsonSchema)]
+/// # struct Answer {}
+/// # impl Signature for Answer { type Output = String; }
+/// # let offline = true;
+/// let module: AnyModule<Answer> = if offline {
+///     AnyModule::new(from_fn(async |_: Answer| Ok("42".to_owned())))
+/// } else {
+///     AnyModule::new(Predict::new(SchemaDriven::default())?)
+/// };
+/// # Ok::<(), toolwright_signature::Error>(())
+/// ```
+pub struct AnyModule<S: Signature>(Arc<dyn ErasedModule<S>>);
+
+trait ErasedModule<S: Signature>: Send + Sync {
+    fn forward<'a>(&'a self, input: S, cx: &'a Context) -> BoxFuture<'a, Result<S::Output>>;
+    fn effect(&self) -> Effect;
+}
+
+impl<M: Module> ErasedModule<M::Signature> for M {
+    fn forward<'a>(
+        &'a self,
+        input: M::Signature,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<OutputOf<M>>> {
+        Box::pin(Module::forward(self, input, cx))
+    }
+
+    fn effect(&self) -> Effect {
+        Module::effect(self)
+    }
+}
+
+impl<S: Signature> AnyModule<S> {
+    /// Forgets which module it is.
+    pub fn new(module: impl Module<Signature = S>) -> Self {
+        Self(Arc::new(module))
+    }
+}
+
+impl<S: Signature> Clone for AnyModule<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: Signature> fmt::Debug for AnyModule<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyModule").field(&S::name()).finish()
+    }
+}
+
+impl<S: Signature> Module for AnyModule<S> {
+    type Signature = S;
+
+    async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
+        self.0.forward(input, cx).await
+    }
+
+    fn effect(&self) -> Effect {
+        self.0.effect()
+    }
+}

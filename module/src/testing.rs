@@ -1,0 +1,16 @@
+//! Models for tests and for programs without a key.
+//!
+//! | model | answers |
+//! |---|---|
+//! | [`Scripted`] | what your closure says |
+//! | [`SchemaDriven`] | valid data for any schema, after calling every tool once |
+//! | [`Recorder`], [`Replay`] | what a real model said, recorded once and played again |
+
+mod mask;
+mod recording;
+mod schema_driven;
+mod scripted;
+
+pub use recording::{Exchange, Recorder, Recording, RecordingError, Replay};
+pub use schema_driven::SchemaDriven;
+pub use scripted::Scripted;

@@ -1,0 +1,84 @@
+//! Keeps keys out of files.
+
+use serde_json::Value;
+
+/// How well-known keys begin.
+const PREFIXES: [&str; 9] = [
+    "sk-",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+];
+
+/// Fewer characters after a prefix are no key.
+const SHORTEST: usize = 16;
+
+/// What a value from the environment must have to be taken for a secret.
+const SECRET_NAMES: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+
+/// What stands where a key was.
+const MASK: &str = "[secret]";
+
+/// Replaces what looks like a key, and what the environment says is one.
+#[derive(Clone)]
+pub(super) struct Mask {
+    known: Vec<String>,
+}
+
+impl Mask {
+    pub(super) fn from_env() -> Self {
+        let named = |name: &str| SECRET_NAMES.iter().any(|part| name.ends_with(part));
+        let known = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, value)| named(name) && value.len() >= 8)
+            .map(|(_, value)| value)
+            .collect();
+        Self { known }
+    }
+
+    pub(super) fn apply(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(masked) = self.text(text) {
+                    *text = masked;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
+            Value::Object(map) => map.values_mut().for_each(|value| self.apply(value)),
+            _ => {}
+        }
+    }
+
+    /// The text without keys, if it had any.
+    fn text(&self, text: &str) -> Option<String> {
+        let mut masked = text.to_owned();
+        for secret in &self.known {
+            masked = masked.replace(secret, MASK);
+        }
+        for prefix in PREFIXES {
+            let mut from = 0;
+            while let Some(found) = masked[from..].find(prefix) {
+                let start = from + found;
+                let body = &masked[start + prefix.len()..];
+                let length = body
+                    .find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+                    .unwrap_or(body.len());
+                // `task-force` holds `sk-`, but a key starts a word.
+                let starts_word = !masked[..start].ends_with(|c: char| c.is_ascii_alphanumeric());
+                let end = start + prefix.len() + length;
+                if length >= SHORTEST && starts_word {
+                    masked.replace_range(start..end, MASK);
+                    from = start + MASK.len();
+                } else {
+                    from = start + prefix.len();
+                }
+            }
+        }
+        (masked != text).then_some(masked)
+    }
+}

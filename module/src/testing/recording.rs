@@ -1,0 +1,442 @@
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, fs, io};
+
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::stream::{self, StreamExt};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+use toolwright_signature::Dialect;
+
+use super::mask::Mask;
+use crate::error::{Error, Result, Stage};
+use crate::language_model::{Capabilities, Delta, LanguageModel, Reply, Request};
+use crate::message::{Message, ReplyPart};
+
+/// The format this version writes; it reads every earlier one.
+const VERSION: u32 = 1;
+
+/// How many unchanged lines a diff shows around a change.
+const CONTEXT_LINES: usize = 2;
+
+/// What a real model said in one run.
+///
+/// Kept as one JSON file that people can read: the tools once, then each exchange
+/// with the messages that are new in it. Nothing that looks like a key is written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Recording {
+    version: u32,
+    /// The model's true name, as its server said it.
+    pub model: String,
+    /// Request and reply, in the order of the replies.
+    #[serde(with = "stored")]
+    pub exchanges: Vec<Exchange>,
+}
+
+/// One question and its answer.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Exchange {
+    /// What was asked.
+    pub request: Request,
+    /// What was answered.
+    pub reply: Reply,
+}
+
+/// Why a recording cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The file cannot be read or written.
+    #[error("cannot use the recording {}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The text is no recording.
+    #[error("the recording {} cannot be read; record it again", path.display())]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A later version wrote it.
+    #[error("the recording {} has version {found}, this program reads up to {VERSION}; update it", path.display())]
+    Version {
+        /// Which file.
+        path: PathBuf,
+        /// The version it has.
+        found: u32,
+    },
+}
+
+impl Recording {
+    /// Reads a recording from its file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is no recording or is newer than this program.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
+        let path = path.as_ref();
+        let text = fs::read_to_string(path).map_err(|source| RecordingError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads a recording from its text; `path` is for the error.
+    ///
+    /// # Errors
+    ///
+    /// If the text is no recording or is newer than this program.
+    pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Self, RecordingError> {
+        let path = path.as_ref();
+        let unreadable = |source| RecordingError::Format {
+            path: path.to_owned(),
+            source,
+        };
+        // The version first: a later format need not read as this one.
+        let value: Value = serde_json::from_str(text).map_err(unreadable)?;
+        match value.get("version").and_then(Value::as_u64) {
+            Some(found) if found > u64::from(VERSION) => {
+                let found = found.try_into().unwrap_or(u32::MAX);
+                Err(RecordingError::Version {
+                    path: path.to_owned(),
+                    found,
+                })
+            }
+            _ => serde_json::from_value(value).map_err(unreadable),
+        }
+    }
+
+    /// Writes the recording to a file, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), RecordingError> {
+        let path = path.as_ref();
+        let mut value = serde_json::to_value(self).map_err(|source| RecordingError::Format {
+            path: path.to_owned(),
+            source,
+        })?;
+        Mask::from_env().apply(&mut value);
+        let text = format!("{value:#}\n");
+        let half_written = path.with_extension("part");
+        fs::write(&half_written, text)
+            .and_then(|()| fs::rename(&half_written, path))
+            .map_err(|source| RecordingError::File {
+                path: path.to_owned(),
+                source,
+            })
+    }
+}
+
+/// A model that keeps what another one says.
+///
+/// ```
+/// use toolwright_module::testing::{Recorder, Replay, Scripted};
+/// use toolwright_module::{LanguageModel, Message, Reply, Request};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let recorder = Recorder::new(Scripted::new(|_| Ok(Reply::text("Hello."))));
+/// let question = Request::new([Message::user("Hi!")]);
+/// recorder.generate(&question).await?;
+///
+/// // Later, perhaps from a file, without the model:
+/// let replay = Replay::new(recorder.recording());
+/// assert_eq!(replay.generate(&question).await?.to_text(), "Hello.");
+///
+/// // Another question is not answered.
+/// let other = Request::new([Message::user("Bye!")]);
+/// let error = replay.generate(&other).await.unwrap_err();
+/// assert!(error.to_string().contains("the recording has no more answers"));
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Recorder<M> {
+    model: M,
+    exchanges: Arc<Mutex<Vec<Exchange>>>,
+}
+
+impl<M: LanguageModel> Recorder<M> {
+    /// Listens to `model`.
+    pub fn new(model: M) -> Self {
+        Self {
+            model,
+            exchanges: Arc::default(),
+        }
+    }
+
+    /// What was said so far. Failed calls are not in it.
+    #[must_use]
+    pub fn recording(&self) -> Recording {
+        let exchanges = self
+            .exchanges
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let model = exchanges
+            .iter()
+            .find_map(|exchange| exchange.reply.model.clone());
+        let model = model.unwrap_or_else(|| self.model.name().to_owned());
+        Recording {
+            version: VERSION,
+            model,
+            exchanges,
+        }
+    }
+}
+
+fn keep(exchanges: &Mutex<Vec<Exchange>>, request: &Request, reply: &Reply) {
+    let exchange = Exchange {
+        request: request.clone(),
+        reply: reply.clone(),
+    };
+    exchanges
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(exchange);
+}
+
+impl<M: LanguageModel> LanguageModel for Recorder<M> {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.model.capabilities()
+    }
+
+    fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async move {
+            let reply = self.model.generate(request).await?;
+            keep(&self.exchanges, request, &reply);
+            Ok(reply)
+        })
+    }
+
+    fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
+        let deltas = self.model.stream(request.clone());
+        deltas
+            .inspect(move |delta| {
+                if let Ok(Delta::Done(reply)) = delta {
+                    keep(&self.exchanges, &request, reply);
+                }
+            })
+            .boxed()
+    }
+}
+
+/// A model that says again what was recorded, and nothing else.
+///
+/// Each recorded answer is given once, to a request equal to the recorded one; a
+/// request that was not recorded is an error that shows the difference. So a replay
+/// can be wrong about nothing: either the program asks what it asked then, or it is
+/// told.
+#[derive(Debug)]
+pub struct Replay {
+    recording: Recording,
+    used: Mutex<Vec<bool>>,
+    capabilities: Capabilities,
+}
+
+impl Replay {
+    /// Plays `recording`.
+    #[must_use]
+    pub fn new(recording: Recording) -> Self {
+        let used = Mutex::new(vec![false; recording.exchanges.len()]);
+        let capabilities = Capabilities::new(Dialect::OpenAiLoose);
+        Self {
+            recording,
+            used,
+            capabilities,
+        }
+    }
+
+    /// Claims the recorded model's capabilities: prompts may depend on them.
+    #[must_use]
+    pub fn with_capabilities(mut self, capabilities: Capabilities) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// How many recorded answers were not asked for yet.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.iter().filter(|used| !**used).count()
+    }
+
+    fn answer(&self, request: &Request) -> Result<Reply> {
+        // What was masked in the file is masked in the question too.
+        let mask = Mask::from_env();
+        let comparable = |request: &Request| -> Result<Value> {
+            let mut value = serde_json::to_value(request)?;
+            mask.apply(&mut value);
+            Ok(value)
+        };
+        let asked = comparable(request)?;
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut expected = None;
+        for (exchange, used) in self.recording.exchanges.iter().zip(used.iter_mut()) {
+            if *used {
+                continue;
+            }
+            let recorded = comparable(&exchange.request)?;
+            if recorded == asked {
+                *used = true;
+                return Ok(exchange.reply.clone());
+            }
+            expected.get_or_insert(recorded);
+        }
+        let text = match expected {
+            None => format!(
+                "the recording has no more answers: {} were recorded and used; record the run again",
+                self.recording.exchanges.len(),
+            ),
+            Some(expected) => format!(
+                "this request was not recorded; record the run again, or see what changed (- recorded, + asked):\n{}",
+                difference(&expected, &asked),
+            ),
+        };
+        Err(Error::stop(text).at(Stage::Setup))
+    }
+}
+
+impl LanguageModel for Replay {
+    fn name(&self) -> &str {
+        &self.recording.model
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async move { self.answer(request) })
+    }
+
+    /// Text comes word by word: what a screen does with pieces is tried out too.
+    fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
+        let reply = match self.answer(&request) {
+            Ok(reply) => reply,
+            Err(error) => return stream::iter([Err(error)]).boxed(),
+        };
+        let mut deltas = Vec::new();
+        for part in &reply.parts {
+            if let ReplyPart::Text(text) = part {
+                let words = text.split_inclusive(' ');
+                deltas.extend(words.map(|word| Ok(Delta::Text(word.to_owned()))));
+            }
+        }
+        deltas.push(Ok(Delta::Done(Box::new(reply))));
+        stream::iter(deltas).boxed()
+    }
+}
+
+/// The lines that differ, with a little around them.
+fn difference(expected: &Value, asked: &Value) -> String {
+    let (expected, asked) = (format!("{expected:#}"), format!("{asked:#}"));
+    let diff = TextDiff::from_lines(&expected, &asked);
+    let mut text = String::new();
+    for group in diff.grouped_ops(CONTEXT_LINES) {
+        if !text.is_empty() {
+            text.push_str("  …\n");
+        }
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            text.push_str(match change.tag() {
+                ChangeTag::Delete => "- ",
+                ChangeTag::Insert => "+ ",
+                ChangeTag::Equal => "  ",
+            });
+            text.push_str(change.value());
+            if change.missing_newline() {
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+impl fmt::Display for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} exchanges with {}", self.exchanges.len(), self.model)
+    }
+}
+
+/// The form in the file: a request that only adds messages to the one before it says
+/// which, and nothing twice.
+mod stored {
+    use serde::de::Error as _;
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Stored {
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        request: Option<Request>,
+        /// The messages after those of the exchange before.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        then: Option<Vec<Arc<Message>>>,
+        reply: Reply,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        exchanges: &[Exchange],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut before: Option<&Request> = None;
+        serializer.collect_seq(exchanges.iter().map(|exchange| {
+            let request = &exchange.request;
+            let then = before.and_then(|before| added(before, request));
+            before = Some(request);
+            let request = then.is_none().then(|| request.clone());
+            Stored {
+                request,
+                then,
+                reply: exchange.reply.clone(),
+            }
+        }))
+    }
+
+    fn added(before: &Request, request: &Request) -> Option<Vec<Arc<Message>>> {
+        let then = request.messages.strip_prefix(before.messages.as_slice())?;
+        let same = Request {
+            messages: before.messages.clone(),
+            ..request.clone()
+        };
+        (same == *before).then(|| then.to_vec())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Exchange>, D::Error> {
+        let mut exchanges: Vec<Exchange> = Vec::new();
+        for stored in Vec::<Stored>::deserialize(deserializer)? {
+            let request = match (stored.request, stored.then, exchanges.last()) {
+                (Some(request), _, _) => request,
+                (None, Some(then), Some(before)) => {
+                    let mut request = before.request.clone();
+                    request.messages.extend(then);
+                    request
+                }
+                _ => return Err(D::Error::custom("the first exchange has no request")),
+            };
+            exchanges.push(Exchange {
+                request,
+                reply: stored.reply,
+            });
+        }
+        Ok(exchanges)
+    }
+}

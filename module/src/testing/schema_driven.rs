@@ -1,0 +1,231 @@
+use futures_core::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use toolwright_signature::Dialect;
+
+use crate::error::{Error, Result, Stage};
+use crate::language_model::{Capabilities, LanguageModel, Reply, Request, ToolChoice};
+use crate::message::{Message, ToolCall};
+
+/// A model that answers any schema with valid data and thinks nothing.
+///
+/// With tools it first calls each of them once, with arguments that fit; after that
+/// it answers: with data where an output is asked for, by calling `finish` where
+/// there is such a tool, else with the text `done`. The same request always gets the
+/// same answer.
+///
+/// It finds out whether a program holds together: whether every tool runs on what its
+/// own schema allows.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// # use toolwright_module::testing::SchemaDriven;
+/// # use toolwright_module::{Module, Predict, Signature};
+/// # /// Rate a text.
+/// # #[derive(Serialize, Deserialize, JsonSchema)]
+/// # struct Rate { text: String }
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Rating {
+///     #[schemars(range(min = 1, max = 5))]
+///     stars: u8,
+/// }
+/// # impl Signature for Rate { type Output = Rating; }
+///
+/// let rate = Predict::<Rate>::new(SchemaDriven::default())?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// assert_eq!(rate.call(Rate { text: String::new() }).await?.stars, 1);
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct SchemaDriven;
+
+/// The tool that ends a typed run.
+const FINISH: &str = "finish";
+
+/// How deep a schema is followed before an optional end must be found.
+const DEEPEST: usize = 64;
+
+impl LanguageModel for SchemaDriven {
+    fn name(&self) -> &str {
+        "schema-driven"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::JsonSchema2020).with_structured_output(true)
+    }
+
+    fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async move { answer(request) })
+    }
+}
+
+fn answer(request: &Request) -> Result<Reply> {
+    if let Some(output) = &request.output {
+        let lowered = output
+            .lower_output(Dialect::JsonSchema2020)
+            .map_err(|error| Error::other(error).at(Stage::Setup))?;
+        let schema: Value = serde_json::from_str(lowered.schema.get())?;
+        return Ok(Reply::text(sample(&schema)?.to_string()));
+    }
+    let called = request
+        .messages
+        .iter()
+        .any(|message| matches!(**message, Message::Tool(_)));
+    let (finish, tools): (Vec<_>, Vec<_>) =
+        request.tools.iter().partition(|tool| tool.name() == FINISH);
+    let next = match (called || tools.is_empty(), request.tool_choice) {
+        (_, ToolChoice::None) => Vec::new(),
+        (false, _) => tools,
+        (true, _) => finish,
+    };
+    if next.is_empty() {
+        return Ok(Reply::text("done"));
+    }
+    let call = |(index, tool): (usize, &std::sync::Arc<toolwright_signature::Contract>)| {
+        let arguments = sample(tool.input())?.to_string();
+        let id = format!("call_{}_{index}", request.messages.len());
+        Ok(ToolCall::new(id, tool.name(), arguments))
+    };
+    let calls: Vec<ToolCall> = next
+        .into_iter()
+        .enumerate()
+        .map(call)
+        .collect::<Result<_>>()?;
+    Ok(Reply::calls(calls))
+}
+
+/// The smallest value that fits a schema.
+fn sample(schema: &Value) -> Result<Value> {
+    Sampler { root: schema }.value(schema, 0).ok_or_else(|| {
+        let text = format!("no sample value for the schema {schema}; script this model instead");
+        Error::other(text).at(Stage::Setup)
+    })
+}
+
+struct Sampler<'a> {
+    root: &'a Value,
+}
+
+impl Sampler<'_> {
+    fn value(&self, schema: &Value, depth: usize) -> Option<Value> {
+        if depth > DEEPEST {
+            return None;
+        }
+        let Value::Object(map) = schema else {
+            return (schema == &Value::Bool(true)).then(|| Value::from("text"));
+        };
+        if let Some(target) = map.get("$ref").and_then(Value::as_str) {
+            return self.value(self.root.pointer(target.strip_prefix('#')?)?, depth + 1);
+        }
+        if let Some(value) = map.get("const").or_else(|| map.get("default")) {
+            return Some(value.clone());
+        }
+        if let Some(values) = map.get("enum").and_then(Value::as_array) {
+            return values.first().cloned();
+        }
+        for combinator in ["anyOf", "oneOf"] {
+            if let Some(members) = map.get(combinator).and_then(Value::as_array) {
+                // The member that ends soonest: a recursive type has one.
+                let ended = members.iter().find(|member| member.get("$ref").is_none());
+                return self.value(ended.or_else(|| members.first())?, depth + 1);
+            }
+        }
+        let kind = match map.get("type") {
+            Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str),
+            Some(kind) => kind.as_str(),
+            None if map.contains_key("properties") => Some("object"),
+            None => Some("string"),
+        };
+        match kind? {
+            "object" => self.object(map, depth),
+            "array" => self.array(map, depth),
+            "string" => Some(string(map).into()),
+            "integer" => Some(number(map, 1.0).map_or(json!(0), |n| json!(n as i64))),
+            "number" => Some(number(map, 0.5).map_or(json!(0.5), |n| json!(n))),
+            "boolean" => Some(true.into()),
+            "null" => Some(Value::Null),
+            _ => None,
+        }
+    }
+
+    fn object(&self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+        let required = map.get("required").and_then(Value::as_array);
+        let mut object = Map::new();
+        for name in required.into_iter().flatten().filter_map(Value::as_str) {
+            let property = map
+                .get("properties")
+                .and_then(|properties| properties.get(name));
+            let value = match property {
+                Some(property) => self.value(property, depth + 1)?,
+                None => Value::from("text"),
+            };
+            object.insert(name.to_owned(), value);
+        }
+        Some(object.into())
+    }
+
+    fn array(&self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+        if let Some(items) = map.get("prefixItems").and_then(Value::as_array) {
+            return items
+                .iter()
+                .map(|item| self.value(item, depth + 1))
+                .collect();
+        }
+        let fewest = map.get("minItems").and_then(Value::as_u64).unwrap_or(0);
+        let Some(items) = map.get("items") else {
+            return Some(json!([]));
+        };
+        (0..fewest).map(|_| self.value(items, depth + 1)).collect()
+    }
+}
+
+fn string(map: &Map<String, Value>) -> String {
+    let by_format = map
+        .get("format")
+        .and_then(Value::as_str)
+        .and_then(|format| {
+            Some(match format {
+                "date" => "2026-01-31",
+                "date-time" => "2026-01-31T12:00:00Z",
+                "time" => "12:00:00Z",
+                "duration" => "PT1H",
+                "email" => "someone@example.com",
+                "uri" | "url" => "https://example.com/",
+                "uuid" => "00000000-0000-4000-8000-000000000000",
+                "ipv4" => "127.0.0.1",
+                "ipv6" => "::1",
+                "hostname" => "example.com",
+                _ => return None,
+            })
+        });
+    if let Some(text) = by_format {
+        return text.to_owned();
+    }
+    let bound = |keyword| {
+        map.get(keyword)
+            .and_then(Value::as_u64)
+            .and_then(|n| n.try_into().ok())
+    };
+    let (shortest, longest) = (bound("minLength").unwrap_or(0), bound("maxLength"));
+    let mut text = "text".to_owned();
+    while text.len() < shortest {
+        text.push('x');
+    }
+    text.truncate(longest.unwrap_or(usize::MAX));
+    text
+}
+
+/// The number nearest to the smaller bound, if there is a bound.
+fn number(map: &Map<String, Value>, step: f64) -> Option<f64> {
+    let bound = |keyword| map.get(keyword).and_then(Value::as_f64);
+    bound("minimum")
+        .or_else(|| bound("exclusiveMinimum").map(|n| n + step))
+        .or_else(|| bound("maximum").filter(|n| *n < 0.0))
+        .or_else(|| {
+            bound("exclusiveMaximum")
+                .map(|n| n - step)
+                .filter(|n| *n < 0.0)
+        })
+}

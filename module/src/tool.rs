@@ -1,0 +1,306 @@
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use futures_util::future::FutureExt;
+use serde::Serialize;
+use serde_json::Value;
+use toolwright_signature::{Contract, Signature};
+
+use crate::context::Context;
+use crate::effect::Effect;
+use crate::error::{Error, Result, Stage};
+use crate::message::Image;
+use crate::module::Module;
+
+/// A module as a model sees it: a contract, and a call with text in and text out.
+///
+/// This is the one place where types are erased. Cloning shares the module.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// use toolwright_module::{Context, Signature, Tool, from_fn};
+///
+/// /// Greet somebody.
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Greet {
+///     name: String,
+/// }
+///
+/// impl Signature for Greet {
+///     type Output = String;
+/// }
+///
+/// let tool = Tool::new(from_fn(async |greet: Greet| Ok(format!("Hello {}!", greet.name))))?;
+/// assert_eq!(tool.contract().name(), "greet");
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let output = tool.call(r#"{"name": "Kate"}"#, &Context::default()).await?;
+/// assert_eq!(output.text(), "Hello Kate!");
+///
+/// let error = tool.call("{}", &Context::default()).await.unwrap_err();
+/// assert_eq!(error.for_model(), "input of `greet` does not fit: $: missing field `name`");
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Tool {
+    contract: Arc<Contract>,
+    effect: Effect,
+    handler: Arc<dyn Handler>,
+}
+
+/// What is left of a module once its types are gone.
+trait Handler: Send + Sync {
+    fn call<'a>(
+        &'a self,
+        contract: &'a Contract,
+        arguments: &'a str,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ToolOutput>>;
+}
+
+struct Typed<M>(M);
+
+impl<M: Module> Handler for Typed<M> {
+    fn call<'a>(
+        &'a self,
+        contract: &'a Contract,
+        arguments: &'a str,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ToolOutput>> {
+        Box::pin(contained(async move {
+            let input = contract.read(arguments).map_err(Error::arguments)?;
+            ToolOutput::of::<M::Signature>(self.0.forward(input, cx).await?)
+        }))
+    }
+}
+
+struct Dynamic<F>(F);
+
+impl<F, Fut> Handler for Dynamic<F>
+where
+    F: Fn(String, Context) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
+{
+    fn call<'a>(
+        &'a self,
+        _contract: &'a Contract,
+        arguments: &'a str,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ToolOutput>> {
+        let (arguments, cx) = (arguments.to_owned(), cx.clone());
+        // The closure itself may panic, before there is a future.
+        Box::pin(contained(async move { (self.0)(arguments, cx).await }))
+    }
+}
+
+/// Turns a panic into the call's own error, so that its siblings go on.
+async fn contained(work: impl Future<Output = Result<ToolOutput>>) -> Result<ToolOutput> {
+    // What the module shares may be left in any state: its locks say so by poisoning.
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| {
+            let text = format!("the tool panicked: {}", panic_text(&*panic));
+            Err(Error::other(text).at(Stage::Panic))
+        })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+impl Tool {
+    /// A module as a tool: name, description and schemas are its signature's.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong with the contract; see [`Contract::of`].
+    pub fn new<M: Module>(module: M) -> toolwright_signature::Result<Self> {
+        let contract = Arc::new(Contract::of::<M::Signature>()?);
+        let effect = module.effect();
+        Ok(Self {
+            contract,
+            effect,
+            handler: Arc::new(Typed(module)),
+        })
+    }
+
+    /// A tool that is only known while the program runs, such as one that a remote
+    /// server describes.
+    ///
+    /// `handler` gets the arguments as the model wrote them and reads them itself.
+    pub fn dynamic<F, Fut>(contract: Contract, effect: Effect, handler: F) -> Self
+    where
+        F: Fn(String, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
+    {
+        Self {
+            contract: Arc::new(contract),
+            effect,
+            handler: Arc::new(Dynamic(handler)),
+        }
+    }
+
+    /// The same tool under another name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Name`](toolwright_signature::Error::Name) if a model cannot be shown
+    /// the name.
+    pub fn named(self, name: &str) -> toolwright_signature::Result<Self> {
+        Ok(Self {
+            contract: Arc::new(self.contract.named(name)?),
+            ..self
+        })
+    }
+
+    /// The same tool with another description.
+    #[must_use]
+    pub fn described(self, description: &str) -> Self {
+        Self {
+            contract: Arc::new(self.contract.described(description)),
+            ..self
+        }
+    }
+
+    /// The same tool with another word on what it does to the world.
+    #[must_use]
+    pub fn with_effect(self, effect: Effect) -> Self {
+        Self { effect, ..self }
+    }
+
+    /// What a model is told of it.
+    #[must_use]
+    pub fn contract(&self) -> &Arc<Contract> {
+        &self.contract
+    }
+
+    /// What a call does to the world.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// Calls it with arguments as a model wrote them.
+    ///
+    /// # Errors
+    ///
+    /// [`Stage::Arguments`] if they do not fit, [`Stage::Panic`] if the module
+    /// panicked, otherwise what the module failed with.
+    pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
+        self.handler.call(&self.contract, arguments, cx).await
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool")
+            .field("name", &self.contract.name())
+            .field("effect", &self.effect)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a tool gives back: text for the model, and the value it was made from.
+pub struct ToolOutput {
+    text: String,
+    images: Vec<Image>,
+    value: Option<Box<dyn ToValue>>,
+}
+
+/// A typed output that can still become a JSON value.
+trait ToValue: Send + Sync {
+    fn to_value(&self) -> serde_json::Result<Value>;
+}
+
+impl<T: Serialize + Send + Sync> ToValue for T {
+    fn to_value(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+}
+
+impl ToolOutput {
+    /// Text, and nothing else.
+    pub fn text_only(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            images: Vec::new(),
+            value: None,
+        }
+    }
+
+    /// A signature's output, rendered as the signature says.
+    fn of<S: Signature>(output: S::Output) -> Result<Self> {
+        let text = S::render(&output).map_err(|source| Error::other(source).at(Stage::Module))?;
+        Ok(Self {
+            text,
+            images: Vec::new(),
+            value: Some(Box::new(output)),
+        })
+    }
+
+    /// The same with the value that the text was made from.
+    #[must_use]
+    pub fn with_value(mut self, value: Value) -> Self {
+        self.value = Some(Box::new(value));
+        self
+    }
+
+    /// The same with images beside the text.
+    #[must_use]
+    pub fn with_images(mut self, images: Vec<Image>) -> Self {
+        self.images = images;
+        self
+    }
+
+    /// What the model reads.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Images beside the text.
+    #[must_use]
+    pub fn images(&self) -> &[Image] {
+        &self.images
+    }
+
+    /// The value that the text was made from, as JSON.
+    ///
+    /// Made when asked for: most calls only need the text.
+    ///
+    /// # Errors
+    ///
+    /// [`Stage::Module`] if the output has no JSON form.
+    pub fn value(&self) -> Result<Option<Value>> {
+        let value = self
+            .value
+            .as_ref()
+            .map(|value| value.to_value())
+            .transpose();
+        value.map_err(|source| Error::other(source).at(Stage::Module))
+    }
+
+    /// Text and images, for a message.
+    #[must_use]
+    pub fn into_parts(self) -> (String, Vec<Image>) {
+        (self.text, self.images)
+    }
+}
+
+impl fmt::Debug for ToolOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolOutput")
+            .field("text", &self.text)
+            .field("images", &self.images.len())
+            .finish_non_exhaustive()
+    }
+}
