@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
@@ -245,14 +246,16 @@ impl Error {
 
 impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(source: E) -> Self {
+        let mut source = Some(source);
         // A `Failure` is one of ours on its way back: it keeps what it knew.
-        match (Box::new(source) as Box<dyn std::any::Any>).downcast::<Failure>() {
-            Ok(failure) => failure.0,
-            Err(any) => match any.downcast::<E>() {
-                Ok(source) => Self::other(source),
-                // Unreachable: the box was made from an `E` above.
-                Err(_) => Self::other("an error of unknown type"),
-            },
+        let ours = (&mut source as &mut dyn Any).downcast_mut::<Option<Failure>>();
+        match ours.and_then(Option::take) {
+            Some(failure) => failure.0,
+            None => Self::new(
+                Audience::User,
+                None,
+                source.map(|source| Box::new(source) as _),
+            ),
         }
     }
 }
