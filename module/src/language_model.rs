@@ -357,6 +357,19 @@ impl Usage {
         self
     }
 
+    /// What was used after `earlier`, an earlier reading of the same count.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
+            reasoning_tokens: self
+                .reasoning_tokens
+                .saturating_sub(earlier.reasoning_tokens),
+        }
+    }
+
     /// The same with how many of the tokens written were reasoning.
     #[must_use]
     pub fn with_reasoning(mut self, tokens: u64) -> Self {

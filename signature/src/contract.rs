@@ -73,8 +73,9 @@ impl Contract {
     /// not an object (an enum or a list: put it in a field of a struct).
     pub fn of<S: Signature>() -> Result<Self> {
         let own_name = S::name();
+        // Only at the end: a type inside an impl has angle brackets in its path.
         let shared =
-            type_name::<S>().contains('<') && own_name == name::snake_case(&S::schema_name());
+            type_name::<S>().ends_with('>') && own_name == name::snake_case(&S::schema_name());
         if shared {
             return Err(Error::Name {
                 name: own_name.into_owned(),
@@ -162,7 +163,8 @@ impl Contract {
             if let (true, Some(Value::String(text))) = (description.is_empty(), own) {
                 description = text;
             }
-            if !root.contains_key("properties") && !root.contains_key("additionalProperties") {
+            // Nothing is asked for, so nothing is let in.
+            if root.keys().all(|keyword| keyword == "type" || keyword == "required") {
                 root.extend(
                     schema::nothing()
                         .as_object_mut()
@@ -182,12 +184,9 @@ impl Contract {
                 ));
             }
         }
-        if description.trim().is_empty() {
-            description = name::words(&name);
-        }
         Ok(Self {
+            description: or_words(description, &name),
             name,
-            description,
             input,
             unit_input,
             output,
@@ -213,7 +212,7 @@ impl Contract {
     #[must_use]
     pub fn described(&self, description: &str) -> Self {
         Self {
-            description: description.to_owned(),
+            description: or_words(description.to_owned(), &self.name),
             ..self.clone()
         }
     }
@@ -242,6 +241,36 @@ impl Contract {
             output: Some(output),
             lowered_output: Cache::default(),
             ..self.clone()
+        })
+    }
+
+    /// The tool that ends a typed run: its arguments are this contract's output.
+    ///
+    /// It has the one name that no other tool may have, and its arguments are read
+    /// with this contract's [`read_output`](Self::read_output).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] if this contract does not say what it returns.
+    pub fn finish(&self) -> Result<Self> {
+        let Some(output) = self.output_to_read() else {
+            let reason = "there is none, so a run cannot end with it";
+            return Err(self.refused(Side::Output, reason));
+        };
+        let input = if schema::is_object(output) {
+            output.clone()
+        } else {
+            schema::wrap(output.clone())
+        };
+        Ok(Self {
+            name: name::FINISH.to_owned(),
+            description: "Give the final answer and end. Call it alone, once you know the answer."
+                .to_owned(),
+            input,
+            unit_input: false,
+            output: None,
+            lowered_input: Cache::default(),
+            lowered_output: Cache::default(),
         })
     }
 
@@ -495,6 +524,14 @@ impl Contract {
     }
 }
 
+/// The description, or the name in words where there is none.
+fn or_words(description: String, name: &str) -> String {
+    if description.trim().is_empty() {
+        return name::words(name);
+    }
+    description
+}
+
 fn kept(slot: &OnceLock<Lowered>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
     if let Some(lowered) = slot.get() {
         return Ok(lowered);
@@ -521,6 +558,10 @@ impl Serialize for Contract {
             description: Cow::Borrowed(&self.description),
             input: Cow::Borrowed(&self.input),
             output: self.output_to_read().map(Cow::Borrowed),
+            output_to_write: self
+                .output_to_write()
+                .filter(|output| Some(*output) != self.output_to_read())
+                .map(Cow::Borrowed),
         }
         .serialize(serializer)
     }
@@ -530,11 +571,15 @@ impl Serialize for Contract {
 impl<'de> Deserialize<'de> for Contract {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
-        let output = stored.output.map(Cow::into_owned);
-        Self::dynamic(
-            &stored.name,
-            &stored.description,
+        let output = stored.output.map(|to_read| Output {
+            to_write: stored.output_to_write.unwrap_or_else(|| to_read.clone()).into_owned(),
+            to_read: to_read.into_owned(),
+        });
+        Self::checked(
+            stored.name.into_owned(),
+            stored.description.into_owned(),
             stored.input.into_owned(),
+            false,
             output,
         )
         .map_err(D::Error::custom)
@@ -548,4 +593,7 @@ struct Stored<'a> {
     input: Cow<'a, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<Cow<'a, Value>>,
+    /// Only where it differs: most types are written as they are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output_to_write: Option<Cow<'a, Value>>,
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, NameFault, Result};
 const LONGEST: usize = 64;
 
 /// Ends a typed run, so no tool may be called this.
-const RESERVED: &str = "finish";
+pub(crate) const FINISH: &str = "finish";
 
 pub(crate) fn snake_case(type_name: &str) -> String {
     type_name.to_snake_case()
@@ -31,7 +31,7 @@ pub(crate) fn check(name: &str) -> Result<()> {
         NameFault::TooLong(name.len())
     } else if let Some(c) = name.chars().find(|c| !allowed(*c)) {
         NameFault::Character(c)
-    } else if name == RESERVED {
+    } else if name == FINISH {
         NameFault::Reserved
     } else {
         return Ok(());

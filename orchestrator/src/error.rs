@@ -1,0 +1,83 @@
+use toolwright_module::Stage;
+
+/// The result of putting a run together and of moving it on.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What is wrong with a run's parts, or with an answer given to it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two tools would look the same to the model.
+    #[error("two tools are called `{name}`; give one another name with `Tool::named`")]
+    DuplicateTool {
+        /// The name they share.
+        name: String,
+    },
+
+    /// A tool or an output cannot be sent to the model.
+    #[error(transparent)]
+    Contract(#[from] toolwright_signature::Error),
+
+    /// An answer came for another step than the one the run waits for.
+    #[error(
+        "the run waits for step {expected}, but the answer is for step {got}; answer what `next` gives"
+    )]
+    WrongStep {
+        /// The step the run waits for.
+        expected: u64,
+        /// The step that was answered.
+        got: u64,
+    },
+
+    /// An answer is of another kind than its step.
+    #[error("step {step} asks for {expected}; answer with that")]
+    WrongAnswer {
+        /// The step.
+        step: u64,
+        /// What it asks for.
+        expected: &'static str,
+    },
+
+    /// A stored run needs a tool that is not there.
+    #[error(
+        "the stored run uses the tool `{name}`, which is missing now; resume it with the tools it began with"
+    )]
+    MissingTool {
+        /// The tool's name.
+        name: String,
+    },
+
+    /// There is a tool that the stored run does not know.
+    #[error(
+        "the stored run does not know the tool `{name}`; resume it with the tools it began with"
+    )]
+    AddedTool {
+        /// The tool's name.
+        name: String,
+    },
+
+    /// A tool is not what it was when the run was stored.
+    #[error(
+        "the tool `{name}` has changed since the run was stored (name, description, schema or effect); start the run again"
+    )]
+    ChangedTool {
+        /// The tool's name.
+        name: String,
+    },
+
+    /// A later version stored the run.
+    #[error("the stored run has version {found}, this program reads up to {known}; update it")]
+    Version {
+        /// The version it has.
+        found: u32,
+        /// The newest version this program knows.
+        known: u32,
+    },
+}
+
+impl Error {
+    /// As a module's error: it ends the run.
+    pub(crate) fn into_module(self) -> toolwright_module::Error {
+        toolwright_module::Error::stop(self).at(Stage::Setup)
+    }
+}

@@ -1,0 +1,235 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use toolwright_module::{
+    Context, Error, LanguageModel, Message, Module, Result, Stage, Tool, Usage,
+};
+use toolwright_signature::{Contract, Signature};
+
+use crate::error;
+use crate::limits::Limits;
+use crate::run::Run;
+use crate::step::{Answer, Ending};
+use crate::tool_orchestrator::{Finished, ToolOrchestrator};
+
+/// A module whose work a model does with tools: a typed signature in, its whole typed
+/// output out.
+///
+/// The model ends the run by calling `finish` with the output. What does not fit goes
+/// back to it with what is wrong.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+/// use toolwright_module::testing::Scripted;
+/// use toolwright_module::{Context, Reply, Signature, ToolCall};
+/// use toolwright_orchestrator::ReAct;
+///
+/// /// Answer a question.
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Ask {
+///     question: String,
+/// }
+///
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Answer {
+///     answer: String,
+///     certain: bool,
+/// }
+///
+/// impl Signature for Ask {
+///     type Output = Answer;
+/// }
+///
+/// # let model = Scripted::new(|_| {
+/// #     let output = r#"{"answer": "Rome", "certain": true}"#;
+/// #     Ok(Reply::calls([ToolCall::new("1", "finish", output)]))
+/// # });
+/// let agent = ReAct::<Ask>::new(model, [])?;
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let ask = Ask { question: "What is the capital of Italy?".to_owned() };
+/// let reacted = agent.run(ask, &Context::default()).await?;
+/// assert_eq!(reacted.output.answer, "Rome");
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ReAct<S: Signature> {
+    orchestrator: ToolOrchestrator,
+    contract: Arc<Contract>,
+    signature: PhantomData<fn(S)>,
+}
+
+/// What came of a [`ReAct`] run.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Reacted<O> {
+    /// The output.
+    pub output: O,
+    /// How many rounds of tool calls there were.
+    pub iterations: u32,
+    /// What all model calls used, those below the tools included.
+    pub usage: Usage,
+    /// The names of the tools that were called, each once.
+    pub tools_used: Vec<String>,
+    /// The whole conversation.
+    pub history: Vec<Arc<Message>>,
+}
+
+/// A typed run that ended without its output: what there is of it.
+///
+/// Found with [`Error::downcast_ref`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("`{name}` came to no output in {iterations} iterations; {}", advice(.ending))]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// The signature's name.
+    pub name: String,
+    /// How the run ended.
+    pub ending: Ending,
+    /// How many rounds of tool calls there were.
+    pub iterations: u32,
+    /// The names of the tools that were called, each once.
+    pub tools_used: Vec<String>,
+    /// The whole conversation.
+    pub history: Vec<Arc<Message>>,
+}
+
+fn advice(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::CutOff => "its answer was cut off: raise `max_output_tokens`",
+        _ => "raise `max_iterations`, or look at its history for what it is missing",
+    }
+}
+
+impl<S: Signature> ReAct<S> {
+    /// An agent of this model and these tools.
+    ///
+    /// # Errors
+    ///
+    /// As [`ToolOrchestrator::new`], and if the model's provider cannot be asked for
+    /// the output.
+    pub fn new(
+        model: impl LanguageModel,
+        tools: impl IntoIterator<Item = Tool>,
+    ) -> error::Result<Self> {
+        let contract = Arc::new(Contract::of::<S>()?);
+        contract.finish()?.lower(model.capabilities().dialect)?;
+        let instructions = format!(
+            "{}\n\nThe task is JSON of this schema:\n{}\n\nUse the tools as you need them. Call `finish` with the answer once you know it.",
+            contract.description(),
+            contract.input(),
+        );
+        let orchestrator = ToolOrchestrator::new(model, tools)?.with_instructions(&instructions);
+        Ok(Self {
+            orchestrator,
+            contract,
+            signature: PhantomData,
+        })
+    }
+
+    /// The same agent with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.orchestrator = self.orchestrator.with_limits(limits);
+        self
+    }
+
+    /// A run that has not begun, for [`drive`](Self::drive).
+    ///
+    /// # Errors
+    ///
+    /// If the input has no JSON form.
+    pub fn start(&self, input: &S) -> error::Result<Run> {
+        let task = self.contract.write_input(input)?;
+        self.orchestrator
+            .start(task)?
+            .with_output(Arc::clone(&self.contract))
+    }
+
+    /// Runs an input to its output.
+    ///
+    /// # Errors
+    ///
+    /// As [`drive`](Self::drive).
+    pub async fn run(&self, input: S, cx: &Context) -> Result<Reacted<S::Output>> {
+        let mut run = self.start(&input).map_err(error::Error::into_module)?;
+        self.drive(&mut run, cx).await
+    }
+
+    /// Moves a run on until its output is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`ToolOrchestrator::drive`]; at a limit [`Stage::Limit`], with [`Unfinished`]
+    /// for a cause.
+    pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Reacted<S::Output>> {
+        loop {
+            let finished = self.orchestrator.drive(run, cx).await?;
+            if finished.ending != Ending::Answered {
+                return Err(self.unfinished(finished));
+            }
+            match self.contract.read_output(&finished.answer) {
+                Ok(output) => {
+                    return Ok(Reacted {
+                        output,
+                        iterations: finished.iterations,
+                        usage: finished.usage,
+                        tools_used: finished.tools_used,
+                        history: finished.history,
+                    });
+                }
+                Err(fault) => {
+                    let step = run.next().number;
+                    run.apply(Answer::rejected(
+                        step,
+                        format!("{fault}. Call `finish` again."),
+                    ))
+                    .map_err(error::Error::into_module)?;
+                }
+            }
+        }
+    }
+
+    fn unfinished(&self, finished: Finished) -> Error {
+        let usage = finished.usage;
+        let unfinished = Unfinished {
+            name: self.contract.name().to_owned(),
+            ending: finished.ending,
+            iterations: finished.iterations,
+            tools_used: finished.tools_used,
+            history: finished.history,
+        };
+        Error::other(unfinished)
+            .at(Stage::Limit)
+            .with_usage(usage)
+            .with_raw(finished.answer)
+    }
+}
+
+impl<S: Signature> Clone for ReAct<S> {
+    fn clone(&self) -> Self {
+        Self {
+            orchestrator: self.orchestrator.clone(),
+            contract: Arc::clone(&self.contract),
+            signature: PhantomData,
+        }
+    }
+}
+
+impl<S: Signature> fmt::Debug for ReAct<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReAct")
+            .field(&self.contract.name())
+            .field(&self.orchestrator)
+            .finish()
+    }
+}
+
+impl<S: Signature> Module for ReAct<S> {
+    type Signature = S;
+
+    async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
+        Ok(self.run(input, cx).await?.output)
+    }
+}

@@ -1,0 +1,577 @@
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
+use toolwright_module::{
+    Effect, Finish, Message, Part, Reply, ReplyPart, Request, Tool, ToolCall, ToolChoice,
+    ToolResult, Usage,
+};
+use toolwright_signature::Contract;
+
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::step::{Answer, AnswerKind, Ending, RunResult, Step, StepKind};
+
+/// The version of [`RunState`] that this program writes; it reads every earlier one.
+const VERSION: u32 = 1;
+
+/// The loop between a model and its tools, as a value.
+///
+/// A run does nothing by itself: [`next`](Self::next) says what is to be done,
+/// [`apply`](Self::apply) takes what came of it. There is no clock and no chance in
+/// it, so the same answers give the same run. It serialises as [`RunState`]: store it
+/// at any step, [`resume`](Self::resume) it in another process.
+///
+/// [`ToolOrchestrator`](crate::ToolOrchestrator) drives one on tokio. To drive one
+/// yourself:
+///
+/// ```
+/// use toolwright_module::{Reply, ToolCall, ToolResult};
+/// use toolwright_orchestrator::{Answer, Limits, Run, StepKind};
+/// # use toolwright_module::{Signature, Tool, from_fn};
+/// # /// Say the time.
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct GetTime {}
+/// # impl Signature for GetTime { type Output = String; }
+/// # let get_time = Tool::new(from_fn(async |_: GetTime| Ok("noon".to_owned())))?;
+///
+/// let mut run = Run::new("What time is it?", &[get_time], Limits::default())?;
+/// loop {
+///     let step = run.next();
+///     let answer = match step.kind {
+///         // Here a program asks its model …
+///         StepKind::CallModel(request) if request.messages.len() == 1 => {
+///             let call = ToolCall::new("call_1", "get_time", "{}");
+///             Answer::model(step.number, Reply::calls([call]))
+///         }
+///         StepKind::CallModel(_) => Answer::model(step.number, Reply::text("It is noon.")),
+///         // … and here it runs its tools.
+///         StepKind::CallTools(calls) => {
+///             let results = calls.iter().map(|call| ToolResult::new(call, "noon"));
+///             Answer::tools(step.number, results)
+///         }
+///         StepKind::Done(result) => {
+///             assert_eq!(result.answer, "It is noon.");
+///             break;
+///         }
+///         _ => unreachable!("a step that this program does not know"),
+///     };
+///     run.apply(answer)?;
+/// }
+/// # Ok::<(), toolwright_orchestrator::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Run {
+    state: RunState,
+    /// What every request sends: the tools, and `finish` where an output is asked for.
+    contracts: Arc<[Arc<Contract>]>,
+    effects: HashMap<String, Effect>,
+}
+
+/// A run as it is stored: everything but the tools.
+///
+/// Of the tools it keeps name, effect and fingerprint, so that a resumed run can tell
+/// whether they are still the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunState {
+    version: u32,
+    step: u64,
+    phase: Phase,
+    messages: Vec<Arc<Message>>,
+    tools: Vec<KnownTool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output: Option<Arc<Contract>>,
+    limits: Limits,
+    iterations: u32,
+    usage: Usage,
+    elapsed: Duration,
+    tools_used: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct KnownTool {
+    name: String,
+    effect: Effect,
+    fingerprint: String,
+}
+
+/// What the run waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Phase {
+    /// The model's next reply.
+    Model,
+    /// The model's last reply: it has used up its iterations.
+    LastWord,
+    /// The results of one reply's calls; `None` until it is there.
+    Tools {
+        calls: Vec<ToolCall>,
+        results: Vec<Option<ToolResult>>,
+    },
+    /// Nothing: this is what came of it.
+    Done(RunResult),
+}
+
+impl Run {
+    /// A run that has not begun.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DuplicateTool`].
+    pub fn new(task: impl Into<String>, tools: &[Tool], limits: Limits) -> Result<Self> {
+        let state = RunState {
+            version: VERSION,
+            step: 0,
+            phase: Phase::Model,
+            messages: vec![Message::user(task)],
+            tools: known(tools),
+            output: None,
+            limits,
+            iterations: 0,
+            usage: Usage::default(),
+            elapsed: Duration::ZERO,
+            tools_used: Vec::new(),
+        };
+        Self::assemble(state, tools)
+    }
+
+    /// A stored run, to go on where it was.
+    ///
+    /// ```
+    /// # use toolwright_orchestrator::{Limits, Run, RunState};
+    /// let run = Run::new("Say hello.", &[], Limits::default())?;
+    /// let stored = serde_json::to_string(&run)?;
+    ///
+    /// let state: RunState = serde_json::from_str(&stored)?;
+    /// let resumed = Run::resume(state, &[])?;
+    /// assert_eq!(resumed.next(), run.next());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the tools are not those that the run began with, by name, description,
+    /// schema and effect, or if a later version stored it.
+    pub fn resume(state: RunState, tools: &[Tool]) -> Result<Self> {
+        if state.version > VERSION {
+            return Err(Error::Version {
+                found: state.version,
+                known: VERSION,
+            });
+        }
+        let now = known(tools);
+        let find =
+            |tools: &[KnownTool], name: &str| tools.iter().find(|tool| tool.name == name).cloned();
+        for before in &state.tools {
+            match find(&now, &before.name) {
+                None => {
+                    return Err(Error::MissingTool {
+                        name: before.name.clone(),
+                    });
+                }
+                Some(tool) if tool != *before => {
+                    return Err(Error::ChangedTool {
+                        name: before.name.clone(),
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(added) = now
+            .iter()
+            .find(|tool| find(&state.tools, &tool.name).is_none())
+        {
+            return Err(Error::AddedTool {
+                name: added.name.clone(),
+            });
+        }
+        // The prompt must not change, so neither may the order of the tools in it.
+        let order = |tool: &&Tool| {
+            state
+                .tools
+                .iter()
+                .position(|known| known.name == tool.contract().name())
+        };
+        let mut tools: Vec<&Tool> = tools.iter().collect();
+        tools.sort_by_key(order);
+        let tools: Vec<Tool> = tools.into_iter().cloned().collect();
+        Self::assemble(state, &tools)
+    }
+
+    fn assemble(state: RunState, tools: &[Tool]) -> Result<Self> {
+        let mut effects = HashMap::with_capacity(tools.len());
+        for tool in tools {
+            let name = tool.contract().name();
+            if effects.insert(name.to_owned(), tool.effect()).is_some() {
+                return Err(Error::DuplicateTool {
+                    name: name.to_owned(),
+                });
+            }
+        }
+        let mut contracts: Vec<_> = tools
+            .iter()
+            .map(|tool| Arc::clone(tool.contract()))
+            .collect();
+        if let Some(output) = &state.output {
+            contracts.push(Arc::new(output.finish()?));
+        }
+        Ok(Self {
+            state,
+            contracts: contracts.into(),
+            effects,
+        })
+    }
+
+    /// Tells the model, before the task, how to go about it.
+    ///
+    /// For a run that has not begun: later, the prompt only grows at its end.
+    #[must_use]
+    pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
+        if self.state.step == 0 {
+            self.state.messages.insert(0, Message::system(instructions));
+        }
+        self
+    }
+
+    /// Makes it a typed run: it ends when the model calls `finish` with an output of
+    /// this contract.
+    ///
+    /// # Errors
+    ///
+    /// If the contract does not say what it returns.
+    pub fn with_output(mut self, contract: Arc<Contract>) -> Result<Self> {
+        let finish = Arc::new(contract.finish()?);
+        self.contracts = self.contracts.iter().cloned().chain([finish]).collect();
+        self.state.output = Some(contract);
+        Ok(self)
+    }
+
+    /// The conversation so far.
+    #[must_use]
+    pub fn history(&self) -> &[Arc<Message>] {
+        &self.state.messages
+    }
+
+    /// How many rounds of tool calls there were.
+    #[must_use]
+    pub fn iterations(&self) -> u32 {
+        self.state.iterations
+    }
+
+    /// What all model calls used, those below the tools included.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.state.usage
+    }
+
+    /// How long the steps took, as their answers say.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.state.elapsed
+    }
+
+    /// The names of the tools that were called, each once, in order of first use.
+    #[must_use]
+    pub fn tools_used(&self) -> &[String] {
+        &self.state.tools_used
+    }
+
+    /// What is to be done now. Asking again gives the same step.
+    #[must_use]
+    pub fn next(&self) -> Step {
+        let kind = match &self.state.phase {
+            Phase::Model => StepKind::CallModel(self.request(ToolChoice::Auto)),
+            Phase::LastWord => StepKind::CallModel(self.request(ToolChoice::None)),
+            Phase::Tools { calls, results } => StepKind::CallTools(self.batch(calls, results)),
+            Phase::Done(result) => StepKind::Done(result.clone()),
+        };
+        Step {
+            number: self.state.step,
+            kind,
+        }
+    }
+
+    fn request(&self, choice: ToolChoice) -> Request {
+        let request = Request::new(self.state.messages.iter().cloned())
+            .with_tools(Arc::clone(&self.contracts))
+            .with_max_output_tokens(self.state.limits.max_output_tokens);
+        if self.contracts.is_empty() {
+            request
+        } else {
+            request.with_tool_choice(choice)
+        }
+    }
+
+    /// The next calls that may run side by side: reads that follow one another, or
+    /// one call of any other kind, so that changes happen in the model's order.
+    fn batch(&self, calls: &[ToolCall], results: &[Option<ToolResult>]) -> Vec<ToolCall> {
+        let open = calls
+            .iter()
+            .zip(results)
+            .filter(|(_, result)| result.is_none());
+        let mut open = open.map(|(call, _)| call).peekable();
+        let reads = |call: &&ToolCall| self.effects.get(&call.name) == Some(&Effect::Read);
+        match open.peek() {
+            Some(first) if reads(first) => open.take_while(reads).cloned().collect(),
+            _ => open.next().cloned().into_iter().collect(),
+        }
+    }
+
+    /// Takes the answer to the step that [`next`](Self::next) gave.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongStep`] and [`Error::WrongAnswer`]; the run is then as it was.
+    pub fn apply(&mut self, answer: Answer) -> Result<()> {
+        let step = self.state.step;
+        if answer.step != step {
+            return Err(Error::WrongStep {
+                expected: step,
+                got: answer.step,
+            });
+        }
+        let wrong = |expected| Err(Error::WrongAnswer { step, expected });
+        match (&self.state.phase, answer.kind) {
+            (Phase::Model, AnswerKind::Model(reply)) => self.take_reply(reply),
+            (Phase::LastWord, AnswerKind::Model(reply)) => self.take_last_word(reply),
+            (Phase::Tools { calls, results }, AnswerKind::Tools(answers)) => {
+                let batch = self.batch(calls, results);
+                let fits = answers.len() == batch.len()
+                    && batch
+                        .iter()
+                        .all(|call| answers.iter().any(|answer| answer.id == call.id));
+                if !fits {
+                    return wrong("one result for each of its calls, by id");
+                }
+                self.take_results(answers);
+            }
+            (Phase::Done(result), AnswerKind::Rejected(why)) => {
+                if self.state.output.is_none() || result.ending != Ending::Answered {
+                    return wrong("nothing: only the answer of a typed run can be rejected");
+                }
+                self.take_rejection(why);
+            }
+            (Phase::Model | Phase::LastWord, _) => return wrong("a model's reply"),
+            (Phase::Tools { .. }, _) => return wrong("the results of its calls"),
+            (Phase::Done(_), _) => return wrong("nothing: the run is done"),
+        }
+        self.state.step += 1;
+        self.state.usage += answer.nested_usage;
+        self.state.elapsed += answer.elapsed;
+        Ok(())
+    }
+
+    fn take_reply(&mut self, mut reply: Reply) {
+        self.state.usage += reply.usage;
+        make_ids_unique(&mut reply.parts, &self.state.messages, self.state.step);
+        let text = reply.to_text();
+        let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
+        let finish = reply.finish;
+        // An empty assistant message is refused by several providers.
+        if !reply.parts.is_empty() {
+            self.say(Message::Assistant { parts: reply.parts });
+        }
+        if finish == Finish::Refused {
+            return self.end(text, Ending::Refused);
+        }
+        if calls.is_empty() {
+            return self.take_text(text, &finish);
+        }
+        if let (Some(_), [only]) = (&self.state.output, calls.as_slice())
+            && only.name == FINISH
+            && !is_cut_off(only, &finish)
+        {
+            return self.end(only.arguments.clone(), Ending::Answered);
+        }
+        let results: Vec<_> = calls
+            .iter()
+            .map(|call| self.answer_now(call, &finish))
+            .collect();
+        for call in &calls {
+            if self.effects.contains_key(&call.name) && !self.state.tools_used.contains(&call.name)
+            {
+                self.state.tools_used.push(call.name.clone());
+            }
+        }
+        self.state.phase = Phase::Tools { calls, results };
+        self.close_round();
+    }
+
+    /// A reply without calls: the answer, unless there is nothing in it or a typed
+    /// run still waits for its output.
+    fn take_text(&mut self, text: String, finish: &Finish) {
+        if *finish == Finish::Length {
+            return self.end(text, Ending::CutOff);
+        }
+        let nudge = if self.state.output.is_some() {
+            "Call the tool `finish` with the answer, or another tool if you still need one."
+        } else if text.trim().is_empty() {
+            "Your answer was empty. Answer the task."
+        } else {
+            return self.end(text, Ending::Answered);
+        };
+        self.say(user(nudge));
+        self.next_round();
+    }
+
+    /// What the run itself answers to a call, without anybody calling the tool.
+    fn answer_now(&self, call: &ToolCall, finish: &Finish) -> Option<ToolResult> {
+        let text = if is_cut_off(call, finish) {
+            format!(
+                "The call was cut off after {} tokens and was not made. Call again with shorter arguments.",
+                self.state.limits.max_output_tokens,
+            )
+        } else if self.effects.contains_key(&call.name) {
+            return None;
+        } else if call.name == FINISH && self.state.output.is_some() {
+            "Not yet: call `finish` alone, once you have seen the other results.".to_owned()
+        } else {
+            let known: Vec<&str> = self
+                .contracts
+                .iter()
+                .map(|contract| contract.name())
+                .collect();
+            format!(
+                "There is no tool `{}`. The tools are: {}.",
+                call.name,
+                known.join(", ")
+            )
+        };
+        Some(ToolResult::failed(call, text))
+    }
+
+    fn take_results(&mut self, answers: Vec<ToolResult>) {
+        if let Phase::Tools { calls, results } = &mut self.state.phase {
+            for answer in answers {
+                let place = calls.iter().position(|call| call.id == answer.id);
+                if let Some(slot) = place.and_then(|place| results.get_mut(place)) {
+                    *slot = Some(answer);
+                }
+            }
+        }
+        self.close_round();
+    }
+
+    /// Goes on to the model once every call of the round has its result.
+    fn close_round(&mut self) {
+        let Phase::Tools { results, .. } = &mut self.state.phase else {
+            return;
+        };
+        if results.iter().any(Option::is_none) {
+            return;
+        }
+        let results: Vec<ToolResult> = std::mem::take(results).into_iter().flatten().collect();
+        for result in results {
+            self.say(Message::Tool(result));
+        }
+        self.next_round();
+    }
+
+    fn next_round(&mut self) {
+        self.state.iterations += 1;
+        if self.state.iterations < self.state.limits.max_iterations {
+            self.state.phase = Phase::Model;
+        } else if self.state.output.is_some() {
+            // A typed run has no use for an answer in prose.
+            self.end(String::new(), Ending::LimitReached);
+        } else {
+            self.say(user(
+                "You have used up your tool calls. Answer the task now from what you know, without tools.",
+            ));
+            self.state.phase = Phase::LastWord;
+        }
+    }
+
+    fn take_last_word(&mut self, reply: Reply) {
+        self.state.usage += reply.usage;
+        let text = reply.to_text();
+        // Calls in it will not be made, and a call without a result makes the
+        // conversation unusable.
+        self.say(Message::Assistant {
+            parts: vec![ReplyPart::Text(text.clone())],
+        });
+        let refused = reply.finish == Finish::Refused;
+        self.end(
+            text,
+            if refused {
+                Ending::Refused
+            } else {
+                Ending::LimitReached
+            },
+        );
+    }
+
+    fn take_rejection(&mut self, why: String) {
+        let last = self.state.messages.last().map(Arc::clone);
+        if let Some(Message::Assistant { parts }) = last.as_deref() {
+            for part in parts {
+                if let ReplyPart::Call(call) = part {
+                    self.say(Message::Tool(ToolResult::failed(call, why.clone())));
+                }
+            }
+        }
+        self.next_round();
+    }
+
+    fn say(&mut self, message: Message) {
+        self.state.messages.push(Arc::new(message));
+    }
+
+    fn end(&mut self, answer: String, ending: Ending) {
+        self.state.phase = Phase::Done(RunResult { answer, ending });
+    }
+}
+
+/// The tool that ends a typed run.
+const FINISH: &str = "finish";
+
+fn user(text: &str) -> Message {
+    Message::User {
+        parts: vec![Part::Text(text.to_owned())],
+    }
+}
+
+/// Whether a call's arguments stop in the middle: they are not completed by guessing.
+fn is_cut_off(call: &ToolCall, finish: &Finish) -> bool {
+    *finish == Finish::Length && serde_json::from_str::<IgnoredAny>(&call.arguments).is_err()
+}
+
+fn known(tools: &[Tool]) -> Vec<KnownTool> {
+    let known = |tool: &Tool| KnownTool {
+        name: tool.contract().name().to_owned(),
+        effect: tool.effect(),
+        fingerprint: tool.contract().fingerprint(),
+    };
+    tools.iter().map(known).collect()
+}
+
+/// Gives a call another id if it has none or one that was used before: results are
+/// paired with calls by id.
+fn make_ids_unique(parts: &mut [ReplyPart], history: &[Arc<Message>], step: u64) {
+    let mut seen: HashSet<String> = HashSet::new();
+    for message in history {
+        if let Message::Assistant { parts } = &**message {
+            seen.extend(parts.iter().filter_map(|part| match part {
+                ReplyPart::Call(call) => Some(call.id.clone()),
+                _ => None,
+            }));
+        }
+    }
+    for (index, part) in parts.iter_mut().enumerate() {
+        if let ReplyPart::Call(call) = part {
+            if call.id.is_empty() || seen.contains(&call.id) {
+                call.id = format!("call_{step}_{index}");
+            }
+            seen.insert(call.id.clone());
+        }
+    }
+}
+
+/// As a [`RunState`].
+impl Serialize for Run {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.state.serialize(serializer)
+    }
+}
