@@ -1,0 +1,55 @@
+//! Nine tools over one memory: what an agent stores, it finds again.
+//!
+//! [`Memory`] holds the entries and lists the tools. Each tool is a signature and a
+//! module of its own, so each also works by itself, from code, without a language
+//! model. A clone of a [`Memory`] shares its entries; two that were made separately
+//! share nothing. Entries live in the process and end with it.
+//!
+//! | tool | signature, output | module | effect |
+//! |---|---|---|---|
+//! | `memory_store` | [`MemoryStore`], [`Stored`] | [`MemoryStoreTool`] | idempotent |
+//! | `memory_retrieve` | [`MemoryRetrieve`], `Option<String>` | [`MemoryRetrieveTool`] | read |
+//! | `memory_search` | [`MemorySearch`], [`Vec<Found>`](Found) | [`MemorySearchTool`] | read |
+//! | `memory_list` | [`MemoryList`], `Vec<String>` | [`MemoryListTool`] | read |
+//! | `memory_update` | [`MemoryUpdate`], [`Updated`] | [`MemoryUpdateTool`] | idempotent |
+//! | `memory_delete` | [`MemoryDelete`], [`Deleted`] | [`MemoryDeleteTool`] | irreversible |
+//! | `memory_clear` | [`MemoryClear`], [`Cleared`] | [`MemoryClearTool`] | irreversible |
+//! | `memory_count` | [`MemoryCount`], `usize` | [`MemoryCountTool`] | read |
+//! | `memory_get_metadata` | [`MemoryGetMetadata`], [`Option<Metadata>`](Metadata) | [`MemoryGetMetadataTool`] | read |
+//!
+//! ```
+//! use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveTool};
+//! use toolwright_module::{Context, Module};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let memory = Memory::default();
+//!
+//! // As a model calls it: JSON in, a sentence out.
+//! let tools = memory.tools()?;
+//! let store = tools.iter().find(|tool| tool.contract().name() == "memory_store").unwrap();
+//! let arguments = r#"{"key": "color", "value": "blue", "tags": ["taste"]}"#;
+//! let output = store.call(arguments, &Context::default()).await?;
+//! assert_eq!(output.text(), "Stored memory 'color' successfully");
+//!
+//! // From code: types in, types out, the same entries.
+//! let retrieve = MemoryRetrieveTool::new(&memory);
+//! let key = "color".to_owned();
+//! assert_eq!(retrieve.call(MemoryRetrieve { key }).await?.as_deref(), Some("blue"));
+//! # Ok::<(), toolwright_module::Error>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod memory;
+mod store;
+mod tools;
+
+pub use memory::Memory;
+pub use tools::clear::{Cleared, MemoryClear, MemoryClearTool};
+pub use tools::count::{MemoryCount, MemoryCountTool};
+pub use tools::delete::{Deleted, MemoryDelete, MemoryDeleteTool};
+pub use tools::get_metadata::{MemoryGetMetadata, MemoryGetMetadataTool, Metadata};
+pub use tools::list::{MemoryList, MemoryListTool};
+pub use tools::retrieve::{MemoryRetrieve, MemoryRetrieveTool};
+pub use tools::search::{Found, MemorySearch, MemorySearchTool};
+pub use tools::store::{MemoryStore, MemoryStoreTool, Stored};
+pub use tools::update::{MemoryUpdate, MemoryUpdateTool, Updated};

@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::memory::Memory;
+use crate::store::Store;
+
+/// Remove one entry for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryDelete {
+    /// Name the value was stored under.
+    pub key: String,
+}
+
+/// What was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Deleted {
+    /// The key.
+    pub key: String,
+    /// Whether there was such an entry; if not, nothing changed.
+    pub found: bool,
+}
+
+impl Signature for MemoryDelete {
+    type Output = Deleted;
+
+    fn render(deleted: &Deleted) -> toolwright_signature::Result<String> {
+        let key = &deleted.key;
+        Ok(if deleted.found {
+            format!("Deleted memory '{key}' successfully")
+        } else {
+            format!("Memory '{key}' not found")
+        })
+    }
+}
+
+/// Removes entries: fulfils [`MemoryDelete`].
+#[derive(Debug, Clone)]
+pub struct MemoryDeleteTool {
+    store: Arc<Store>,
+}
+
+impl MemoryDeleteTool {
+    /// Works on the entries of `memory`.
+    #[must_use]
+    pub fn new(memory: &Memory) -> Self {
+        Self {
+            store: memory.store(),
+        }
+    }
+}
+
+impl Module for MemoryDeleteTool {
+    type Signature = MemoryDelete;
+
+    async fn forward(&self, input: MemoryDelete, _cx: &Context) -> Result<Deleted> {
+        let found = self.store.delete(&input.key);
+        Ok(Deleted {
+            key: input.key,
+            found,
+        })
+    }
+
+    /// Twice is the same as once, but no tool brings the entry back.
+    fn effect(&self) -> Effect {
+        Effect::Irreversible
+    }
+}

@@ -1,0 +1,45 @@
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::memory::Memory;
+use crate::store::Store;
+
+/// List the keys of all entries, sorted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryList;
+
+impl Signature for MemoryList {
+    type Output = Vec<String>;
+}
+
+/// Lists keys: fulfils [`MemoryList`].
+#[derive(Debug, Clone)]
+pub struct MemoryListTool {
+    store: Arc<Store>,
+}
+
+impl MemoryListTool {
+    /// Works on the entries of `memory`.
+    #[must_use]
+    pub fn new(memory: &Memory) -> Self {
+        Self {
+            store: memory.store(),
+        }
+    }
+}
+
+impl Module for MemoryListTool {
+    type Signature = MemoryList;
+
+    async fn forward(&self, _input: MemoryList, _cx: &Context) -> Result<Vec<String>> {
+        Ok(self.store.keys())
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}

@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::memory::Memory;
+use crate::store::Store;
+
+/// Read the value stored under a key. Gives null if there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryRetrieve {
+    /// Name the value was stored under.
+    pub key: String,
+}
+
+impl Signature for MemoryRetrieve {
+    type Output = Option<String>;
+}
+
+/// Reads values: fulfils [`MemoryRetrieve`].
+///
+/// Each value read counts as an access of its entry.
+#[derive(Debug, Clone)]
+pub struct MemoryRetrieveTool {
+    store: Arc<Store>,
+}
+
+impl MemoryRetrieveTool {
+    /// Works on the entries of `memory`.
+    #[must_use]
+    pub fn new(memory: &Memory) -> Self {
+        Self {
+            store: memory.store(),
+        }
+    }
+}
+
+impl Module for MemoryRetrieveTool {
+    type Signature = MemoryRetrieve;
+
+    async fn forward(&self, input: MemoryRetrieve, _cx: &Context) -> Result<Option<String>> {
+        Ok(self.store.retrieve(&input.key))
+    }
+
+    /// A read, although it counts itself, as a page with a visitor counter is one.
+    ///
+    /// Nobody reads in order to move the counter, reads commute, and one that is
+    /// repeated after a crash really is another access. As a write it would wait for
+    /// approval and run alone, which protects nothing.
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}

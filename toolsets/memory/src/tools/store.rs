@@ -1,0 +1,74 @@
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::memory::Memory;
+use crate::store::Store;
+
+/// Store a value under a key, with optional tags. Replaces what is stored there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryStore {
+    /// Name to find the value by.
+    pub key: String,
+    /// Text to store.
+    pub value: String,
+    /// Labels for the entry.
+    pub tags: Option<Vec<String>>,
+}
+
+/// What was stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stored {
+    /// The key.
+    pub key: String,
+    /// Whether an earlier entry was replaced.
+    pub replaced: bool,
+}
+
+impl Signature for MemoryStore {
+    type Output = Stored;
+
+    fn render(stored: &Stored) -> toolwright_signature::Result<String> {
+        Ok(format!("Stored memory '{}' successfully", stored.key))
+    }
+}
+
+/// Stores entries: fulfils [`MemoryStore`].
+///
+/// Storing under a key that is taken replaces everything: value, tags, times and
+/// access count. The key keeps its place in the order that a search gives.
+#[derive(Debug, Clone)]
+pub struct MemoryStoreTool {
+    store: Arc<Store>,
+}
+
+impl MemoryStoreTool {
+    /// Works on the entries of `memory`.
+    #[must_use]
+    pub fn new(memory: &Memory) -> Self {
+        Self {
+            store: memory.store(),
+        }
+    }
+}
+
+impl Module for MemoryStoreTool {
+    type Signature = MemoryStore;
+
+    async fn forward(&self, input: MemoryStore, _cx: &Context) -> Result<Stored> {
+        let tags = input.tags.unwrap_or_default();
+        let replaced = self.store.store(input.key.clone(), input.value, tags);
+        Ok(Stored {
+            key: input.key,
+            replaced,
+        })
+    }
+
+    /// The second of two equal calls leaves the same entry, but for its times.
+    fn effect(&self) -> Effect {
+        Effect::Idempotent
+    }
+}

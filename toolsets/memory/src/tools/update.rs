@@ -1,0 +1,75 @@
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::memory::Memory;
+use crate::store::Store;
+
+/// Change the value of an existing entry. Its tags stay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryUpdate {
+    /// Name the value was stored under.
+    pub key: String,
+    /// Text to store instead.
+    pub value: String,
+}
+
+/// What was updated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Updated {
+    /// The key.
+    pub key: String,
+    /// Whether there was such an entry; if not, nothing changed.
+    pub found: bool,
+}
+
+impl Signature for MemoryUpdate {
+    type Output = Updated;
+
+    fn render(updated: &Updated) -> toolwright_signature::Result<String> {
+        let key = &updated.key;
+        Ok(if updated.found {
+            format!("Updated memory '{key}' successfully")
+        } else {
+            format!("Memory '{key}' not found")
+        })
+    }
+}
+
+/// Changes values: fulfils [`MemoryUpdate`].
+///
+/// Nothing but the value and the time of its last change is touched.
+#[derive(Debug, Clone)]
+pub struct MemoryUpdateTool {
+    store: Arc<Store>,
+}
+
+impl MemoryUpdateTool {
+    /// Works on the entries of `memory`.
+    #[must_use]
+    pub fn new(memory: &Memory) -> Self {
+        Self {
+            store: memory.store(),
+        }
+    }
+}
+
+impl Module for MemoryUpdateTool {
+    type Signature = MemoryUpdate;
+
+    async fn forward(&self, input: MemoryUpdate, _cx: &Context) -> Result<Updated> {
+        let found = self.store.update(&input.key, input.value);
+        Ok(Updated {
+            key: input.key,
+            found,
+        })
+    }
+
+    /// The second of two equal calls leaves the same entry, but for its time.
+    fn effect(&self) -> Effect {
+        Effect::Idempotent
+    }
+}
