@@ -198,10 +198,16 @@ impl<M: LanguageModel> Recorder<M> {
 }
 
 fn keep(exchanges: &Mutex<Vec<Exchange>>, request: &Request, reply: &Reply) {
-    let exchange = Exchange {
-        request: request.clone(),
-        reply: reply.clone(),
-    };
+    let (request, mut reply) = (request.clone(), reply.clone());
+    // Local servers name a model by its file. Where it lies is nobody's business, and
+    // differs from machine to machine.
+    if let Some(model) = &mut reply.model
+        && Path::new(model).is_absolute()
+        && let Some(file) = Path::new(model).file_name().and_then(OsStr::to_str)
+    {
+        *model = file.to_owned();
+    }
+    let exchange = Exchange { request, reply };
     exchanges
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
