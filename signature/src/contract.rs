@@ -44,6 +44,10 @@ struct Output {
     to_write: Value,
 }
 
+/// How deep a schema may nest: what is stored must be readable again, and JSON deeper
+/// than 128 is not.
+const DEEPEST: usize = 100;
+
 impl Contract {
     /// The contract of a signature.
     ///
@@ -154,6 +158,17 @@ impl Contract {
             let reason = "it is not an object; put the value in a field of a struct";
             return Err(refused(Side::Input, reason));
         }
+        let outputs = output
+            .iter()
+            .flat_map(|output| [&output.to_read, &output.to_write]);
+        for (side, schema) in [(Side::Input, &input)]
+            .into_iter()
+            .chain(outputs.map(|output| (Side::Output, output)))
+        {
+            if schema::is_deeper(schema, DEEPEST) {
+                return Err(refused(side, "it nests too deep; make it flatter"));
+            }
+        }
         if let Some(root) = input.as_object_mut() {
             for noise in ["$schema", "title"] {
                 root.shift_remove(noise);
@@ -164,7 +179,10 @@ impl Contract {
                 description = text;
             }
             // Nothing is asked for, so nothing is let in.
-            if root.keys().all(|keyword| keyword == "type" || keyword == "required") {
+            let bare = root.iter().all(|(keyword, value)| {
+                keyword == "type" || value.as_array().is_some_and(Vec::is_empty)
+            });
+            if bare {
                 root.extend(
                     schema::nothing()
                         .as_object_mut()
@@ -572,7 +590,10 @@ impl<'de> Deserialize<'de> for Contract {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
         let output = stored.output.map(|to_read| Output {
-            to_write: stored.output_to_write.unwrap_or_else(|| to_read.clone()).into_owned(),
+            to_write: stored
+                .output_to_write
+                .unwrap_or_else(|| to_read.clone())
+                .into_owned(),
             to_read: to_read.into_owned(),
         });
         Self::checked(

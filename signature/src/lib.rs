@@ -46,6 +46,7 @@ mod dialect;
 mod error;
 mod lower;
 mod name;
+mod once;
 mod read;
 mod schema;
 mod signature;

@@ -44,13 +44,14 @@ const STRICT_TOLD: [&str; 5] = [
 ];
 
 /// Keywords that say nothing about which values fit.
-const SILENT: [&str; 6] = [
+const SILENT: [&str; 7] = [
     "title",
     "examples",
     "$schema",
     "$comment",
     "deprecated",
     "readOnly",
+    "writeOnly",
 ];
 
 /// One lowering: what it is of, and what it lost so far.
@@ -100,13 +101,14 @@ impl Lowering<'_> {
                     out.insert("items".into(), self.strict(value, &format!("{path}[]"))?);
                 }
                 "anyOf" | "oneOf" => {
-                    let members = self.strict_members(keyword, value, path)?;
+                    let members = self.strict_members(keyword, value, map, path)?;
                     out.insert("anyOf".into(), members);
                 }
                 "$defs" => {
                     let mut definitions = Map::new();
                     for (name, definition) in value.as_object().into_iter().flatten() {
-                        definitions.insert(name.clone(), self.strict(definition, path)?);
+                        let path = format!("#/$defs/{name}");
+                        definitions.insert(name.clone(), self.strict(definition, &path)?);
                     }
                     out.insert("$defs".into(), definitions.into());
                 }
@@ -157,7 +159,7 @@ impl Lowering<'_> {
         // A reference may have nothing beside it.
         if out.len() > 1
             && path != "$"
-            && let Some(target) = out.remove("$ref")
+            && let Some(target) = out.shift_remove("$ref")
         {
             out.insert("anyOf".into(), json!([{ "$ref": target }]));
         }
@@ -209,9 +211,22 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn strict_members(&mut self, keyword: &str, members: &Value, path: &str) -> Result<Value> {
+    fn strict_members(
+        &mut self,
+        keyword: &str,
+        members: &Value,
+        map: &Map<String, Value>,
+        path: &str,
+    ) -> Result<Value> {
         if path == "$" {
             return Err(self.error(path, "a union at the root; put it in a field".into()));
+        }
+        // Closed, neither the struct nor a member would let the other's fields in.
+        if may_be(map, "object") {
+            return Err(self.error(
+                path,
+                "a union flattened into a struct; give it a field of its own".into(),
+            ));
         }
         let members = members.as_array().map_or(&[][..], Vec::as_slice);
         if keyword == "oneOf" && !has_tag(members) {

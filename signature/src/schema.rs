@@ -72,6 +72,16 @@ pub(crate) fn is_object(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
 }
 
+/// Whether there are more than `levels` objects and lists in each other.
+pub(crate) fn is_deeper(node: &Value, levels: usize) -> bool {
+    let deeper = |below: &Value| levels == 0 || is_deeper(below, levels - 1);
+    match node {
+        Value::Object(map) => map.values().any(deeper),
+        Value::Array(items) => items.iter().any(deeper),
+        _ => false,
+    }
+}
+
 /// The schema of an input with no fields.
 pub(crate) fn nothing() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
@@ -107,7 +117,7 @@ fn hoist(name: &str, schema: &mut Value, definitions: &mut Map<String, Value>) {
     let Some(map) = schema.as_object_mut() else {
         return;
     };
-    if let Some(Value::Object(own)) = map.remove("$defs") {
+    if let Some(Value::Object(own)) = map.shift_remove("$defs") {
         definitions.extend(own);
     }
     // A type that contains itself refers to its root, which is about to be another.

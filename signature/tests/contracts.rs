@@ -1,0 +1,180 @@
+//! A contract as a value: stored, compared, wrapped.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod zoo;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Dialect, Signature};
+
+use zoo::{Bare, Echo, Specimen, Tree, Visitor};
+
+struct StoredAndBack;
+
+impl Visitor for StoredAndBack {
+    fn visit<T: Specimen>(&mut self, case: &str) {
+        let mut contracts = vec![Contract::of::<Echo<T>>().unwrap()];
+        contracts.extend(Contract::of::<Bare<T>>());
+        for contract in contracts {
+            let text = serde_json::to_string(&contract).unwrap();
+            let back: Contract = serde_json::from_str(&text).unwrap();
+            assert_eq!(back, contract, "{case}");
+            assert_eq!(back.fingerprint(), contract.fingerprint(), "{case}");
+            assert_eq!(serde_json::to_string(&back).unwrap(), text, "{case}");
+            for dialect in Dialect::ALL {
+                assert_eq!(tool(&back, dialect), tool(&contract, dialect), "{case}");
+                assert_eq!(output(&back, dialect), output(&contract, dialect), "{case}");
+            }
+        }
+    }
+}
+
+fn tool(contract: &Contract, dialect: Dialect) -> Result<String, String> {
+    let tool = contract.tool(dialect).map_err(|error| error.to_string())?;
+    Ok(tool.to_string())
+}
+
+fn output(contract: &Contract, dialect: Dialect) -> Result<String, String> {
+    let lowered = contract.lower_output(dialect);
+    Ok(lowered
+        .map_err(|error| error.to_string())?
+        .schema
+        .get()
+        .to_owned())
+}
+
+#[test]
+fn s73_a_contract_that_was_stored_is_the_same_contract() {
+    zoo::tour(&mut StoredAndBack);
+}
+
+#[test]
+fn a_stored_contract_is_checked_as_a_new_one() {
+    let stored = json!({"name": "finish", "description": "", "input": {"type": "object"}});
+    let error = serde_json::from_value::<Contract>(stored).unwrap_err();
+    insta::assert_snapshot!(error, @"`finish` cannot be a tool's name: it is reserved for ending a run; choose another");
+}
+
+#[test]
+fn the_fingerprint_changes_with_every_part() {
+    let object = |field: &str| json!({"type": "object", "properties": {field: {"type": "string"}}});
+    let make = |name, description, input, output| {
+        let contract = Contract::dynamic(name, description, object(input), output);
+        contract.unwrap().fingerprint()
+    };
+    let mut prints = vec![
+        make("find", "Find.", "a", None),
+        make("find2", "Find.", "a", None),
+        make("find", "Find!", "a", None),
+        make("find", "Find.", "b", None),
+        make("find", "Find.", "a", Some(object("a"))),
+        make("find", "Find.", "a", Some(object("b"))),
+        make("find", "Find.", "a", Some(json!({"type": "string"}))),
+        // The same letters, cut elsewhere.
+        make("fin", "dFind.", "a", None),
+    ];
+    let written = |text: &str| {
+        let contract = Contract::of::<Echo<zoo::TwoWays>>().unwrap();
+        contract.named(text).unwrap().fingerprint()
+    };
+    prints.push(written("one"));
+    prints.push(written("two"));
+    let count = prints.len();
+    prints.sort();
+    prints.dedup();
+    assert_eq!(prints.len(), count, "{prints:#?}");
+}
+
+/// It is stored with runs, so another version of this crate must give the same.
+#[test]
+fn the_fingerprint_is_the_same_on_every_machine_and_day() {
+    let input = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let contract = Contract::dynamic("get_weather", "Say the weather.", input, None).unwrap();
+    assert_eq!(contract.fingerprint(), "8fbc74d5bd2d68edf9e9ab5f58d6f037");
+    assert_eq!(contract.clone().fingerprint(), contract.fingerprint());
+}
+
+/// Takes the only output that refers to its own root.
+fn schema(contract: &Contract, dialect: Dialect) -> Value {
+    let lowered = contract.lower_output(dialect).unwrap();
+    serde_json::from_str(lowered.schema.get()).unwrap()
+}
+
+#[test]
+fn recursion_at_the_root_survives_wrapping() {
+    let contract = Contract::of::<Echo<Tree>>().unwrap();
+    let leaf = json!({"leaf": 1});
+    let tree =
+        json!({"branch": {"left": leaf, "right": {"branch": {"left": leaf, "right": leaf}}}});
+    for dialect in Dialect::ALL {
+        let schema = schema(&contract, dialect);
+        let judge = jsonschema::validator_for(&schema).unwrap();
+        assert!(
+            judge.is_valid(&json!({"result": tree})),
+            "{dialect}: {schema:#}"
+        );
+        let cut =
+            json!({"result": {"branch": {"left": leaf, "right": {"branch": {"left": leaf}}}}});
+        assert!(!judge.is_valid(&cut), "{dialect}: {schema:#}");
+    }
+}
+
+#[test]
+fn asking_first_nests_the_output_and_keeps_its_recursion() {
+    let contract = Contract::of::<Echo<Tree>>().unwrap();
+    let asking = contract
+        .asking_first("reasoning", json!({"type": "string"}))
+        .unwrap();
+    let leaf = json!({"leaf": 1});
+    for dialect in Dialect::ALL {
+        let schema = schema(&asking, dialect);
+        let judge = jsonschema::validator_for(&schema).unwrap();
+        let tree = json!({"branch": {"left": leaf, "right": leaf}});
+        assert!(judge.is_valid(&json!({"reasoning": "So.", "output": tree})));
+        assert!(
+            !judge.is_valid(&json!({"reasoning": "So.", "output": {"branch": {"left": leaf}}}))
+        );
+        assert!(!judge.is_valid(&json!({"output": leaf})));
+    }
+    // What is asked first stands first, and the contract keeps its own name and input.
+    let properties = asking.output_to_read().unwrap()["properties"].clone();
+    let names: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
+    assert_eq!(names, ["reasoning", "output"]);
+    assert_eq!(asking.name(), contract.name());
+    assert_eq!(asking.input(), contract.input());
+}
+
+#[test]
+fn asking_first_keeps_definitions_and_descriptions() {
+    let contract = Contract::of::<Echo<zoo::Forest>>().unwrap();
+    let asking = contract
+        .asking_first("reasoning", json!({"type": "string"}))
+        .unwrap();
+    insta::assert_json_snapshot!(asking.output_to_read().unwrap());
+    let text = r#"{"reasoning": "So.", "output": {"tallest": {"leaf": 1}, "others": [], "path": {"name": "a", "next": null, "weight": null}}}"#;
+    #[derive(Deserialize)]
+    struct Both {
+        reasoning: String,
+        output: zoo::Forest,
+    }
+    let both: Both = asking.read_output(text).unwrap();
+    assert_eq!(both.reasoning, "So.");
+    drop(both.output);
+}
+
+#[test]
+fn a_string_is_rendered_as_it_is_and_the_rest_as_json() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Say {}
+    impl Signature for Say {
+        type Output = String;
+    }
+    assert_eq!(Say::render(&"\"Hi\"\n".to_owned()).unwrap(), "\"Hi\"\n");
+    assert_eq!(Echo::<Vec<u8>>::render(&vec![1, 2]).unwrap(), "[1,2]");
+    assert_eq!(Echo::<()>::render(&()).unwrap(), "null");
+}

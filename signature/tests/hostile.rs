@@ -1,0 +1,196 @@
+//! What no well-meaning model sends: never a panic, an overflow or a silent nonsense.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Dialect, Error, Signature};
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug)]
+struct Note {
+    text: String,
+    #[serde(default)]
+    number: f64,
+    #[serde(default)]
+    any: Value,
+    #[serde(default)]
+    counts: BTreeMap<String, u8>,
+}
+
+impl Signature for Note {
+    type Output = Vec<Value>;
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug)]
+struct Ping;
+
+impl Signature for Ping {
+    type Output = Nest;
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug)]
+struct Nest(Vec<Nest>);
+
+fn read(wire: &str) -> Result<Note, Error> {
+    let note = Contract::of::<Note>().unwrap().read(wire);
+    if let Err(error) = &note {
+        assert!(matches!(error, Error::Reading { .. }), "{error:?}");
+    }
+    note
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_no_overflow() {
+    const DEPTH: usize = 100_000;
+    let open = "[".repeat(DEPTH);
+    let closed = format!("{open}{}", "]".repeat(DEPTH));
+    let objects = r#"{"a":"#.repeat(DEPTH);
+    for deep in [&open, &closed, &objects] {
+        assert!(read(deep).is_err());
+        assert!(read(&format!(r#"{{"text": "", "any": {deep}}}"#)).is_err());
+        let ping = Contract::of::<Ping>().unwrap();
+        assert!(ping.read::<Ping>(deep).is_err());
+        assert!(ping.read_output::<Nest>(deep).is_err());
+        assert!(
+            ping.read_output::<Nest>(&format!(r#"{{"result": {deep}}}"#))
+                .is_err()
+        );
+        assert!(serde_json::from_str::<Contract>(deep).is_err());
+    }
+}
+
+#[test]
+fn nesting_in_a_field_nobody_asked_for_is_skipped_or_refused() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let wire = format!(r#"{{"text": "kept", "other": {deep}}}"#);
+    if let Ok(note) = read(&wire) {
+        assert_eq!(note.text, "kept");
+    }
+}
+
+#[test]
+fn values_as_deep_as_json_may_be_are_read_and_dropped() {
+    let deep = format!("{}{}", "[".repeat(120), "]".repeat(120));
+    let note = read(&format!(r#"{{"text": "", "any": {deep}}}"#)).unwrap();
+    drop(note);
+    let ping = Contract::of::<Ping>().unwrap();
+    assert!(ping.read_output::<Nest>(&deep).is_ok());
+}
+
+#[test]
+fn a_schema_nests_as_deep_as_it_can_be_stored_and_no_deeper() {
+    let nested = |levels: usize| {
+        (0..levels).fold(json!({"type": "string"}), |schema, _| {
+            let mut object = json!({"type": "object", "properties": {}, "required": ["a"]});
+            object["properties"]["a"] = schema;
+            object
+        })
+    };
+    let deep = nested(49);
+    let contract = Contract::dynamic("deep", "", deep.clone(), Some(deep.clone())).unwrap();
+    for dialect in Dialect::ALL {
+        contract.lower(dialect).unwrap();
+        contract.lower_output(dialect).unwrap();
+    }
+    let stored = serde_json::to_string(&contract).unwrap();
+    assert!(serde_json::from_str::<Contract>(&stored).is_ok());
+
+    let refused = |input, output| Contract::dynamic("deep", "", input, Some(output)).unwrap_err();
+    insta::assert_snapshot!(refused(nested(200), json!({})), @"the input schema of `deep` cannot be used: it nests too deep; make it flatter");
+    insta::assert_snapshot!(refused(deep, nested(200)), @"the output schema of `deep` cannot be used: it nests too deep; make it flatter");
+}
+
+#[test]
+fn nul_bytes_are_text_when_escaped_and_no_json_when_not() {
+    assert_eq!(read(r#"{"text": "a\u0000b"}"#).unwrap().text, "a\0b");
+    assert!(read("{\"text\": \"a\0b\"}").is_err());
+    assert!(read("\0").is_err());
+    assert!(read("{\"text\": \"\"}\0").is_err());
+}
+
+#[test]
+fn lone_surrogates_are_refused_and_pairs_are_read() {
+    assert_eq!(read(r#"{"text": "\ud83d\ude00"}"#).unwrap().text, "😀");
+    for lone in [r"\ud800", r"\udc00", r"\ud800x", r"\ud800\u0041"] {
+        assert!(read(&format!(r#"{{"text": "{lone}"}}"#)).is_err(), "{lone}");
+        assert!(
+            read(&format!(r#"{{"text": "", "any": "{lone}"}}"#)).is_err(),
+            "{lone}"
+        );
+    }
+}
+
+#[test]
+fn a_number_too_large_for_its_type_is_refused() {
+    assert!(read(r#"{"text": "", "number": 1e999}"#).is_err());
+    assert!(read(r#"{"text": "", "any": -1e999}"#).is_err());
+    assert!(read(r#"{"text": "", "counts": {"a": 256}}"#).is_err());
+    assert!(read(r#"{"text": "", "counts": {"a": 99999999999999999999999999}}"#).is_err());
+    assert!(read(r#"{"text": "", "number": NaN}"#).is_err());
+    let zero = read(r#"{"text": "", "number": -0}"#).unwrap();
+    assert_eq!(zero.number, 0.0);
+}
+
+/// Two values for one field: taking either would be a guess.
+#[test]
+fn a_field_given_twice_is_refused() {
+    let error = read(r#"{"text": "a", "text": "b"}"#).unwrap_err();
+    insta::assert_snapshot!(error, @"input of `note` does not fit: $: field `text` is given twice at line 1 column 26");
+    // Also where the text needs more than one pass.
+    assert!(read(r#"{"text": "a", "number": null, "text": "b"}"#).is_err());
+}
+
+#[test]
+fn ten_megabytes_are_read_and_an_error_about_them_is_short() {
+    let long = "x".repeat(10_000_000);
+    let note = read(&format!(r#"{{"text": "{long}"}}"#)).unwrap();
+    assert_eq!(note.text.len(), long.len());
+
+    for wire in [
+        format!(r#"{{"text": "", "number": "{long}"}}"#),
+        format!(r#"{{"text": "", "counts": {{"{long}": -1}}}}"#),
+    ] {
+        let error = read(&wire).unwrap_err();
+        assert!(
+            error.to_string().len() < 10_000,
+            "{} bytes",
+            error.to_string().len()
+        );
+    }
+    let ping = Contract::of::<Ping>().unwrap();
+    let error = ping.read::<Ping>(&format!(r#"["{long}"]"#)).unwrap_err();
+    assert!(error.to_string().len() < 10_000);
+}
+
+#[test]
+fn a_message_is_cut_between_characters() {
+    for length in 990..1010 {
+        let long = "ä€😀".repeat(length);
+        let error = read(&format!(r#"{{"text": "", "number": "{long}"}}"#)).unwrap_err();
+        assert!(error.to_string().ends_with("expected f64"), "{error}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_and_other_oddities_do_not_panic() {
+    for wire in [
+        "\u{feff}{}",
+        "\u{2028}",
+        "{}{}",
+        "-",
+        "\"",
+        "\\",
+        "tru",
+        "[,]",
+        "{\"a\"}",
+        "nul",
+    ] {
+        assert!(read(wire).is_err(), "{wire:?}");
+    }
+}

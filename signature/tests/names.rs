@@ -1,0 +1,204 @@
+//! The names under which a model sees a contract.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use insta::assert_snapshot;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolwright_signature::{Contract, Error, NameFault, Signature};
+
+macro_rules! signature {
+    ($(#[$attribute:meta])* $name:ident) => {
+        #[derive(Serialize, Deserialize, JsonSchema)]
+        $(#[$attribute])*
+        struct $name {}
+        impl Signature for $name {
+            type Output = ();
+        }
+    };
+}
+
+fn refused(name: &str) -> String {
+    let input = json!({"type": "object", "properties": {}});
+    let error = Contract::dynamic(name, "", input, None).unwrap_err();
+    assert!(matches!(error, Error::Name { .. }), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn s89_type_name_becomes_snake_case() {
+    signature!(SearchDocuments);
+    signature!(HTTPGet);
+    signature!(MemoryGetV2Metadata);
+    assert_eq!(SearchDocuments::name(), "search_documents");
+    assert_eq!(HTTPGet::name(), "http_get");
+    assert_eq!(MemoryGetV2Metadata::name(), "memory_get_v2_metadata");
+    // The contract takes it as it is.
+    let contract = Contract::of::<HTTPGet>().unwrap();
+    assert_eq!(contract.name(), "http_get");
+}
+
+#[test]
+fn s98_a_namespace_is_joined_by_an_underscore() {
+    signature!(
+        #[schemars(rename = "Legal::SearchDocuments")]
+        Renamed
+    );
+    assert_eq!(Renamed::name(), "legal_search_documents");
+}
+
+#[test]
+fn s98_s102_the_name_is_known_without_an_instance_and_the_contract_bears_it() {
+    fn name_of<S: Signature>() -> Cow<'static, str> {
+        S::name()
+    }
+    signature!(CountEntries);
+    let contract = Contract::of::<CountEntries>().unwrap();
+    assert_eq!(name_of::<CountEntries>(), contract.name());
+}
+
+#[test]
+fn a_name_of_64_characters_is_the_longest() {
+    let input = json!({"type": "object"});
+    let longest = "a".repeat(64);
+    let contract = Contract::dynamic(&longest, "", input, None).unwrap();
+    assert_eq!(contract.name(), longest);
+    assert_snapshot!(
+        refused(&"a".repeat(65)),
+        @"`aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` cannot be a tool's name: it has 65 characters, providers accept 64; shorten it"
+    );
+}
+
+#[test]
+fn every_character_that_providers_accept_is_accepted() {
+    let input = json!({"type": "object"});
+    let contract = Contract::dynamic("Az09_-", "", input, None).unwrap();
+    assert_eq!(contract.name(), "Az09_-");
+}
+
+#[test]
+fn a_name_that_breaks_a_rule_is_refused_with_the_rule() {
+    assert_snapshot!(refused(""), @"`` cannot be a tool's name: it is empty; give it 1 to 64 characters of A-Z a-z 0-9 _ -");
+    assert_snapshot!(refused("finish"), @"`finish` cannot be a tool's name: it is reserved for ending a run; choose another");
+    assert_snapshot!(refused("get weather"), @"`get weather` cannot be a tool's name: ' ' is not allowed; use only A-Z a-z 0-9 _ -");
+    assert_snapshot!(refused("größe"), @"`größe` cannot be a tool's name: 'ö' is not allowed; use only A-Z a-z 0-9 _ -");
+    assert_snapshot!(refused("a.b"), @"`a.b` cannot be a tool's name: '.' is not allowed; use only A-Z a-z 0-9 _ -");
+    assert_snapshot!(refused("a\nb"), @r#"
+    `a
+    b` cannot be a tool's name: '\n' is not allowed; use only A-Z a-z 0-9 _ -
+    "#);
+}
+
+#[test]
+fn a_type_called_finish_or_outside_ascii_is_refused_too() {
+    signature!(Finish);
+    signature!(Größe);
+    assert_snapshot!(Contract::of::<Finish>().unwrap_err(), @"`finish` cannot be a tool's name: it is reserved for ending a run; choose another");
+    assert_snapshot!(Contract::of::<Größe>().unwrap_err(), @"`größe` cannot be a tool's name: 'ö' is not allowed; use only A-Z a-z 0-9 _ -");
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Fetch<T> {
+    #[serde(skip)]
+    of: PhantomData<T>,
+}
+
+impl Signature for Fetch<u8> {
+    type Output = ();
+}
+
+impl Signature for Fetch<u16> {
+    type Output = ();
+
+    fn name() -> Cow<'static, str> {
+        "fetch_wide".into()
+    }
+}
+
+#[test]
+fn a_generic_type_needs_a_name_of_its_own() {
+    assert_snapshot!(Contract::of::<Fetch<u8>>().unwrap_err(), @"`fetch` cannot be a tool's name: all instances of this generic type would share it; override `Signature::name`");
+    assert_eq!(Contract::of::<Fetch<u16>>().unwrap().name(), "fetch_wide");
+}
+
+/// A type's path shows angle brackets there, though the type has no parameters.
+#[test]
+fn a_type_declared_inside_an_impl_of_a_trait_is_not_generic() {
+    struct Host;
+    impl Iterator for Host {
+        type Item = Result<Contract, Error>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            signature!(Inside);
+            Some(Contract::of::<Inside>())
+        }
+    }
+    assert_eq!(Host.next().unwrap().unwrap().name(), "inside");
+}
+
+#[test]
+fn s23_a_contract_can_be_named_anew_and_by_the_same_rules() {
+    signature!(
+        /// Find things.
+        Find
+    );
+    let contract = Contract::of::<Find>().unwrap();
+    let named = contract.named("custom_search").unwrap();
+    assert_eq!(named.name(), "custom_search");
+    assert_eq!(named.description(), "Find things.");
+    assert_ne!(named, contract);
+    assert!(matches!(
+        contract.named("custom search"),
+        Err(Error::Name {
+            fault: NameFault::Character(' '),
+            ..
+        })
+    ));
+}
+
+#[test]
+fn s24_s99_the_doc_comment_is_the_description_until_told_otherwise() {
+    signature!(
+        /// Find things.
+        ///
+        /// In every drawer.
+        Find
+    );
+    let contract = Contract::of::<Find>().unwrap();
+    assert_eq!(contract.description(), "Find things.\n\nIn every drawer.");
+    assert_eq!(contract.description(), Find::description());
+    // Said once: the schema does not repeat it.
+    assert!(contract.input().get("description").is_none());
+    let described = contract.described("Look for things.");
+    assert_eq!(described.description(), "Look for things.");
+}
+
+#[test]
+fn s69_without_a_description_the_name_in_words_stands_in() {
+    signature!(FindThings);
+    let contract = Contract::of::<FindThings>().unwrap();
+    assert_eq!(contract.description(), "Find things");
+    assert_eq!(contract.described(" ").description(), "Find things");
+    let input = json!({"type": "object"});
+    let dynamic = Contract::dynamic("find-things", "", input, None).unwrap();
+    assert_eq!(dynamic.description(), "Find things");
+}
+
+#[test]
+fn an_input_that_is_no_object_is_refused() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    enum Choice {
+        One,
+    }
+    impl Signature for Choice {
+        type Output = ();
+    }
+    assert_snapshot!(Contract::of::<Choice>().unwrap_err(), @"the input schema of `choice` cannot be used: it is not an object; put the value in a field of a struct");
+}

@@ -1,0 +1,304 @@
+//! From the wire back to the value: the inverse of lowering, and what errors say.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod zoo;
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Dialect, Error, Side, Signature};
+
+use zoo::{Echo, Node, Status, Tree};
+
+/// Search legal documents.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Clone)]
+struct Search {
+    query: String,
+    limit: Option<u8>,
+    #[serde(default = "first_page")]
+    page: u32,
+    filters: Filters,
+    /// A second set.
+    fallback: Option<Filters>,
+    #[serde(default)]
+    tags: Vec<String>,
+    rows: Vec<Filters>,
+    scope: Scope,
+    other_scope: Option<Scope>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Clone)]
+struct Filters {
+    year: Option<i32>,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Clone)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Scope {
+    Everywhere,
+    Court {
+        name: String,
+        #[serde(default = "first_page")]
+        instance: u32,
+    },
+}
+
+fn first_page() -> u32 {
+    1
+}
+
+impl Signature for Search {
+    type Output = Vec<Filters>;
+}
+
+fn filters() -> impl Strategy<Value = Filters> {
+    let status = prop_oneof![
+        Just(Status::Open),
+        Just(Status::InProgress),
+        Just(Status::Done)
+    ];
+    (any::<Option<i32>>(), status).prop_map(|(year, status)| Filters { year, status })
+}
+
+fn scope() -> impl Strategy<Value = Scope> {
+    let court = (any::<String>(), 0..3_u32);
+    prop_oneof![
+        Just(Scope::Everywhere),
+        court.prop_map(|(name, instance)| Scope::Court { name, instance }),
+    ]
+}
+
+prop_compose! {
+    fn search()(
+        query in any::<String>(),
+        limit in any::<Option<u8>>(),
+        page in 0..3_u32,
+        filters in filters(),
+        fallback in proptest::option::of(self::filters()),
+        tags in proptest::collection::vec(any::<String>(), 0..3),
+        rows in proptest::collection::vec(self::filters(), 0..3),
+        scope in scope(),
+        other_scope in proptest::option::of(self::scope()),
+    ) -> Search {
+        Search { query, limit, page, filters, fallback, tags, rows, scope, other_scope }
+    }
+}
+
+/// As a model under a strict dialect writes it: null for what it would leave out.
+fn as_strict(search: &Search) -> Value {
+    fn filters(filters: &Filters) -> Value {
+        let mut value = json!(filters);
+        if filters.status == Status::default() {
+            value["status"] = Value::Null;
+        }
+        value
+    }
+    fn scope(scope: &Scope) -> Value {
+        let mut value = json!(scope);
+        if let Scope::Court { instance: 1, .. } = scope {
+            value["instance"] = Value::Null;
+        }
+        value
+    }
+    let mut value = json!(search);
+    if search.page == first_page() {
+        value["page"] = Value::Null;
+    }
+    if search.tags.is_empty() {
+        value["tags"] = Value::Null;
+    }
+    value["filters"] = filters(&search.filters);
+    value["fallback"] = search.fallback.as_ref().map_or(Value::Null, filters);
+    value["rows"] = search.rows.iter().map(filters).collect();
+    value["scope"] = scope(&search.scope);
+    value["other_scope"] = search.other_scope.as_ref().map_or(Value::Null, scope);
+    value
+}
+
+proptest! {
+    #[test]
+    fn s46_what_strict_lowering_made_of_a_value_reads_back_as_the_value(search in search()) {
+        let contract = Contract::of::<Search>().unwrap();
+        let lowered = contract.lower(Dialect::OpenAiStrict).unwrap();
+        let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
+        let wire = as_strict(&search);
+        prop_assert!(jsonschema::is_valid(&schema, &wire), "{wire} against {schema:#}");
+        let read: Search = contract.read(&wire.to_string()).unwrap();
+        prop_assert_eq!(read, search);
+    }
+
+    #[test]
+    fn s14_what_serde_reads_reads_the_same(search in search()) {
+        let contract = Contract::of::<Search>().unwrap();
+        let wire = serde_json::to_string(&search).unwrap();
+        let read: Search = contract.read(&wire).unwrap();
+        prop_assert_eq!(&read, &serde_json::from_str::<Search>(&wire).unwrap());
+        prop_assert_eq!(contract.write_input(&read).unwrap(), wire);
+    }
+
+    #[test]
+    fn any_text_at_all_gives_a_value_or_an_error(text in any::<String>()) {
+        let contract = Contract::of::<Search>().unwrap();
+        prop_assert!(contract.read::<Search>(&text).is_err());
+        let _ = contract.read_output::<Vec<Filters>>(&text);
+    }
+
+    #[test]
+    fn a_wrapped_output_reads_back(rows in proptest::collection::vec(filters(), 0..4)) {
+        let contract = Contract::of::<Search>().unwrap();
+        let wrapped = json!({"result": rows}).to_string();
+        prop_assert_eq!(&contract.read_output::<Vec<Filters>>(&wrapped).unwrap(), &rows);
+        // A model that forgot the wrapper meant the same.
+        let bare = json!(rows).to_string();
+        prop_assert_eq!(&contract.read_output::<Vec<Filters>>(&bare).unwrap(), &rows);
+    }
+}
+
+#[test]
+fn null_for_a_default_is_undone_below_references() {
+    let contract = Contract::of::<Echo<Node>>().unwrap();
+    contract.lower_output(Dialect::OpenAiStrict).unwrap();
+    let wire = json!({
+        "name": "a",
+        "weight": null,
+        "next": {"name": "b", "weight": null, "next": null},
+    });
+    let node: Node = contract.read_output(&wire.to_string()).unwrap();
+    assert_eq!(node.next.unwrap().weight, 0);
+
+    let wire = json!({"given": wire});
+    assert!(contract.read::<Echo<Node>>(&wire.to_string()).is_ok());
+}
+
+#[test]
+fn s94_null_that_the_type_takes_stays_null() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Ceiling {
+        #[serde(default = "some_ten")]
+        ceiling: Option<u8>,
+    }
+    fn some_ten() -> Option<u8> {
+        Some(10)
+    }
+    impl Signature for Ceiling {
+        type Output = ();
+    }
+    let contract = Contract::of::<Ceiling>().unwrap();
+    let read = |wire| contract.read::<Ceiling>(wire).unwrap().ceiling;
+    assert_eq!(read(r#"{"ceiling": null}"#), None);
+    assert_eq!(read("{}"), Some(10));
+}
+
+#[test]
+fn no_arguments_read_as_a_unit_and_as_an_empty_struct() {
+    let unit = Contract::of::<zoo::Ping>().unwrap();
+    let empty = Contract::of::<zoo::Empty>().unwrap();
+    for nothing in ["", " \n", "{}", " { } "] {
+        assert!(unit.read::<zoo::Ping>(nothing).is_ok(), "{nothing:?}");
+        assert!(empty.read::<zoo::Empty>(nothing).is_ok(), "{nothing:?}");
+    }
+    assert!(unit.read::<zoo::Ping>("null").is_ok());
+    assert_eq!(unit.write_input(&zoo::Ping).unwrap(), "{}");
+    assert_eq!(empty.write_input(&zoo::Empty {}).unwrap(), "{}");
+    assert_snapshot!(unit.read::<zoo::Ping>("[1]").err().unwrap(), @"input of `ping` does not fit: $: expected an object without fields, got [1]");
+}
+
+#[test]
+fn outputs_of_every_kind_are_taken_out_of_their_wrapper() {
+    fn read<T: zoo::Specimen>(wire: &str) -> T {
+        let contract = Contract::of::<Echo<T>>().unwrap();
+        contract.read_output(wire).unwrap()
+    }
+    assert_eq!(read::<u64>(r#"{"result": 7}"#), 7);
+    assert_eq!(read::<String>(r#"{"result": "seven"}"#), "seven");
+    assert_eq!(read::<Option<bool>>(r#"{"result": null}"#), None);
+    assert_eq!(
+        read::<Status>(r#"{"result": "in-progress"}"#),
+        Status::InProgress
+    );
+    assert_eq!(read::<Tree>(r#"{"result": {"leaf": 7}}"#), Tree::Leaf(7));
+    read::<()>(r#"{"result": null}"#);
+}
+
+fn wrong(wire: &str) -> Error {
+    let contract = Contract::of::<Search>().unwrap();
+    contract.read::<Search>(wire).unwrap_err()
+}
+
+/// A search that fits, with one change.
+fn with(pointer: &str, value: Value) -> String {
+    let mut search = json!({
+        "query": "tax",
+        "filters": {"year": 1999},
+        "tags": ["a", "b", "c"],
+        "rows": [],
+        "scope": {"kind": "everywhere"},
+    });
+    *search.pointer_mut(pointer).unwrap() = value;
+    search.to_string()
+}
+
+#[test]
+fn s14_s33_a_fault_names_its_path() {
+    assert_snapshot!(wrong("{}"), @"input of `search` does not fit: $: missing field `query`");
+    assert_snapshot!(wrong(""), @"input of `search` does not fit: $: missing field `query`");
+    assert_snapshot!(wrong(&with("/query", json!(5))), @"input of `search` does not fit: $.query: invalid type: integer `5`, expected a string");
+    assert_snapshot!(wrong(&with("/filters/year", json!("1999"))), @r#"input of `search` does not fit: $.filters.year: invalid type: string "1999", expected i32"#);
+    assert_snapshot!(wrong(&with("/tags/2", json!(3))), @"input of `search` does not fit: $.tags[2]: invalid type: integer `3`, expected a string");
+    assert_snapshot!(wrong(&with("/scope", json!({"kind": "nowhere"}))), @"input of `search` does not fit: $.scope.kind: unknown variant `nowhere`, expected `everywhere` or `court`");
+    assert_snapshot!(wrong("[]"), @"input of `search` does not fit: $: invalid length 0, expected struct Search with 9 elements");
+}
+
+#[test]
+fn s42_an_unknown_enum_value_lists_the_known() {
+    let wire = with("/filters", json!({"status": "closed"}));
+    assert_snapshot!(wrong(&wire), @"input of `search` does not fit: $.filters.status: unknown variant `closed`, expected one of `open`, `in-progress`, `done`");
+}
+
+#[test]
+fn text_that_is_no_json_says_where() {
+    assert_snapshot!(wrong("I would search for tax."), @"input of `search` does not fit: $: not JSON: expected value at line 1 column 1");
+    assert_snapshot!(wrong(r#"{"query": "tax", "fil"#), @"input of `search` does not fit: $: the JSON text ends too early, after 21 characters");
+    assert_snapshot!(wrong(r#"{"query": "tax"} and then"#), @"input of `search` does not fit: $: not JSON: trailing characters at line 1 column 18");
+    assert_snapshot!(wrong(r#"{"query": 'tax'}"#), @"input of `search` does not fit: $: not JSON: expected value at line 1 column 11");
+    assert_snapshot!(wrong(r#"{"query": "tax",}"#), @"input of `search` does not fit: $: not JSON: trailing comma at line 1 column 17");
+}
+
+#[test]
+fn a_fault_in_a_wrapped_output_is_found_where_the_model_wrote_it() {
+    let contract = Contract::of::<Search>().unwrap();
+    let read = |wire| contract.read_output::<Vec<Filters>>(wire).unwrap_err();
+    assert_snapshot!(read(r#"{"result": [{}, {"year": "x"}]}"#), @r#"output of `search` does not fit: $.result[1].year: invalid type: string "x", expected i32"#);
+    assert_snapshot!(read(r#"[{}, {"year": "x"}]"#), @r#"output of `search` does not fit: $[1].year: invalid type: string "x", expected i32"#);
+    assert_snapshot!(read(r#"{"answer": []}"#), @"output of `search` does not fit: $: invalid type: map, expected a sequence");
+}
+
+#[test]
+fn the_alternate_form_shows_what_was_read() {
+    let error = wrong(r#"{"query": 5}"#);
+    assert_snapshot!(format!("{error:#}"), @r#"
+    input of `search` does not fit: $.query: invalid type: integer `5`, expected a string
+    read from: {"query": 5}
+    "#);
+    let Error::Reading {
+        contract,
+        side,
+        faults,
+        raw,
+        ..
+    } = error
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!((contract.as_str(), side), ("search", Side::Input));
+    assert_eq!(faults.len(), 1);
+    assert_eq!(raw, r#"{"query": 5}"#);
+}
