@@ -64,8 +64,6 @@ impl Memory {
 /// Says how many entries there are, never what is in them.
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory")
-            .field("entries", &self.store.count())
-            .finish()
+        f.debug_struct("Memory").field("entries", &self.store.count()).finish()
     }
 }

@@ -44,10 +44,7 @@ impl Default for Store {
 
 impl Store {
     fn with_clock(now: fn() -> Timestamp) -> Self {
-        Self {
-            entries: Mutex::default(),
-            now,
-        }
+        Self { entries: Mutex::default(), now }
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -103,10 +100,7 @@ impl Store {
         found.sort_unstable_by_key(|(_, entry)| entry.place);
         found
             .into_iter()
-            .map(|(key, entry)| Found {
-                key: key.clone(),
-                value: entry.value.clone(),
-            })
+            .map(|(key, entry)| Found { key: key.clone(), value: entry.value.clone() })
             .collect()
     }
 
@@ -161,8 +155,74 @@ impl Store {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("entries", &self.count())
-            .finish_non_exhaustive()
+        f.debug_struct("Store").field("entries", &self.count()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::thread;
+
+    use super::*;
+
+    thread_local! {
+        static SECOND: Cell<i64> = const { Cell::new(0) };
+    }
+
+    /// A store whose clock stands until the test moves it.
+    fn store_at(second: i64) -> Store {
+        move_to(second);
+        Store::with_clock(|| at(SECOND.get()))
+    }
+
+    fn move_to(second: i64) {
+        SECOND.set(second);
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// Created, updated, last accessed.
+    fn times(store: &Store) -> (Timestamp, Timestamp, Option<Timestamp>) {
+        let known = store.metadata("key").unwrap();
+        (known.created_at, known.updated_at, known.last_accessed_at)
+    }
+
+    #[test]
+    fn s59_each_time_moves_with_its_own_event() {
+        let store = store_at(1);
+        store.store("key".into(), "one".into(), vec![]);
+        assert_eq!(times(&store), (at(1), at(1), None));
+        move_to(2);
+        store.retrieve("key");
+        assert_eq!(times(&store), (at(1), at(1), Some(at(2))));
+        move_to(3);
+        store.update("key", "two".into());
+        assert_eq!(times(&store), (at(1), at(3), Some(at(2))));
+        move_to(4);
+        let everything = Regex::new("").unwrap();
+        store.search(&everything, true, true);
+        store.metadata("key");
+        assert_eq!(times(&store), (at(1), at(3), Some(at(2))));
+        move_to(5);
+        store.store("key".into(), "three".into(), vec![]);
+        assert_eq!(times(&store), (at(5), at(5), None));
+    }
+
+    #[test]
+    fn a_panic_under_the_lock_loses_nothing() {
+        let store = Store::default();
+        store.store("key".into(), "value".into(), vec![]);
+        let panicked = thread::scope(|scope| {
+            let poison = scope.spawn(|| {
+                let _held = store.lock();
+                panic!("under the lock");
+            });
+            poison.join()
+        });
+        assert!(panicked.is_err() && store.entries.is_poisoned());
+        assert_eq!(store.retrieve("key").as_deref(), Some("value"));
     }
 }

@@ -37,9 +37,7 @@ impl MemoryClearTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self {
-            store: memory.store(),
-        }
+        Self { store: memory.store() }
     }
 }
 
@@ -47,9 +45,7 @@ impl Module for MemoryClearTool {
     type Signature = MemoryClear;
 
     async fn forward(&self, _input: MemoryClear, _cx: &Context) -> Result<Cleared> {
-        Ok(Cleared {
-            removed: self.store.clear(),
-        })
+        Ok(Cleared { removed: self.store.clear() })
     }
 
     fn effect(&self) -> Effect {

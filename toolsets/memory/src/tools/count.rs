@@ -26,9 +26,7 @@ impl MemoryCountTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self {
-            store: memory.store(),
-        }
+        Self { store: memory.store() }
     }
 }
 

@@ -47,9 +47,7 @@ impl MemoryDeleteTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self {
-            store: memory.store(),
-        }
+        Self { store: memory.store() }
     }
 }
 
@@ -58,10 +56,7 @@ impl Module for MemoryDeleteTool {
 
     async fn forward(&self, input: MemoryDelete, _cx: &Context) -> Result<Deleted> {
         let found = self.store.delete(&input.key);
-        Ok(Deleted {
-            key: input.key,
-            found,
-        })
+        Ok(Deleted { key: input.key, found })
     }
 
     /// Twice is the same as once, but no tool brings the entry back.

@@ -49,9 +49,7 @@ impl MemoryGetMetadataTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self {
-            store: memory.store(),
-        }
+        Self { store: memory.store() }
     }
 }
 

@@ -31,9 +31,7 @@ impl MemoryRetrieveTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self {
-            store: memory.store(),
-        }
+        Self { store: memory.store() }
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Context, Effect, Error, Module, Result};
+use toolwright_module::{Context, Effect, Error, Module, Result, Stage};
 use toolwright_signature::Signature;
 
 use crate::memory::Memory;
@@ -43,7 +43,7 @@ impl Signature for MemorySearch {
 ///
 /// What it finds stands in the order of insertion. Tags are not searched, and being
 /// found is no access. Patterns have the syntax of the [`regex`] crate, whose time
-/// grows linearly with the text, so no pattern of a model can hang a search.
+/// grows with the text and never explodes, and a pattern's size is limited.
 #[derive(Debug, Clone)]
 pub struct MemorySearchTool {
     store: Arc<Store>,
@@ -53,9 +53,7 @@ impl MemorySearchTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self {
-            store: memory.store(),
-        }
+        Self { store: memory.store() }
     }
 }
 
@@ -72,24 +70,37 @@ impl Module for MemorySearchTool {
     }
 }
 
-/// Bytes that a compiled pattern may take: enough for any search a person would
-/// write, and too little for `(\w{99}){99}` to cost time or memory that anyone notices.
-const LARGEST: usize = 1 << 20;
+/// Bytes that a compiled pattern may take.
+///
+/// A search takes at worst the size of the pattern times that of the text, so this
+/// bounds the half of it that a model chooses. `\d{99}` and `\w{5}` fit (`\w` is large
+/// because it knows every script); what does not fit is hardly ever meant.
+const LARGEST: usize = 1 << 18;
+
+/// Bytes of a refused pattern that the model is shown again.
+const LONGEST_SHOWN: usize = 200;
 
 fn compile(pattern: &str) -> Result<Regex> {
     RegexBuilder::new(pattern)
         .case_insensitive(true)
         .size_limit(LARGEST)
         .build()
-        .map_err(|error| {
-            Error::retry(match error {
-                regex::Error::CompiledTooBig(_) => {
-                    "`pattern` is too large a regular expression; use smaller or fewer repetitions"
-                        .to_owned()
-                }
-                error => format!(
-                    "`pattern` is not a regular expression this tool knows; change it, or put a backslash before characters meant literally\n{error}"
-                ),
-            })
-        })
+        .map_err(|error| Error::retry(told(pattern, &error)).at(Stage::Arguments))
+}
+
+/// What the model can do about a pattern that was refused.
+fn told(pattern: &str, error: &regex::Error) -> String {
+    if let regex::Error::CompiledTooBig(_) = error {
+        return "`pattern` is too large; use fewer or smaller repetitions".to_owned();
+    }
+    let evidence = error.to_string();
+    // The evidence shows the pattern with the place marked: of a long one, the model
+    // would pay for every character again.
+    let evidence = match evidence.rsplit_once("\nerror: ") {
+        Some((_, reason)) if pattern.len() > LONGEST_SHOWN => reason,
+        _ => &evidence,
+    };
+    format!(
+        "`pattern` is not a regular expression; correct it, or put \\ before a character that stands for itself\n{evidence}"
+    )
 }

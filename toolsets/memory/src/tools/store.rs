@@ -49,9 +49,7 @@ impl MemoryStoreTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self {
-            store: memory.store(),
-        }
+        Self { store: memory.store() }
     }
 }
 
@@ -61,10 +59,7 @@ impl Module for MemoryStoreTool {
     async fn forward(&self, input: MemoryStore, _cx: &Context) -> Result<Stored> {
         let tags = input.tags.unwrap_or_default();
         let replaced = self.store.store(input.key.clone(), input.value, tags);
-        Ok(Stored {
-            key: input.key,
-            replaced,
-        })
+        Ok(Stored { key: input.key, replaced })
     }
 
     /// The second of two equal calls leaves the same entry, but for its times.

@@ -51,9 +51,7 @@ impl MemoryUpdateTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self {
-            store: memory.store(),
-        }
+        Self { store: memory.store() }
     }
 }
 
@@ -62,10 +60,7 @@ impl Module for MemoryUpdateTool {
 
     async fn forward(&self, input: MemoryUpdate, _cx: &Context) -> Result<Updated> {
         let found = self.store.update(&input.key, input.value);
-        Ok(Updated {
-            key: input.key,
-            found,
-        })
+        Ok(Updated { key: input.key, found })
     }
 
     /// The second of two equal calls leaves the same entry, but for its time.

@@ -1,0 +1,51 @@
+//! What the tests of this folder share.
+
+#![allow(dead_code, reason = "no test program needs all of it")]
+
+use toolwright_memory::{
+    Memory, MemoryGetMetadata, MemoryGetMetadataTool, MemoryRetrieve, MemoryRetrieveTool,
+    MemoryStore, MemoryStoreTool, Metadata,
+};
+use toolwright_module::{Context, Module, Result, Tool, ToolOutput};
+
+/// Waits for `work` on this thread.
+pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
+/// Calls a tool of `memory` as a model does.
+pub(crate) async fn call(memory: &Memory, name: &str, arguments: &str) -> Result<ToolOutput> {
+    tool(memory, name).call(arguments, &Context::default()).await
+}
+
+/// What the model reads.
+pub(crate) async fn text(memory: &Memory, name: &str, arguments: &str) -> String {
+    let output = call(memory, name, arguments).await.unwrap();
+    output.text().to_owned()
+}
+
+pub(crate) fn tool(memory: &Memory, name: &str) -> Tool {
+    let mut tools = memory.tools().unwrap().into_iter();
+    tools.find(|tool| tool.contract().name() == name).unwrap()
+}
+
+pub(crate) async fn store(memory: &Memory, key: &str, value: &str, tags: &[&str]) {
+    let input = MemoryStore {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        tags: Some(tags.iter().map(|&tag| tag.to_owned()).collect()),
+    };
+    MemoryStoreTool::new(memory).call(input).await.unwrap();
+}
+
+pub(crate) async fn retrieve(memory: &Memory, key: &str) -> Option<String> {
+    let key = key.to_owned();
+    let input = MemoryRetrieve { key };
+    MemoryRetrieveTool::new(memory).call(input).await.unwrap()
+}
+
+pub(crate) async fn metadata(memory: &Memory, key: &str) -> Option<Metadata> {
+    let key = key.to_owned();
+    let input = MemoryGetMetadata { key };
+    MemoryGetMetadataTool::new(memory).call(input).await.unwrap()
+}
