@@ -81,27 +81,19 @@ impl Contract {
         let shared =
             type_name::<S>().ends_with('>') && own_name == name::snake_case(&S::schema_name());
         if shared {
-            return Err(Error::Name {
-                name: own_name.into_owned(),
-                fault: NameFault::Generic,
-            });
+            return Err(Error::Name { name: own_name.into_owned(), fault: NameFault::Generic });
         }
         let mut input = schema::to_read::<S>();
         let unit_input = input.get("type").is_some_and(|kind| kind == "null");
         if unit_input {
             input = schema::nothing();
         }
+        name::check(&own_name)?;
         let output = Output {
             to_read: schema::to_read::<S::Output>(),
             to_write: schema::to_write::<S::Output>(),
         };
-        Self::checked(
-            own_name.into(),
-            S::description().into(),
-            input,
-            unit_input,
-            Some(output),
-        )
+        Self::checked(own_name.into(), S::description().into(), input, unit_input, Some(output))
     }
 
     /// A contract made at run time, from schemas that come from elsewhere.
@@ -128,17 +120,9 @@ impl Contract {
         input: Value,
         output: Option<Value>,
     ) -> Result<Self> {
-        let output = output.map(|to_read| Output {
-            to_write: to_read.clone(),
-            to_read,
-        });
-        Self::checked(
-            name.to_owned(),
-            description.to_owned(),
-            input,
-            false,
-            output,
-        )
+        name::check(name)?;
+        let output = output.map(|to_read| Output { to_write: to_read.clone(), to_read });
+        Self::checked(name.to_owned(), description.to_owned(), input, false, output)
     }
 
     fn checked(
@@ -148,22 +132,14 @@ impl Contract {
         unit_input: bool,
         output: Option<Output>,
     ) -> Result<Self> {
-        name::check(&name)?;
-        let refused = |side, reason| Error::Schema {
-            contract: name.clone(),
-            side,
-            reason,
-        };
+        let refused = |side, reason| Error::Schema { contract: name.clone(), side, reason };
         if !schema::is_object(&input) {
             let reason = "it is not an object; put the value in a field of a struct";
             return Err(refused(Side::Input, reason));
         }
-        let outputs = output
-            .iter()
-            .flat_map(|output| [&output.to_read, &output.to_write]);
-        for (side, schema) in [(Side::Input, &input)]
-            .into_iter()
-            .chain(outputs.map(|output| (Side::Output, output)))
+        let outputs = output.iter().flat_map(|output| [&output.to_read, &output.to_write]);
+        for (side, schema) in
+            [(Side::Input, &input)].into_iter().chain(outputs.map(|output| (Side::Output, output)))
         {
             if schema::is_deeper(schema, DEEPEST) {
                 return Err(refused(side, "it nests too deep; make it flatter"));
@@ -184,22 +160,13 @@ impl Contract {
             });
             if bare {
                 root.extend(
-                    schema::nothing()
-                        .as_object_mut()
-                        .map(std::mem::take)
-                        .unwrap_or_default(),
+                    schema::nothing().as_object_mut().map(std::mem::take).unwrap_or_default(),
                 );
             }
         }
-        for schema in output
-            .iter()
-            .flat_map(|output| [&output.to_read, &output.to_write])
-        {
+        for schema in output.iter().flat_map(|output| [&output.to_read, &output.to_write]) {
             if !(schema.is_object() || schema.is_boolean()) {
-                return Err(refused(
-                    Side::Output,
-                    "a JSON Schema is an object or a boolean",
-                ));
+                return Err(refused(Side::Output, "a JSON Schema is an object or a boolean"));
             }
         }
         Ok(Self {
@@ -220,19 +187,13 @@ impl Contract {
     /// [`Error::Name`] if the name cannot be shown to a model.
     pub fn named(&self, name: &str) -> Result<Self> {
         name::check(name)?;
-        Ok(Self {
-            name: name.to_owned(),
-            ..self.clone()
-        })
+        Ok(Self { name: name.to_owned(), ..self.clone() })
     }
 
     /// The same contract with another description.
     #[must_use]
     pub fn described(&self, description: &str) -> Self {
-        Self {
-            description: or_words(description.to_owned(), &self.name),
-            ..self.clone()
-        }
+        Self { description: or_words(description.to_owned(), &self.name), ..self.clone() }
     }
 
     /// The same contract, asking for one more value before its output.
@@ -251,15 +212,8 @@ impl Contract {
         };
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
-        let output = Output {
-            to_read: both(&output.to_read),
-            to_write: both(&output.to_write),
-        };
-        Ok(Self {
-            output: Some(output),
-            lowered_output: Cache::default(),
-            ..self.clone()
-        })
+        let output = Output { to_read: both(&output.to_read), to_write: both(&output.to_write) };
+        Ok(Self { output: Some(output), lowered_output: Cache::default(), ..self.clone() })
     }
 
     /// The tool that ends a typed run: its arguments are this contract's output.
@@ -275,11 +229,8 @@ impl Contract {
             let reason = "there is none, so a run cannot end with it";
             return Err(self.refused(Side::Output, reason));
         };
-        let input = if schema::is_object(output) {
-            output.clone()
-        } else {
-            schema::wrap(output.clone())
-        };
+        let input =
+            if schema::is_object(output) { output.clone() } else { schema::wrap(output.clone()) };
         Ok(Self {
             name: name::FINISH.to_owned(),
             description: "Give the final answer and end. Call it alone, once you know the answer."
@@ -343,9 +294,7 @@ impl Contract {
     /// [`Error::Lowering`] if the dialect has no words for something, with its path
     /// and what to do instead.
     pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.lowered_input[dialect.index()], || {
-            self.lower_now(dialect, &self.input)
-        })
+        kept(&self.lowered_input[dialect.index()], || self.lower_now(dialect, &self.input))
     }
 
     /// The output schema as `dialect` takes it, with an object at its root.
@@ -376,25 +325,14 @@ impl Contract {
     }
 
     fn lower_now(&self, dialect: Dialect, schema: &Value) -> Result<Lowered> {
-        let mut lowering = Lowering {
-            contract: &self.name,
-            dialect,
-            losses: Vec::new(),
-        };
+        let mut lowering = Lowering { contract: &self.name, dialect, losses: Vec::new() };
         let schema = serde_json::value::to_raw_value(&lowering.root(schema)?)
             .map_err(|source| Error::write(self.name.clone(), source))?;
-        Ok(Lowered {
-            schema,
-            losses: lowering.losses,
-        })
+        Ok(Lowered { schema, losses: lowering.losses })
     }
 
     fn refused(&self, side: Side, reason: &'static str) -> Error {
-        Error::Schema {
-            contract: self.name.clone(),
-            side,
-            reason,
-        }
+        Error::Schema { contract: self.name.clone(), side, reason }
     }
 
     /// The tool as `dialect`'s provider takes it, for printing and comparing.
@@ -519,18 +457,10 @@ impl Contract {
         // FNV-1a, 128 bits: the standard library's hashers may change between releases.
         const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-        let schemas = [
-            Some(&self.input),
-            self.output_to_read(),
-            self.output_to_write(),
-        ];
-        let texts = [self.name.clone(), self.description.clone()]
-            .into_iter()
-            .chain(
-                schemas
-                    .into_iter()
-                    .map(|schema| schema.map(Value::to_string).unwrap_or_default()),
-            );
+        let schemas = [Some(&self.input), self.output_to_read(), self.output_to_write()];
+        let texts = [self.name.clone(), self.description.clone()].into_iter().chain(
+            schemas.into_iter().map(|schema| schema.map(Value::to_string).unwrap_or_default()),
+        );
         let mut hash = OFFSET;
         for text in texts {
             // The separator keeps ("ab", "c") apart from ("a", "bc").
@@ -589,11 +519,12 @@ impl Serialize for Contract {
 impl<'de> Deserialize<'de> for Contract {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
+        // A stored request may hold the tool that ends a typed run.
+        if stored.name != name::FINISH {
+            name::check(&stored.name).map_err(D::Error::custom)?;
+        }
         let output = stored.output.map(|to_read| Output {
-            to_write: stored
-                .output_to_write
-                .unwrap_or_else(|| to_read.clone())
-                .into_owned(),
+            to_write: stored.output_to_write.unwrap_or_else(|| to_read.clone()).into_owned(),
             to_read: to_read.into_owned(),
         });
         Self::checked(

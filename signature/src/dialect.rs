@@ -34,12 +34,8 @@ pub enum Dialect {
 
 impl Dialect {
     /// Every dialect there is.
-    pub const ALL: [Self; 4] = [
-        Self::JsonSchema2020,
-        Self::OpenAiStrict,
-        Self::OpenAiLoose,
-        Self::Mcp,
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::JsonSchema2020, Self::OpenAiStrict, Self::OpenAiLoose, Self::Mcp];
 
     /// The name on a command line: `openai-strict`.
     #[must_use]
@@ -72,13 +68,10 @@ impl std::str::FromStr for Dialect {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|dialect| dialect.name() == name)
-            .ok_or_else(|| {
-                let known = Self::ALL.map(Self::name).join(", ");
-                format!("there is no dialect `{name}`; choose one of {known}")
-            })
+        Self::ALL.into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            format!("there is no dialect `{name}`; choose one of {known}")
+        })
     }
 }
 

@@ -22,37 +22,16 @@ const STRICT_KEEPS: [&str; 12] = [
 ];
 
 /// Values of `format` that OpenAI's strict mode knows.
-const STRICT_FORMATS: [&str; 9] = [
-    "date-time",
-    "time",
-    "date",
-    "duration",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "uuid",
-];
+const STRICT_FORMATS: [&str; 9] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
 /// Bounds that OpenAI's strict mode refuses: the description carries them.
-const STRICT_TOLD: [&str; 5] = [
-    "minLength",
-    "maxLength",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-];
+const STRICT_TOLD: [&str; 5] =
+    ["minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties"];
 
 /// Keywords that say nothing about which values fit.
-const SILENT: [&str; 7] = [
-    "title",
-    "examples",
-    "$schema",
-    "$comment",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-];
+const SILENT: [&str; 7] =
+    ["title", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"];
 
 /// One lowering: what it is of, and what it lost so far.
 pub(crate) struct Lowering<'a> {
@@ -116,10 +95,7 @@ impl Lowering<'_> {
                     out.insert("$ref".into(), value.clone());
                 }
                 "format" => {
-                    if value
-                        .as_str()
-                        .is_some_and(|format| STRICT_FORMATS.contains(&format))
-                    {
+                    if value.as_str().is_some_and(|format| STRICT_FORMATS.contains(&format)) {
                         out.insert("format".into(), value.clone());
                     } else {
                         told.push(format!("Format: {}.", plain(value)));
@@ -149,9 +125,7 @@ impl Lowering<'_> {
         if may_be(map, "array") && !out.contains_key("items") {
             return Err(self.error(path, "a list of any values; give its items a type".into()));
         }
-        let typed = ["type", "anyOf", "$ref"]
-            .iter()
-            .any(|keyword| out.contains_key(*keyword));
+        let typed = ["type", "anyOf", "$ref"].iter().any(|keyword| out.contains_key(*keyword));
         if !typed && !infer_type(&mut out) {
             return Err(self.error(path, "any value at all; give the field a type".into()));
         }
@@ -173,10 +147,7 @@ impl Lowering<'_> {
         out: &mut Map<String, Value>,
         path: &str,
     ) -> Result<()> {
-        if !matches!(
-            map.get("additionalProperties"),
-            None | Some(Value::Bool(false))
-        ) {
+        if !matches!(map.get("additionalProperties"), None | Some(Value::Bool(false))) {
             return Err(self.error(
                 path,
                 "a map with free keys; use a list of key and value, or send the loose dialect"
@@ -184,22 +155,15 @@ impl Lowering<'_> {
             ));
         }
         let mut properties = Map::new();
-        for (name, property) in map
-            .get("properties")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
+        for (name, property) in
+            map.get("properties").and_then(Value::as_object).into_iter().flatten()
         {
             let path = format!("{path}.{name}");
             let mut lowered = self.strict(property, &path)?;
             if !is_required(map, name) {
                 // Only an optional field that takes null can tell null from absent.
                 if accepts_null(property) && property.get("default").is_some() {
-                    self.lose(
-                        &path,
-                        "default",
-                        "cannot be told from null: absent is sent as null",
-                    );
+                    self.lose(&path, "default", "cannot be told from null: absent is sent as null");
                 }
                 lowered = nullable(lowered);
             }
@@ -230,24 +194,13 @@ impl Lowering<'_> {
         }
         let members = members.as_array().map_or(&[][..], Vec::as_slice);
         if keyword == "oneOf" && !has_tag(members) {
-            self.lose(
-                path,
-                keyword,
-                "became `anyOf`: members that overlap are not refused",
-            );
+            self.lose(path, keyword, "became `anyOf`: members that overlap are not refused");
         }
-        members
-            .iter()
-            .map(|member| self.strict(member, path))
-            .collect()
+        members.iter().map(|member| self.strict(member, path)).collect()
     }
 
     fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
-        self.losses.push(Loss {
-            path: path.to_owned(),
-            keyword: keyword.to_owned(),
-            why,
-        });
+        self.losses.push(Loss { path: path.to_owned(), keyword: keyword.to_owned(), why });
     }
 
     fn error(&self, path: &str, advice: String) -> Error {
@@ -281,9 +234,7 @@ pub(crate) fn accepts_null(schema: &Value) -> bool {
     let Some(map) = schema.as_object() else {
         return schema == &Value::Bool(true);
     };
-    let members = ["anyOf", "oneOf"]
-        .iter()
-        .filter_map(|keyword| map.get(*keyword)?.as_array());
+    let members = ["anyOf", "oneOf"].iter().filter_map(|keyword| map.get(*keyword)?.as_array());
     may_be(map, "null")
         || map.is_empty()
         || map.get("const").is_some_and(Value::is_null)
@@ -326,18 +277,13 @@ fn nullable(mut schema: Value) -> Value {
 fn has_tag(members: &[Value]) -> bool {
     let tags = |member: &Value| -> Vec<String> {
         let properties = member.get("properties").and_then(Value::as_object);
-        let fixed = properties
-            .into_iter()
-            .flatten()
-            .filter(|(_, p)| p.get("const").is_some());
+        let fixed = properties.into_iter().flatten().filter(|(_, p)| p.get("const").is_some());
         fixed.map(|(name, _)| name.clone()).collect()
     };
     let Some((first, rest)) = members.split_first() else {
         return true;
     };
-    tags(first)
-        .iter()
-        .any(|tag| rest.iter().all(|member| tags(member).contains(tag)))
+    tags(first).iter().any(|tag| rest.iter().all(|member| tags(member).contains(tag)))
         || members.iter().all(|member| member.get("const").is_some())
 }
 
@@ -362,11 +308,7 @@ fn infer_type(schema: &mut Map<String, Value>) -> bool {
             kinds.push(kind.into());
         }
     }
-    let kind = if kinds.len() == 1 {
-        kinds.remove(0)
-    } else {
-        Value::Array(kinds)
-    };
+    let kind = if kinds.len() == 1 { kinds.remove(0) } else { Value::Array(kinds) };
     schema.shift_insert(0, "type".into(), kind);
     true
 }
@@ -375,11 +317,7 @@ fn describe(schema: &mut Map<String, Value>, told: &[String]) {
     if told.is_empty() {
         return;
     }
-    let mut text = schema
-        .get("description")
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .to_owned();
+    let mut text = schema.get("description").and_then(Value::as_str).unwrap_or("").to_owned();
     for sentence in told {
         if !text.is_empty() {
             text.push(' ');
@@ -390,9 +328,7 @@ fn describe(schema: &mut Map<String, Value>, told: &[String]) {
 }
 
 fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Chat Completions refuses an array that does not say what is in it.

@@ -36,10 +36,7 @@ pub(crate) fn check(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::Name {
-        name: name.to_owned(),
-        fault,
-    })
+    Err(Error::Name { name: name.to_owned(), fault })
 }
 
 fn allowed(c: char) -> bool {

@@ -60,9 +60,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
         let mut map = Map::new();
         while let Some((name, Once(value))) = fields.next_entry::<String, _>()? {
             if map.contains_key(&name) {
-                return Err(A::Error::custom(format_args!(
-                    "field `{name}` is given twice"
-                )));
+                return Err(A::Error::custom(format_args!("field `{name}` is given twice")));
             }
             map.insert(name, value);
         }

@@ -35,13 +35,7 @@ impl Target<'_> {
         // Some servers send nothing where a tool takes no arguments.
         let text = if wire.trim().is_empty() { "{}" } else { wire };
         let Once(mut value) = serde_json::from_str(text).map_err(|error| {
-            self.error(
-                wire,
-                Fault {
-                    path: "$".into(),
-                    message: not_json(text, &error),
-                },
-            )
+            self.error(wire, Fault { path: "$".into(), message: not_json(text, &error) })
         })?;
         let mut root = String::from("$");
         if let Some(wrapper) = self.wrapper
@@ -53,13 +47,7 @@ impl Target<'_> {
         if self.unit {
             if !(value.is_object() || value.is_null()) {
                 let message = format!("expected an object without fields, got {value}");
-                return Err(self.error(
-                    wire,
-                    Fault {
-                        path: "$".into(),
-                        message,
-                    },
-                ));
+                return Err(self.error(wire, Fault { path: "$".into(), message }));
             }
             value = Value::Null;
         } else {
@@ -71,13 +59,7 @@ impl Target<'_> {
                 below if below.starts_with('[') => format!("{root}{below}"),
                 below => format!("{root}.{below}"),
             };
-            self.error(
-                wire,
-                Fault {
-                    path,
-                    message: error.into_inner().to_string(),
-                },
-            )
+            self.error(wire, Fault { path, message: error.into_inner().to_string() })
         })
     }
 
@@ -95,10 +77,7 @@ impl Target<'_> {
 
 fn not_json(text: &str, error: &serde_json::Error) -> String {
     if error.is_eof() {
-        return format!(
-            "the JSON text ends too early, after {} characters",
-            text.chars().count()
-        );
+        return format!("the JSON text ends too early, after {} characters", text.chars().count());
     }
     if error.is_data() {
         return error.to_string();
@@ -144,9 +123,7 @@ fn drop_absent(root: &Value, schema: &Value, value: &mut Value) {
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
-                items
-                    .iter_mut()
-                    .for_each(|item| drop_absent(root, schema, item));
+                items.iter_mut().for_each(|item| drop_absent(root, schema, item));
             }
         }
         _ => {}
@@ -190,9 +167,7 @@ fn has_fields(member: &Map<String, Value>, value: &Value) -> bool {
                 return false;
             };
             let tagged = |(name, property): (&String, &Value)| {
-                property
-                    .get("const")
-                    .is_none_or(|tag| fields.get(name) == Some(tag))
+                property.get("const").is_none_or(|tag| fields.get(name) == Some(tag))
             };
             fields.keys().all(|name| properties.contains_key(name)) && properties.iter().all(tagged)
         }

@@ -18,9 +18,7 @@ pub(crate) fn to_write<T: JsonSchema>() -> Value {
 
 /// The type's doc comment.
 pub(crate) fn description_of<T: JsonSchema + ?Sized>() -> Option<String> {
-    let schema = settings(Direction::Deserialize)
-        .into_generator()
-        .into_root_schema_for::<T>();
+    let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
     let text = schema.get("description")?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -37,9 +35,7 @@ fn settings(direction: Direction) -> SchemaSettings {
 }
 
 fn generate<T: JsonSchema>(direction: Direction) -> Value {
-    let mut schema = settings(direction)
-        .into_generator()
-        .into_root_schema_for::<T>();
+    let mut schema = settings(direction).into_generator().into_root_schema_for::<T>();
     schema.remove("title");
     RecursiveTransform(drop_noise).transform(&mut schema);
     schema.to_value()
@@ -49,17 +45,12 @@ fn generate<T: JsonSchema>(direction: Direction) -> Value {
 fn drop_noise(schema: &mut Schema) {
     // OpenAPI's names for Rust's number types; JSON Schema does not know them and
     // several providers refuse them. The type itself still enforces the range.
-    let rust_number = schema
-        .get("format")
-        .and_then(Value::as_str)
-        .is_some_and(|format| {
-            let width = format
-                .trim_start_matches(['u', 'i'])
-                .trim_start_matches("nt");
-            matches!(format, "float" | "double")
-                || ((format.starts_with("int") || format.starts_with("uint"))
-                    && width.chars().all(|c| c.is_ascii_digit()))
-        });
+    let rust_number = schema.get("format").and_then(Value::as_str).is_some_and(|format| {
+        let width = format.trim_start_matches(['u', 'i']).trim_start_matches("nt");
+        matches!(format, "float" | "double")
+            || ((format.starts_with("int") || format.starts_with("uint"))
+                && width.chars().all(|c| c.is_ascii_digit()))
+    });
     if rust_number {
         schema.remove("format");
     }

@@ -41,11 +41,7 @@ fn tool(contract: &Contract, dialect: Dialect) -> Result<String, String> {
 
 fn output(contract: &Contract, dialect: Dialect) -> Result<String, String> {
     let lowered = contract.lower_output(dialect);
-    Ok(lowered
-        .map_err(|error| error.to_string())?
-        .schema
-        .get()
-        .to_owned())
+    Ok(lowered.map_err(|error| error.to_string())?.schema.get().to_owned())
 }
 
 #[test]
@@ -114,10 +110,7 @@ fn recursion_at_the_root_survives_wrapping() {
     for dialect in Dialect::ALL {
         let schema = schema(&contract, dialect);
         let judge = jsonschema::validator_for(&schema).unwrap();
-        assert!(
-            judge.is_valid(&json!({"result": tree})),
-            "{dialect}: {schema:#}"
-        );
+        assert!(judge.is_valid(&json!({"result": tree})), "{dialect}: {schema:#}");
         let cut =
             json!({"result": {"branch": {"left": leaf, "right": {"branch": {"left": leaf}}}}});
         assert!(!judge.is_valid(&cut), "{dialect}: {schema:#}");
@@ -127,9 +120,7 @@ fn recursion_at_the_root_survives_wrapping() {
 #[test]
 fn asking_first_nests_the_output_and_keeps_its_recursion() {
     let contract = Contract::of::<Echo<Tree>>().unwrap();
-    let asking = contract
-        .asking_first("reasoning", json!({"type": "string"}))
-        .unwrap();
+    let asking = contract.asking_first("reasoning", json!({"type": "string"})).unwrap();
     let leaf = json!({"leaf": 1});
     for dialect in Dialect::ALL {
         let schema = schema(&asking, dialect);
@@ -152,9 +143,7 @@ fn asking_first_nests_the_output_and_keeps_its_recursion() {
 #[test]
 fn asking_first_keeps_definitions_and_descriptions() {
     let contract = Contract::of::<Echo<zoo::Forest>>().unwrap();
-    let asking = contract
-        .asking_first("reasoning", json!({"type": "string"}))
-        .unwrap();
+    let asking = contract.asking_first("reasoning", json!({"type": "string"})).unwrap();
     insta::assert_json_snapshot!(asking.output_to_read().unwrap());
     let text = r#"{"reasoning": "So.", "output": {"tallest": {"leaf": 1}, "others": [], "path": {"name": "a", "next": null, "weight": null}}}"#;
     #[derive(Deserialize)]
@@ -177,4 +166,11 @@ fn a_string_is_rendered_as_it_is_and_the_rest_as_json() {
     assert_eq!(Say::render(&"\"Hi\"\n".to_owned()).unwrap(), "\"Hi\"\n");
     assert_eq!(Echo::<Vec<u8>>::render(&vec![1, 2]).unwrap(), "[1,2]");
     assert_eq!(Echo::<()>::render(&()).unwrap(), "null");
+}
+
+#[test]
+fn the_tool_that_ends_a_run_can_be_stored_though_no_other_may_have_its_name() {
+    let finish = Contract::of::<Echo<Tree>>().and_then(|contract| contract.finish()).unwrap();
+    let stored = serde_json::to_string(&finish).unwrap();
+    assert_eq!(serde_json::from_str::<Contract>(&stored).unwrap(), finish);
 }

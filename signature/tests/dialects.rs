@@ -27,13 +27,9 @@ impl Visitor for Everywhere {
             Ok(bare) => ("input", bare),
             Err(_) => ("input with it in a field", &echo),
         };
-        tell(&mut text, what, input.input(), |dialect| {
-            input.lower(dialect)
-        });
+        tell(&mut text, what, input.input(), |dialect| input.lower(dialect));
         let output = echo.output_to_read().unwrap();
-        tell(&mut text, "output", output, |dialect| {
-            echo.lower_output(dialect)
-        });
+        tell(&mut text, "output", output, |dialect| echo.lower_output(dialect));
         insta::assert_snapshot!(case, text);
     }
 }
@@ -102,20 +98,10 @@ fn closed(node: &Value, case: &str) {
     let Some(map) = node.as_object() else {
         return;
     };
-    for refused in [
-        "oneOf",
-        "allOf",
-        "not",
-        "default",
-        "patternProperties",
-        "minLength",
-    ] {
+    for refused in ["oneOf", "allOf", "not", "default", "patternProperties", "minLength"] {
         assert!(!map.contains_key(refused), "{case}: {refused} in {node:#}");
     }
-    assert!(
-        !map.contains_key("$ref") || map.len() == 1,
-        "{case}: {node:#}"
-    );
+    assert!(!map.contains_key("$ref") || map.len() == 1, "{case}: {node:#}");
     if let Some(properties) = map.get("properties").and_then(Value::as_object) {
         let names: Value = properties.keys().cloned().collect();
         assert_eq!(map["required"], names, "{case}");
@@ -146,10 +132,7 @@ fn lowering_is_done_once_and_kept() {
         let first = contract.lower(dialect).unwrap();
         assert!(std::ptr::eq(first, contract.lower(dialect).unwrap()));
         let clone = contract.clone();
-        assert_eq!(
-            clone.lower(dialect).unwrap().schema.get(),
-            first.schema.get()
-        );
+        assert_eq!(clone.lower(dialect).unwrap().schema.get(), first.schema.get());
     }
 }
 
@@ -176,11 +159,7 @@ fn the_mcp_form_shows_what_is_written_and_the_others_what_is_read() {
     assert!(properties(Dialect::Mcp).get("written").is_some());
     assert!(properties(Dialect::Mcp).get("only_read").is_none());
     assert!(properties(Dialect::OpenAiStrict).get("read").is_some());
-    assert!(
-        properties(Dialect::OpenAiStrict)
-            .get("only_written")
-            .is_none()
-    );
+    assert!(properties(Dialect::OpenAiStrict).get("only_written").is_none());
 }
 
 #[test]
@@ -189,11 +168,5 @@ fn a_contract_without_an_output_cannot_be_asked_for_one() {
     let contract = Contract::dynamic("ping", "", input, None).unwrap();
     let error = contract.lower_output(Dialect::OpenAiStrict).unwrap_err();
     insta::assert_snapshot!(error, @"the output schema of `ping` cannot be used: there is none, so a model cannot be asked for it");
-    assert!(
-        contract
-            .tool(Dialect::Mcp)
-            .unwrap()
-            .get("outputSchema")
-            .is_none()
-    );
+    assert!(contract.tool(Dialect::Mcp).unwrap().get("outputSchema").is_none());
 }

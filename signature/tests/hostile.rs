@@ -57,10 +57,7 @@ fn deep_nesting_is_an_error_and_no_overflow() {
         let ping = Contract::of::<Ping>().unwrap();
         assert!(ping.read::<Ping>(deep).is_err());
         assert!(ping.read_output::<Nest>(deep).is_err());
-        assert!(
-            ping.read_output::<Nest>(&format!(r#"{{"result": {deep}}}"#))
-                .is_err()
-        );
+        assert!(ping.read_output::<Nest>(&format!(r#"{{"result": {deep}}}"#)).is_err());
         assert!(serde_json::from_str::<Contract>(deep).is_err());
     }
 }
@@ -119,10 +116,7 @@ fn lone_surrogates_are_refused_and_pairs_are_read() {
     assert_eq!(read(r#"{"text": "\ud83d\ude00"}"#).unwrap().text, "😀");
     for lone in [r"\ud800", r"\udc00", r"\ud800x", r"\ud800\u0041"] {
         assert!(read(&format!(r#"{{"text": "{lone}"}}"#)).is_err(), "{lone}");
-        assert!(
-            read(&format!(r#"{{"text": "", "any": "{lone}"}}"#)).is_err(),
-            "{lone}"
-        );
+        assert!(read(&format!(r#"{{"text": "", "any": "{lone}"}}"#)).is_err(), "{lone}");
     }
 }
 
@@ -157,11 +151,7 @@ fn ten_megabytes_are_read_and_an_error_about_them_is_short() {
         format!(r#"{{"text": "", "counts": {{"{long}": -1}}}}"#),
     ] {
         let error = read(&wire).unwrap_err();
-        assert!(
-            error.to_string().len() < 10_000,
-            "{} bytes",
-            error.to_string().len()
-        );
+        assert!(error.to_string().len() < 10_000, "{} bytes", error.to_string().len());
     }
     let ping = Contract::of::<Ping>().unwrap();
     let error = ping.read::<Ping>(&format!(r#"["{long}"]"#)).unwrap_err();
@@ -179,18 +169,8 @@ fn a_message_is_cut_between_characters() {
 
 #[test]
 fn a_byte_order_mark_and_other_oddities_do_not_panic() {
-    for wire in [
-        "\u{feff}{}",
-        "\u{2028}",
-        "{}{}",
-        "-",
-        "\"",
-        "\\",
-        "tru",
-        "[,]",
-        "{\"a\"}",
-        "nul",
-    ] {
+    for wire in ["\u{feff}{}", "\u{2028}", "{}{}", "-", "\"", "\\", "tru", "[,]", "{\"a\"}", "nul"]
+    {
         assert!(read(wire).is_err(), "{wire:?}");
     }
 }

@@ -156,10 +156,7 @@ fn s23_a_contract_can_be_named_anew_and_by_the_same_rules() {
     assert_ne!(named, contract);
     assert!(matches!(
         contract.named("custom search"),
-        Err(Error::Name {
-            fault: NameFault::Character(' '),
-            ..
-        })
+        Err(Error::Name { fault: NameFault::Character(' '), .. })
     ));
 }
 

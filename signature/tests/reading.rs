@@ -60,11 +60,7 @@ impl Signature for Search {
 }
 
 fn filters() -> impl Strategy<Value = Filters> {
-    let status = prop_oneof![
-        Just(Status::Open),
-        Just(Status::InProgress),
-        Just(Status::Done)
-    ];
+    let status = prop_oneof![Just(Status::Open), Just(Status::InProgress), Just(Status::Done)];
     (any::<Option<i32>>(), status).prop_map(|(year, status)| Filters { year, status })
 }
 
@@ -220,10 +216,7 @@ fn outputs_of_every_kind_are_taken_out_of_their_wrapper() {
     assert_eq!(read::<u64>(r#"{"result": 7}"#), 7);
     assert_eq!(read::<String>(r#"{"result": "seven"}"#), "seven");
     assert_eq!(read::<Option<bool>>(r#"{"result": null}"#), None);
-    assert_eq!(
-        read::<Status>(r#"{"result": "in-progress"}"#),
-        Status::InProgress
-    );
+    assert_eq!(read::<Status>(r#"{"result": "in-progress"}"#), Status::InProgress);
     assert_eq!(read::<Tree>(r#"{"result": {"leaf": 7}}"#), Tree::Leaf(7));
     read::<()>(r#"{"result": null}"#);
 }
@@ -288,14 +281,7 @@ fn the_alternate_form_shows_what_was_read() {
     input of `search` does not fit: $.query: invalid type: integer `5`, expected a string
     read from: {"query": 5}
     "#);
-    let Error::Reading {
-        contract,
-        side,
-        faults,
-        raw,
-        ..
-    } = error
-    else {
+    let Error::Reading { contract, side, faults, raw, .. } = error else {
         panic!("{error:?}");
     };
     assert_eq!((contract.as_str(), side), ("search", Side::Input));

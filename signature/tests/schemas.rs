@@ -48,10 +48,7 @@ struct Twice;
 
 impl Visitor for Twice {
     fn visit<T: Specimen>(&mut self, case: &str) {
-        let (one, two) = (
-            Contract::of::<Echo<T>>().unwrap(),
-            Contract::of::<Echo<T>>().unwrap(),
-        );
+        let (one, two) = (Contract::of::<Echo<T>>().unwrap(), Contract::of::<Echo<T>>().unwrap());
         assert_eq!(
             serde_json::to_string(&one).unwrap(),
             serde_json::to_string(&two).unwrap(),
@@ -72,11 +69,8 @@ struct Sound;
 impl Visitor for Sound {
     fn visit<T: Specimen>(&mut self, case: &str) {
         let contract = Contract::of::<Echo<T>>().unwrap();
-        let schemas = [
-            Some(contract.input()),
-            contract.output_to_read(),
-            contract.output_to_write(),
-        ];
+        let schemas =
+            [Some(contract.input()), contract.output_to_read(), contract.output_to_write()];
         for schema in schemas.into_iter().flatten() {
             jsonschema::draft202012::meta::validate(schema)
                 .unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -96,9 +90,7 @@ fn every_schema_is_valid_json_schema_with_references_that_resolve() {
 #[test]
 fn fields_keep_the_order_of_their_declaration() {
     let contract = Contract::of::<Echo<zoo::Plain>>().unwrap();
-    let properties = contract.output_to_read().unwrap()["properties"]
-        .as_object()
-        .unwrap();
+    let properties = contract.output_to_read().unwrap()["properties"].as_object().unwrap();
     let names: Vec<_> = properties.keys().collect();
     assert_eq!(names, ["title", "count", "ratio", "done", "attempts"]);
 }
@@ -137,17 +129,9 @@ fn s37_s38_s39_s41_text_numbers_and_booleans_agree_with_serde() {
 fn s27_s42_enums_agree_with_serde() {
     agree::<zoo::Status>(
         &[json!("open"), json!("in-progress")],
-        &[
-            json!("InProgress"),
-            json!("in_progress"),
-            json!(1),
-            json!(null),
-        ],
+        &[json!("InProgress"), json!("in_progress"), json!(1), json!(null)],
     );
-    agree::<zoo::Priority>(
-        &[json!("low")],
-        &[json!("Low"), json!({"low": null, "high": null})],
-    );
+    agree::<zoo::Priority>(&[json!("low")], &[json!("Low"), json!({"low": null, "high": null})]);
 }
 
 #[test]
@@ -181,29 +165,16 @@ fn s43_s44_structs_and_lists_agree_with_serde() {
 
 #[test]
 fn s45_maps_agree_with_serde() {
-    agree::<BTreeMap<String, i64>>(
-        &[json!({"a": 1}), json!({})],
-        &[json!({"a": "x"}), json!(1)],
-    );
-    agree::<BTreeMap<u32, String>>(
-        &[json!({"1": "x"})],
-        &[json!({"one": "x"}), json!({"1": 1})],
-    );
+    agree::<BTreeMap<String, i64>>(&[json!({"a": 1}), json!({})], &[json!({"a": "x"}), json!(1)]);
+    agree::<BTreeMap<u32, String>>(&[json!({"1": "x"})], &[json!({"one": "x"}), json!({"1": 1})]);
     agree::<BTreeMap<zoo::Status, u8>>(&[json!({"in-progress": 1})], &[json!({"closed": 1})]);
 }
 
 #[test]
 fn s31_s46_left_out_and_null_agree_with_serde() {
     agree::<zoo::Optional>(
-        &[
-            json!({}),
-            json!({"note": null, "limit": null, "status": null, "priority": null}),
-        ],
-        &[
-            json!({"limit": 256}),
-            json!({"status": "?"}),
-            json!({"priority": ""}),
-        ],
+        &[json!({}), json!({"note": null, "limit": null, "status": null, "priority": null})],
+        &[json!({"limit": 256}), json!({"status": "?"}), json!({"priority": ""})],
     );
     agree::<zoo::Defaulted>(
         &[json!({}), json!({"limit": 1, "ceiling": null})],
@@ -214,22 +185,11 @@ fn s31_s46_left_out_and_null_agree_with_serde() {
 #[test]
 fn s35_s47_unions_agree_with_serde() {
     agree::<zoo::Shape>(
-        &[
-            json!({"kind": "circle", "radius": 1}),
-            json!({"kind": "nothing"}),
-        ],
-        &[
-            json!({"radius": 1}),
-            json!({"kind": "square", "radius": 1}),
-            json!("nothing"),
-        ],
+        &[json!({"kind": "circle", "radius": 1}), json!({"kind": "nothing"})],
+        &[json!({"radius": 1}), json!({"kind": "square", "radius": 1}), json!("nothing")],
     );
     agree::<zoo::Event>(
-        &[
-            json!("started"),
-            json!({"moved": {"x": 1, "y": 2}}),
-            json!({"failed": "x"}),
-        ],
+        &[json!("started"), json!({"moved": {"x": 1, "y": 2}}), json!({"failed": "x"})],
         &[
             json!("moved"),
             json!({"moved": {"x": 1}}),
@@ -238,10 +198,7 @@ fn s35_s47_unions_agree_with_serde() {
         ],
     );
     agree::<zoo::Reply>(
-        &[
-            json!({"type": "text", "value": "a"}),
-            json!({"type": "silence"}),
-        ],
+        &[json!({"type": "text", "value": "a"}), json!({"type": "silence"})],
         &[json!({"type": "text", "value": 1}), json!({"value": 1})],
     );
     agree::<zoo::Loose>(
@@ -264,10 +221,7 @@ fn s25_recursive_types_agree_with_serde() {
         ],
     );
     agree::<zoo::Node>(
-        &[
-            json!({"name": "a"}),
-            json!({"name": "a", "next": {"name": "b", "next": null}}),
-        ],
+        &[json!({"name": "a"}), json!({"name": "a", "next": {"name": "b", "next": null}})],
         &[json!({"name": "a", "next": {"next": null}})],
     );
     agree::<zoo::Forest>(
@@ -285,10 +239,7 @@ fn unknown_fields_are_denied_where_serde_denies_them() {
 fn flattened_types_agree_with_serde() {
     agree::<zoo::Flat>(
         &[json!({"first": "a", "status": "open"})],
-        &[
-            json!({"first": "a"}),
-            json!({"first": "a", "filters": {"status": "open"}}),
-        ],
+        &[json!({"first": "a"}), json!({"first": "a", "filters": {"status": "open"}})],
     );
     agree::<zoo::FlatUnion>(
         &[json!({"kind": "circle", "radius": 1})],
@@ -309,11 +260,7 @@ fn an_input_that_is_all_flattened_still_accepts_its_values() {
     let contract = Contract::of::<Draw>().unwrap();
     let sample = json!({"kind": "circle", "radius": 1.0});
     assert!(serde_takes::<Draw>(&sample));
-    assert!(
-        jsonschema::is_valid(contract.input(), &sample),
-        "{:#}",
-        contract.input()
-    );
+    assert!(jsonschema::is_valid(contract.input(), &sample), "{:#}", contract.input());
 }
 
 /// What servers write for a tool without arguments, and what only looks like it.
@@ -326,12 +273,8 @@ fn only_an_input_that_says_nothing_is_closed() {
     assert!(closed(json!({"type": "object"})));
     assert!(closed(json!({"type": "object", "required": []})));
     assert!(!closed(json!({"type": "object", "required": ["a"]})));
-    assert!(!closed(
-        json!({"type": "object", "anyOf": [{"required": ["a"]}]})
-    ));
-    assert!(!closed(
-        json!({"type": "object", "patternProperties": {"^a": {}}})
-    ));
+    assert!(!closed(json!({"type": "object", "anyOf": [{"required": ["a"]}]})));
+    assert!(!closed(json!({"type": "object", "patternProperties": {"^a": {}}})));
 }
 
 /// The seed's own example of a tool with a required and an optional parameter.
@@ -355,9 +298,6 @@ fn s8_s11_descriptions_of_type_and_fields_reach_the_contract() {
     let properties = &contract.input()["properties"];
     assert_eq!(properties["query"]["description"], "Words to look for.");
     // What a field says of itself wins over what its type says.
-    assert_eq!(
-        properties["status"]["description"],
-        "Only documents with this status."
-    );
+    assert_eq!(properties["status"]["description"], "Only documents with this status.");
     assert_eq!(properties["place"]["description"], "Where to look.");
 }

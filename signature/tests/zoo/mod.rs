@@ -2,10 +2,7 @@
 //!
 //! A new kind of type is a new specimen here and a line in [`tour`]: every test that
 //! walks the zoo then covers it.
-#![allow(
-    dead_code,
-    reason = "types exist for their schemas, and not every test takes all"
-)]
+#![allow(dead_code, reason = "types exist for their schemas, and not every test takes all")]
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
