@@ -78,10 +78,7 @@ impl<S: Signature> ChainOfThought<S> {
             "description": "Think step by step towards the output.",
         });
         let contract = Contract::of::<S>()?.asking_first("reasoning", reasoning)?;
-        Ok(Self {
-            question: Question::new(contract, model)?,
-            signature: PhantomData,
-        })
+        Ok(Self { question: Question::new(contract, model)?, signature: PhantomData })
     }
 
     /// Tells the model more than the signature's description does.
@@ -123,18 +120,13 @@ impl<S: Signature> ChainOfThought<S> {
 
 impl<S: Signature> Clone for ChainOfThought<S> {
     fn clone(&self) -> Self {
-        Self {
-            question: self.question.clone(),
-            signature: PhantomData,
-        }
+        Self { question: self.question.clone(), signature: PhantomData }
     }
 }
 
 impl<S: Signature> fmt::Debug for ChainOfThought<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ChainOfThought")
-            .field(&self.question.contract().name())
-            .finish()
+        f.debug_tuple("ChainOfThought").field(&self.question.contract().name()).finish()
     }
 }
 

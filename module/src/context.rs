@@ -68,11 +68,7 @@ impl Context {
     #[must_use]
     pub fn with_deadline(self, deadline: Instant) -> Self {
         self.with(|inner| {
-            inner.deadline = Some(
-                inner
-                    .deadline
-                    .map_or(deadline, |earlier| earlier.min(deadline)),
-            );
+            inner.deadline = Some(inner.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
         })
     }
 
@@ -183,18 +179,13 @@ impl Context {
                 }
             })
             .await;
-        let usage = reply
-            .as_ref()
-            .map_or_else(Error::usage, |reply| reply.usage);
+        let usage = reply.as_ref().map_or_else(Error::usage, |reply| reply.usage);
         if let Some(ledger) = self.ledger() {
             ledger.record(usage);
         }
         let reply = reply?;
         self.emit(|| Event::ModelReplied {
-            model: reply
-                .model
-                .clone()
-                .unwrap_or_else(|| model.name().to_owned()),
+            model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
             usage,
             elapsed: started.elapsed(),
         });
@@ -279,10 +270,7 @@ impl Ledger {
     /// A ledger of its own whose entries count in this one too.
     #[must_use]
     pub fn below(&self) -> Self {
-        Self(Arc::new(Account {
-            above: Some(self.clone()),
-            ..Account::default()
-        }))
+        Self(Arc::new(Account { above: Some(self.clone()), ..Account::default() }))
     }
 
     /// Enters one model call.
@@ -300,20 +288,12 @@ impl Ledger {
     /// What was used so far.
     #[must_use]
     pub fn used(&self) -> Usage {
-        self.0
-            .spent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
+        self.0.spent.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// How many model calls were made so far.
     #[must_use]
     pub fn model_calls(&self) -> u64 {
-        self.0
-            .spent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1
+        self.0.spent.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 }

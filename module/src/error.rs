@@ -137,23 +137,27 @@ impl Error {
 
     /// The run ends here, and every run above it.
     pub fn stop(source: impl Into<Source>) -> Self {
-        Self::new(Audience::Run, None, Some(source.into()))
+        let mut error = Self::other(source);
+        error.0.audience = Audience::Run;
+        error
     }
 
     /// Any failure that `?` does not convert, such as a text; the user's to know.
+    ///
+    /// One of ours in a box keeps what it knew, as it does with `?`.
     pub fn other(source: impl Into<Source>) -> Self {
-        Self::new(Audience::User, None, Some(source.into()))
+        match source.into().downcast::<Failure>() {
+            Ok(failure) => failure.0,
+            Err(source) => Self::new(Audience::User, None, Some(source)),
+        }
     }
 
     /// Arguments that do not fit: the model is told every fault.
-    pub(crate) fn arguments(source: toolwright_signature::Error) -> Self {
+    pub(crate) fn arguments(source: toolwright_signature::Error, arguments: &str) -> Self {
         let text = source.to_string();
-        Self::new(
-            Audience::ModelMayRetry,
-            Some(text.into()),
-            Some(Box::new(source)),
-        )
-        .at(Stage::Arguments)
+        Self::new(Audience::ModelMayRetry, Some(text.into()), Some(Box::new(source)))
+            .at(Stage::Arguments)
+            .with_raw(arguments)
     }
 
     /// Says where it failed; [`Stage::Module`] unless said.
@@ -232,6 +236,10 @@ impl Error {
             if let Some(found) = error.downcast_ref() {
                 return Some(found);
             }
+            // Its chain leaves out the source that its own sentence is from.
+            if let Some(failure) = error.downcast_ref::<Failure>() {
+                return failure.0.downcast_ref();
+            }
             cause = error.source();
         }
         None
@@ -251,11 +259,7 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Error {
         let ours = (&mut source as &mut dyn Any).downcast_mut::<Option<Failure>>();
         match ours.and_then(Option::take) {
             Some(failure) => failure.0,
-            None => Self::new(
-                Audience::User,
-                None,
-                source.map(|source| Box::new(source) as _),
-            ),
+            None => Self::new(Audience::User, None, source.map(|source| Box::new(source) as _)),
         }
     }
 }
@@ -320,14 +324,9 @@ impl Failure {
 
 impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // Where the sentence is the source's own, the chain goes on below it:
-        // otherwise a report would say it twice.
-        let source = self.0.0.source.as_deref()?;
-        if self.0.0.text.is_some() {
-            Some(source)
-        } else {
-            source.source()
-        }
+        // The sentence is the source's own, so the chain goes on below it: otherwise
+        // a report would say it twice.
+        self.0.0.source.as_deref()?.source()
     }
 }
 

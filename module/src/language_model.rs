@@ -116,10 +116,7 @@ impl Capabilities {
     /// Tools and answers in `dialect`; answers' schemas go into the prompt.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
-        Self {
-            dialect,
-            structured_output: false,
-        }
+        Self { dialect, structured_output: false }
     }
 
     /// Whether an answer's schema can be given beside the prompt.
@@ -245,12 +242,7 @@ impl Reply {
     /// A reply of these parts.
     pub fn new(parts: impl IntoIterator<Item = ReplyPart>) -> Self {
         let parts = parts.into_iter().collect();
-        Self {
-            parts,
-            finish: Finish::Stop,
-            usage: Usage::default(),
-            model: None,
-        }
+        Self { parts, finish: Finish::Stop, usage: Usage::default(), model: None }
     }
 
     /// A reply of text.
@@ -343,11 +335,7 @@ impl Usage {
     /// Tokens read and written.
     #[must_use]
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
-        Self {
-            input_tokens,
-            output_tokens,
-            ..Self::default()
-        }
+        Self { input_tokens, output_tokens, ..Self::default() }
     }
 
     /// The same with how many of the tokens read were cached.
@@ -364,9 +352,7 @@ impl Usage {
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
-            reasoning_tokens: self
-                .reasoning_tokens
-                .saturating_sub(earlier.reasoning_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
         }
     }
 

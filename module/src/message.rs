@@ -37,9 +37,7 @@ impl Message {
 
     /// A user's message of text, ready to share.
     pub fn user(text: impl Into<String>) -> Arc<Self> {
-        Arc::new(Self::User {
-            parts: vec![Part::Text(text.into())],
-        })
+        Arc::new(Self::User { parts: vec![Part::Text(text.into())] })
     }
 }
 
@@ -96,11 +94,7 @@ pub struct Reasoning {
 impl Reasoning {
     /// A provider's reasoning part.
     pub fn new(provider: impl Into<String>, text: impl Into<String>, opaque: Value) -> Self {
-        Self {
-            provider: provider.into(),
-            text: text.into(),
-            opaque,
-        }
+        Self { provider: provider.into(), text: text.into(), opaque }
     }
 }
 
@@ -126,12 +120,7 @@ impl ToolCall {
         name: impl Into<String>,
         arguments: impl Into<String>,
     ) -> Self {
-        Self {
-            id: id.into(),
-            name: name.into(),
-            arguments: arguments.into(),
-            opaque: Value::Null,
-        }
+        Self { id: id.into(), name: name.into(), arguments: arguments.into(), opaque: Value::Null }
     }
 }
 
@@ -167,10 +156,7 @@ impl ToolResult {
 
     /// The result of a call that failed: `text` tells the model how.
     pub fn failed(call: &ToolCall, text: impl Into<String>) -> Self {
-        Self {
-            failed: true,
-            ..Self::new(call, text)
-        }
+        Self { failed: true, ..Self::new(call, text) }
     }
 
     /// The same with images.

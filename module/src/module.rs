@@ -128,9 +128,7 @@ impl<S, F> FromFn<S, F> {
 
 impl<S, F> fmt::Debug for FromFn<S, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FromFn")
-            .field("effect", &self.effect)
-            .finish_non_exhaustive()
+        f.debug_struct("FromFn").field("effect", &self.effect).finish_non_exhaustive()
     }
 }
 
@@ -176,11 +174,7 @@ where
     F: Fn(S, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<S::Output>> + Send + 'static,
 {
-    FromFn {
-        f,
-        effect: Effect::Write,
-        signature: PhantomData,
-    }
+    FromFn { f, effect: Effect::Write, signature: PhantomData }
 }
 
 impl<S, F, Fut> Module for FromFn<S, F>

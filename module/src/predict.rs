@@ -75,10 +75,7 @@ impl<S: Signature> Predict<S> {
 
     fn asking(model: Option<Arc<dyn LanguageModel>>) -> toolwright_signature::Result<Self> {
         let question = Question::new(Contract::of::<S>()?, model)?;
-        Ok(Self {
-            question,
-            signature: PhantomData,
-        })
+        Ok(Self { question, signature: PhantomData })
     }
 
     /// Tells the model more than the signature's description does.
@@ -106,18 +103,13 @@ impl<S: Signature> Predict<S> {
 
 impl<S: Signature> Clone for Predict<S> {
     fn clone(&self) -> Self {
-        Self {
-            question: self.question.clone(),
-            signature: PhantomData,
-        }
+        Self { question: self.question.clone(), signature: PhantomData }
     }
 }
 
 impl<S: Signature> fmt::Debug for Predict<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Predict")
-            .field(&self.question.contract().name())
-            .finish()
+        f.debug_tuple("Predict").field(&self.question.contract().name()).finish()
     }
 }
 

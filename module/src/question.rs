@@ -60,11 +60,7 @@ impl Question {
 
     /// Asks until the answer fits or the attempts are used up.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, input: String, cx: &Context) -> Result<T> {
-        let model = self
-            .model
-            .as_ref()
-            .or_else(|| cx.model())
-            .ok_or_else(|| self.no_model())?;
+        let model = self.model.as_ref().or_else(|| cx.model()).ok_or_else(|| self.no_model())?;
         let mut messages = self.messages(input, &**model)?;
         let mut usage = Usage::default();
         let mut attempt = 1;
@@ -101,10 +97,8 @@ impl Question {
     fn read<T: DeserializeOwned>(&self, reply: &Reply, text: &str) -> Result<T> {
         match reply.finish {
             Finish::Refused => {
-                let text = format!(
-                    "the model refused to answer `{}`: {text}",
-                    self.contract.name()
-                );
+                let text =
+                    format!("the model refused to answer `{}`: {text}", self.contract.name());
                 return Err(Error::other(text).at(Stage::Provider));
             }
             Finish::Length => {
@@ -133,11 +127,7 @@ impl Question {
         if let Some(instructions) = &self.instructions {
             let _ = write!(system, "\n\n{instructions}");
         }
-        let _ = write!(
-            system,
-            "\n\nThe input is JSON of this schema:\n{}",
-            self.contract.input()
-        );
+        let _ = write!(system, "\n\nThe input is JSON of this schema:\n{}", self.contract.input());
         if capabilities.structured_output {
             lowered(capabilities.dialect)?;
             system.push_str("\n\nAnswer with JSON only.");
@@ -163,10 +153,7 @@ impl Question {
 /// Models like to put JSON into a Markdown block, asked or not.
 fn strip_fence(text: &str) -> &str {
     let text = text.trim();
-    let Some(inner) = text
-        .strip_prefix("```")
-        .and_then(|rest| rest.strip_suffix("```"))
-    else {
+    let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
         return text;
     };
     inner.strip_prefix("json").unwrap_or(inner).trim()

@@ -74,7 +74,8 @@ impl<M: Module> Handler for Typed<M> {
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<ToolOutput>> {
         Box::pin(contained(async move {
-            let input = contract.read(arguments).map_err(Error::arguments)?;
+            let input =
+                contract.read(arguments).map_err(|error| Error::arguments(error, arguments))?;
             ToolOutput::of::<M::Signature>(self.0.forward(input, cx).await?)
         }))
     }
@@ -102,19 +103,15 @@ where
 /// Turns a panic into the call's own error, so that its siblings go on.
 async fn contained(work: impl Future<Output = Result<ToolOutput>>) -> Result<ToolOutput> {
     // What the module shares may be left in any state: its locks say so by poisoning.
-    AssertUnwindSafe(work)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|panic| {
-            let text = format!("the tool panicked: {}", panic_text(&*panic));
-            Err(Error::other(text).at(Stage::Panic))
-        })
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+        let text = format!("the tool panicked: {}", panic_text(&*panic));
+        Err(Error::other(text).at(Stage::Panic))
+    })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 impl Tool {
@@ -126,11 +123,7 @@ impl Tool {
     pub fn new<M: Module>(module: M) -> toolwright_signature::Result<Self> {
         let contract = Arc::new(Contract::of::<M::Signature>()?);
         let effect = module.effect();
-        Ok(Self {
-            contract,
-            effect,
-            handler: Arc::new(Typed(module)),
-        })
+        Ok(Self { contract, effect, handler: Arc::new(Typed(module)) })
     }
 
     /// A tool that is only known while the program runs, such as one that a remote
@@ -142,11 +135,7 @@ impl Tool {
         F: Fn(String, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
     {
-        Self {
-            contract: Arc::new(contract),
-            effect,
-            handler: Arc::new(Dynamic(handler)),
-        }
+        Self { contract: Arc::new(contract), effect, handler: Arc::new(Dynamic(handler)) }
     }
 
     /// The same tool under another name.
@@ -156,19 +145,13 @@ impl Tool {
     /// [`Error::Name`](toolwright_signature::Error::Name) if a model cannot be shown
     /// the name.
     pub fn named(self, name: &str) -> toolwright_signature::Result<Self> {
-        Ok(Self {
-            contract: Arc::new(self.contract.named(name)?),
-            ..self
-        })
+        Ok(Self { contract: Arc::new(self.contract.named(name)?), ..self })
     }
 
     /// The same tool with another description.
     #[must_use]
     pub fn described(self, description: &str) -> Self {
-        Self {
-            contract: Arc::new(self.contract.described(description)),
-            ..self
-        }
+        Self { contract: Arc::new(self.contract.described(description)), ..self }
     }
 
     /// The same tool with another word on what it does to the world.
@@ -230,21 +213,13 @@ impl<T: Serialize + Send + Sync> ToValue for T {
 impl ToolOutput {
     /// Text, and nothing else.
     pub fn text_only(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            images: Vec::new(),
-            value: None,
-        }
+        Self { text: text.into(), images: Vec::new(), value: None }
     }
 
     /// A signature's output, rendered as the signature says.
     fn of<S: Signature>(output: S::Output) -> Result<Self> {
         let text = S::render(&output).map_err(|source| Error::other(source).at(Stage::Module))?;
-        Ok(Self {
-            text,
-            images: Vec::new(),
-            value: Some(Box::new(output)),
-        })
+        Ok(Self { text, images: Vec::new(), value: Some(Box::new(output)) })
     }
 
     /// The same with the value that the text was made from.
@@ -281,11 +256,7 @@ impl ToolOutput {
     ///
     /// [`Stage::Module`] if the output has no JSON form.
     pub fn value(&self) -> Result<Option<Value>> {
-        let value = self
-            .value
-            .as_ref()
-            .map(|value| value.to_value())
-            .transpose();
+        let value = self.value.as_ref().map(|value| value.to_value()).transpose();
         value.map_err(|source| Error::other(source).at(Stage::Module))
     }
 

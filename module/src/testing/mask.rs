@@ -3,17 +3,8 @@
 use serde_json::Value;
 
 /// How well-known keys begin.
-const PREFIXES: [&str; 9] = [
-    "sk-",
-    "ghp_",
-    "gho_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-];
+const PREFIXES: [&str; 9] =
+    ["sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza"];
 
 /// Fewer characters after a prefix are no key.
 const SHORTEST: usize = 16;

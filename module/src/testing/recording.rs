@@ -85,10 +85,8 @@ impl Recording {
     /// If the file cannot be read, is no recording or is newer than this program.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(|source| RecordingError::File {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = fs::read_to_string(path)
+            .map_err(|source| RecordingError::File { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
@@ -99,19 +97,13 @@ impl Recording {
     /// If the text is no recording or is newer than this program.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
-        let unreadable = |source| RecordingError::Format {
-            path: path.to_owned(),
-            source,
-        };
+        let unreadable = |source| RecordingError::Format { path: path.to_owned(), source };
         // The version first: a later format need not read as this one.
         let value: Value = serde_json::from_str(text).map_err(unreadable)?;
         match value.get("version").and_then(Value::as_u64) {
             Some(found) if found > u64::from(VERSION) => {
                 let found = found.try_into().unwrap_or(u32::MAX);
-                Err(RecordingError::Version {
-                    path: path.to_owned(),
-                    found,
-                })
+                Err(RecordingError::Version { path: path.to_owned(), found })
             }
             _ => serde_json::from_value(value).map_err(unreadable),
         }
@@ -124,19 +116,14 @@ impl Recording {
     /// If the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), RecordingError> {
         let path = path.as_ref();
-        let mut value = serde_json::to_value(self).map_err(|source| RecordingError::Format {
-            path: path.to_owned(),
-            source,
-        })?;
+        let mut value = serde_json::to_value(self)
+            .map_err(|source| RecordingError::Format { path: path.to_owned(), source })?;
         Mask::from_env().apply(&mut value);
         let text = format!("{value:#}\n");
         let half_written = path.with_extension("part");
         fs::write(&half_written, text)
             .and_then(|()| fs::rename(&half_written, path))
-            .map_err(|source| RecordingError::File {
-                path: path.to_owned(),
-                source,
-            })
+            .map_err(|source| RecordingError::File { path: path.to_owned(), source })
     }
 }
 
@@ -171,29 +158,16 @@ pub struct Recorder<M> {
 impl<M: LanguageModel> Recorder<M> {
     /// Listens to `model`.
     pub fn new(model: M) -> Self {
-        Self {
-            model,
-            exchanges: Arc::default(),
-        }
+        Self { model, exchanges: Arc::default() }
     }
 
     /// What was said so far. Failed calls are not in it.
     #[must_use]
     pub fn recording(&self) -> Recording {
-        let exchanges = self
-            .exchanges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let model = exchanges
-            .iter()
-            .find_map(|exchange| exchange.reply.model.clone());
+        let exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let model = exchanges.iter().find_map(|exchange| exchange.reply.model.clone());
         let model = model.unwrap_or_else(|| self.model.name().to_owned());
-        Recording {
-            version: VERSION,
-            model,
-            exchanges,
-        }
+        Recording { version: VERSION, model, exchanges }
     }
 }
 
@@ -208,10 +182,7 @@ fn keep(exchanges: &Mutex<Vec<Exchange>>, request: &Request, reply: &Reply) {
         *model = file.to_owned();
     }
     let exchange = Exchange { request, reply };
-    exchanges
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(exchange);
+    exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
 }
 
 impl<M: LanguageModel> LanguageModel for Recorder<M> {
@@ -262,11 +233,7 @@ impl Replay {
     pub fn new(recording: Recording) -> Self {
         let used = Mutex::new(vec![false; recording.exchanges.len()]);
         let capabilities = Capabilities::new(Dialect::OpenAiLoose);
-        Self {
-            recording,
-            used,
-            capabilities,
-        }
+        Self { recording, used, capabilities }
     }
 
     /// Claims the recorded model's capabilities: prompts may depend on them.
@@ -408,20 +375,13 @@ mod stored {
             let then = before.and_then(|before| added(before, request));
             before = Some(request);
             let request = then.is_none().then(|| request.clone());
-            Stored {
-                request,
-                then,
-                reply: exchange.reply.clone(),
-            }
+            Stored { request, then, reply: exchange.reply.clone() }
         }))
     }
 
     fn added(before: &Request, request: &Request) -> Option<Vec<Arc<Message>>> {
         let then = request.messages.strip_prefix(before.messages.as_slice())?;
-        let same = Request {
-            messages: before.messages.clone(),
-            ..request.clone()
-        };
+        let same = Request { messages: before.messages.clone(), ..request.clone() };
         (same == *before).then(|| then.to_vec())
     }
 
@@ -439,10 +399,7 @@ mod stored {
                 }
                 _ => return Err(D::Error::custom("the first exchange has no request")),
             };
-            exchanges.push(Exchange {
-                request,
-                reply: stored.reply,
-            });
+            exchanges.push(Exchange { request, reply: stored.reply });
         }
         Ok(exchanges)
     }

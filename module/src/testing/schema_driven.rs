@@ -69,10 +69,7 @@ fn answer(request: &Request) -> Result<Reply> {
         let schema: Value = serde_json::from_str(lowered.schema.get())?;
         return Ok(Reply::text(sample(&schema)?.to_string()));
     }
-    let called = request
-        .messages
-        .iter()
-        .any(|message| matches!(**message, Message::Tool(_)));
+    let called = request.messages.iter().any(|message| matches!(**message, Message::Tool(_)));
     let (finish, tools): (Vec<_>, Vec<_>) =
         request.tools.iter().partition(|tool| tool.name() == FINISH);
     let next = match (called || tools.is_empty(), request.tool_choice) {
@@ -88,11 +85,7 @@ fn answer(request: &Request) -> Result<Reply> {
         let id = format!("call_{}_{index}", request.messages.len());
         Ok(ToolCall::new(id, tool.name(), arguments))
     };
-    let calls: Vec<ToolCall> = next
-        .into_iter()
-        .enumerate()
-        .map(call)
-        .collect::<Result<_>>()?;
+    let calls: Vec<ToolCall> = next.into_iter().enumerate().map(call).collect::<Result<_>>()?;
     Ok(Reply::calls(calls))
 }
 
@@ -154,9 +147,7 @@ impl Sampler<'_> {
         let required = map.get("required").and_then(Value::as_array);
         let mut object = Map::new();
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
-            let property = map
-                .get("properties")
-                .and_then(|properties| properties.get(name));
+            let property = map.get("properties").and_then(|properties| properties.get(name));
             let value = match property {
                 Some(property) => self.value(property, depth + 1)?,
                 None => Value::from("text"),
@@ -168,10 +159,7 @@ impl Sampler<'_> {
 
     fn array(&self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
         if let Some(items) = map.get("prefixItems").and_then(Value::as_array) {
-            return items
-                .iter()
-                .map(|item| self.value(item, depth + 1))
-                .collect();
+            return items.iter().map(|item| self.value(item, depth + 1)).collect();
         }
         let fewest = map.get("minItems").and_then(Value::as_u64).unwrap_or(0);
         let Some(items) = map.get("items") else {
@@ -182,32 +170,25 @@ impl Sampler<'_> {
 }
 
 fn string(map: &Map<String, Value>) -> String {
-    let by_format = map
-        .get("format")
-        .and_then(Value::as_str)
-        .and_then(|format| {
-            Some(match format {
-                "date" => "2026-01-31",
-                "date-time" => "2026-01-31T12:00:00Z",
-                "time" => "12:00:00Z",
-                "duration" => "PT1H",
-                "email" => "someone@example.com",
-                "uri" | "url" => "https://example.com/",
-                "uuid" => "00000000-0000-4000-8000-000000000000",
-                "ipv4" => "127.0.0.1",
-                "ipv6" => "::1",
-                "hostname" => "example.com",
-                _ => return None,
-            })
-        });
+    let by_format = map.get("format").and_then(Value::as_str).and_then(|format| {
+        Some(match format {
+            "date" => "2026-01-31",
+            "date-time" => "2026-01-31T12:00:00Z",
+            "time" => "12:00:00Z",
+            "duration" => "PT1H",
+            "email" => "someone@example.com",
+            "uri" | "url" => "https://example.com/",
+            "uuid" => "00000000-0000-4000-8000-000000000000",
+            "ipv4" => "127.0.0.1",
+            "ipv6" => "::1",
+            "hostname" => "example.com",
+            _ => return None,
+        })
+    });
     if let Some(text) = by_format {
         return text.to_owned();
     }
-    let bound = |keyword| {
-        map.get(keyword)
-            .and_then(Value::as_u64)
-            .and_then(|n| n.try_into().ok())
-    };
+    let bound = |keyword| map.get(keyword).and_then(Value::as_u64).and_then(|n| n.try_into().ok());
     let (shortest, longest) = (bound("minLength").unwrap_or(0), bound("maxLength"));
     let mut text = "text".to_owned();
     while text.len() < shortest {
@@ -223,9 +204,5 @@ fn number(map: &Map<String, Value>, step: f64) -> Option<f64> {
     bound("minimum")
         .or_else(|| bound("exclusiveMinimum").map(|n| n + step))
         .or_else(|| bound("maximum").filter(|n| *n < 0.0))
-        .or_else(|| {
-            bound("exclusiveMaximum")
-                .map(|n| n - step)
-                .filter(|n| *n < 0.0)
-        })
+        .or_else(|| bound("exclusiveMaximum").map(|n| n - step).filter(|n| *n < 0.0))
 }

@@ -35,10 +35,7 @@ where
 {
     /// A model that answers what `answer` says.
     pub fn new(answer: F) -> Self {
-        Self {
-            answer,
-            capabilities: Capabilities::new(Dialect::JsonSchema2020),
-        }
+        Self { answer, capabilities: Capabilities::new(Dialect::JsonSchema2020) }
     }
 
     /// The same model, claiming to be able to do this.

@@ -1,0 +1,196 @@
+//! Who reads what of a failure.
+
+use std::error::Error as StdError;
+use std::io;
+
+use toolwright_module::{Audience, Error, Failure, Result, Stage, Usage};
+
+const NEUTRAL: &str = "The tool failed; the user has been told why.";
+
+fn read_a_file() -> Result<String> {
+    let error =
+        io::Error::new(io::ErrorKind::NotFound, "no /home/kate/.ssh/id_ed25519 on 10.0.0.7");
+    Err(error)?
+}
+
+/// What a reporter such as `anyhow` prints: the error and all its causes.
+fn report(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(" <- ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the index is closed")]
+struct IndexClosed {
+    source: io::Error,
+}
+
+fn index_closed() -> IndexClosed {
+    IndexClosed { source: io::Error::other("disk full") }
+}
+
+#[test]
+fn a_question_mark_on_any_error_is_the_users_to_know_and_the_model_reads_nothing_of_it() {
+    let error = read_a_file().unwrap_err();
+    assert_eq!(error.audience(), Audience::User);
+    assert_eq!(error.stage(), Stage::Module);
+    assert!(!error.is_retryable());
+    assert_eq!(error.for_model(), NEUTRAL);
+    assert!(error.to_string().contains("id_ed25519"));
+}
+
+#[test]
+fn the_model_reads_only_what_is_addressed_to_it() {
+    let told = [
+        (Error::retry("say a city"), "say a city"),
+        (Error::refuse("not today"), "not today"),
+        (Error::other("10.0.0.7 is down"), NEUTRAL),
+        (Error::stop("the key sk-1 was withdrawn"), NEUTRAL),
+        (index_closed().into(), NEUTRAL),
+    ];
+    for (error, text) in told {
+        let error = error.at(Stage::Provider).with_raw("raw reply").retryable(true);
+        assert_eq!(error.for_model(), text, "{error}");
+    }
+}
+
+#[test]
+fn every_maker_has_its_audience() {
+    assert_eq!(Error::retry("x").audience(), Audience::ModelMayRetry);
+    assert_eq!(Error::refuse("x").audience(), Audience::ModelFinal);
+    assert_eq!(Error::other("x").audience(), Audience::User);
+    assert_eq!(Error::stop("x").audience(), Audience::Run);
+}
+
+#[test]
+fn a_cause_is_found_by_its_type_however_deep_it_is() {
+    let error = Error::from(index_closed());
+    assert!(error.downcast_ref::<IndexClosed>().is_some());
+    assert!(error.downcast_ref::<io::Error>().is_some());
+    assert!(error.downcast_ref::<std::fmt::Error>().is_none());
+
+    let wrapped = Error::from(Wrapped { source: error.into_std() });
+    assert!(wrapped.downcast_ref::<Wrapped>().is_some());
+    assert!(wrapped.downcast_ref::<IndexClosed>().is_some());
+    assert!(wrapped.downcast_ref::<io::Error>().is_some());
+}
+
+/// Somebody's own error, with one of ours for a cause.
+#[derive(Debug, thiserror::Error)]
+#[error("the search failed")]
+struct Wrapped {
+    source: Failure,
+}
+
+fn known() -> Error {
+    Error::retry("shorter, please")
+        .at(Stage::Validation)
+        .retryable(true)
+        .with_raw("{\"a\": 1")
+        .with_usage(Usage::new(7, 3))
+}
+
+fn assert_known(error: &Error) {
+    assert_eq!(error.audience(), Audience::ModelMayRetry);
+    assert_eq!(error.stage(), Stage::Validation);
+    assert!(error.is_retryable());
+    assert_eq!(error.raw(), Some("{\"a\": 1"));
+    assert_eq!(error.usage(), Usage::new(7, 3));
+    assert_eq!(error.to_string(), "shorter, please");
+}
+
+#[test]
+fn an_error_that_went_through_std_error_is_what_it_was() {
+    assert_known(&Error::from(known().into_std()));
+
+    let boxed: Box<dyn StdError + Send + Sync> = known().into();
+    assert_known(&boxed.downcast::<Failure>().unwrap().into_inner());
+
+    let boxed: Box<dyn StdError> = known().into();
+    assert_known(&boxed.downcast::<Failure>().unwrap().into_inner());
+
+    let through_a_question_mark = || -> Result<()> { Err(known().into_std())? };
+    assert_known(&through_a_question_mark().unwrap_err());
+}
+
+#[test]
+fn a_boxed_error_of_ours_is_what_it_was_when_it_comes_back_as_any_other() {
+    let boxed: Box<dyn StdError + Send + Sync> = known().into();
+    assert_known(&Error::other(boxed));
+
+    let stopped = Error::stop(known().into_std());
+    assert_eq!(stopped.audience(), Audience::Run);
+    assert_eq!(stopped.raw(), known().raw());
+    assert_eq!(stopped.for_model(), NEUTRAL);
+}
+
+#[test]
+fn one_line_says_what_failed_and_the_long_form_shows_the_evidence() {
+    let error = Error::from(index_closed())
+        .at(Stage::Transport)
+        .retryable(true)
+        .with_raw("<html>502</html>");
+    insta::assert_snapshot!(error, @"the index is closed");
+    insta::assert_snapshot!(format!("{error:#}"), @r"
+    the index is closed
+    stage: transport (may succeed later)
+    cause: disk full
+    reply: <html>502</html>
+    ");
+    assert_eq!(format!("{error:?}"), format!("{error:#}"));
+    assert_eq!(format!("{:?}", error.into_std()), {
+        let again = Error::from(index_closed()).at(Stage::Transport);
+        format!("{:#}", again.retryable(true).with_raw("<html>502</html>"))
+    });
+}
+
+#[test]
+fn no_cause_is_said_twice() {
+    let errors = [
+        Error::from(index_closed()),
+        Error::retry("say a city"),
+        Error::other("down"),
+        Error::stop(index_closed()),
+    ];
+    let reports: Vec<String> = errors.into_iter().map(|error| report(&error.into_std())).collect();
+    insta::assert_debug_snapshot!(reports, @r#"
+    [
+        "the index is closed <- disk full",
+        "say a city",
+        "down",
+        "the index is closed <- disk full",
+    ]
+    "#);
+}
+
+#[test]
+fn every_stage_has_its_word() {
+    let stages = [
+        Stage::Arguments,
+        Stage::Module,
+        Stage::Transport,
+        Stage::Provider,
+        Stage::Decoding,
+        Stage::Validation,
+        Stage::Limit,
+        Stage::Cancelled,
+        Stage::Panic,
+        Stage::Setup,
+    ];
+    let words = stages.map(|stage| stage.to_string()).join(" ");
+    insta::assert_snapshot!(words, @"arguments module transport provider decoding validation limit cancelled panic setup");
+}
+
+#[test]
+fn main_can_return_one() {
+    fn main() -> std::result::Result<(), Box<dyn StdError>> {
+        Err(known())?
+    }
+    assert_eq!(main().unwrap_err().to_string(), "shorter, please");
+}

@@ -1,0 +1,197 @@
+//! Whoever fulfils a signature: code, a model, or both.
+
+mod support;
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::testing::{SchemaDriven, Scripted};
+use toolwright_module::{
+    AnyModule, ChainOfThought, Context, Dialect, Effect, Module, Predict, Reply, Request, Result,
+    Signature, Tool, from_fn, from_fn_with,
+};
+
+use support::DetectLanguage;
+
+/// One caller; it cannot tell who works for it.
+async fn ask(module: &impl Module<Signature = DetectLanguage>) -> String {
+    let input = DetectLanguage { text: "der Hund".to_owned() };
+    module.call(input).await.unwrap()
+}
+
+/// Code.
+struct ByArticle;
+
+impl Module for ByArticle {
+    type Signature = DetectLanguage;
+
+    async fn forward(&self, input: DetectLanguage, _: &Context) -> Result<String> {
+        let german = input.text.split(' ').any(|word| word == "der");
+        Ok(if german { "German" } else { "unknown" }.to_owned())
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}
+
+fn model(answer: &'static str) -> Scripted<impl Fn(&Request) -> Result<Reply> + Send + Sync> {
+    Scripted::new(move |_: &Request| Ok(Reply::text(answer)))
+}
+
+fn by_model() -> Predict<DetectLanguage> {
+    Predict::new(model(r#"{"result": "German"}"#)).unwrap()
+}
+
+fn by_thinking() -> ChainOfThought<DetectLanguage> {
+    ChainOfThought::new(model(r#"{"reasoning": "`der` is an article.", "output": "German"}"#))
+        .unwrap()
+}
+
+/// Code first, and a model for what code does not know.
+struct Hybrid {
+    code: ByArticle,
+    model: AnyModule<DetectLanguage>,
+}
+
+impl Module for Hybrid {
+    type Signature = DetectLanguage;
+
+    async fn forward(&self, input: DetectLanguage, cx: &Context) -> Result<String> {
+        let again = DetectLanguage { text: input.text.clone() };
+        match self.code.forward(input, cx).await?.as_str() {
+            "unknown" => self.model.forward(again, cx).await,
+            known => Ok(known.to_owned()),
+        }
+    }
+}
+
+fn hybrid() -> Hybrid {
+    Hybrid { code: ByArticle, model: AnyModule::new(by_model()) }
+}
+
+fn everyone() -> Vec<(&'static str, AnyModule<DetectLanguage>)> {
+    vec![
+        ("code", AnyModule::new(ByArticle)),
+        ("a closure", AnyModule::new(from_fn(async |_: DetectLanguage| Ok("German".to_owned())))),
+        (
+            "a closure with context",
+            AnyModule::new(from_fn_with(async |input: DetectLanguage, cx: Context| {
+                ByArticle.forward(input, &cx).await
+            })),
+        ),
+        ("a model", AnyModule::new(by_model())),
+        ("a thinking model", AnyModule::new(by_thinking())),
+        ("both", AnyModule::new(hybrid())),
+        ("a shared one", AnyModule::new(Arc::new(ByArticle))),
+        ("one erased twice", AnyModule::new(AnyModule::new(ByArticle))),
+    ]
+}
+
+#[tokio::test]
+async fn s75_s78_s79_s118_to_s120_one_caller_cannot_tell_who_fulfils_the_signature() {
+    for (who, module) in everyone() {
+        assert_eq!(ask(&module).await, "German", "{who}");
+    }
+    // And without erasing anything.
+    assert_eq!(ask(&ByArticle).await, "German");
+    assert_eq!(ask(&by_model()).await, "German");
+    assert_eq!(ask(&by_thinking()).await, "German");
+    assert_eq!(ask(&hybrid()).await, "German");
+}
+
+#[tokio::test]
+async fn s96_s119_a_hybrid_asks_its_model_only_for_what_its_code_does_not_know() {
+    let latin = DetectLanguage { text: "ave".to_owned() };
+    let module = Hybrid {
+        code: ByArticle,
+        model: AnyModule::new(
+            Predict::<DetectLanguage>::new(model(r#"{"result": "Latin"}"#)).unwrap(),
+        ),
+    };
+    assert_eq!(module.call(latin).await.unwrap(), "Latin");
+    assert_eq!(ask(&module).await, "German");
+}
+
+#[tokio::test]
+async fn s115_s120_as_tools_they_have_the_same_bytes_and_the_same_answers() {
+    let cx = Context::default();
+    let first = Tool::new(ByArticle).unwrap();
+    for (who, module) in everyone() {
+        let tool = Tool::new(module).unwrap();
+        for dialect in Dialect::ALL {
+            assert_eq!(
+                tool.contract().tool(dialect).unwrap().to_string(),
+                first.contract().tool(dialect).unwrap().to_string(),
+                "{who}"
+            );
+        }
+        assert_eq!(tool.contract().fingerprint(), first.contract().fingerprint(), "{who}");
+        let output = tool.call(r#"{"text": "der Hund"}"#, &cx).await.unwrap();
+        assert_eq!(output.text(), "German", "{who}");
+    }
+}
+
+#[tokio::test]
+async fn s123_a_tool_of_code_is_tested_without_a_model() {
+    let tool = Tool::new(ByArticle).unwrap();
+    let output = tool.call(r#"{"text": "the dog"}"#, &Context::default()).await.unwrap();
+    assert_eq!(output.text(), "unknown");
+}
+
+#[test]
+fn a_module_writes_unless_it_says_otherwise_and_a_model_only_reads() {
+    struct Silent;
+    impl Module for Silent {
+        type Signature = DetectLanguage;
+        async fn forward(&self, _: DetectLanguage, _: &Context) -> Result<String> {
+            Ok(String::new())
+        }
+    }
+    let closure = || from_fn(async |_: DetectLanguage| Ok(String::new()));
+    assert_eq!(Silent.effect(), Effect::Write);
+    assert_eq!(closure().effect(), Effect::Write);
+    assert_eq!(hybrid().effect(), Effect::Write);
+    assert_eq!(by_model().effect(), Effect::Read);
+    assert_eq!(by_thinking().effect(), Effect::Read);
+
+    // What wraps a module passes its word on.
+    let deletes = || closure().with_effect(Effect::Irreversible);
+    assert_eq!(Arc::new(deletes()).effect(), Effect::Irreversible);
+    assert_eq!(AnyModule::new(deletes()).effect(), Effect::Irreversible);
+    assert_eq!(Tool::new(deletes()).unwrap().effect(), Effect::Irreversible);
+    let careful = Tool::new(by_model()).unwrap().with_effect(Effect::Write);
+    assert_eq!(careful.effect(), Effect::Write);
+}
+
+/// Answer with as many words as there are.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Nothing {}
+
+impl Signature for Nothing {
+    type Output = ();
+}
+
+#[tokio::test]
+async fn a_signature_may_have_nothing_to_say_in_either_direction() {
+    let code = from_fn(async |_: Nothing| Ok(()));
+    let by_model = Predict::<Nothing>::new(SchemaDriven::default()).unwrap();
+    code.call(Nothing {}).await.unwrap();
+    by_model.call(Nothing {}).await.unwrap();
+    let output = Tool::new(code).unwrap().call("{}", &Context::default()).await.unwrap();
+    assert_eq!(output.text(), "null");
+}
+
+#[tokio::test]
+async fn s114_s122_each_tool_has_its_own_model_and_technique() {
+    let tools = [
+        Tool::new(by_model()).unwrap().named("by_model").unwrap(),
+        Tool::new(by_thinking()).unwrap().named("by_thinking").unwrap(),
+        Tool::new(ByArticle).unwrap().named("by_code").unwrap(),
+    ];
+    for tool in tools {
+        let output = tool.call(r#"{"text": "der Hund"}"#, &Context::default()).await.unwrap();
+        assert_eq!(output.text(), "German", "{tool:?}");
+    }
+}

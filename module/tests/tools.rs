@@ -1,0 +1,281 @@
+//! A module as a model sees it.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_module::{
+    Audience, Context, Contract, Dialect, Effect, Error, Image, Module, Result, Signature, Stage,
+    Tool, ToolOutput, from_fn,
+};
+
+use support::{Count, DetectLanguage};
+
+/// Say how the weather will be.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct GetWeather {
+    /// City name, in English.
+    city: String,
+    /// Days from today.
+    #[serde(default)]
+    days: u8,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Weather {
+    celsius: f64,
+    rain: bool,
+}
+
+impl Signature for GetWeather {
+    type Output = Weather;
+}
+
+fn get_weather() -> Tool {
+    let weather = |_: GetWeather| async { Ok(Weather { celsius: 21.5, rain: true }) };
+    Tool::new(from_fn(weather).with_effect(Effect::Read)).unwrap()
+}
+
+async fn call(tool: &Tool, arguments: &str) -> Result<ToolOutput> {
+    tool.call(arguments, &Context::default()).await
+}
+
+#[test]
+fn s97_s99_to_s102_a_tool_is_its_modules_signature() {
+    let tool = get_weather();
+    assert_eq!(**tool.contract(), Contract::of::<GetWeather>().unwrap());
+    assert_eq!(tool.contract().name(), GetWeather::name());
+    assert_eq!(tool.contract().description(), GetWeather::description());
+    assert_eq!(tool.effect(), Effect::Read);
+}
+
+#[test]
+fn s103_a_tool_has_the_form_of_mcp() {
+    let tool = get_weather().contract().tool(Dialect::Mcp).unwrap();
+    insta::assert_json_snapshot!(tool);
+}
+
+#[tokio::test]
+async fn a_name_a_description_and_an_effect_can_be_overridden_and_the_work_stays() {
+    let tool = get_weather()
+        .named("forecast")
+        .unwrap()
+        .described("Look into the sky.")
+        .with_effect(Effect::Irreversible);
+    assert_eq!(tool.contract().name(), "forecast");
+    assert_eq!(tool.contract().description(), "Look into the sky.");
+    assert_eq!(tool.effect(), Effect::Irreversible);
+    assert_eq!(tool.contract().input(), get_weather().contract().input());
+
+    let output = call(&tool, r#"{"city": "Bonn"}"#).await.unwrap();
+    assert_eq!(output.text(), r#"{"celsius":21.5,"rain":true}"#);
+    // Faults speak of the tool as the model knows it.
+    let error = call(&tool, "{}").await.unwrap_err();
+    insta::assert_snapshot!(error.for_model(), @"input of `forecast` does not fit: $: missing field `city`");
+}
+
+#[test]
+fn a_name_that_no_model_can_be_shown_is_refused() {
+    for name in ["", "two words", "finish", "straße"] {
+        assert!(get_weather().named(name).is_err(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn s14_arguments_that_do_not_fit_never_reach_the_module() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let tool = Tool::new(from_fn(move |_: GetWeather| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(Weather { celsius: 0.0, rain: false }) }
+    }))
+    .unwrap();
+
+    let mut told = Vec::new();
+    for arguments in [
+        "",
+        "not JSON",
+        "[]",
+        r#"{"city": 7}"#,
+        r#"{"city": "Bonn", "days": -1}"#,
+        r#"{"city": "Bonn""#,
+    ] {
+        let error = call(&tool, arguments).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Arguments);
+        assert_eq!(error.audience(), Audience::ModelMayRetry);
+        told.push(format!("{arguments}\n  {}", error.for_model()));
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+    insta::assert_snapshot!(told.join("\n"));
+
+    call(&tool, r#"{"city": "Bonn"}"#).await.unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn the_user_sees_the_arguments_that_did_not_fit_and_every_sentence_once() {
+    let error = call(&get_weather(), r#"{"city": 7}"#).await.unwrap_err();
+    assert_eq!(error.raw(), Some(r#"{"city": 7}"#));
+    insta::assert_snapshot!(format!("{error:#}"), @r#"
+    input of `get_weather` does not fit: $.city: invalid type: integer `7`, expected a string
+    stage: arguments
+    reply: {"city": 7}
+    "#);
+    let failure = error.into_std();
+    assert!(std::error::Error::source(&failure).is_none());
+}
+
+#[tokio::test]
+async fn an_error_of_reading_inside_a_module_is_not_taken_for_invalid_arguments() {
+    let tool = Tool::new(from_fn(async |_: DetectLanguage| {
+        let contract = Contract::of::<GetWeather>()?;
+        let inner: GetWeather = contract.read("{}")?;
+        Ok(inner.city)
+    }))
+    .unwrap();
+    let error = call(&tool, r#"{"text": "x"}"#).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Module, Audience::User));
+}
+
+struct Panics(&'static str);
+
+impl Module for Panics {
+    type Signature = Count;
+
+    async fn forward(&self, _: Count, _: &Context) -> Result<u64> {
+        match self.0 {
+            "text" => panic!("the shelf fell"),
+            "formatted" => panic!("the shelf {} fell", 3),
+            "after waiting" => {
+                tokio::task::yield_now().await;
+                panic!("the shelf fell late")
+            }
+            _ => std::panic::panic_any(42_u8),
+        }
+    }
+}
+
+/// How a tool's panic is told; the hook that prints it is left alone.
+async fn panicked(tool: Tool) -> String {
+    let error = call(&tool, "{}").await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Panic);
+    assert_eq!(error.audience(), Audience::User);
+    assert!(!error.for_model().contains("shelf"));
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_panic_is_the_calls_own_error() {
+    let mut told = Vec::new();
+    for how in ["text", "formatted", "after waiting", "no text"] {
+        told.push(panicked(Tool::new(Panics(how)).unwrap()).await);
+    }
+    let before_the_future = from_fn(|_: Count| {
+        assert!(std::hint::black_box(false), "the shelf fell early");
+        async { Ok(1) }
+    });
+    told.push(panicked(Tool::new(before_the_future).unwrap()).await);
+
+    let contract = Contract::of::<Count>().unwrap();
+    let dynamic = Tool::dynamic(contract, Effect::Read, |_, _| {
+        assert!(std::hint::black_box(false), "the shelf was dynamic");
+        async { Ok(ToolOutput::text_only("")) }
+    });
+    told.push(panicked(dynamic).await);
+    insta::assert_debug_snapshot!(told, @r#"
+    [
+        "the tool panicked: the shelf fell",
+        "the tool panicked: the shelf 3 fell",
+        "the tool panicked: the shelf fell late",
+        "the tool panicked: no message",
+        "the tool panicked: the shelf fell early",
+        "the tool panicked: the shelf was dynamic",
+    ]
+    "#);
+}
+
+/// Give a value that breaks when it is shown.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct BreakLate;
+
+impl Signature for BreakLate {
+    type Output = u8;
+
+    fn render(_: &u8) -> toolwright_signature::Result<String> {
+        panic!("no words for it")
+    }
+}
+
+#[tokio::test]
+async fn a_panic_while_rendering_is_contained_too() {
+    let tool = Tool::new(from_fn(async |_: BreakLate| Ok(1))).unwrap();
+    let error = call(&tool, "{}").await.unwrap_err();
+    assert_eq!(error.to_string(), "the tool panicked: no words for it");
+}
+
+#[tokio::test]
+async fn an_output_has_its_text_at_once_and_its_value_on_demand() {
+    let output = call(&get_weather(), r#"{"city": "Bonn"}"#).await.unwrap();
+    assert_eq!(output.value().unwrap(), Some(json!({"celsius": 21.5, "rain": true})));
+    assert_eq!(output.into_parts().0, r#"{"celsius":21.5,"rain":true}"#);
+
+    // A text is read as it is, and still is a value.
+    let tool = Tool::new(from_fn(async |_: DetectLanguage| Ok("\"Latin\"".to_owned()))).unwrap();
+    let output = call(&tool, r#"{"text": "ave"}"#).await.unwrap();
+    assert_eq!(output.text(), "\"Latin\"");
+    assert_eq!(output.value().unwrap(), Some(json!("\"Latin\"")));
+
+    assert_eq!(ToolOutput::text_only("x").value().unwrap(), None);
+    let given = ToolOutput::text_only("x").with_value(Value::Null);
+    assert_eq!(given.value().unwrap(), Some(Value::Null));
+}
+
+/// Count by number.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct CountByPair;
+
+impl Signature for CountByPair {
+    type Output = Vec<std::collections::BTreeMap<String, u8>>;
+
+    fn render(pairs: &Self::Output) -> toolwright_signature::Result<String> {
+        Ok(format!("{} pairs", pairs.len()))
+    }
+}
+
+#[tokio::test]
+async fn a_signature_can_say_its_output_in_a_sentence() {
+    let tool = Tool::new(from_fn(async |_: CountByPair| Ok(vec![]))).unwrap();
+    let output = call(&tool, "{}").await.unwrap();
+    assert_eq!(output.text(), "0 pairs");
+    assert_eq!(output.value().unwrap(), Some(json!([])));
+}
+
+#[tokio::test]
+async fn a_dynamic_tool_reads_its_arguments_itself() {
+    let input = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let contract = Contract::dynamic("remote", "Ask far away.", input, None).unwrap();
+    let tool = Tool::dynamic(contract, Effect::Idempotent, |arguments, _cx| async move {
+        if arguments == "no" {
+            return Err(Error::retry("say yes"));
+        }
+        let image = Image::Url("https://example.com/sky.png".to_owned());
+        Ok(ToolOutput::text_only(arguments).with_images(vec![image]))
+    });
+    assert_eq!(tool.effect(), Effect::Idempotent);
+    let output = call(&tool, "anything").await.unwrap();
+    assert_eq!((output.text(), output.images().len()), ("anything", 1));
+    assert_eq!(output.value().unwrap(), None);
+    assert_eq!(call(&tool, "no").await.unwrap_err().for_model(), "say yes");
+}
+
+#[tokio::test]
+async fn a_tool_without_fields_takes_whatever_stands_for_nothing() {
+    let tool = Tool::new(from_fn(async |_: Count| Ok(3))).unwrap();
+    for arguments in ["", "  ", "{}", "null"] {
+        assert_eq!(call(&tool, arguments).await.unwrap().text(), "3", "{arguments:?}");
+    }
+}
