@@ -51,9 +51,9 @@ fn s73_a_contract_that_was_stored_is_the_same_contract() {
 
 #[test]
 fn a_stored_contract_is_checked_as_a_new_one() {
-    let stored = json!({"name": "finish", "description": "", "input": {"type": "object"}});
+    let stored = json!({"name": "to finish", "description": "", "input": {"type": "object"}});
     let error = serde_json::from_value::<Contract>(stored).unwrap_err();
-    insta::assert_snapshot!(error, @"`finish` cannot be a tool's name: it is reserved for ending a run; choose another");
+    insta::assert_snapshot!(error, @"`to finish` cannot be a tool's name: ' ' is not allowed; use only A-Z a-z 0-9 _ -");
 }
 
 #[test]
