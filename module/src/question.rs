@@ -9,7 +9,7 @@ use toolwright_signature::{Contract, Dialect};
 use crate::context::Context;
 use crate::error::{Error, Result, Stage};
 use crate::language_model::{Finish, LanguageModel, Reply, Request, Usage};
-use crate::message::Message;
+use crate::message::{Message, ReplyPart};
 
 /// How often a model is asked for one output.
 const ATTEMPTS: u32 = 2;
@@ -87,7 +87,7 @@ impl Question {
                 return Err(error);
             }
             attempt += 1;
-            messages.push(Arc::new(Message::Assistant { parts: reply.parts }));
+            messages.extend(said(reply.parts));
             messages.push(Message::user(format!(
                 "That answer cannot be used: {error}. Answer again, with JSON that fits the schema and nothing else."
             )));
@@ -148,6 +148,15 @@ impl Question {
         );
         Error::stop(text).at(Stage::Setup)
     }
+}
+
+/// What the model said, as its provider takes it back: a call that nobody answers is
+/// refused, and so is a message without text.
+fn said(mut parts: Vec<ReplyPart>) -> Option<Arc<Message>> {
+    parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
+    let has_text =
+        parts.iter().any(|part| matches!(part, ReplyPart::Text(text) if !text.trim().is_empty()));
+    has_text.then(|| Arc::new(Message::Assistant { parts }))
 }
 
 /// Models like to put JSON into a Markdown block, asked or not.

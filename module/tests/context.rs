@@ -1,0 +1,278 @@
+//! What belongs to one call and everything below it.
+
+mod support;
+
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::stream::{self, StreamExt};
+use toolwright_module::testing::Scripted;
+use toolwright_module::{
+    AnyModule, Audience, Cancellation, Capabilities, Context, Delta, Dialect, Error, Event,
+    LanguageModel, Ledger, Message, Module, Predict, Reasoning, Reply, ReplyPart, Request, Result,
+    Stage, ToolCall, Usage, from_fn_with,
+};
+
+use support::{Count, SUMMARY, Summarize, summarize};
+
+/// A model that never answers, and counts the questions it still works on.
+#[derive(Clone, Default)]
+struct Silent(Arc<AtomicUsize>);
+
+struct Working(Arc<AtomicUsize>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl LanguageModel for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::JsonSchema2020)
+    }
+
+    fn generate<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            let _working = Working(Arc::clone(&self.0));
+            pending().await
+        })
+    }
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_pending_model_call_and_leaves_nothing_running() {
+    let silent = Silent::default();
+    let module = Predict::<Summarize>::new(silent.clone()).unwrap();
+    let cancellation = Cancellation::default();
+    let cx = Context::default().with_cancellation(cancellation.clone());
+    let cancel = async {
+        while silent.0.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        cancellation.cancel();
+    };
+    let (answer, ()) = futures_util::future::join(module.forward(summarize(), &cx), cancel).await;
+    let error = answer.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Cancelled, Audience::Run));
+    assert_eq!(error.to_string(), "the call was cancelled");
+    assert_eq!(silent.0.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn what_is_cancelled_already_does_not_begin() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let model = Scripted::new(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(Reply::text(SUMMARY))
+    });
+    let cancellation = Cancellation::default();
+    cancellation.cancel();
+    cancellation.cancel();
+    let cx = Context::default().with_cancellation(cancellation);
+    assert!(cx.is_cancelled());
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let error = module.forward(summarize(), &cx).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Cancelled);
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn any_work_can_be_ended_by_its_contexts_cancellation() {
+    let cancellation = Cancellation::default();
+    let cx = Context::default().with_cancellation(cancellation.clone());
+    assert_eq!(cx.until_cancelled(async { Ok(1) }).await.unwrap(), 1);
+    cancellation.cancel();
+    let error = cx.until_cancelled(pending::<Result<()>>()).await;
+    assert_eq!(error.unwrap_err().stage(), Stage::Cancelled);
+    let never = Context::default();
+    assert_eq!(never.until_cancelled(async { Ok(2) }).await.unwrap(), 2);
+}
+
+fn named(event: &Event) -> String {
+    match event {
+        Event::TextDelta { text } => format!("text {text}"),
+        Event::ReasoningDelta { text } => format!("reasoning {text}"),
+        Event::ModelReplied { model, usage, .. } => {
+            format!("{model} replied for {} tokens", usage.output_tokens)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// What was heard, in order.
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<Vec<String>>>);
+
+impl Ear {
+    fn listen(&self, cx: Context, who: &'static str) -> Context {
+        let heard = Arc::clone(&self.0);
+        cx.with_events(move |event| {
+            heard.lock().unwrap().push(format!("{who}: {}", named(event)));
+        })
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn a_listener_joins_the_ones_before_it_and_hears_nothing_of_the_parents() {
+    let ear = Ear::default();
+    let silent = Context::default();
+    assert!(!silent.has_events());
+    silent.emit(|| unreachable!("nobody listens"));
+
+    let text = |text: &str| Event::TextDelta { text: text.to_owned() };
+    let parent = ear.listen(silent, "parent");
+    let child = ear.listen(parent.clone(), "child");
+    child.emit(|| text("a"));
+    parent.emit(|| text("b"));
+    assert_eq!(ear.heard(), ["parent: text a", "child: text a", "parent: text b"]);
+}
+
+#[tokio::test]
+async fn a_reply_is_streamed_where_somebody_listens_and_is_the_same_reply() {
+    let reply = Reply::new([
+        ReplyPart::Reasoning(Reasoning::new("p", "hm", serde_json::Value::Null)),
+        ReplyPart::Text("Hello.".to_owned()),
+        ReplyPart::Call(ToolCall::new("1", "look", "{}")),
+    ])
+    .with_usage(Usage::new(3, 4))
+    .with_model(Some("true-name".to_owned()));
+    let said = reply.clone();
+    let model = Scripted::new(move |_| Ok(said.clone()));
+    let question = || Request::new([Message::user("Hi.")]);
+
+    let ear = Ear::default();
+    let cx = ear.listen(Context::default(), "ear");
+    assert_eq!(cx.ask(&model, question(), true).await.unwrap(), reply);
+    assert_eq!(
+        ear.heard(),
+        ["ear: reasoning hm", "ear: text Hello.", "ear: true-name replied for 4 tokens"]
+    );
+
+    let ear = Ear::default();
+    let cx = ear.listen(Context::default(), "ear");
+    assert_eq!(cx.ask(&model, question(), false).await.unwrap(), reply);
+    assert_eq!(ear.heard(), ["ear: true-name replied for 4 tokens"]);
+}
+
+/// A model whose stream goes wrong.
+struct Broken(fn() -> Vec<Result<Delta>>);
+
+impl LanguageModel for Broken {
+    fn name(&self) -> &str {
+        "broken"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::JsonSchema2020)
+    }
+
+    fn generate<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(pending())
+    }
+
+    fn stream<'a>(&'a self, _: Request) -> BoxStream<'a, Result<Delta>> {
+        stream::iter((self.0)()).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_without_its_reply_is_an_error() {
+    let cx = Ear::default().listen(Context::default(), "ear");
+    let ask = |model: Broken| {
+        let cx = cx.clone();
+        async move { cx.ask(&model, Request::new([]), true).await.unwrap_err().to_string() }
+    };
+    let ended = Broken(|| vec![Ok(Delta::Text("He".to_owned()))]);
+    insta::assert_snapshot!(ask(ended).await, @"the model's stream ended without a reply; its `LanguageModel::stream` must end with `Delta::Done` or an error");
+    let failed =
+        Broken(|| vec![Ok(Delta::Text("He".to_owned())), Err(Error::other("connection lost"))]);
+    insta::assert_snapshot!(ask(failed).await, @"connection lost");
+}
+
+#[tokio::test]
+async fn a_ledger_counts_what_is_below_it_and_what_failed() {
+    let run = Ledger::default();
+    let (left, right) = (run.below(), run.below());
+    let deep = left.below();
+    deep.record(Usage::new(1, 2).with_cached(1));
+    right.record(Usage::new(10, 20).with_reasoning(5));
+    assert_eq!(left.used() + right.used(), Usage::new(11, 22).with_cached(1).with_reasoning(5));
+    assert_eq!(run.used(), left.used() + right.used());
+    assert_eq!((run.model_calls(), left.model_calls(), deep.model_calls()), (2, 1, 1));
+
+    let failing = Scripted::new(|_| Err(Error::other("cut").with_usage(Usage::new(100, 0))));
+    let cx = Context::default().with_ledger(run.clone());
+    cx.ask(&failing, Request::new([]), false).await.unwrap_err();
+    assert_eq!(run.used().input_tokens, 111);
+}
+
+#[tokio::test]
+async fn a_model_below_a_module_of_code_stays_inside_the_run() {
+    let model = Scripted::new(|_| Ok(Reply::text(SUMMARY).with_usage(Usage::new(1, 1))));
+    let below = AnyModule::new(Predict::<Summarize>::from_context().unwrap());
+    let module = from_fn_with(move |_: Count, cx: Context| {
+        let below = below.clone();
+        async move {
+            let summary = below.forward(summarize(), &cx).await?;
+            Ok(summary.topics.len() as u64)
+        }
+    });
+    let (ear, ledger) = (Ear::default(), Ledger::default());
+    let cx = ear.listen(Context::default(), "run").with_model(model).with_ledger(ledger.clone());
+    assert_eq!(module.forward(Count, &cx).await.unwrap(), 1);
+    assert_eq!(ledger.used(), Usage::new(1, 1));
+    assert_eq!(ear.heard(), ["run: scripted replied for 1 tokens"]);
+}
+
+#[test]
+fn the_earliest_deadline_stays() {
+    let now = Instant::now();
+    let (soon, late) = (now + Duration::from_secs(1), now + Duration::from_secs(9));
+    let cx = Context::default();
+    assert_eq!(cx.deadline(), None);
+    assert_eq!(cx.clone().with_deadline(late).deadline(), Some(late));
+    let both = cx.clone().with_deadline(soon).with_deadline(late);
+    assert_eq!(both.deadline(), Some(soon));
+    let both = cx.with_deadline(late).with_deadline(soon);
+    assert_eq!(both.deadline(), Some(soon));
+}
+
+#[test]
+fn a_context_is_as_large_as_a_pointer_and_goes_to_every_thread() {
+    fn goes_anywhere<T: Send + Sync + Clone + Default + 'static>() {}
+    goes_anywhere::<Context>();
+    goes_anywhere::<Cancellation>();
+    goes_anywhere::<Ledger>();
+    assert_eq!(size_of::<Context>(), size_of::<usize>());
+}
+
+#[test]
+fn changing_a_copy_changes_no_other() {
+    let cx = Context::default().with_ledger(Ledger::default());
+    let copy = cx.clone().with_model(Silent::default());
+    assert!(copy.model().is_some() && copy.ledger().is_some());
+    assert!(cx.model().is_none());
+}
+
+#[test]
+fn usage_never_overflows() {
+    let huge = Usage::new(u64::MAX, u64::MAX);
+    assert_eq!(huge + Usage::new(1, 1), huge);
+    assert_eq!(Usage::new(1, 1).since(huge), Usage::default());
+    assert_eq!([huge, huge].into_iter().sum::<Usage>(), huge);
+}

@@ -1,0 +1,306 @@
+//! What `Predict` and `ChainOfThought` send, to the byte, and what they make of the
+//! answers. A change to a prompt shows here.
+
+mod support;
+
+use serde_json::json;
+use toolwright_module::{
+    Audience, Capabilities, ChainOfThought, Context, Dialect, Finish, Message, Module, Predict,
+    Reasoning, Reply, ReplyPart, Signature, Stage, ToolCall, Usage,
+};
+
+use support::{Count, FindWords, SUMMARY, Summarize, replies, structured, summarize};
+
+fn plain() -> Capabilities {
+    Capabilities::new(Dialect::OpenAiLoose)
+}
+
+/// Asks once and gives what was sent.
+async fn predicted<S: Signature>(capabilities: Capabilities, input: S, answer: &str) -> String {
+    let (model, asked) = replies(capabilities, [Reply::text(answer)]);
+    Predict::<S>::new(model).unwrap().call(input).await.unwrap();
+    asked.shown()
+}
+
+async fn thought<S: Signature>(capabilities: Capabilities, input: S, answer: &str) -> String {
+    let (model, asked) = replies(capabilities, [Reply::text(answer)]);
+    let module = ChainOfThought::<S>::new(model).unwrap();
+    module.call(input).await.unwrap();
+    asked.shown()
+}
+
+#[tokio::test]
+async fn predict_puts_both_schemas_into_the_prompt() {
+    insta::assert_snapshot!(predicted(plain(), summarize(), SUMMARY).await);
+}
+
+#[tokio::test]
+async fn predict_gives_the_answers_schema_beside_the_prompt_where_it_can() {
+    insta::assert_snapshot!(predicted(structured(), summarize(), SUMMARY).await);
+}
+
+#[tokio::test]
+async fn predict_asks_without_an_input_and_for_a_number() {
+    insta::assert_snapshot!(predicted(plain(), Count, r#"{"result": 3}"#).await);
+    let structured = predicted(structured(), Count, r#"{"result": 3}"#).await;
+    insta::assert_snapshot!("predict_asks_for_a_number_beside_the_prompt", structured);
+}
+
+#[tokio::test]
+async fn predict_asks_for_a_list() {
+    let input = FindWords { text: "a b".to_owned() };
+    insta::assert_snapshot!(predicted(plain(), input, r#"{"result": ["a", "b"]}"#).await);
+}
+
+#[tokio::test]
+async fn predict_adds_its_instructions_to_the_description() {
+    let (model, asked) = replies(plain(), [Reply::text(SUMMARY)]);
+    let module = Predict::<Summarize>::new(model)
+        .unwrap()
+        .with_instructions("Write as a sailor would.")
+        .with_max_output_tokens(99);
+    let short = Summarize { words: Some(5), ..summarize() };
+    module.call(short).await.unwrap();
+    insta::assert_snapshot!(asked.shown());
+}
+
+#[tokio::test]
+async fn chain_of_thought_asks_for_its_reasoning_first() {
+    let answer = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
+    insta::assert_snapshot!(thought(plain(), summarize(), &answer).await);
+    let structured = thought(structured(), summarize(), &answer).await;
+    insta::assert_snapshot!("chain_of_thought_gives_its_schema_beside_the_prompt", structured);
+}
+
+#[tokio::test]
+async fn chain_of_thought_asks_for_a_number() {
+    let answer = r#"{"reasoning": "One, two, three.", "output": 3}"#;
+    insta::assert_snapshot!(thought(plain(), Count, answer).await);
+}
+
+#[tokio::test]
+async fn chain_of_thought_honours_its_instructions_and_gives_its_reasoning() {
+    let answer = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
+    let (model, asked) = replies(plain(), [Reply::text(answer)]);
+    let module = ChainOfThought::<Summarize>::new(model)
+        .unwrap()
+        .with_instructions("Write as a sailor would.");
+    let answer = module.reason(summarize(), &Context::default()).await.unwrap();
+    assert_eq!(answer.reasoning, "Wet.");
+    assert_eq!(answer.output.topics, ["weather"]);
+    assert!(asked.shown().contains("Write as a sailor would."));
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_goes_back_once_with_what_is_wrong() {
+    let wrong = r#"{"sentence": "It rained.", "topics": "weather"}"#;
+    let (model, asked) = replies(plain(), [Reply::text(wrong), Reply::text(SUMMARY)]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let summary = module.call(summarize()).await.unwrap();
+    assert_eq!(summary.topics, ["weather"]);
+
+    let requests = asked.requests();
+    assert_eq!(requests[1].messages[..2], requests[0].messages[..]);
+    insta::assert_snapshot!(asked.shown());
+}
+
+#[tokio::test]
+async fn chain_of_thought_sends_a_wrong_answer_back_too() {
+    let wrong = format!(r#"{{"output": {SUMMARY}}}"#);
+    let right = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
+    let (model, asked) = replies(structured(), [Reply::text(wrong), Reply::text(right)]);
+    let module = ChainOfThought::<Summarize>::new(model).unwrap();
+    module.call(summarize()).await.unwrap();
+    let [_, again] = &asked.requests()[..] else {
+        panic!("asked {} times", asked.requests().len());
+    };
+    let last = serde_json::to_value(&again.messages[3]).unwrap();
+    insta::assert_snapshot!(last["parts"][0]["text"].as_str().unwrap(), @"That answer cannot be used: output of `summarize` does not fit: $: missing field `reasoning`. Answer again, with JSON that fits the schema and nothing else.");
+}
+
+#[tokio::test]
+async fn only_what_a_provider_takes_back_is_sent_again() {
+    let thinking = Reasoning::new("some-provider", "", json!({"signature": "abc"}));
+    let with_a_call = Reply::new([
+        ReplyPart::Reasoning(thinking.clone()),
+        ReplyPart::Text("I will look.".to_owned()),
+        ReplyPart::Call(ToolCall::new("1", "look", "{}")),
+    ]);
+    let empty = Reply::text("");
+    let (model, asked) = replies(plain(), [with_a_call, empty, Reply::text(SUMMARY)]);
+    let module = Predict::<Summarize>::new(model).unwrap().with_attempts(3);
+    module.call(summarize()).await.unwrap();
+
+    let requests = asked.requests();
+    let said: Vec<_> = requests[2]
+        .messages
+        .iter()
+        .filter_map(|message| match &**message {
+            Message::Assistant { parts } => Some(parts.clone()),
+            _ => None,
+        })
+        .collect();
+    // A call without a result, or a message without anything in it, is refused.
+    let kept = vec![ReplyPart::Reasoning(thinking), ReplyPart::Text("I will look.".to_owned())];
+    assert_eq!(said, [kept]);
+}
+
+#[tokio::test]
+async fn used_up_attempts_are_an_error_with_the_last_answer_and_all_that_it_cost() {
+    let wrong = |text: &str, input, output| Reply::text(text).with_usage(Usage::new(input, output));
+    let (model, asked) = replies(plain(), [wrong("Rain!", 10, 1), wrong("More rain!", 20, 2)]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let error = module.call(summarize()).await.unwrap_err();
+    assert_eq!(asked.requests().len(), 2);
+    assert_eq!(error.stage(), Stage::Validation);
+    assert_eq!(error.audience(), Audience::User);
+    assert_eq!(error.usage(), Usage::new(30, 3));
+    assert_eq!(error.raw(), Some("More rain!"));
+    insta::assert_snapshot!(format!("{error:#}"), @r"
+    output of `summarize` does not fit: $: not JSON: expected value at line 1 column 1
+    stage: validation
+    reply: More rain!
+    ");
+}
+
+#[tokio::test]
+async fn attempts_can_be_set_and_there_is_always_one() {
+    for (attempts, asked_times) in [(0, 1), (1, 1), (3, 3)] {
+        let (model, asked) = replies(plain(), vec![Reply::text("no"); 3]);
+        let module = Predict::<Summarize>::new(model).unwrap().with_attempts(attempts);
+        module.call(summarize()).await.unwrap_err();
+        assert_eq!(asked.requests().len(), asked_times);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_not_asked_again() {
+    let refusal =
+        Reply::text("I do not do rain.").with_finish(Finish::Refused).with_usage(Usage::new(5, 6));
+    let (model, asked) = replies(plain(), [refusal]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let error = module.call(summarize()).await.unwrap_err();
+    assert_eq!(asked.requests().len(), 1);
+    assert_eq!(error.stage(), Stage::Provider);
+    assert_eq!(error.usage(), Usage::new(5, 6));
+    insta::assert_snapshot!(error, @"the model refused to answer `summarize`: I do not do rain.");
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_guessing() {
+    let cut =
+        Reply::text(r#"{"sentence": "It"#).with_finish(Finish::Length).with_usage(Usage::new(5, 4));
+    let (model, asked) = replies(plain(), [cut]);
+    let module = Predict::<Summarize>::new(model).unwrap().with_max_output_tokens(4);
+    let error = module.call(summarize()).await.unwrap_err();
+    assert_eq!(asked.requests().len(), 1);
+    assert_eq!(error.stage(), Stage::Limit);
+    assert_eq!(error.raw(), Some(r#"{"sentence": "It"#));
+    insta::assert_snapshot!(error, @"the answer to `summarize` was cut off after 4 tokens; allow more with `with_max_output_tokens`");
+}
+
+#[tokio::test]
+async fn no_model_is_an_error_that_names_the_module_and_both_fixes() {
+    let module = Predict::<Summarize>::from_context().unwrap();
+    let error = module.call(summarize()).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Setup, Audience::Run));
+    insta::assert_snapshot!(error, @"`summarize` has no language model: make it with `new(model)`, or call it with `Context::with_model(model)`");
+    let module = ChainOfThought::<Summarize>::from_context().unwrap();
+    assert_eq!(module.call(summarize()).await.unwrap_err().to_string(), error.to_string());
+}
+
+#[tokio::test]
+async fn s84_the_instances_model_wins_over_the_contexts() {
+    let other = r#"{"sentence": "Other.", "topics": []}"#;
+    let cx = || {
+        let (model, _) = replies(plain(), [Reply::text(other)]);
+        Context::default().with_model(model)
+    };
+    let from_context = Predict::<Summarize>::from_context().unwrap();
+    let summary = from_context.forward(summarize(), &cx()).await.unwrap();
+    assert_eq!(summary.sentence, "Other.");
+
+    let (own, _) = replies(plain(), [Reply::text(SUMMARY)]);
+    let own = Predict::<Summarize>::new(own).unwrap();
+    let summary = own.forward(summarize(), &cx()).await.unwrap();
+    assert_eq!(summary.sentence, "It rained.");
+}
+
+#[tokio::test]
+async fn an_answer_in_a_code_block_is_read() {
+    let fenced = [
+        SUMMARY.to_owned(),
+        format!("\n\n{SUMMARY}\n"),
+        format!("```json\n{SUMMARY}\n```"),
+        format!("```\n{SUMMARY}\n```\n"),
+        format!("```json {SUMMARY} ```"),
+    ];
+    for answer in fenced {
+        let (model, _) = replies(plain(), [Reply::text(answer.clone())]);
+        let module = Predict::<Summarize>::new(model).unwrap().with_attempts(1);
+        let summary = module.call(summarize()).await;
+        assert_eq!(summary.unwrap().sentence, "It rained.", "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_a_code_block_stays_one() {
+    let (model, _) = replies(plain(), [Reply::text(r#"{"result": ["```", "a"]}"#)]);
+    let module = Predict::<FindWords>::new(model).unwrap();
+    let input = FindWords { text: String::new() };
+    assert_eq!(module.call(input).await.unwrap(), ["```", "a"]);
+}
+
+#[tokio::test]
+async fn a_failing_model_keeps_its_own_stage_and_what_earlier_attempts_cost() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use toolwright_module::Error;
+    use toolwright_module::testing::Scripted;
+
+    let asked = AtomicBool::new(false);
+    let model = Scripted::new(move |_| {
+        if !asked.swap(true, Ordering::Relaxed) {
+            return Ok(Reply::text("no JSON").with_usage(Usage::new(1, 2)));
+        }
+        Err(Error::other("connection lost")
+            .at(Stage::Transport)
+            .retryable(true)
+            .with_usage(Usage::new(10, 0)))
+    });
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let error = module.call(summarize()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Transport);
+    assert!(error.is_retryable());
+    assert_eq!(error.usage(), Usage::new(11, 2));
+}
+
+#[tokio::test]
+async fn what_a_provider_cannot_be_asked_is_found_when_model_and_signature_meet() {
+    /// Fetch whatever there is.
+    #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    struct FetchAnything {}
+
+    #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    struct Anything {
+        found: serde_json::Value,
+    }
+
+    impl Signature for FetchAnything {
+        type Output = Anything;
+    }
+
+    let (model, asked) = replies(structured(), []);
+    let error = Predict::<FetchAnything>::new(model).unwrap_err();
+    assert!(
+        error.to_string().contains("`fetch_anything` does not fit openai-strict at $.found"),
+        "{error}"
+    );
+
+    // A context's model is only met at the call.
+    let (late, asked_late) = replies(structured(), []);
+    let module = Predict::<FetchAnything>::from_context().unwrap();
+    let cx = Context::default().with_model(late);
+    let late = module.forward(FetchAnything {}, &cx).await.unwrap_err();
+    assert_eq!((late.stage(), late.to_string()), (Stage::Setup, error.to_string()));
+    assert!(asked.requests().is_empty() && asked_late.requests().is_empty());
+}
