@@ -1,0 +1,49 @@
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Error;
+
+/// Which of OpenAI's two APIs is spoken.
+///
+/// ```
+/// use toolwright_openai::Api;
+///
+/// assert_eq!("responses".parse::<Api>()?, Api::Responses);
+/// assert_eq!(Api::default().to_string(), "chat");
+/// assert_eq!(
+///     "completions".parse::<Api>().unwrap_err().to_string(),
+///     "`completions` is no API that is known here; choose chat or responses",
+/// );
+/// # Ok::<(), toolwright_openai::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Api {
+    /// Chat Completions: what every compatible server speaks.
+    #[default]
+    Chat,
+    /// Responses: keeps the model's reasoning from turn to turn, and takes images in
+    /// tool results.
+    Responses,
+}
+
+impl fmt::Display for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+        })
+    }
+}
+
+impl FromStr for Api {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match name {
+            "chat" => Ok(Self::Chat),
+            "responses" => Ok(Self::Responses),
+            _ => Err(Error::UnknownApi { name: name.to_owned() }),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+use serde_json::Value;
+use toolwright_module::{Delta, Reasoning, ReplyPart, ToolCall};
+
+use crate::streaming::Deltas;
+
+/// A reply put together from its pieces, in the order in which they began.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    parts: Vec<ReplyPart>,
+}
+
+impl Assembly {
+    pub(crate) fn text(&mut self, piece: String, deltas: &mut Deltas) {
+        deltas.tell(|| Delta::Text(piece.clone()));
+        match self.parts.last_mut() {
+            Some(ReplyPart::Text(text)) => text.push_str(&piece),
+            _ => self.parts.push(ReplyPart::Text(piece)),
+        }
+    }
+
+    pub(crate) fn reasoning(&mut self, provider: &str, piece: String, deltas: &mut Deltas) {
+        deltas.tell(|| Delta::Reasoning(piece.clone()));
+        match self.parts.last_mut() {
+            Some(ReplyPart::Reasoning(reasoning)) => reasoning.text.push_str(&piece),
+            _ => {
+                let reasoning = Reasoning::new(provider, piece, Value::Null);
+                self.parts.push(ReplyPart::Reasoning(reasoning));
+            }
+        }
+    }
+
+    /// Begins a call; the number is its place in the reply.
+    pub(crate) fn begin_call(&mut self) -> usize {
+        self.parts.push(ReplyPart::Call(ToolCall::new("", "", "")));
+        self.parts.len() - 1
+    }
+
+    pub(crate) fn call(&self, index: usize) -> Option<&ToolCall> {
+        match self.parts.get(index) {
+            Some(ReplyPart::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// More of a call. Id and name count once: some servers repeat them.
+    pub(crate) fn more_of_call(
+        &mut self,
+        index: usize,
+        id: &str,
+        name: &str,
+        arguments: String,
+        deltas: &mut Deltas,
+    ) {
+        let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else {
+            return;
+        };
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if call.name.is_empty() {
+            name.clone_into(&mut call.name);
+        }
+        deltas.tell(|| Delta::Call {
+            index,
+            name: call.name.clone(),
+            arguments: arguments.clone(),
+        });
+        if call.arguments.is_empty() {
+            call.arguments = arguments;
+        } else {
+            call.arguments.push_str(&arguments);
+        }
+    }
+
+    /// What there is so far, as an error keeps it.
+    pub(crate) fn so_far(&self) -> String {
+        if self.parts.is_empty() {
+            return String::new();
+        }
+        serde_json::to_string(&self.parts).unwrap_or_default()
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<ReplyPart> {
+        std::mem::take(&mut self.parts)
+    }
+}
+
+/// Gives every call an id where the server gave none.
+///
+/// `turn` is the number of messages before the reply: it keeps the ids of a whole
+/// conversation apart.
+pub(crate) fn with_ids(mut parts: Vec<ReplyPart>, turn: usize) -> Vec<ReplyPart> {
+    for (index, part) in parts.iter_mut().enumerate() {
+        if let ReplyPart::Call(call) = part
+            && call.id.is_empty()
+        {
+            call.id = format!("call_{turn}_{index}");
+        }
+    }
+    parts
+}

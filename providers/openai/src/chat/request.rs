@@ -1,0 +1,186 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use toolwright_module::{Image, Message, Part, ReplyPart, Request, ToolCall};
+
+use crate::error::{Error, Result};
+use crate::request::{
+    Function, Options, Schema, Texts, arguments, functions, schema, tool_choice, unknown,
+};
+
+/// A request's body.
+#[derive(Serialize)]
+pub(crate) struct Body<'a> {
+    model: &'a str,
+    messages: Messages<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Format<'a>>,
+    // Not `max_tokens`: reasoning models refuse it.
+    max_completion_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "function")]
+struct Tool<'a> {
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "json_schema")]
+struct Format<'a> {
+    json_schema: Schema<'a>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+impl<'a> Body<'a> {
+    pub(crate) fn new(request: &'a Request, options: &Options<'a>) -> Result<Self> {
+        let images = |message: &Message| match message {
+            Message::Tool(result) => !result.images.is_empty(),
+            _ => false,
+        };
+        if request.messages.iter().any(|message| images(message)) {
+            return Err(Error::Unsupported {
+                what: "an image in a tool's result",
+                advice: "Chat Completions takes text there; use `with_api(Api::Responses)`",
+            });
+        }
+        let tools = functions(request, options.dialect)?;
+        let format = schema(request, options)?;
+        Ok(Self {
+            model: options.model,
+            messages: Messages(&request.messages),
+            tools: tools.into_iter().map(|function| Tool { function }).collect(),
+            tool_choice: tool_choice(request),
+            response_format: format.map(|json_schema| Format { json_schema }),
+            max_completion_tokens: request.max_output_tokens,
+            temperature: options.temperature,
+            stream: options.stream,
+            stream_options: options.stream.then_some(StreamOptions { include_usage: true }),
+        })
+    }
+}
+
+struct Messages<'a>(&'a [Arc<Message>]);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|message| Entry(message)))
+    }
+}
+
+struct Entry<'a>(&'a Message);
+
+impl Serialize for Entry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut entry = serializer.serialize_map(None)?;
+        match self.0 {
+            Message::System { text } => {
+                entry.serialize_entry("role", "system")?;
+                entry.serialize_entry("content", text)?;
+            }
+            Message::User { parts } => {
+                entry.serialize_entry("role", "user")?;
+                entry.serialize_entry("content", &Content(parts))?;
+            }
+            Message::Assistant { parts } => {
+                let (texts, calls) = (Texts(parts), Calls(parts));
+                let has_calls = calls.iter().next().is_some();
+                let has_text = texts.iter().next().is_some();
+                entry.serialize_entry("role", "assistant")?;
+                // Nothing at all is refused; an empty text is not.
+                entry.serialize_entry("content", &(has_text || !has_calls).then_some(texts))?;
+                if has_calls {
+                    entry.serialize_entry("tool_calls", &calls)?;
+                }
+            }
+            Message::Tool(result) => {
+                entry.serialize_entry("role", "tool")?;
+                entry.serialize_entry("tool_call_id", &result.id)?;
+                entry.serialize_entry("content", &result.text)?;
+            }
+            _ => return Err(unknown()),
+        }
+        entry.end()
+    }
+}
+
+/// What a user says: a plain text where it is one.
+struct Content<'a>(&'a [Part]);
+
+impl Serialize for Content<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let [Part::Text(text)] = self.0 {
+            return serializer.serialize_str(text);
+        }
+        let mut content = serializer.serialize_seq(Some(self.0.len()))?;
+        for part in self.0 {
+            content.serialize_element(&match part {
+                Part::Text(text) => Piece::Text { text },
+                Part::Image(Image::Url(url)) => Piece::ImageUrl { image_url: ImageUrl { url } },
+                _ => return Err(unknown()),
+            })?;
+        }
+        content.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Piece<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: ImageUrl<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl<'a> {
+    url: &'a str,
+}
+
+struct Calls<'a>(&'a [ReplyPart]);
+
+impl Calls<'_> {
+    fn iter(&self) -> impl Iterator<Item = &ToolCall> {
+        self.0.iter().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+}
+
+impl Serialize for Calls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(|call| Call {
+            id: &call.id,
+            function: Called { name: &call.name, arguments: arguments(call) },
+        }))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "function")]
+struct Call<'a> {
+    id: &'a str,
+    function: Called<'a>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    name: &'a str,
+    arguments: Cow<'a, str>,
+}

@@ -1,0 +1,71 @@
+//! OpenAI's models, and those of every server that speaks like OpenAI.
+//!
+//! [`OpenAi`] is a [`LanguageModel`](toolwright_module::LanguageModel) over Chat
+//! Completions or Responses, whole or streamed. It stands on `async-openai`: its
+//! client, its configuration and its way of bringing one's own types. The types are
+//! this crate's, because closed ones would reject what compatible servers say.
+//!
+//! ```no_run
+//! use toolwright_module::{Context, Predict, Signature};
+//! # use schemars::JsonSchema;
+//! # use serde::{Deserialize, Serialize};
+//! use toolwright_openai::OpenAi;
+//!
+//! /// Name the capital of a country.
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct Capital {
+//!     country: String,
+//! }
+//!
+//! impl Signature for Capital {
+//!     type Output = String;
+//! }
+//!
+//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+//! # use toolwright_module::Module;
+//! let capital = Predict::<Capital>::new(OpenAi::from_env("gpt-5-mini")?)?;
+//! let input = Capital { country: "France".to_owned() };
+//! println!("{}", capital.forward(input, &Context::default()).await?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | ask OpenAI | [`OpenAi::from_env`] |
+//! | ask llama.cpp, Ollama, vLLM, LM Studio, OpenRouter, … | [`OpenAi::at`] |
+//! | set organization, project or headers | [`OpenAi::with_config`] |
+//! | choose the API | [`OpenAi::with_api`] |
+//! | know what went wrong | [`Error`] inside the error of the call |
+//!
+//! # How a request is sent
+//!
+//! Tools and answers are lowered to the model's
+//! [`Dialect`](toolwright_signature::Dialect). A model's reasoning goes back to
+//! Responses in its place and as it came; Chat Completions has no place for it.
+//! Arguments that are no JSON object go back as `{"invalid_arguments": "…"}`, because
+//! some servers fail on anything else.
+//!
+//! # What does not work (yet)
+//!
+//! - Azure's addresses: its configuration is another type.
+//! - `retry-after` as a date: the usual wait is taken instead.
+//! - Images in tool results over Chat Completions, which has no place for them.
+
+mod api;
+mod assembly;
+mod chat;
+mod endpoint;
+mod error;
+mod lenient;
+mod open_ai;
+mod request;
+mod responses;
+mod retry;
+mod streaming;
+mod transport;
+
+pub use api::Api;
+pub use async_openai::config::OpenAIConfig;
+pub use error::{Error, Result};
+pub use open_ai::OpenAi;

@@ -1,0 +1,325 @@
+use std::env::{self, VarError};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_openai::Client;
+use async_openai::config::OpenAIConfig;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use toolwright_module::{Capabilities, Delta, LanguageModel, Reply, Request};
+use toolwright_signature::Dialect;
+
+use crate::api::Api;
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Result};
+use crate::request::Options;
+use crate::{chat, responses, streaming, transport};
+
+const KEY: &str = "OPENAI_API_KEY";
+const RETRIES: u32 = 2;
+/// A reasoning model may think for minutes before its first word.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// A model of OpenAI's, or of a server that speaks like it.
+///
+/// ```no_run
+/// use toolwright_module::{LanguageModel, Message, Request};
+/// use toolwright_openai::{Api, OpenAi};
+///
+/// # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = OpenAi::from_env("gpt-5-mini")?.with_api(Api::Responses);
+/// let reply = model.generate(&Request::new([Message::user("Hi!")])).await?;
+/// println!("{} for {:?}", reply.to_text(), reply.usage);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A server on this machine needs no key:
+///
+/// ```
+/// use toolwright_module::LanguageModel;
+/// use toolwright_openai::OpenAi;
+///
+/// let model = OpenAi::at("http://127.0.0.1:8080/v1", "smollm2")?.with_temperature(0.0);
+/// assert_eq!(model.name(), "smollm2");
+/// # Ok::<(), toolwright_openai::Error>(())
+/// ```
+///
+/// Cloning costs one reference count and shares the connections. A request is tried
+/// again, twice unless said, while no answer has begun: after a connection that
+/// failed, and after 408, 409, 429 and 5xx, as soon as the server's `retry-after`
+/// allows. It is not tried again where waiting does not help, as without credit.
+///
+/// It runs on tokio.
+#[derive(Clone)]
+pub struct OpenAi(Arc<Parts>);
+
+#[derive(Clone)]
+struct Parts {
+    client: Client<Endpoint>,
+    http: reqwest::Client,
+    endpoint: Endpoint,
+    model: String,
+    api: Api,
+    dialect: Dialect,
+    structured_output: bool,
+    temperature: Option<f32>,
+    encrypted_reasoning: bool,
+    retries: u32,
+    silence: Duration,
+}
+
+impl OpenAi {
+    /// A model with the key in `OPENAI_API_KEY`, at OpenAI or at `OPENAI_BASE_URL`.
+    ///
+    /// `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count as well.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MissingKey`] if there is no key, otherwise as
+    /// [`with_config`](Self::with_config).
+    pub fn from_env(model: impl Into<String>) -> Result<Self> {
+        match env::var(KEY) {
+            Ok(key) if !key.trim().is_empty() => {}
+            Err(VarError::NotUnicode(_)) => return Err(Error::Header { what: "the API key" }),
+            _ => return Err(Error::MissingKey { variable: KEY }),
+        }
+        Self::with_config(OpenAIConfig::new(), model)
+    }
+
+    /// A model of any compatible server; the address ends in `/v1` for most.
+    ///
+    /// Whatever the environment says stays here: a key of OpenAI's is not for another
+    /// server. Give that server's own with [`with_key`](Self::with_key).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BaseUrl`] if the address is none.
+    pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
+        Self::new(Endpoint::at(base_url)?, model.into())
+    }
+
+    /// A model with a configuration of async-openai's: organization, project, headers.
+    ///
+    /// ```
+    /// use toolwright_openai::{OpenAIConfig, OpenAi};
+    ///
+    /// let config = OpenAIConfig::new().with_api_key("sk-made-up").with_project_id("proj_1");
+    /// let model = OpenAi::with_config(config, "gpt-5-mini")?;
+    /// assert!(!format!("{model:?}").contains("made-up"));
+    /// # Ok::<(), toolwright_openai::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BaseUrl`] and [`Error::Header`] if the address or the key cannot be
+    /// used.
+    pub fn with_config(config: OpenAIConfig, model: impl Into<String>) -> Result<Self> {
+        Self::new(Endpoint::of(&config)?, model.into())
+    }
+
+    fn new(endpoint: Endpoint, model: String) -> Result<Self> {
+        let http = transport::http(&endpoint, SILENCE)?;
+        Ok(Self(Arc::new(Parts {
+            client: transport::client(&http, &endpoint, SILENCE, RETRIES),
+            http,
+            endpoint,
+            model,
+            api: Api::default(),
+            dialect: Dialect::OpenAiLoose,
+            structured_output: true,
+            temperature: None,
+            encrypted_reasoning: false,
+            retries: RETRIES,
+            silence: SILENCE,
+        })))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The same with a key for its server.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Header`] if it cannot be a key.
+    pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
+        let endpoint = self.0.endpoint.with_key(key.into())?;
+        Ok(self.with(|parts| {
+            parts.endpoint = endpoint;
+            parts.connect();
+        }))
+    }
+
+    /// The same over another API; [`Api::Chat`] unless said.
+    #[must_use]
+    pub fn with_api(self, api: Api) -> Self {
+        self.with(|parts| parts.api = api)
+    }
+
+    /// The same with another dialect of JSON Schema for tools and answers.
+    ///
+    /// [`Dialect::OpenAiLoose`] unless said, which every compatible server takes.
+    /// [`Dialect::OpenAiStrict`] makes OpenAI guarantee that arguments fit.
+    #[must_use]
+    pub fn with_dialect(self, dialect: Dialect) -> Self {
+        self.with(|parts| parts.dialect = dialect)
+    }
+
+    /// Whether an answer's schema is sent beside the prompt; it is unless said.
+    ///
+    /// Without it the schema goes into the prompt: for servers that ignore or refuse
+    /// it.
+    #[must_use]
+    pub fn with_structured_output(self, structured_output: bool) -> Self {
+        self.with(|parts| parts.structured_output = structured_output)
+    }
+
+    /// The same with a temperature; the server's own unless said.
+    #[must_use]
+    pub fn with_temperature(self, temperature: f32) -> Self {
+        self.with(|parts| parts.temperature = Some(temperature))
+    }
+
+    /// Keeps nothing on the server, and takes the model's reasoning along encrypted.
+    ///
+    /// Only [`Api::Responses`] knows it. Without it the server keeps every response,
+    /// and reasoning goes back as a reference to what it keeps.
+    #[must_use]
+    pub fn with_encrypted_reasoning(self) -> Self {
+        self.with(|parts| parts.encrypted_reasoning = true)
+    }
+
+    /// How often a request is tried again; 2 unless said.
+    #[must_use]
+    pub fn with_retries(self, retries: u32) -> Self {
+        self.with(|parts| {
+            parts.retries = retries;
+            parts.connect();
+        })
+    }
+
+    /// How long the server may be silent, before its reply and within; 10 minutes
+    /// unless said.
+    ///
+    /// A reply may take longer than that, as long as something comes. To bound the
+    /// whole, give the call a deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Client`], as for every constructor.
+    pub fn with_timeout(self, silence: Duration) -> Result<Self> {
+        let http = transport::http(&self.0.endpoint, silence)?;
+        Ok(self.with(|parts| {
+            parts.http = http;
+            parts.silence = silence;
+            parts.connect();
+        }))
+    }
+
+    /// Where it asks.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        self.0.endpoint.base()
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Reply> {
+        let parts = &*self.0;
+        let (options, turn) = (parts.options(false), request.messages.len());
+        match parts.api {
+            Api::Chat => {
+                let body = chat::Body::new(request, &options)?;
+                let reply = parts.client.chat().create_byot(body).await;
+                let reply: chat::Completion = reply.map_err(|error| parts.failed(error))?;
+                reply.into_reply(turn)
+            }
+            Api::Responses => {
+                let body = responses::Body::new(request, &options)?;
+                let reply = parts.client.responses().create_byot(body).await;
+                let reply: responses::Response = reply.map_err(|error| parts.failed(error))?;
+                reply.into_reply(turn)
+            }
+        }
+    }
+
+    async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
+        let parts = &*self.0;
+        let (options, turn) = (parts.options(true), request.messages.len());
+        match parts.api {
+            Api::Chat => {
+                let body = chat::Body::new(request, &options)?;
+                let events = parts.client.chat().create_stream_byot(body).await;
+                let events = events.map_err(|error| parts.failed(error))?;
+                let pieces = chat::Pieces::new(turn);
+                Ok(streaming::deltas(events, pieces, parts.silence))
+            }
+            Api::Responses => {
+                let body = responses::Body::new(request, &options)?;
+                let events = parts.client.responses().create_stream_byot(body).await;
+                let events = events.map_err(|error| parts.failed(error))?;
+                let pieces = responses::Pieces::new(turn);
+                Ok(streaming::deltas(events, pieces, parts.silence))
+            }
+        }
+    }
+}
+
+impl Parts {
+    fn connect(&mut self) {
+        self.client = transport::client(&self.http, &self.endpoint, self.silence, self.retries);
+    }
+
+    fn options(&self, stream: bool) -> Options<'_> {
+        Options {
+            model: &self.model,
+            dialect: self.dialect,
+            structured_output: self.structured_output,
+            temperature: self.temperature,
+            encrypted_reasoning: self.encrypted_reasoning,
+            stream,
+        }
+    }
+
+    fn failed(&self, error: async_openai::error::OpenAIError) -> Error {
+        Error::from_client(error, self.silence)
+    }
+}
+
+impl LanguageModel for OpenAi {
+    fn name(&self) -> &str {
+        &self.0.model
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(self.0.dialect).with_structured_output(self.0.structured_output)
+    }
+
+    fn generate<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
+        Box::pin(async move { self.ask(request).await.map_err(Error::into_module) })
+    }
+
+    fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, toolwright_module::Result<Delta>> {
+        stream::once(async move { self.open(&request).await })
+            .try_flatten()
+            .map_err(Error::into_module)
+            .boxed()
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for OpenAi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAi")
+            .field("model", &self.0.model)
+            .field("base_url", &self.base_url())
+            .field("api", &self.0.api)
+            .field("dialect", &self.0.dialect)
+            .finish_non_exhaustive()
+    }
+}

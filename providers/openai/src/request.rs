@@ -1,0 +1,127 @@
+//! What both APIs' requests have in common. Everything borrows from the request: the
+//! history is written once, straight into the body.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::IgnoredAny;
+use serde::{Serialize, Serializer};
+use serde_json::json;
+use serde_json::value::RawValue;
+use toolwright_module::{ReplyPart, Request, ToolCall, ToolChoice};
+use toolwright_signature::{Contract, Dialect};
+
+use crate::error::Result;
+
+/// What a model is told besides the request itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) dialect: Dialect,
+    pub(crate) structured_output: bool,
+    pub(crate) temperature: Option<f32>,
+    pub(crate) encrypted_reasoning: bool,
+    pub(crate) stream: bool,
+}
+
+/// A tool; where the fields go differs between the APIs.
+#[derive(Serialize)]
+pub(crate) struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a RawValue,
+    // Always said: Responses takes `true` for silence.
+    strict: bool,
+}
+
+pub(crate) fn functions<'a>(request: &'a Request, dialect: Dialect) -> Result<Vec<Function<'a>>> {
+    let function = |contract: &'a Contract| {
+        Ok(Function {
+            name: contract.name(),
+            description: contract.description(),
+            parameters: &contract.lower(dialect)?.schema,
+            strict: dialect == Dialect::OpenAiStrict,
+        })
+    };
+    request.tools.iter().map(|tool| function(tool)).collect()
+}
+
+/// The schema that the answer has to fit.
+#[derive(Serialize)]
+pub(crate) struct Schema<'a> {
+    name: &'a str,
+    schema: &'a RawValue,
+    strict: bool,
+}
+
+pub(crate) fn schema<'a>(
+    request: &'a Request,
+    options: &Options<'a>,
+) -> Result<Option<Schema<'a>>> {
+    let Some(contract) = request.output.as_ref().filter(|_| options.structured_output) else {
+        return Ok(None);
+    };
+    Ok(Some(Schema {
+        name: contract.name(),
+        schema: &contract.lower_output(options.dialect)?.schema,
+        strict: options.dialect == Dialect::OpenAiStrict,
+    }))
+}
+
+/// The word for whether to call a tool, where one has to be said.
+pub(crate) fn tool_choice(request: &Request) -> Option<&'static str> {
+    match request.tool_choice {
+        _ if request.tools.is_empty() => None,
+        ToolChoice::None => Some("none"),
+        ToolChoice::Required => Some("required"),
+        _ => None,
+    }
+}
+
+/// A call's arguments as servers take them back: the text of a JSON object.
+///
+/// Some servers fail on anything else. What the model really wrote stays readable
+/// for it.
+pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
+    let text = call.arguments.trim();
+    if text.is_empty() {
+        Cow::Borrowed("{}")
+    } else if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        Cow::Borrowed(&call.arguments)
+    } else {
+        Cow::Owned(json!({"invalid_arguments": call.arguments}).to_string())
+    }
+}
+
+/// All text of a reply as one text, written without putting it together first.
+pub(crate) struct Texts<'a>(pub(crate) &'a [ReplyPart]);
+
+impl Texts<'_> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|part| match part {
+            ReplyPart::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+}
+
+impl fmt::Display for Texts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|text| f.write_str(text))
+    }
+}
+
+impl Serialize for Texts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut texts = self.iter();
+        match (texts.next(), texts.next()) {
+            (Some(text), None) => serializer.serialize_str(text),
+            _ => serializer.collect_str(self),
+        }
+    }
+}
+
+/// A kind of message that the module layer has learned since.
+pub(crate) fn unknown<E: serde::ser::Error>() -> E {
+    E::custom("this version of toolwright-openai does not know a kind of message in the request")
+}
