@@ -3,8 +3,22 @@
 use serde_json::Value;
 
 /// How well-known keys begin.
-const PREFIXES: [&str; 9] =
-    ["sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza"];
+const PREFIXES: [&str; 14] = [
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "gsk_",
+    "xai-",
+];
 
 /// Fewer characters after a prefix are no key.
 const SHORTEST: usize = 16;
@@ -24,11 +38,19 @@ pub(super) struct Mask {
 impl Mask {
     pub(super) fn from_env() -> Self {
         let named = |name: &str| SECRET_NAMES.iter().any(|part| name.ends_with(part));
-        let known = std::env::vars_os()
+        let mut known: Vec<String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, value)| named(name) && value.len() >= 8)
-            .map(|(_, value)| value)
+            .flat_map(|(_, value)| {
+                // Arguments are JSON inside a text: there it is written with escapes.
+                let escaped = Value::from(value.as_str()).to_string();
+                let escaped = escaped[1..escaped.len() - 1].to_owned();
+                [value, escaped]
+            })
             .collect();
+        // The longest first: of two that begin alike, no end stays behind.
+        known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        known.dedup();
         Self { known }
     }
 
@@ -40,7 +62,12 @@ impl Mask {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
-            Value::Object(map) => map.values_mut().for_each(|value| self.apply(value)),
+            Value::Object(map) => {
+                for (name, mut value) in std::mem::take(map) {
+                    self.apply(&mut value);
+                    map.insert(self.text(&name).unwrap_or(name), value);
+                }
+            }
             _ => {}
         }
     }

@@ -44,8 +44,8 @@ pub struct SchemaDriven;
 /// The tool that ends a typed run.
 const FINISH: &str = "finish";
 
-/// How deep a schema is followed before an optional end must be found.
-const DEEPEST: usize = 64;
+/// How many references in each other are followed to find where a recursive type ends.
+const MOST_REFERENCES: u32 = 16;
 
 impl LanguageModel for SchemaDriven {
     fn name(&self) -> &str {
@@ -91,7 +91,10 @@ fn answer(request: &Request) -> Result<Reply> {
 
 /// The smallest value that fits a schema.
 fn sample(schema: &Value) -> Result<Value> {
-    Sampler { root: schema }.value(schema, 0).ok_or_else(|| {
+    let sampler = Sampler { root: schema };
+    // The fewest references first: a recursive type ends as soon as it can.
+    let found = (0..=MOST_REFERENCES).find_map(|references| sampler.value(schema, references));
+    found.ok_or_else(|| {
         let text = format!("no sample value for the schema {schema}; script this model instead");
         Error::other(text).at(Stage::Setup)
     })
@@ -102,15 +105,13 @@ struct Sampler<'a> {
 }
 
 impl Sampler<'_> {
-    fn value(&self, schema: &Value, depth: usize) -> Option<Value> {
-        if depth > DEEPEST {
-            return None;
-        }
+    fn value(&self, schema: &Value, references: u32) -> Option<Value> {
         let Value::Object(map) = schema else {
             return (schema == &Value::Bool(true)).then(|| Value::from("text"));
         };
         if let Some(target) = map.get("$ref").and_then(Value::as_str) {
-            return self.value(self.root.pointer(target.strip_prefix('#')?)?, depth + 1);
+            let target = self.root.pointer(target.strip_prefix('#')?)?;
+            return self.value(target, references.checked_sub(1)?);
         }
         if let Some(value) = map.get("const").or_else(|| map.get("default")) {
             return Some(value.clone());
@@ -118,13 +119,25 @@ impl Sampler<'_> {
         if let Some(values) = map.get("enum").and_then(Value::as_array) {
             return values.first().cloned();
         }
-        for combinator in ["anyOf", "oneOf"] {
-            if let Some(members) = map.get(combinator).and_then(Value::as_array) {
-                // The member that ends soonest: a recursive type has one.
-                let ended = members.iter().find(|member| member.get("$ref").is_none());
-                return self.value(ended.or_else(|| members.first())?, depth + 1);
-            }
+        let members = |keyword| map.get(keyword).and_then(Value::as_array);
+        let (any, all) = (members("anyOf").or_else(|| members("oneOf")), members("allOf"));
+        if any.is_none() && all.is_none() {
+            return self.plain(map, references);
         }
+        let mut parts = Vec::new();
+        if map.contains_key("properties") {
+            parts.push(self.object(map, references)?);
+        }
+        if let Some(any) = any {
+            parts.push(any.iter().find_map(|member| self.value(member, references))?);
+        }
+        for member in all.into_iter().flatten() {
+            parts.push(self.value(member, references)?);
+        }
+        parts.into_iter().reduce(together)
+    }
+
+    fn plain(&self, map: &Map<String, Value>, references: u32) -> Option<Value> {
         let kind = match map.get("type") {
             Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str),
             Some(kind) => kind.as_str(),
@@ -132,24 +145,27 @@ impl Sampler<'_> {
             None => Some("string"),
         };
         match kind? {
-            "object" => self.object(map, depth),
-            "array" => self.array(map, depth),
+            "object" => self.object(map, references),
+            "array" => self.array(map, references),
             "string" => Some(string(map).into()),
-            "integer" => Some(number(map, 1.0).map_or(json!(0), |n| json!(n as i64))),
-            "number" => Some(number(map, 0.5).map_or(json!(0.5), |n| json!(n))),
+            "integer" => number(map, 0.0, 1.0).map(|n| match n < 0.0 {
+                true => json!(n as i64),
+                false => json!(n as u64),
+            }),
+            "number" => number(map, 0.5, 0.0).map(|n| json!(n)),
             "boolean" => Some(true.into()),
             "null" => Some(Value::Null),
             _ => None,
         }
     }
 
-    fn object(&self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+    fn object(&self, map: &Map<String, Value>, references: u32) -> Option<Value> {
         let required = map.get("required").and_then(Value::as_array);
         let mut object = Map::new();
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
             let property = map.get("properties").and_then(|properties| properties.get(name));
             let value = match property {
-                Some(property) => self.value(property, depth + 1)?,
+                Some(property) => self.value(property, references)?,
                 None => Value::from("text"),
             };
             object.insert(name.to_owned(), value);
@@ -157,15 +173,15 @@ impl Sampler<'_> {
         Some(object.into())
     }
 
-    fn array(&self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+    fn array(&self, map: &Map<String, Value>, references: u32) -> Option<Value> {
         if let Some(items) = map.get("prefixItems").and_then(Value::as_array) {
-            return items.iter().map(|item| self.value(item, depth + 1)).collect();
+            return items.iter().map(|item| self.value(item, references)).collect();
         }
         let fewest = map.get("minItems").and_then(Value::as_u64).unwrap_or(0);
         let Some(items) = map.get("items") else {
             return Some(json!([]));
         };
-        (0..fewest).map(|_| self.value(items, depth + 1)).collect()
+        (0..fewest).map(|_| self.value(items, references)).collect()
     }
 }
 
@@ -198,11 +214,36 @@ fn string(map: &Map<String, Value>) -> String {
     text
 }
 
-/// The number nearest to the smaller bound, if there is a bound.
-fn number(map: &Map<String, Value>, step: f64) -> Option<f64> {
+/// The first of a few numbers that keeps all bounds; a `unit` of 0 lets fractions in.
+fn number(map: &Map<String, Value>, usual: f64, unit: f64) -> Option<f64> {
     let bound = |keyword| map.get(keyword).and_then(Value::as_f64);
-    bound("minimum")
-        .or_else(|| bound("exclusiveMinimum").map(|n| n + step))
-        .or_else(|| bound("maximum").filter(|n| *n < 0.0))
-        .or_else(|| bound("exclusiveMaximum").map(|n| n - step).filter(|n| *n < 0.0))
+    let (least, above) = (bound("minimum"), bound("exclusiveMinimum"));
+    let (most, below) = (bound("maximum"), bound("exclusiveMaximum"));
+    let multiple = bound("multipleOf");
+    let fits = |n: &f64| {
+        least.is_none_or(|least| *n >= least)
+            && above.is_none_or(|above| *n > above)
+            && most.is_none_or(|most| *n <= most)
+            && below.is_none_or(|below| *n < below)
+            && multiple.is_none_or(|multiple| (n / multiple).fract() == 0.0)
+            && (unit == 0.0 || n.fract() == 0.0)
+    };
+    let step = multiple.unwrap_or(if unit == 0.0 { 0.5 } else { unit });
+    let (low, high) = (least.or(above), most.or(below));
+    let from_low = low.map(|n| [n, (n / step).ceil() * step, (n / step).floor() * step + step]);
+    let from_high = high.map(|n| [n, (n / step).floor() * step, (n / step).ceil() * step - step]);
+    let middle = low.zip(high).map(|(low, high)| (low + high) / 2.0);
+    let near = from_low.into_iter().chain(from_high).flatten();
+    [usual].into_iter().chain(near).chain(middle).find(fits)
+}
+
+/// Two parts of one value: the fields of both, or what the latter says.
+fn together(left: Value, right: Value) -> Value {
+    match (left, right) {
+        (Value::Object(mut left), Value::Object(right)) => {
+            left.extend(right);
+            Value::Object(left)
+        }
+        (_, right) => right,
+    }
 }
