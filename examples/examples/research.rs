@@ -1,0 +1,118 @@
+//! An agent with three tools, each with a model and a technique of its own.
+//!
+//! Searching is code, summing up is `Predict` on a fast model, classifying is
+//! `ChainOfThought` on a smart one, and a fourth model picks among them. With
+//! `--base-url URL --model NAME` all of them are real (`--fast-model` and
+//! `--smart-model` name the others); without, test models answer.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use clap::Parser;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_examples::{ModelArgs, show_event};
+use toolwright_module::testing::SchemaDriven;
+use toolwright_module::{
+    ChainOfThought, Context, Effect, LanguageModel, Predict, Signature, Tool, from_fn,
+};
+use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_signature::Dialect;
+
+/// Search legal documents by query.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct SearchDocuments {
+    /// Words to look for.
+    query: String,
+}
+
+impl Signature for SearchDocuments {
+    type Output = Vec<String>;
+}
+
+/// Sum up a document in one sentence.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct SummarizeDocument {
+    /// The document's text or title.
+    document: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Summary {
+    sentence: String,
+}
+
+impl Signature for SummarizeDocument {
+    type Output = Summary;
+}
+
+/// Say what kind of document this is.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct ClassifyDocument {
+    /// The document's text or title.
+    document: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Statute,
+    CourtDecision,
+    Commentary,
+}
+
+impl Signature for ClassifyDocument {
+    type Output = Kind;
+}
+
+/// An agent with three tools and three models.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+
+    /// The model that sums up; --model unless said
+    #[arg(long, value_name = "NAME")]
+    fast_model: Option<String>,
+
+    /// The model that classifies; --model unless said
+    #[arg(long, value_name = "NAME")]
+    smart_model: Option<String>,
+
+    /// Print the tools as MCP shows them, and end
+    #[arg(long)]
+    mcp: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let model = |name: &Option<String>| -> Result<Arc<dyn LanguageModel>, Box<dyn Error>> {
+        let given =
+            ModelArgs { model: name.clone().or(args.model.model.clone()), ..args.model.clone() };
+        Ok(given.given()?.unwrap_or_else(|| Arc::new(SchemaDriven::default())))
+    };
+    let (fast, smart, chooser) =
+        (model(&args.fast_model)?, model(&args.smart_model)?, model(&None)?);
+
+    let search = from_fn(async |input: SearchDocuments| {
+        Ok(vec![format!("The {} act of 2026: rates fall from 20 to 18 percent.", input.query)])
+    });
+    let tools = [
+        Tool::new(search.with_effect(Effect::Read))?,
+        Tool::new(Predict::<SummarizeDocument>::new(fast)?)?,
+        Tool::new(ChainOfThought::<ClassifyDocument>::new(smart)?)?,
+    ];
+    if args.mcp {
+        for tool in &tools {
+            println!("{}", tool.contract().tool(Dialect::Mcp)?);
+        }
+        return Ok(());
+    }
+
+    let agent = ToolOrchestrator::new(chooser, tools)?;
+    let cx = Context::default().with_events(show_event);
+    let finished = agent.run("Find and summarize recent tax law changes.", &cx).await?;
+    println!("\ntools used: {}", finished.tools_used.join(", "));
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! One signature, three modules behind it, one caller that cannot tell them apart.
+//!
+//! Code looks the documents up; a language model makes them up; the third lets a model
+//! widen the query and looks up what it says. Run it with `--base-url URL --model NAME`
+//! for a real model; without, a test model answers with data that fits the schema.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use clap::Parser;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_examples::ModelArgs;
+use toolwright_module::testing::SchemaDriven;
+use toolwright_module::{
+    AnyModule, ChainOfThought, Context, Effect, LanguageModel, Module, Predict, Result, Signature,
+};
+
+/// Search legal documents by query.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct SearchDocuments {
+    /// Words to look for.
+    query: String,
+    /// What to leave out.
+    filters: Option<SearchFilters>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct SearchFilters {
+    /// The earliest year of publication.
+    from_year: Option<u16>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct SearchResults {
+    /// What was found, best first.
+    #[schemars(length(max = 3))]
+    documents: Vec<Document>,
+    /// How many there are in all.
+    total_count: u32,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct Document {
+    title: String,
+    year: u16,
+}
+
+impl Signature for SearchDocuments {
+    type Output = SearchResults;
+}
+
+/// Widen a search query with words that mean the same.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct ExpandQuery {
+    query: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct ExpandedQuery {
+    /// The words of the query and a few more.
+    expanded_query: String,
+}
+
+impl Signature for ExpandQuery {
+    type Output = ExpandedQuery;
+}
+
+/// The documents themselves: what a search server would hold.
+struct Index(Vec<Document>);
+
+impl Index {
+    fn search(&self, query: &str, filters: Option<&SearchFilters>) -> SearchResults {
+        let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+        let from_year = filters.and_then(|filters| filters.from_year).unwrap_or(0);
+        let fits = |document: &&Document| {
+            let title = document.title.to_lowercase();
+            document.year >= from_year && words.iter().any(|word| title.contains(word))
+        };
+        let documents: Vec<_> = self.0.iter().filter(fits).cloned().collect();
+        let total_count = documents.len().try_into().unwrap_or(u32::MAX);
+        SearchResults { documents, total_count }
+    }
+}
+
+/// Code does the work.
+struct ApiSearch {
+    index: Arc<Index>,
+}
+
+impl Module for ApiSearch {
+    type Signature = SearchDocuments;
+
+    async fn forward(&self, input: SearchDocuments, _cx: &Context) -> Result<SearchResults> {
+        Ok(self.index.search(&input.query, input.filters.as_ref()))
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}
+
+/// A language model does the work.
+struct LlmSearch {
+    predictor: ChainOfThought<SearchDocuments>,
+}
+
+impl Module for LlmSearch {
+    type Signature = SearchDocuments;
+
+    async fn forward(&self, input: SearchDocuments, cx: &Context) -> Result<SearchResults> {
+        self.predictor.forward(input, cx).await
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}
+
+/// Both do: a model widens the query, code looks it up.
+struct SmartSearch {
+    index: Arc<Index>,
+    expander: Predict<ExpandQuery>,
+}
+
+impl Module for SmartSearch {
+    type Signature = SearchDocuments;
+
+    async fn forward(&self, input: SearchDocuments, cx: &Context) -> Result<SearchResults> {
+        let query = input.query.clone();
+        // The context goes on, so the model stays inside the run's budget.
+        let expanded = self.expander.forward(ExpandQuery { query }, cx).await?;
+        let query = format!("{} {}", input.query, expanded.expanded_query);
+        Ok(self.index.search(&query, input.filters.as_ref()))
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}
+
+/// The caller: it knows the signature and nothing else.
+async fn search(module: &AnyModule<SearchDocuments>, query: &str) -> Result<SearchResults> {
+    module.call(SearchDocuments { query: query.to_owned(), filters: None }).await
+}
+
+/// One signature, three modules behind it.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let model: Arc<dyn LanguageModel> = match args.model.given()? {
+        Some(model) => model,
+        None => Arc::new(SchemaDriven::default()),
+    };
+    let title = |title: &str, year| Document { title: title.to_owned(), year };
+    let index = Arc::new(Index(vec![
+        title("Tax law of 2025", 2025),
+        title("Tax treaties, a survey", 2019),
+        title("The law of the sea", 1994),
+    ]));
+    let modules = [
+        ("code", AnyModule::new(ApiSearch { index: Arc::clone(&index) })),
+        (
+            "model",
+            AnyModule::new(LlmSearch { predictor: ChainOfThought::new(Arc::clone(&model))? }),
+        ),
+        ("both", AnyModule::new(SmartSearch { index, expander: Predict::new(model)? })),
+    ];
+    for (kind, module) in &modules {
+        let found = search(module, "tax").await?;
+        println!("{kind}: {} found", found.total_count);
+        for document in found.documents {
+            println!("  {} ({})", document.title, document.year);
+        }
+    }
+    Ok(())
+}

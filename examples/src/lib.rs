@@ -1,0 +1,7 @@
+//! What the example programs share: choosing a model and showing a run.
+
+mod choose;
+mod show;
+
+pub use choose::{Chosen, ModelArgs, NoModel};
+pub use show::{printable, show_event, summary};

@@ -1,0 +1,61 @@
+use std::io::{self, Write};
+use std::time::Duration;
+
+use toolwright_module::{Event, Usage};
+
+/// How much of a tool's result is shown.
+const LONGEST: usize = 400;
+
+/// Shows an event of a run: the model's text on stdout, everything else on stderr.
+pub fn show_event(event: &Event) {
+    // Whoever closes our output has seen enough; that is no reason to end the run.
+    let _ = match event {
+        Event::TextDelta { text } => {
+            let mut out = io::stdout().lock();
+            write!(out, "{}", printable(text)).and_then(|()| out.flush())
+        }
+        Event::ToolStarted { call } => {
+            writeln!(io::stderr(), "-> {} {}", printable(&call.name), printable(&call.arguments))
+        }
+        Event::ToolFinished { call, text, error, elapsed } => {
+            let (mark, text) = error.as_ref().map_or(("", text), |error| ("failed: ", error));
+            let (name, text) = (printable(&call.name), shortened(&printable(text)));
+            let time = milliseconds(*elapsed);
+            writeln!(io::stderr(), "<- {name} {mark}{text} ({time})")
+        }
+        _ => Ok(()),
+    };
+}
+
+/// What a run cost, in one line.
+#[must_use]
+pub fn summary(usage: Usage, model_calls: u64, elapsed: Duration) -> String {
+    let cached = match usage.cached_tokens {
+        0 => String::new(),
+        tokens => format!(" ({tokens} cached)"),
+    };
+    format!(
+        "{model_calls} model calls, {} tokens in{cached}, {} out, {:.1} s",
+        usage.input_tokens,
+        usage.output_tokens,
+        elapsed.as_secs_f64(),
+    )
+}
+
+/// The text without control characters: what a model or a tool says must not steer
+/// the terminal.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+    }
+}
+
+fn milliseconds(elapsed: Duration) -> String {
+    format!("{:.1} ms", elapsed.as_secs_f64() * 1000.0)
+}

@@ -1,0 +1,41 @@
+//! Runs the example programs as a user does: as processes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// The program, with no key and no proxy in its environment.
+pub fn program(name: &str) -> Command {
+    // Tests lie in target/…/deps, programs beside them in target/…/examples.
+    let mut path: PathBuf = std::env::current_exe().expect("a test has a path");
+    path.pop();
+    path.pop();
+    path.push("examples");
+    path.push(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    assert!(path.exists(), "{} is not built; run `cargo test` without `--test`", path.display());
+    let mut command = Command::new(path);
+    for (variable, _) in std::env::vars_os() {
+        // A test can never spend money, and never leaves this machine.
+        let name = variable.to_string_lossy().to_ascii_uppercase();
+        if name.contains("KEY")
+            || name.contains("TOKEN")
+            || name.contains("OPENAI")
+            || name.ends_with("_PROXY")
+        {
+            command.env_remove(&variable);
+        }
+    }
+    command
+}
+
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+pub fn run(command: &mut Command) -> Ran {
+    let Output { status, stdout, stderr } = command.output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("programs print UTF-8");
+    Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}

@@ -1,0 +1,73 @@
+//! A server on this machine that gives fixed replies, in order, and keeps what it was
+//! asked.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+pub struct Server {
+    pub base_url: String,
+    asked: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Server {
+    /// Gives each request the next of these bodies, and the last one from then on.
+    pub fn start(replies: &[&str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (replies, kept): (Vec<String>, _) =
+            (replies.iter().map(|reply| (*reply).to_owned()).collect(), Arc::clone(&asked));
+        // Ends with the test process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (replies, kept) = (replies.clone(), Arc::clone(&kept));
+                std::thread::spawn(move || answer(stream, &replies, &kept));
+            }
+        });
+        Self { base_url, asked }
+    }
+
+    /// The bodies of the requests so far.
+    pub fn asked(&self) -> Vec<Value> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn answer(stream: TcpStream, replies: &[String], asked: &Mutex<Vec<Value>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut writer = stream;
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            let header = line.trim().to_ascii_lowercase();
+            if header.is_empty() {
+                break;
+            }
+            if let Some(value) = header.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let count = {
+            let mut asked = asked.lock().unwrap();
+            asked.push(serde_json::from_slice(&body).unwrap());
+            asked.len()
+        };
+        let reply = &replies[(count - 1).min(replies.len() - 1)];
+        let kind =
+            if reply.starts_with("data:") { "text/event-stream" } else { "application/json" };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+            reply.len()
+        );
+        let _ = writer.write_all(&[head.as_bytes(), reply.as_bytes()].concat());
+    }
+}

@@ -1,0 +1,136 @@
+//! The layers: arrows point down, and the lower crates stay light.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which of our crates each of them may depend on.
+const MAY_USE: [(&str, &[&str]); 6] = [
+    ("toolwright-signature", &[]),
+    ("toolwright-module", &["toolwright-signature"]),
+    ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-openai", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-memory", &["toolwright-module", "toolwright-signature"]),
+    (
+        "toolwright-examples",
+        &[
+            "toolwright-memory",
+            "toolwright-module",
+            "toolwright-openai",
+            "toolwright-orchestrator",
+            "toolwright-signature",
+        ],
+    ),
+];
+
+/// How many external crates the lowest layer may bring.
+const SIGNATURE_CRATES: usize = 35;
+
+/// How many more than a hand-written loop on async-openai an agent may bring.
+const AGENT_CRATES: usize = 20;
+
+fn cargo(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("cargo prints UTF-8")
+}
+
+#[test]
+fn every_dependency_points_down_tests_included() {
+    let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
+    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    let rules: BTreeMap<_, _> = MAY_USE.into_iter().collect();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let allowed = rules.get(name).unwrap_or_else(|| panic!("say where `{name}` stands"));
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            assert!(
+                !used.starts_with("toolwright-") || allowed.contains(&used),
+                "`{name}` may not depend on `{used}`",
+            );
+        }
+    }
+}
+
+#[test]
+fn the_lowest_layer_knows_no_runtime() {
+    let crates = external_crates(&["toolwright-signature"]);
+    for runtime in ["tokio", "futures-core", "futures-util", "async-trait"] {
+        assert!(!crates.contains(runtime), "toolwright-signature depends on {runtime}");
+    }
+}
+
+#[test]
+fn crates_stay_light() {
+    let signature = external_crates(&["toolwright-signature"]);
+    assert!(signature.len() <= SIGNATURE_CRATES, "{}: {signature:?}", signature.len());
+
+    // A hand-written agent needs the client with the same features, a runtime, and
+    // serde for its tools.
+    let by_hand = external_crates_of(&["async-openai", "tokio", "serde", "serde_json"]);
+    let agent = external_crates(&["toolwright-openai", "toolwright-orchestrator"]);
+    let more: Vec<_> = agent.difference(&by_hand).collect();
+    println!(
+        "signature: {}; agent: {} by hand, {} more",
+        signature.len(),
+        by_hand.len(),
+        more.len()
+    );
+    assert!(more.len() <= AGENT_CRATES, "{}: {more:?}", more.len());
+}
+
+/// What these packages of ours bring, names without versions.
+fn external_crates(packages: &[&str]) -> BTreeSet<String> {
+    packages.iter().flat_map(|package| tree(&["-p", package])).collect()
+}
+
+/// What these crates bring as `toolwright-openai` uses them.
+fn external_crates_of(crates: &[&str]) -> BTreeSet<String> {
+    // With indentation, a crate's own subtree can be cut out of ours.
+    let text = cargo(&[
+        "tree",
+        "-p",
+        "toolwright-openai",
+        "-p",
+        "toolwright-orchestrator",
+        "-e",
+        "normal",
+        "--prefix",
+        "depth",
+        "--no-dedupe",
+        "--offline",
+    ]);
+    let mut found = BTreeSet::new();
+    let mut inside: Option<usize> = None;
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let digits = line.chars().take_while(char::is_ascii_digit).count();
+        let depth: usize = line[..digits].parse().unwrap();
+        let name = line[digits..].split(' ').next().unwrap();
+        if inside.is_some_and(|top| depth <= top) {
+            inside = None;
+        }
+        if inside.is_none() && crates.contains(&name) {
+            inside = Some(depth);
+        }
+        if inside.is_some() {
+            found.insert(name.to_owned());
+        }
+    }
+    found
+}
+
+fn tree(arguments: &[&str]) -> BTreeSet<String> {
+    let base = ["tree", "-e", "normal", "--prefix", "none", "--offline"];
+    let text = cargo(&[&base, arguments].concat());
+    let names = text.lines().filter_map(|line| line.split(' ').next());
+    names
+        .filter(|name| !name.is_empty() && !name.starts_with("toolwright-"))
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,193 @@
+//! Every program runs, and the README shows what runs.
+
+mod common;
+#[path = "common/server.rs"]
+mod server;
+
+use common::{program, run};
+use serde_json::{Value, json};
+use server::Server;
+
+const PROMPT: &str = "Store the key color with value blue, then tell me what you have stored.";
+
+#[test]
+fn the_assistant_replays_its_recording_where_there_is_no_model() {
+    let ran = run(program("assistant").args(["--offline", PROMPT]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("replaying a run recorded with SmolLM2"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("-> memory_store"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("<- memory_store Stored memory 'color' successfully"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("model calls"), "{}", ran.stderr);
+    assert!(!ran.stdout.trim().is_empty());
+}
+
+#[test]
+fn for_another_prompt_the_assistant_says_how_to_get_a_model() {
+    let ran = run(program("assistant").args(["--offline", "Sing."]));
+    assert_eq!(ran.code, Some(1));
+    insta::assert_snapshot!(ran.stderr);
+}
+
+#[test]
+fn what_is_missing_on_the_command_line_is_said() {
+    let ran = run(program("assistant").args(["--base-url", "http://127.0.0.1:9/v1", "Hi."]));
+    insta::assert_snapshot!(ran.stderr, @"error: --base-url needs --model");
+    let ran = run(program("assistant").args(["--api", "telepathy", "Hi."]));
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("choose chat or responses"), "{}", ran.stderr);
+    let ran = run(program("contracts").args(["--dialect", "klingon"]));
+    assert!(ran.stderr.contains("choose one of json-schema"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_assistant_says_when_nobody_answers() {
+    let arguments = ["--base-url", "http://127.0.0.1:9/v1", "--model", "none", "Hi."];
+    let ran = run(program("assistant").args(arguments));
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("error: "), "{}", ran.stderr);
+}
+
+const CALL: &str = r#"{"model":"small","choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"memory_store","arguments":"{\"key\":\"color\",\"value\":\"blue\"}"}}]}}],"usage":{"prompt_tokens":50,"completion_tokens":10}}"#;
+const ANSWER: &str = r#"{"model":"small","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"Stored.\u001b[2J"}}],"usage":{"prompt_tokens":70,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":40}}}"#;
+
+#[test]
+fn the_assistant_shows_calls_results_and_usage_and_no_control_characters() {
+    let server = Server::start(&[CALL, ANSWER]);
+    let arguments = ["--base-url", &server.base_url, "--model", "small", "--no-stream", PROMPT];
+    let ran = run(program("assistant").args(arguments));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "Stored.[2J\n");
+    assert!(
+        ran.stderr.contains(r#"-> memory_store {"key":"color","value":"blue"}"#),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr.contains("2 model calls, 120 tokens in (40 cached), 15 out"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_key_is_sent_to_the_address_it_was_given_for_and_written_nowhere() {
+    let server = Server::start(&[ANSWER]);
+    let key = "sk-test-0123456789abcdefghij";
+    let file = std::env::temp_dir().join(format!("toolwright-{}.json", std::process::id()));
+    let ran = run(program("assistant")
+        .env("SOME_KEY", key)
+        .args(["--base-url", &server.base_url, "--model", "small", "--key-env", "SOME_KEY"])
+        .arg("--record")
+        .arg(&file)
+        .args(["--no-stream", "My key is sk-test-0123456789abcdefghij."]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    assert!(written.contains("My key is [secret]."), "{written}");
+    assert!(!written.contains(key) && !ran.stderr.contains(key));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_assistant_cleanly() {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::process::{Command, Stdio};
+
+    // A server that takes the question and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let mut child = program("assistant")
+        .args(["--base-url", &base_url, "--model", "silent", PROMPT])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut connection, _) = listener.accept().unwrap();
+    let mut first = [0];
+    connection.read_exact(&mut first).unwrap();
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
+    assert!(stderr.contains("cancelled after"), "{stderr}");
+}
+
+#[test]
+fn readme_shows_the_hello_program_and_the_program_runs() {
+    let readme = include_str!("../../README.md");
+    let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+    assert_eq!(shown, Some(include_str!("../examples/hello.rs")));
+    let lines = shown.unwrap().lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= 25, "{lines} lines");
+
+    let call = CALL
+        .replace("memory_store", "get_weather")
+        .replace(r#"{\"key\":\"color\",\"value\":\"blue\"}"#, r#"{\"city\":\"Oslo\"}"#);
+    let server = Server::start(&[&call, ANSWER]);
+    let ran = run(program("hello")
+        .env("OPENAI_BASE_URL", &server.base_url)
+        .env("OPENAI_API_KEY", "none"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("Stored."));
+    let asked = server.asked();
+    assert_eq!(asked[1]["messages"][2]["content"], "Rain in Oslo.");
+}
+
+#[test]
+fn readme_names_only_programs_that_exist() {
+    let readme = include_str!("../../README.md");
+    for name in ["hello", "assistant", "search", "research", "contracts"] {
+        assert!(readme.contains(name));
+        program(name);
+    }
+}
+
+#[test]
+fn s92_s96_s119_s120_three_modules_answer_one_caller() {
+    let ran = run(&mut program("search"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    insta::assert_snapshot!(ran.stdout);
+}
+
+#[test]
+fn s114_three_tools_with_three_models_run() {
+    let ran = run(&mut program("research"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let used = "tools used: search_documents, summarize_document, classify_document";
+    assert!(ran.stdout.contains(used), "{}", ran.stdout);
+}
+
+#[test]
+fn s117_the_tools_of_an_agent_export_as_mcp_shows_them() {
+    let ran = run(program("research").arg("--mcp"));
+    insta::assert_snapshot!(ran.stdout);
+}
+
+#[test]
+fn contracts_prints_every_tool_in_every_dialect() {
+    let tools = |dialect: &str| -> Vec<Value> {
+        let ran = run(program("contracts").args(["--dialect", dialect]));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        serde_json::from_str(&ran.stdout).unwrap()
+    };
+    for dialect in ["json-schema", "openai-strict", "openai-loose", "mcp"] {
+        assert_eq!(tools(dialect).len(), 9, "{dialect}");
+    }
+    for tool in tools("openai-strict") {
+        assert_eq!(tool["function"]["strict"], json!(true));
+        let parameters = &tool["function"]["parameters"];
+        let properties: Vec<_> = parameters["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(parameters["required"], json!(properties), "{tool}");
+        assert_eq!(parameters["additionalProperties"], json!(false));
+    }
+    for tool in tools("mcp") {
+        assert_eq!(tool["inputSchema"]["type"], "object");
+        assert_eq!(tool["outputSchema"]["type"], "object");
+    }
+}
