@@ -1,5 +1,5 @@
 use serde_json::Value;
-use toolwright_module::{Delta, Reasoning, ReplyPart, ToolCall};
+use toolwright_module::{Delta, Finish, Reasoning, ReplyPart, ToolCall};
 
 use crate::streaming::Deltas;
 
@@ -85,16 +85,21 @@ impl Assembly {
     }
 }
 
-/// Gives every call an id where the server gave none.
+/// The parts with what servers leave out of calls.
 ///
-/// `turn` is the number of messages before the reply: it keeps the ids of a whole
-/// conversation apart.
-pub(crate) fn with_ids(mut parts: Vec<ReplyPart>, turn: usize) -> Vec<ReplyPart> {
+/// `turn` is the number of messages before the reply: it keeps ids that were made here
+/// apart in a whole conversation. Arguments that are not there are an empty object,
+/// unless they were cut off.
+pub(crate) fn mended(mut parts: Vec<ReplyPart>, turn: usize, finish: &Finish) -> Vec<ReplyPart> {
     for (index, part) in parts.iter_mut().enumerate() {
-        if let ReplyPart::Call(call) = part
-            && call.id.is_empty()
-        {
+        let ReplyPart::Call(call) = part else {
+            continue;
+        };
+        if call.id.is_empty() {
             call.id = format!("call_{turn}_{index}");
+        }
+        if call.arguments.trim().is_empty() && *finish != Finish::Length {
+            "{}".clone_into(&mut call.arguments);
         }
     }
     parts

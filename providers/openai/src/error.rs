@@ -300,12 +300,15 @@ impl Said {
         let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
         let text = |value: &Value| match value {
             Value::String(text) if !text.is_empty() => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
             _ => None,
         };
         let field = |name| error.get(name).and_then(text);
+        // A number only repeats the status, unless there is no word.
+        let number = || error.get("code").filter(|code| code.is_number());
         Self {
-            code: field("code").or_else(|| field("type")),
+            code: field("code")
+                .or_else(|| field("type"))
+                .or_else(|| number().map(Value::to_string)),
             message: field("message").or_else(|| field("detail")).or_else(|| text(error)),
         }
     }
@@ -328,6 +331,7 @@ fn passes(code: &str) -> bool {
             | "rate_limit_error"
             | "rate_limit_exceeded"
             | "timeout"
+            | "unavailable_error"
             | "429"
     ) || matches!(code.parse(), Ok(500..=599_u16))
 }
@@ -369,7 +373,8 @@ fn refused(
         _ => ("the server refused the request", "change what it complains about"),
     };
     write!(f, "{what} ({status}: {message}); {advice}")?;
-    if let Some(wait) = retry_after {
+    // Less than a second is no news to a person.
+    if let Some(wait) = retry_after.filter(|wait| wait.as_secs() > 0) {
         write!(f, ", in {wait:?} at the earliest")?;
     }
     if f.alternate() {

@@ -3,7 +3,7 @@ use serde_json::Value;
 use toolwright_module::{Finish, Reply, Usage};
 
 use super::PROVIDER;
-use crate::assembly::{Assembly, with_ids};
+use crate::assembly::{Assembly, mended};
 use crate::error::{Error, Result};
 use crate::lenient::{Count, Text, or_default};
 use crate::streaming::{Decoder, Deltas};
@@ -242,7 +242,7 @@ impl Decoder for Pieces {
             return Err(Error::Truncated { raw, source });
         };
         let finish = if self.refused { Finish::Refused } else { finish };
-        let reply = Reply::new(with_ids(self.assembly.take(), self.turn));
+        let reply = Reply::new(mended(self.assembly.take(), self.turn, &finish));
         Ok(reply.with_finish(finish).with_usage(usage).with_model(self.model))
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolwright_module::{Finish, Reasoning, Reply, ReplyPart, ToolCall, Usage};
 
 use super::PROVIDER;
-use crate::assembly::{Assembly, with_ids};
+use crate::assembly::{Assembly, mended};
 use crate::error::{Error, Result, shortened};
 use crate::lenient::{Count, Text, or_default};
 use crate::streaming::{Decoder, Deltas};
@@ -127,7 +127,7 @@ impl Response {
         if self.output.is_empty() {
             parts = assembled;
         }
-        Ok(Reply::new(with_ids(parts, turn))
+        Ok(Reply::new(mended(parts, turn, &finish))
             .with_finish(finish)
             .with_usage(usage)
             .with_model(self.model.filled()))

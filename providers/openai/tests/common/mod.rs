@@ -1,0 +1,237 @@
+//! A server on loopback that says what a test tells it to say.
+
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use toolwright_module::{Delta, Error, LanguageModel, Message, Reply, Request, Result};
+use toolwright_openai::{Api, OpenAi};
+
+pub(crate) const APIS: [Api; 2] = [Api::Chat, Api::Responses];
+
+/// What the server sends back to one request.
+#[derive(Clone, Default)]
+pub(crate) struct Answer {
+    pieces: Vec<Vec<u8>>,
+    end: End,
+}
+
+#[derive(Clone, Copy, Default)]
+enum End {
+    /// The connection ends as it should.
+    #[default]
+    Close,
+    /// The connection breaks.
+    Reset,
+    /// Nothing more comes.
+    Hang,
+}
+
+impl Answer {
+    pub(crate) fn json(body: impl Into<String>) -> Self {
+        Self::new(200, "content-type: application/json\r\n", body)
+    }
+
+    pub(crate) fn new(status: u16, headers: &str, body: impl Into<String>) -> Self {
+        let body = body.into();
+        let head = format!(
+            "HTTP/1.1 {status} Whatever\r\nconnection: close\r\nx-request-id: req_1\r\n{headers}content-length: {}\r\n\r\n",
+            body.len()
+        );
+        Self { pieces: vec![head.into_bytes(), body.into_bytes()], end: End::Close }
+    }
+
+    /// Server-sent events, `size` bytes at a time.
+    pub(crate) fn events(body: &str, size: usize) -> Self {
+        let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        let chunk = |bytes: &[u8]| {
+            let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+            chunk.extend_from_slice(bytes);
+            chunk.extend_from_slice(b"\r\n");
+            chunk
+        };
+        let chunks = body.as_bytes().chunks(size).map(chunk);
+        Self {
+            pieces: [head.as_bytes().to_vec()]
+                .into_iter()
+                .chain(chunks)
+                .chain([b"0\r\n\r\n".to_vec()])
+                .collect(),
+            end: End::Close,
+        }
+    }
+
+    pub(crate) fn reset() -> Self {
+        Self { pieces: Vec::new(), end: End::Reset }
+    }
+
+    pub(crate) fn hang() -> Self {
+        Self { pieces: Vec::new(), end: End::Hang }
+    }
+
+    /// The same without its last piece, and then the connection breaks.
+    pub(crate) fn then_reset(mut self) -> Self {
+        self.pieces.pop();
+        self.end = End::Reset;
+        self
+    }
+
+    /// The same without its last piece, and then nothing.
+    pub(crate) fn then_hang(mut self) -> Self {
+        self.pieces.pop();
+        self.end = End::Hang;
+        self
+    }
+
+    async fn send(self, mut socket: TcpStream) {
+        socket.set_nodelay(true).unwrap();
+        for piece in &self.pieces {
+            if socket.write_all(piece).await.is_err() {
+                return;
+            }
+            // Each piece its own packet.
+            let _ = socket.flush().await;
+            tokio::task::yield_now().await;
+        }
+        match self.end {
+            End::Close => {
+                let _ = socket.shutdown().await;
+            }
+            End::Reset => {
+                // What was sent has to arrive before the connection is gone.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let _ = socket.set_zero_linger();
+            }
+            End::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
+        }
+    }
+}
+
+/// A request as it arrived.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) head: String,
+    pub(crate) body: Value,
+}
+
+pub(crate) struct Server {
+    pub(crate) url: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Server {
+    /// A server with one answer for each request, in order.
+    pub(crate) async fn answering(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let answers: Vec<_> = answers.into_iter().collect();
+        let log = Arc::clone(&seen);
+        tokio::spawn(async move {
+            for answer in answers {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let request = read(&mut socket).await;
+                log.lock().unwrap().push(request);
+                tokio::spawn(answer.send(socket));
+            }
+        });
+        Self { url, seen }
+    }
+
+    pub(crate) fn model(&self, api: Api) -> OpenAi {
+        OpenAi::at(&self.url, "test-model").unwrap().with_api(api)
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+async fn read(socket: &mut TcpStream) -> Seen {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let head = head.to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.unwrap().parse().unwrap() {
+                let body = serde_json::from_str(body).unwrap();
+                return Seen { head, body };
+            }
+        }
+        assert!(socket.read_buf(&mut bytes).await.unwrap() > 0);
+    }
+}
+
+pub(crate) fn hi() -> Request {
+    Request::new([Message::user("Hi!")])
+}
+
+/// Everything that a stream brings: its deltas, and how it ends.
+pub(crate) async fn streamed(
+    model: &impl LanguageModel,
+    request: Request,
+) -> (Vec<Delta>, Result<Reply>) {
+    let mut stream = model.stream(request);
+    let mut deltas = Vec::new();
+    while let Some(delta) = stream.next().await {
+        match delta {
+            Ok(Delta::Done(reply)) => {
+                assert!(stream.next().await.is_none(), "something follows the reply");
+                return (deltas, Ok(*reply));
+            }
+            Ok(delta) => deltas.push(delta),
+            Err(error) => {
+                assert!(stream.next().await.is_none(), "something follows the error");
+                return (deltas, Err(error));
+            }
+        }
+    }
+    panic!("the stream ends without a reply: {deltas:?}");
+}
+
+/// The crate's own error inside a module's.
+pub(crate) fn own(error: &Error) -> &toolwright_openai::Error {
+    error.downcast_ref().expect("an error of this crate")
+}
+
+/// All that an error says, the same wherever the server listens.
+pub(crate) fn said(error: &Error, server: &Server) -> String {
+    let place = server.url.trim_end_matches("/v1");
+    format!("{error:#}").replace(place, "http://server")
+}
+
+/// A small reply that says `ok`.
+pub(crate) fn ok(api: Api) -> Answer {
+    Answer::json(match api {
+        Api::Chat => r#"{"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}"#,
+        _ => {
+            r#"{"status": "completed", "output": [{"type": "message", "content": [{"type": "output_text", "text": "ok"}]}]}"#
+        }
+    })
+}
+
+/// The same as a stream.
+pub(crate) fn ok_stream(api: Api) -> String {
+    match api {
+        Api::Chat => concat!(
+            "data: {\"choices\": [{\"delta\": {\"content\": \"o\"}}]}\n\n",
+            "data: {\"choices\": [{\"delta\": {\"content\": \"k\"}, \"finish_reason\": \"stop\"}]}\n\n",
+            "data: [DONE]\n\n",
+        ),
+        _ => concat!(
+            "event: response.output_text.delta\n",
+            "data: {\"type\": \"response.output_text.delta\", \"delta\": \"o\"}\n\n",
+            "event: response.output_text.delta\n",
+            "data: {\"type\": \"response.output_text.delta\", \"delta\": \"k\"}\n\n",
+            "event: response.completed\n",
+            "data: {\"type\": \"response.completed\", \"response\": {\"status\": \"completed\"}}\n\n",
+        ),
+    }
+    .to_owned()
+}

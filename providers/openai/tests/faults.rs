@@ -1,0 +1,323 @@
+//! What goes wrong on the way ends in a success or in an error that says what to do.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{APIS, Answer, Server, hi, ok, ok_stream, own, said, streamed};
+use toolwright_module::{Error as ModuleError, LanguageModel, Reply, Result, Stage};
+use toolwright_openai::{Api, Error, OpenAi};
+
+const LIMITED: &str = r#"{"error": {"message": "Rate limit reached for test-model.", "type": "requests", "param": null, "code": "rate_limit_exceeded"}}"#;
+
+fn limited(headers: &str) -> Answer {
+    Answer::new(429, headers, LIMITED)
+}
+
+fn broken() -> Answer {
+    let body = r#"{"error": {"message": "The server had an error.", "type": "server_error"}}"#;
+    Answer::new(500, "retry-after-ms: 1\r\n", body)
+}
+
+/// The outcome, whole and streamed, of servers that give these answers in front of a
+/// good one; and how many requests they saw.
+async fn outcomes(api: Api, answers: &[Answer]) -> Vec<(Result<Reply>, usize)> {
+    let mut outcomes = Vec::new();
+    for stream in [false, true] {
+        let good = if stream { Answer::events(&ok_stream(api), 64) } else { ok(api) };
+        let server = Server::answering(answers.iter().cloned().chain([good])).await;
+        let model = server.model(api);
+        let outcome =
+            if stream { streamed(&model, hi()).await.1 } else { model.generate(&hi()).await };
+        outcomes.push((outcome, server.seen().len()));
+    }
+    outcomes
+}
+
+async fn recovers(answers: &[Answer]) {
+    for api in APIS {
+        for (outcome, requests) in outcomes(api, answers).await {
+            assert_eq!(outcome.unwrap().to_text(), "ok");
+            assert_eq!(requests, answers.len() + 1);
+        }
+    }
+}
+
+/// The error of a fault that is not tried again; the same both ways and in both APIs.
+async fn fails(answer: Answer) -> ModuleError {
+    let mut first = None;
+    for api in APIS {
+        for (outcome, requests) in outcomes(api, std::slice::from_ref(&answer)).await {
+            let error = outcome.unwrap_err();
+            assert_eq!(requests, 1, "{error:?}");
+            let first = first.get_or_insert_with(|| format!("{error:#}"));
+            assert_eq!(*first, format!("{error:#}"));
+        }
+    }
+    let [(outcome, _), _] = <[_; 2]>::try_from(outcomes(Api::Chat, &[answer]).await).unwrap();
+    outcome.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_rate_limit_is_waited_for() {
+    recovers(&[limited("retry-after: 0\r\n")]).await;
+    recovers(&[limited("retry-after: 0.001\r\n"), limited("retry-after-ms: 1\r\n")]).await;
+}
+
+#[tokio::test]
+async fn as_long_as_the_server_asks_for() {
+    let server = Server::answering([limited("retry-after: 1\r\n"), ok(Api::Chat)]).await;
+    let started = Instant::now();
+    server.model(Api::Chat).generate(&hi()).await.unwrap();
+    assert!(started.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_failure_of_the_server_is_tried_again() {
+    recovers(&[broken(), broken()]).await;
+}
+
+#[tokio::test]
+async fn a_reset_before_the_answer_is_tried_again() {
+    recovers(&[Answer::reset()]).await;
+}
+
+#[tokio::test]
+async fn in_the_end_the_last_failure_is_told() {
+    for api in APIS {
+        for (outcome, requests) in outcomes(api, &[broken(), broken(), broken()]).await {
+            let error = outcome.unwrap_err();
+            assert_eq!(requests, 3);
+            assert_eq!(error.stage(), Stage::Provider);
+            assert!(error.is_retryable());
+        }
+    }
+    let server = Server::answering([broken()]).await;
+    let model = server.model(Api::Chat).with_retries(0);
+    let error = model.generate(&hi()).await.unwrap_err();
+    insta::assert_snapshot!(said(&error, &server), @r#"
+    the server failed (500: The server had an error.); try again later
+    stage: provider (may succeed later)
+    reply: {"error": {"message": "The server had an error.", "type": "server_error"}}
+    "#);
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_is_left_to_the_caller() {
+    let error = fails(limited("retry-after: 3600\r\n")).await;
+    let own = own(&error);
+    assert!(matches!(
+        own,
+        Error::Status {
+            status: 429,
+            retry_after: Some(wait),
+            ..
+        } if wait.as_secs() == 3600
+    ));
+    assert!(error.is_retryable());
+    insta::assert_snapshot!(format!("{own:#}"), @r#"
+    the server is asked too often (429: Rate limit reached for test-model.); ask less often, in 3600s at the earliest
+    request: req_1
+    code: rate_limit_exceeded
+    body: {"error": {"message": "Rate limit reached for test-model.", "type": "requests", "param": null, "code": "rate_limit_exceeded"}}
+    "#);
+}
+
+#[tokio::test]
+async fn what_does_not_pass_by_waiting_is_told_at_once() {
+    let mut all = String::new();
+    for (status, body) in [
+        (301, ""),
+        (
+            400,
+            r#"{"error": {"message": "Unknown parameter: 'x'.", "type": "invalid_request_error", "param": "x", "code": "unknown_parameter"}}"#,
+        ),
+        (
+            400,
+            r#"{"error": {"code": 400, "message": "the request exceeds the available context size", "type": "exceed_context_size_error"}}"#,
+        ),
+        (400, r#"{"error": {"code": "context_length_exceeded", "message": "too long"}}"#),
+        (
+            401,
+            r#"{"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}"#,
+        ),
+        (402, r#"{"error": {"message": "Insufficient Balance", "type": "unknown_error"}}"#),
+        (403, r#"{"detail": "Not yours."}"#),
+        (404, r#"{"error": "model 'x' not found"}"#),
+        (413, "<html>\n<h1>413 Request Entity Too Large</h1></html>"),
+        (
+            422,
+            r#"{"object": "error", "message": "[{'loc': ['body']}]", "type": "BadRequestError", "param": null, "code": 422}"#,
+        ),
+        (
+            429,
+            r#"{"error": {"message": "You exceeded your current quota.", "type": "insufficient_quota", "code": "insufficient_quota"}}"#,
+        ),
+    ] {
+        let error = fails(Answer::new(status, "location: http://127.0.0.1:1/\r\n", body)).await;
+        assert!(!error.is_retryable());
+        assert_eq!(error.raw(), Some(body).filter(|body| !body.is_empty()));
+        all += &format!("{error}\n");
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn a_page_of_a_proxy_is_a_failure_of_the_server() {
+    let page = "<html><body><h1>502 Bad Gateway</h1></body></html>";
+    let page = Answer::new(502, "content-type: text/html\r\nretry-after: 0\r\n", page);
+    recovers(std::slice::from_ref(&page)).await;
+    let server = Server::answering([page.clone(), page.clone(), page]).await;
+    let error = server.model(Api::Chat).generate(&hi()).await.unwrap_err();
+    insta::assert_snapshot!(said(&error, &server), @"
+    the server failed (502: Bad Gateway); try again later
+    stage: provider (may succeed later)
+    reply: <html><body><h1>502 Bad Gateway</h1></body></html>
+    ");
+}
+
+#[tokio::test]
+async fn a_page_where_a_reply_should_be_cannot_be_understood() {
+    for api in APIS {
+        let server = Server::answering([Answer::json("<html>Welcome!</html>")]).await;
+        let error = server.model(api).generate(&hi()).await.unwrap_err();
+        assert!(matches!(own(&error), Error::Decoding { .. }));
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said(&error, &server), @"
+            the server's answer cannot be understood; check that the base URL is one of an OpenAI-compatible API
+            stage: decoding
+            cause: expected value at line 1 column 1
+            reply: <html>Welcome!</html>
+            ");
+        }
+    }
+}
+
+#[tokio::test]
+async fn half_a_reply_is_no_reply() {
+    for api in APIS {
+        let half = Answer::json(r#"{"choices": [{"message": {"content": "o"#);
+        let server = Server::answering([half]).await;
+        let error = server.model(api).generate(&hi()).await.unwrap_err();
+        assert!(matches!(own(&error), Error::Truncated { .. }));
+        assert_eq!(error.raw(), Some(r#"{"choices": [{"message": {"content": "o"#));
+        assert!(error.is_retryable());
+
+        let server = Server::answering([ok(api).then_reset()]).await;
+        let error = server.model(api).generate(&hi()).await.unwrap_err();
+        assert!(matches!(own(&error), Error::Truncated { source: Some(_), .. }));
+        assert_eq!(error.stage(), Stage::Transport);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_keeps_what_came() {
+    for api in APIS {
+        let stream = ok_stream(api);
+        let first = stream.split_inclusive("\n\n").next().unwrap();
+        let server = Server::answering([Answer::events(first, 4096).then_reset()]).await;
+        let (deltas, outcome) = streamed(&server.model(api), hi()).await;
+        assert_eq!(deltas.len(), 1);
+        let error = outcome.unwrap_err();
+        assert!(matches!(own(&error), Error::Truncated { source: Some(_), .. }));
+        assert_eq!(error.raw(), Some(r#"[{"text":"o"}]"#));
+        assert_eq!(server.seen().len(), 1, "half a reply is not thrown away silently");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_after_its_end_did_no_harm() {
+    for api in APIS {
+        let stream = ok_stream(api).replace("data: [DONE]\n\n", "");
+        let server = Server::answering([Answer::events(&stream, 4096).then_reset()]).await;
+        let (_, outcome) = streamed(&server.model(api), hi()).await;
+        assert_eq!(outcome.unwrap().to_text(), "ok");
+    }
+}
+
+#[tokio::test]
+async fn silence_has_an_end() {
+    let silence = Duration::from_millis(200);
+    let impatient =
+        |server: &Server, api| -> OpenAi { server.model(api).with_timeout(silence).unwrap() };
+    for api in APIS {
+        let first = ok_stream(api).split_inclusive("\n\n").next().unwrap().to_owned();
+        let cases = [
+            (Answer::hang(), false),
+            (Answer::hang(), true),
+            (ok(api).then_hang(), false),
+            (Answer::events(&first, 4096).then_hang(), true),
+            (broken().then_hang(), false),
+        ];
+        for (case, (answer, stream)) in cases.into_iter().enumerate() {
+            let server = Server::answering([answer]).await;
+            let model = impatient(&server, api).with_retries(0);
+            let started = Instant::now();
+            let outcome =
+                if stream { streamed(&model, hi()).await.1 } else { model.generate(&hi()).await };
+            let (error, took) = (outcome.unwrap_err(), started.elapsed());
+            assert!((silence..silence * 10).contains(&took), "{case}: {took:?}");
+            // A body that hangs is no reason to forget the status.
+            let known = match own(&error) {
+                Error::Timeout { after } => *after == silence,
+                Error::Status { status, .. } => case == 4 && *status == 500,
+                _ => false,
+            };
+            assert!(known, "{case}: {error:?}");
+            if case == 0 {
+                assert_eq!(error.stage(), Stage::Transport);
+                insta::allow_duplicates! {
+                    insta::assert_snapshot!(error, @"the server was silent for 200ms; allow more with `with_timeout`");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn silence_is_not_tried_again() {
+    let server = Server::answering([Answer::hang(), ok(Api::Chat)]).await;
+    let model = server.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
+    let error = model.generate(&hi()).await.unwrap_err();
+    assert!(matches!(own(&error), Error::Timeout { .. }));
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_slow_stream_is_not_silent() {
+    // Longer than the silence allowed, all together, and only comments in between.
+    let slow = format!("{}{}", ": thinking\n\n".repeat(400), ok_stream(Api::Chat));
+    let server = Server::answering([Answer::events(&slow, 4)]).await;
+    let model = server.model(Api::Chat).with_timeout(Duration::from_millis(500)).unwrap();
+    assert_eq!(streamed(&model, hi()).await.1.unwrap().to_text(), "ok");
+}
+
+#[tokio::test]
+async fn where_nobody_listens_is_told() {
+    // Port 1 is reserved and closed.
+    let model = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(1);
+    for outcome in [model.generate(&hi()).await, streamed(&model, hi()).await.1] {
+        let error = outcome.unwrap_err();
+        assert!(matches!(own(&error), Error::Connect { .. }));
+        assert!(error.is_retryable());
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error, @"no server answers; check the base URL, the network and that the server runs");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_dropped_ends_the_request() {
+    let first = ok_stream(Api::Chat).split_inclusive("\n\n").next().unwrap().to_owned();
+    let server = Server::answering([Answer::events(&first, 4096).then_hang()]).await;
+    let model = server.model(Api::Chat);
+    let mut stream = model.stream(hi());
+    assert!(futures_util::StreamExt::next(&mut stream).await.unwrap().is_ok());
+    drop(stream);
+}

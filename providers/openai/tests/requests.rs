@@ -1,0 +1,207 @@
+//! What is sent, byte for byte where it matters.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{APIS, Server, hi, ok};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_module::{
+    Contract, Image, LanguageModel, Message, Part, Reasoning, ReplyPart, Request, Signature,
+    ToolCall, ToolChoice, ToolResult,
+};
+use toolwright_openai::{Api, Error, OpenAi};
+use toolwright_signature::Dialect;
+
+/// Store a value under a key.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct MemoryStore {
+    /// The key.
+    key: String,
+    /// The value.
+    value: String,
+    /// Words to find it by.
+    tags: Option<Vec<String>>,
+}
+
+impl Signature for MemoryStore {
+    type Output = bool;
+}
+
+/// List all keys.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct MemoryList {}
+
+impl Signature for MemoryList {
+    type Output = Vec<String>;
+}
+
+/// A conversation with everything in it.
+fn conversation(images_in_results: bool) -> Request {
+    let call = ToolCall::new("call_1", "memory_store", r#"{"key": "color", "value": "blue"}"#);
+    let broken = ToolCall::new("call_2", "memory_list", r#"{"all": tru"#);
+    let image = Image::Url("data:image/png;base64,AAAA".to_owned());
+    let mut result = ToolResult::new(&call, "true");
+    if images_in_results {
+        result = result.with_images(vec![image.clone()]);
+    }
+    let own =
+        json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
+    let messages = [
+        Message::System { text: "Be brief.".to_owned() },
+        Message::User { parts: vec![Part::Text("What is this?".to_owned()), Part::Image(image)] },
+        Message::Assistant {
+            parts: vec![
+                ReplyPart::Reasoning(Reasoning::new("openai-responses", "A color.", own)),
+                ReplyPart::Reasoning(Reasoning::new("another", "Secret.", json!({"a": 1}))),
+                ReplyPart::Text("Blue. ".to_owned()),
+                ReplyPart::Text("I keep that.".to_owned()),
+                ReplyPart::Call(call),
+                ReplyPart::Call(broken.clone()),
+            ],
+        },
+        Message::Tool(result),
+        Message::Tool(ToolResult::failed(&broken, "arguments do not fit")),
+        Message::Assistant {
+            parts: vec![ReplyPart::Call(ToolCall::new("call_3", "memory_list", ""))],
+        },
+        Message::Tool(ToolResult::new(&ToolCall::new("call_3", "memory_list", ""), r#"["color"]"#)),
+        Message::User { parts: vec![Part::Text("Thanks \"you\"!\n".to_owned())] },
+    ];
+    let store = Arc::new(Contract::of::<MemoryStore>().unwrap());
+    let list = Arc::new(Contract::of::<MemoryList>().unwrap());
+    Request::new(messages.map(Arc::new))
+        .with_tools([store, Arc::clone(&list)])
+        .with_tool_choice(ToolChoice::Required)
+        .with_output(list)
+        .with_max_output_tokens(300)
+}
+
+async fn sent(request: &Request, change: impl FnOnce(OpenAi) -> OpenAi, api: Api) -> Value {
+    let server = Server::answering([ok(api)]).await;
+    let model = change(server.model(api));
+    model.generate(request).await.unwrap();
+    server.seen()[0].body.clone()
+}
+
+#[tokio::test]
+async fn chat_says_everything_in_its_own_way() {
+    let body = sent(&conversation(false), |model| model.with_temperature(0.1), Api::Chat).await;
+    insta::assert_json_snapshot!(body);
+}
+
+#[tokio::test]
+async fn responses_says_everything_in_its_own_way() {
+    let change = |model: OpenAi| model.with_temperature(0.1).with_encrypted_reasoning();
+    let body = sent(&conversation(true), change, Api::Responses).await;
+    insta::assert_json_snapshot!(body);
+}
+
+#[tokio::test]
+async fn a_strict_dialect_is_sent_as_strict() {
+    for api in APIS {
+        let strict = |model: OpenAi| model.with_dialect(Dialect::OpenAiStrict);
+        let body = sent(&conversation(false), strict, api).await;
+        let (tool, format) = match api {
+            Api::Chat => (&body["tools"][0]["function"], &body["response_format"]["json_schema"]),
+            _ => (&body["tools"][0], &body["text"]["format"]),
+        };
+        assert_eq!(tool["strict"], true);
+        assert_eq!(tool["parameters"]["required"], json!(["key", "value", "tags"]));
+        assert_eq!(format["strict"], true);
+        assert_eq!(format["name"], "memory_list");
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_asked_for_is_not_said() {
+    let chat = sent(&hi(), |model| model, Api::Chat).await;
+    assert_eq!(
+        chat.to_string(),
+        r#"{"model":"test-model","messages":[{"role":"user","content":"Hi!"}],"max_completion_tokens":4096}"#
+    );
+    let responses = sent(&hi(), |model| model, Api::Responses).await;
+    assert_eq!(
+        responses.to_string(),
+        r#"{"model":"test-model","input":[{"type":"message","role":"user","content":"Hi!"}],"max_output_tokens":4096}"#
+    );
+    let request = hi().with_tool_choice(ToolChoice::Required);
+    for api in APIS {
+        let body = sent(&request, |model| model, api).await;
+        assert_eq!(body.get("tool_choice"), None, "there is no tool to choose");
+        let request = conversation(false);
+        let body = sent(&request, |model| model.with_structured_output(false), api).await;
+        assert!(body.get("response_format").is_none() && body.get("text").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_asked_for_with_its_usage() {
+    for api in APIS {
+        let server = Server::answering([common::Answer::events(&common::ok_stream(api), 64)]).await;
+        common::streamed(&server.model(api), hi()).await.1.unwrap();
+        let body = &server.seen()[0].body;
+        assert_eq!(body["stream"], true);
+        let usage = (api == Api::Chat).then(|| json!({"include_usage": true}));
+        assert_eq!(body.get("stream_options"), usage.as_ref());
+    }
+}
+
+#[tokio::test]
+async fn a_longer_conversation_begins_like_the_shorter_one() {
+    for api in APIS {
+        let field = if api == Api::Chat { "messages" } else { "input" };
+        let text = |body: &Value| body[field].to_string();
+        let longer = conversation(false);
+        let mut shorter = longer.clone();
+        shorter.messages.pop();
+        let shorter = text(&sent(&shorter, |model| model, api).await);
+        let longer = text(&sent(&longer, |model| model, api).await);
+        assert!(longer.starts_with(shorter.trim_end_matches(']')));
+    }
+}
+
+#[tokio::test]
+async fn every_request_goes_where_and_with_what_it_should() {
+    for (api, path) in [(Api::Chat, "/v1/chat/completions"), (Api::Responses, "/v1/responses")] {
+        let server = Server::answering([ok(api), ok(api)]).await;
+        let slash = OpenAi::at(&format!("{}/", server.url), "m").unwrap().with_api(api);
+        slash.generate(&hi()).await.unwrap();
+        let keyed = slash.with_key("sk-made-up").unwrap();
+        keyed.generate(&hi()).await.unwrap();
+        let seen = server.seen();
+        assert!(seen[0].head.starts_with(&format!("post {path} http/1.1\r\n")));
+        assert!(!seen[0].head.contains("authorization"), "{}", seen[0].head);
+        assert!(seen[1].head.contains("\r\nauthorization: bearer sk-made-up\r\n"));
+        assert!(seen[1].head.contains("\r\ncontent-type: application/json\r\n"));
+    }
+}
+
+#[tokio::test]
+async fn an_image_in_a_result_is_refused_where_there_is_no_place_for_it() {
+    let server = Server::answering([]).await;
+    let error = server.model(Api::Chat).generate(&conversation(true)).await.unwrap_err();
+    assert!(matches!(common::own(&error), Error::Unsupported { .. }));
+    insta::assert_snapshot!(error, @"an image in a tool's result cannot be sent; Chat Completions takes text there; use `with_api(Api::Responses)`");
+}
+
+#[tokio::test]
+async fn a_contract_without_a_form_in_the_dialect_is_an_error_before_anything_is_sent() {
+    let open =
+        json!({"type": "object", "properties": {"any": {}}, "patternProperties": {"^x": {}}});
+    let contract = Contract::dynamic("open", "Anything.", open, None).unwrap();
+    let server = Server::answering([]).await;
+    let model = server.model(Api::Chat).with_dialect(Dialect::OpenAiStrict);
+    let request = hi().with_tools([Arc::new(contract)]);
+    let error = model.generate(&request).await.unwrap_err();
+    assert!(matches!(common::own(&error), Error::Lowering(_)), "{error:?}");
+    assert_eq!(error.stage(), toolwright_module::Stage::Setup);
+}
