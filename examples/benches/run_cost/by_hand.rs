@@ -110,19 +110,19 @@ async fn run(task: &str, tool: &RawValue, ask: impl AsyncFn(&Body<'_>) -> Reply)
 }
 
 /// A loop on reqwest and serde: the floor.
-pub struct Reqwest {
+pub(crate) struct Reqwest {
     client: reqwest::Client,
     url: String,
     tool: Box<RawValue>,
 }
 
 impl Reqwest {
-    pub fn new(base_url: &str, tool: &Value) -> Self {
+    pub(crate) fn new(base_url: &str, tool: &Value) -> Self {
         let url = format!("{base_url}/chat/completions");
         Self { client: reqwest::Client::new(), url, tool: to_raw_value(tool).unwrap() }
     }
 
-    pub async fn run(&self, task: &str) -> String {
+    pub(crate) async fn run(&self, task: &str) -> String {
         let ask = async |body: &Body<'_>| {
             let request = self.client.post(&self.url).json(body).send();
             let response = request.await.unwrap().error_for_status().unwrap();
@@ -133,7 +133,7 @@ impl Reqwest {
 }
 
 /// A loop on async-openai's client with types of its own.
-pub struct Byot {
+pub(crate) struct Byot {
     client: Client<OpenAIConfig>,
     tool: Box<RawValue>,
 }
@@ -143,29 +143,29 @@ fn client(base_url: &str) -> Client<OpenAIConfig> {
 }
 
 impl Byot {
-    pub fn new(base_url: &str, tool: &Value) -> Self {
+    pub(crate) fn new(base_url: &str, tool: &Value) -> Self {
         Self { client: client(base_url), tool: to_raw_value(tool).unwrap() }
     }
 
-    pub async fn run(&self, task: &str) -> String {
+    pub(crate) async fn run(&self, task: &str) -> String {
         let ask = async |body: &Body<'_>| self.client.chat().create_byot(body).await.unwrap();
         run(task, &self.tool, ask).await
     }
 }
 
 /// A loop on async-openai's own types.
-pub struct Typed {
+pub(crate) struct Typed {
     client: Client<OpenAIConfig>,
     tools: Vec<ChatCompletionTools>,
 }
 
 impl Typed {
-    pub fn new(base_url: &str, tool: &Value) -> Self {
+    pub(crate) fn new(base_url: &str, tool: &Value) -> Self {
         let tools = vec![serde_json::from_value(tool.clone()).unwrap()];
         Self { client: client(base_url), tools }
     }
 
-    pub async fn run(&self, task: &str) -> String {
+    pub(crate) async fn run(&self, task: &str) -> String {
         let mut messages: Vec<ChatCompletionRequestMessage> =
             vec![ChatCompletionRequestUserMessage { content: task.into(), name: None }.into()];
         let mut tokens = 0;

@@ -17,6 +17,7 @@ mod server;
 use std::alloc::System;
 use std::time::Duration;
 
+use core_affinity::CoreId;
 use cpu_time::ProcessTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,16 +41,16 @@ const TASK: &str = "Add up all numbers from one to six.";
 
 /// Add two numbers.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Add {
+pub(crate) struct Add {
     /// The first number.
-    pub a: i64,
+    pub(crate) a: i64,
     /// The second number.
-    pub b: i64,
+    pub(crate) b: i64,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Sum {
-    pub sum: i64,
+pub(crate) struct Sum {
+    pub(crate) sum: i64,
 }
 
 impl Signature for Add {
@@ -61,10 +62,22 @@ fn add() -> Tool {
     Tool::new(add.with_effect(Effect::Read)).unwrap()
 }
 
+/// Client and server each keep to a core of their own. Left alone, the scheduler may
+/// put a connection's two ends on one core or on two, for as long as it lasts, and the
+/// same client then costs one or more than two times as much.
+pub(crate) fn pin(choose: fn(&[CoreId]) -> Option<&CoreId>) {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let pinned = choose(&cores).is_some_and(|core| core_affinity::set_for_current(*core));
+    if !pinned {
+        eprintln!("could not pin this process to a core: expect noise");
+    }
+}
+
 fn main() {
     if std::env::args().any(|argument| argument == "--serve") {
         return server::serve(STEPS);
     }
+    pin(|cores| cores.first());
     let server = server::Process::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let base_url = server.base_url();

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Serves until its standard input ends.
-pub fn serve(steps: usize) {
+pub(crate) fn serve(steps: usize) {
+    super::pin(|cores| cores.first());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     println!("{}", listener.local_addr().unwrap().port());
     let bytes = Arc::new(AtomicU64::new(0));
@@ -82,14 +83,14 @@ fn reply(request: &str, steps: usize) -> String {
 }
 
 /// The server, ended with the bench.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     port: u16,
     _stdout: BufReader<ChildStdout>,
 }
 
 impl Process {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .arg("--serve")
             .stdin(Stdio::piped())
@@ -102,12 +103,12 @@ impl Process {
         Self { child, port: line.trim().parse().unwrap(), _stdout: stdout }
     }
 
-    pub fn base_url(&self) -> String {
+    pub(crate) fn base_url(&self) -> String {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
     /// How many bytes of request bodies it has seen.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(b"GET /bytes HTTP/1.1\r\n\r\n").unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
