@@ -13,7 +13,7 @@ use toolwright_module::Request;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many rounds of tool calls a model gets: 10 unless said.
+    /// How many rounds of tool calls a model gets: 10 unless said, at least 1.
     pub max_iterations: u32,
     /// The most a model may write in one answer, in tokens.
     pub max_output_tokens: u64,
@@ -21,10 +21,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_iterations: 10,
-            max_output_tokens: Request::MAX_OUTPUT_TOKENS,
-        }
+        Self { max_iterations: 10, max_output_tokens: Request::MAX_OUTPUT_TOKENS }
     }
 }
 

@@ -121,11 +121,7 @@ impl<S: Signature> ReAct<S> {
             contract.input(),
         );
         let orchestrator = ToolOrchestrator::new(model, tools)?.with_instructions(&instructions);
-        Ok(Self {
-            orchestrator,
-            contract,
-            signature: PhantomData,
-        })
+        Ok(Self { orchestrator, contract, signature: PhantomData })
     }
 
     /// The same agent with other limits.
@@ -142,9 +138,7 @@ impl<S: Signature> ReAct<S> {
     /// If the input has no JSON form.
     pub fn start(&self, input: &S) -> error::Result<Run> {
         let task = self.contract.write_input(input)?;
-        self.orchestrator
-            .start(task)?
-            .with_output(Arc::clone(&self.contract))
+        self.orchestrator.start(task)?.with_output(Arc::clone(&self.contract))
     }
 
     /// Runs an input to its output.
@@ -181,11 +175,8 @@ impl<S: Signature> ReAct<S> {
                 }
                 Err(fault) => {
                     let step = run.next().number;
-                    run.apply(Answer::rejected(
-                        step,
-                        format!("{fault}. Call `finish` again."),
-                    ))
-                    .map_err(error::Error::into_module)?;
+                    run.apply(Answer::rejected(step, format!("{fault}. Call `finish` again.")))
+                        .map_err(error::Error::into_module)?;
                 }
             }
         }
@@ -200,10 +191,7 @@ impl<S: Signature> ReAct<S> {
             tools_used: finished.tools_used,
             history: finished.history,
         };
-        Error::other(unfinished)
-            .at(Stage::Limit)
-            .with_usage(usage)
-            .with_raw(finished.answer)
+        Error::other(unfinished).at(Stage::Limit).with_usage(usage).with_raw(finished.answer)
     }
 }
 
@@ -219,10 +207,7 @@ impl<S: Signature> Clone for ReAct<S> {
 
 impl<S: Signature> fmt::Debug for ReAct<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ReAct")
-            .field(&self.contract.name())
-            .field(&self.orchestrator)
-            .finish()
+        f.debug_tuple("ReAct").field(&self.contract.name()).field(&self.orchestrator).finish()
     }
 }
 

@@ -106,10 +106,7 @@ enum Phase {
     /// The model's last reply: it has used up its iterations.
     LastWord,
     /// The results of one reply's calls; `None` until it is there.
-    Tools {
-        calls: Vec<ToolCall>,
-        results: Vec<Option<ToolResult>>,
-    },
+    Tools { calls: Vec<ToolCall>, results: Vec<Option<ToolResult>> },
     /// Nothing: this is what came of it.
     Done(RunResult),
 }
@@ -156,10 +153,7 @@ impl Run {
     /// schema and effect, or if a later version stored it.
     pub fn resume(state: RunState, tools: &[Tool]) -> Result<Self> {
         if state.version > VERSION {
-            return Err(Error::Version {
-                found: state.version,
-                known: VERSION,
-            });
+            return Err(Error::Version { found: state.version, known: VERSION });
         }
         let now = known(tools);
         let find =
@@ -167,32 +161,20 @@ impl Run {
         for before in &state.tools {
             match find(&now, &before.name) {
                 None => {
-                    return Err(Error::MissingTool {
-                        name: before.name.clone(),
-                    });
+                    return Err(Error::MissingTool { name: before.name.clone() });
                 }
                 Some(tool) if tool != *before => {
-                    return Err(Error::ChangedTool {
-                        name: before.name.clone(),
-                    });
+                    return Err(Error::ChangedTool { name: before.name.clone() });
                 }
                 Some(_) => {}
             }
         }
-        if let Some(added) = now
-            .iter()
-            .find(|tool| find(&state.tools, &tool.name).is_none())
-        {
-            return Err(Error::AddedTool {
-                name: added.name.clone(),
-            });
+        if let Some(added) = now.iter().find(|tool| find(&state.tools, &tool.name).is_none()) {
+            return Err(Error::AddedTool { name: added.name.clone() });
         }
         // The prompt must not change, so neither may the order of the tools in it.
         let order = |tool: &&Tool| {
-            state
-                .tools
-                .iter()
-                .position(|known| known.name == tool.contract().name())
+            state.tools.iter().position(|known| known.name == tool.contract().name())
         };
         let mut tools: Vec<&Tool> = tools.iter().collect();
         tools.sort_by_key(order);
@@ -205,23 +187,14 @@ impl Run {
         for tool in tools {
             let name = tool.contract().name();
             if effects.insert(name.to_owned(), tool.effect()).is_some() {
-                return Err(Error::DuplicateTool {
-                    name: name.to_owned(),
-                });
+                return Err(Error::DuplicateTool { name: name.to_owned() });
             }
         }
-        let mut contracts: Vec<_> = tools
-            .iter()
-            .map(|tool| Arc::clone(tool.contract()))
-            .collect();
+        let mut contracts: Vec<_> = tools.iter().map(|tool| Arc::clone(tool.contract())).collect();
         if let Some(output) = &state.output {
             contracts.push(Arc::new(output.finish()?));
         }
-        Ok(Self {
-            state,
-            contracts: contracts.into(),
-            effects,
-        })
+        Ok(Self { state, contracts: contracts.into(), effects })
     }
 
     /// Tells the model, before the task, how to go about it.
@@ -243,7 +216,8 @@ impl Run {
     /// If the contract does not say what it returns.
     pub fn with_output(mut self, contract: Arc<Contract>) -> Result<Self> {
         let finish = Arc::new(contract.finish()?);
-        self.contracts = self.contracts.iter().cloned().chain([finish]).collect();
+        let tools = self.contracts.iter().filter(|contract| contract.name() != FINISH);
+        self.contracts = tools.cloned().chain([finish]).collect();
         self.state.output = Some(contract);
         Ok(self)
     }
@@ -287,30 +261,20 @@ impl Run {
             Phase::Tools { calls, results } => StepKind::CallTools(self.batch(calls, results)),
             Phase::Done(result) => StepKind::Done(result.clone()),
         };
-        Step {
-            number: self.state.step,
-            kind,
-        }
+        Step { number: self.state.step, kind }
     }
 
     fn request(&self, choice: ToolChoice) -> Request {
         let request = Request::new(self.state.messages.iter().cloned())
             .with_tools(Arc::clone(&self.contracts))
             .with_max_output_tokens(self.state.limits.max_output_tokens);
-        if self.contracts.is_empty() {
-            request
-        } else {
-            request.with_tool_choice(choice)
-        }
+        if self.contracts.is_empty() { request } else { request.with_tool_choice(choice) }
     }
 
     /// The next calls that may run side by side: reads that follow one another, or
     /// one call of any other kind, so that changes happen in the model's order.
     fn batch(&self, calls: &[ToolCall], results: &[Option<ToolResult>]) -> Vec<ToolCall> {
-        let open = calls
-            .iter()
-            .zip(results)
-            .filter(|(_, result)| result.is_none());
+        let open = calls.iter().zip(results).filter(|(_, result)| result.is_none());
         let mut open = open.map(|(call, _)| call).peekable();
         let reads = |call: &&ToolCall| self.effects.get(&call.name) == Some(&Effect::Read);
         match open.peek() {
@@ -327,10 +291,7 @@ impl Run {
     pub fn apply(&mut self, answer: Answer) -> Result<()> {
         let step = self.state.step;
         if answer.step != step {
-            return Err(Error::WrongStep {
-                expected: step,
-                got: answer.step,
-            });
+            return Err(Error::WrongStep { expected: step, got: answer.step });
         }
         let wrong = |expected| Err(Error::WrongAnswer { step, expected });
         match (&self.state.phase, answer.kind) {
@@ -339,9 +300,7 @@ impl Run {
             (Phase::Tools { calls, results }, AnswerKind::Tools(answers)) => {
                 let batch = self.batch(calls, results);
                 let fits = answers.len() == batch.len()
-                    && batch
-                        .iter()
-                        .all(|call| answers.iter().any(|answer| answer.id == call.id));
+                    && batch.iter().all(|call| answers.iter().any(|answer| answer.id == call.id));
                 if !fits {
                     return wrong("one result for each of its calls, by id");
                 }
@@ -369,10 +328,13 @@ impl Run {
         let text = reply.to_text();
         let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
         let finish = reply.finish;
-        // An empty assistant message is refused by several providers.
-        if !reply.parts.is_empty() {
-            self.say(Message::Assistant { parts: reply.parts });
+        let mut parts = reply.parts;
+        if finish == Finish::Refused {
+            // They will not be made, and a call without a result makes the
+            // conversation unusable.
+            parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
         }
+        self.say_parts(parts);
         if finish == Finish::Refused {
             return self.end(text, Ending::Refused);
         }
@@ -385,10 +347,7 @@ impl Run {
         {
             return self.end(only.arguments.clone(), Ending::Answered);
         }
-        let results: Vec<_> = calls
-            .iter()
-            .map(|call| self.answer_now(call, &finish))
-            .collect();
+        let results: Vec<_> = calls.iter().map(|call| self.answer_now(call, &finish)).collect();
         for call in &calls {
             if self.effects.contains_key(&call.name) && !self.state.tools_used.contains(&call.name)
             {
@@ -428,16 +387,12 @@ impl Run {
         } else if call.name == FINISH && self.state.output.is_some() {
             "Not yet: call `finish` alone, once you have seen the other results.".to_owned()
         } else {
-            let known: Vec<&str> = self
-                .contracts
-                .iter()
-                .map(|contract| contract.name())
-                .collect();
-            format!(
-                "There is no tool `{}`. The tools are: {}.",
-                call.name,
-                known.join(", ")
-            )
+            let known: Vec<&str> = self.contracts.iter().map(|contract| contract.name()).collect();
+            let known = match known.as_slice() {
+                [] => "There are no tools: answer without them.".to_owned(),
+                known => format!("The tools are: {}.", known.join(", ")),
+            };
+            format!("There is no tool `{}`. {known}", call.name)
         };
         Some(ToolResult::failed(call, text))
     }
@@ -489,18 +444,9 @@ impl Run {
         let text = reply.to_text();
         // Calls in it will not be made, and a call without a result makes the
         // conversation unusable.
-        self.say(Message::Assistant {
-            parts: vec![ReplyPart::Text(text.clone())],
-        });
+        self.say_parts(vec![ReplyPart::Text(text.clone())]);
         let refused = reply.finish == Finish::Refused;
-        self.end(
-            text,
-            if refused {
-                Ending::Refused
-            } else {
-                Ending::LimitReached
-            },
-        );
+        self.end(text, if refused { Ending::Refused } else { Ending::LimitReached });
     }
 
     fn take_rejection(&mut self, why: String) {
@@ -519,6 +465,19 @@ impl Run {
         self.state.messages.push(Arc::new(message));
     }
 
+    /// Keeps what the model said, unless there is no text and no call in it: providers
+    /// refuse an empty message.
+    fn say_parts(&mut self, parts: Vec<ReplyPart>) {
+        let says_something = parts.iter().any(|part| match part {
+            ReplyPart::Text(text) => !text.trim().is_empty(),
+            ReplyPart::Call(_) => true,
+            _ => false,
+        });
+        if says_something {
+            self.say(Message::Assistant { parts });
+        }
+    }
+
     fn end(&mut self, answer: String, ending: Ending) {
         self.state.phase = Phase::Done(RunResult { answer, ending });
     }
@@ -528,9 +487,7 @@ impl Run {
 const FINISH: &str = "finish";
 
 fn user(text: &str) -> Message {
-    Message::User {
-        parts: vec![Part::Text(text.to_owned())],
-    }
+    Message::User { parts: vec![Part::Text(text.to_owned())] }
 }
 
 /// Whether a call's arguments stop in the middle: they are not completed by guessing.
@@ -563,6 +520,9 @@ fn make_ids_unique(parts: &mut [ReplyPart], history: &[Arc<Message>], step: u64)
         if let ReplyPart::Call(call) = part {
             if call.id.is_empty() || seen.contains(&call.id) {
                 call.id = format!("call_{step}_{index}");
+                while seen.contains(&call.id) {
+                    call.id.push('_');
+                }
             }
             seen.insert(call.id.clone());
         }

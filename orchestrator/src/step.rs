@@ -72,12 +72,7 @@ impl Answer {
     }
 
     fn new(step: u64, kind: AnswerKind) -> Self {
-        Self {
-            step,
-            kind,
-            elapsed: Duration::ZERO,
-            nested_usage: Usage::default(),
-        }
+        Self { step, kind, elapsed: Duration::ZERO, nested_usage: Usage::default() }
     }
 
     /// The same with how long it took.

@@ -112,9 +112,7 @@ impl ToolOrchestrator {
         for (index, tool) in tools.iter().enumerate() {
             let name = tool.contract().name();
             if by_name.insert(name.to_owned(), index).is_some() {
-                return Err(error::Error::DuplicateTool {
-                    name: name.to_owned(),
-                });
+                return Err(error::Error::DuplicateTool { name: name.to_owned() });
             }
             tool.contract().lower(dialect)?;
         }
@@ -289,13 +287,16 @@ async fn in_time<T>(cx: &Context, work: impl Future<Output = Result<T>>) -> Resu
     let Some(deadline) = cx.deadline() else {
         return work.await;
     };
-    match tokio::time::timeout_at(deadline.into(), work).await {
-        Ok(result) => result,
-        Err(_) => {
-            let text = "the deadline of this call has passed; allow it more time";
-            Err(Error::other(text).at(Stage::Limit))
-        }
+    // A timeout lets go first what is ready at once: without this, a model that never
+    // waits would never be late.
+    let deadline = tokio::time::Instant::from(deadline);
+    if tokio::time::Instant::now() < deadline
+        && let Ok(result) = tokio::time::timeout_at(deadline, work).await
+    {
+        return result;
     }
+    let text = "the deadline of this call has passed; allow it more time";
+    Err(Error::other(text).at(Stage::Limit))
 }
 
 impl fmt::Debug for ToolOrchestrator {
@@ -343,9 +344,6 @@ impl Module for ToolOrchestrator {
     async fn forward(&self, input: Task, cx: &Context) -> Result<TaskAnswer> {
         let finished = self.run(input.task, cx).await?;
         let limit_reached = finished.ending != Ending::Answered;
-        Ok(TaskAnswer {
-            answer: finished.answer,
-            limit_reached,
-        })
+        Ok(TaskAnswer { answer: finished.answer, limit_reached })
     }
 }

@@ -1,0 +1,155 @@
+//! Signatures, tools, models and a way to show a conversation, shared by the tests.
+#![allow(dead_code, reason = "not every test takes all")]
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::testing::Scripted;
+use toolwright_module::{
+    Context, Effect, LanguageModel, Message, Part, Reply, ReplyPart, Request, Result, Signature,
+    Tool, ToolCall, from_fn,
+};
+use toolwright_orchestrator::{Finished, ToolOrchestrator};
+
+/// Look at a place.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Look {
+    /// Where to look.
+    pub(crate) place: String,
+}
+
+impl Signature for Look {
+    type Output = String;
+}
+
+/// A tool whose work is `work`, under a name of its own.
+pub(crate) fn tool<F, Fut>(name: &str, effect: Effect, work: F) -> Tool
+where
+    F: Fn(Look) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<String>> + Send + 'static,
+{
+    let module = from_fn(work).with_effect(effect);
+    Tool::new(module).unwrap().named(name).unwrap()
+}
+
+/// A tool that reads.
+pub(crate) fn look() -> Tool {
+    tool("look", Effect::Read, async |look: Look| Ok(format!("{} is empty", look.place)))
+}
+
+/// A tool that writes.
+pub(crate) fn tidy() -> Tool {
+    tool("tidy", Effect::Write, async |look: Look| Ok(format!("{} is tidy", look.place)))
+}
+
+/// A call with a place for its argument.
+pub(crate) fn call(id: &str, name: &str, place: &str) -> ToolCall {
+    ToolCall::new(id, name, serde_json::json!({ "place": place }).to_string())
+}
+
+/// A reply that makes these calls.
+pub(crate) fn calls<const N: usize>(calls: [(&str, &str, &str); N]) -> Reply {
+    Reply::calls(calls.map(|(id, name, place)| call(id, name, place)))
+}
+
+/// What a model was asked so far.
+#[derive(Clone, Default)]
+pub(crate) struct Asked(Arc<Mutex<Vec<Request>>>);
+
+impl Asked {
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// A model that gives these replies in order, and what it was asked.
+pub(crate) fn replies(
+    replies: impl IntoIterator<Item = Reply>,
+) -> (impl LanguageModel + Clone, Asked) {
+    let asked = Asked::default();
+    let kept = asked.clone();
+    let replies: Vec<Reply> = replies.into_iter().collect();
+    let model = Scripted::new(move |request: &Request| -> Result<Reply> {
+        let mut requests = kept.0.lock().unwrap();
+        requests.push(request.clone());
+        Ok(replies.get(requests.len() - 1).expect("one more reply in the script").clone())
+    });
+    (Arc::new(model), asked)
+}
+
+/// An agent of these tools and of a model that gives these replies.
+pub(crate) fn agent(
+    tools: impl IntoIterator<Item = Tool>,
+    said: impl IntoIterator<Item = Reply>,
+) -> (ToolOrchestrator, Asked) {
+    let (model, asked) = replies(said);
+    (ToolOrchestrator::new(model, tools).unwrap(), asked)
+}
+
+/// Runs a task, and fails instead of hanging.
+pub(crate) async fn run(agent: &ToolOrchestrator) -> Finished {
+    agent.run("Look after the house.", &soon()).await.unwrap()
+}
+
+/// A context that ends a test which would hang.
+pub(crate) fn soon() -> Context {
+    Context::default().with_deadline(Instant::now() + Duration::from_secs(5))
+}
+
+/// A conversation as a person reads it.
+pub(crate) fn show(history: &[Arc<Message>]) -> String {
+    let mut text = String::new();
+    for message in history {
+        match &**message {
+            Message::System { text: said } => writeln!(text, "system: {said}"),
+            Message::User { parts } => {
+                writeln!(text, "user: {}", parts.iter().map(part).collect::<String>())
+            }
+            Message::Assistant { parts } => {
+                let said: Vec<String> = parts.iter().map(reply_part).collect();
+                writeln!(text, "assistant: {}", said.join(" | "))
+            }
+            Message::Tool(result) => {
+                let failed = if result.failed { " failed" } else { "" };
+                writeln!(text, "tool {}{failed}: {}", result.id, result.text)
+            }
+            other => writeln!(text, "{other:?}"),
+        }
+        .unwrap();
+    }
+    text
+}
+
+fn part(part: &Part) -> String {
+    match part {
+        Part::Text(text) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn reply_part(part: &ReplyPart) -> String {
+    match part {
+        ReplyPart::Text(text) => text.clone(),
+        ReplyPart::Call(call) => format!("{} {}({})", call.id, call.name, call.arguments),
+        ReplyPart::Reasoning(reasoning) => format!("[{}]", reasoning.text),
+        other => format!("{other:?}"),
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn write(&self, entry: impl Into<String>) {
+        self.0.lock().unwrap().push(entry.into());
+    }
+
+    pub(crate) fn entries(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}

@@ -1,0 +1,686 @@
+//! The loop between a model and its tools, driven to its end.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use toolwright_module::testing::SchemaDriven;
+use toolwright_module::{
+    Audience, ChainOfThought, Context, Dialect, Effect, Error, Event, Finish, Ledger, Message,
+    Module, Predict, Reasoning, Reply, ReplyPart, Request, Result, Signature, Stage, Tool,
+    ToolCall, ToolChoice, Usage, from_fn_with, testing::Scripted,
+};
+use toolwright_orchestrator::{Ending, Error as SetupError, Limits, Task, ToolOrchestrator};
+
+use support::{Log, Look, agent, call, calls, look, replies, run, show, soon, tidy, tool};
+
+#[tokio::test]
+async fn s81_a_plain_answer_ends_the_run_at_once() {
+    let said = Reply::text("All is well.").with_usage(Usage::new(9, 4));
+    let (agent, asked) = agent([look()], [said]);
+    let finished = run(&agent).await;
+    assert_eq!(finished.answer, "All is well.");
+    assert_eq!(finished.ending, Ending::Answered);
+    assert_eq!((finished.iterations, finished.usage), (0, Usage::new(9, 4)));
+    assert!(finished.tools_used.is_empty());
+    insta::assert_snapshot!(show(&finished.history), @r"
+    user: Look after the house.
+    assistant: All is well.
+    ");
+    assert_eq!(asked.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn s109_to_s111_s116_a_chosen_tool_gets_its_input_and_the_model_its_result() {
+    let said = [
+        Reply::new([
+            ReplyPart::Text("I will look.".to_owned()),
+            ReplyPart::Call(call("c1", "look", "the hall")),
+        ]),
+        Reply::text("The hall is empty."),
+    ];
+    let (agent, asked) = agent([look()], said);
+    let finished = run(&agent).await;
+    assert_eq!((finished.iterations, &finished.tools_used[..]), (1, &["look".to_owned()][..]));
+    insta::assert_snapshot!(show(&finished.history), @r#"
+    user: Look after the house.
+    assistant: I will look. | c1 look({"place":"the hall"})
+    tool c1: the hall is empty
+    assistant: The hall is empty.
+    "#);
+    assert_eq!(asked.requests()[1].messages[..], finished.history[..3]);
+}
+
+#[tokio::test]
+async fn s108_the_model_is_shown_every_tools_contract_in_the_order_given() {
+    let (agent, asked) = agent([tidy(), look()], [Reply::text("ok")]);
+    run(&agent).await;
+    let request = &asked.requests()[0];
+    let shown: Vec<_> = request.tools.iter().map(|tool| tool.tool(Dialect::Mcp).unwrap()).collect();
+    insta::assert_json_snapshot!(shown);
+    assert_eq!(request.tool_choice, ToolChoice::Auto);
+}
+
+#[tokio::test]
+async fn instructions_stand_before_the_task() {
+    let (agent, _) = agent([], [Reply::text("ok")]);
+    let finished = run(&agent.with_instructions("Be brief.")).await;
+    insta::assert_snapshot!(show(&finished.history), @r"
+    system: Be brief.
+    user: Look after the house.
+    assistant: ok
+    ");
+}
+
+#[tokio::test]
+async fn three_reads_run_side_by_side_and_answer_in_the_order_of_the_calls() {
+    let (barrier, log) = (Arc::new(tokio::sync::Barrier::new(3)), Log::default());
+    let heard = log.clone();
+    let together = tool("look", Effect::Read, move |look: Look| {
+        let (barrier, log) = (Arc::clone(&barrier), heard.clone());
+        async move {
+            // Nobody passes before all are here: one after another, this would hang.
+            barrier.wait().await;
+            // The first called is the last done.
+            for _ in 0..3 - look.place.len() {
+                tokio::task::yield_now().await;
+            }
+            log.write(look.place.clone());
+            Ok(look.place)
+        }
+    });
+    let said =
+        [calls([("1", "look", "a"), ("2", "look", "bb"), ("3", "look", "ccc")]), Reply::text("ok")];
+    let (agent, _) = agent([together], said);
+    let finished = run(&agent).await;
+    assert_eq!(log.entries(), ["ccc", "bb", "a"]);
+    insta::assert_snapshot!(show(&finished.history), @r#"
+    user: Look after the house.
+    assistant: 1 look({"place":"a"}) | 2 look({"place":"bb"}) | 3 look({"place":"ccc"})
+    tool 1: a
+    tool 2: bb
+    tool 3: ccc
+    assistant: ok
+    "#);
+}
+
+/// A tool that tells the log when it begins and ends, and lets others run in between.
+fn logged(name: &'static str, effect: Effect, log: &Log) -> Tool {
+    let log = log.clone();
+    tool(name, effect, move |look: Look| {
+        let log = log.clone();
+        async move {
+            log.write(format!("begin {}", look.place));
+            tokio::task::yield_now().await;
+            log.write(format!("end {}", look.place));
+            Ok(String::new())
+        }
+    })
+}
+
+#[tokio::test]
+async fn what_changes_something_runs_alone_in_the_order_of_the_calls() {
+    for effect in [Effect::Idempotent, Effect::Write, Effect::Irreversible] {
+        let log = Log::default();
+        let said = [calls([("1", "tidy", "a"), ("2", "tidy", "b")]), Reply::text("ok")];
+        let (agent, _) = agent([logged("tidy", effect, &log)], said);
+        run(&agent).await;
+        assert_eq!(log.entries(), ["begin a", "end a", "begin b", "end b"], "{effect:?}");
+    }
+}
+
+#[tokio::test]
+async fn reads_before_a_write_are_done_before_it_and_reads_after_it_see_it() {
+    let log = Log::default();
+    let tools = [logged("look", Effect::Read, &log), logged("tidy", Effect::Write, &log)];
+    let said = [
+        calls([
+            ("1", "look", "a"),
+            ("2", "look", "b"),
+            ("3", "tidy", "c"),
+            ("4", "look", "d"),
+            ("5", "look", "e"),
+        ]),
+        Reply::text("ok"),
+    ];
+    let (agent, _) = agent(tools, said);
+    let finished = run(&agent).await;
+    assert_eq!(
+        log.entries(),
+        [
+            "begin a", "begin b", "end a", "end b", "begin c", "end c", "begin d", "begin e",
+            "end d", "end e"
+        ]
+    );
+    assert_eq!((finished.iterations, finished.tools_used.len()), (1, 2));
+}
+
+#[tokio::test]
+async fn invalid_arguments_are_told_and_can_be_corrected() {
+    let wrong = Reply::calls([ToolCall::new("1", "look", r#"{"room": "hall"}"#)]);
+    let said = [wrong, calls([("2", "look", "hall")]), Reply::text("Empty.")];
+    let (agent, _) = agent([look()], said);
+    let finished = run(&agent).await;
+    insta::assert_snapshot!(show(&finished.history), @r#"
+    user: Look after the house.
+    assistant: 1 look({"room": "hall"})
+    tool 1 failed: input of `look` does not fit: $: missing field `place`
+    assistant: 2 look({"place":"hall"})
+    tool 2: hall is empty
+    assistant: Empty.
+    "#);
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
+    let said = [calls([("1", "sweep", "x"), ("2", "look", "y")]), Reply::text("ok")];
+    let (agent, _) = agent([look(), tidy()], said);
+    let finished = run(&agent).await;
+    insta::assert_snapshot!(show(&finished.history), @r#"
+    user: Look after the house.
+    assistant: 1 sweep({"place":"x"}) | 2 look({"place":"y"})
+    tool 1 failed: There is no tool `sweep`. The tools are: look, tidy.
+    tool 2: y is empty
+    assistant: ok
+    "#);
+    assert_eq!(finished.tools_used, ["look"]);
+}
+
+#[tokio::test]
+async fn an_unknown_tool_where_there_is_none_says_so() {
+    let (agent, _) = agent([], [calls([("1", "look", "x")]), Reply::text("ok")]);
+    let finished = run(&agent).await;
+    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: There is no tool `look`. There are no tools: answer without them.");
+}
+
+/// A tool that fails as its argument says.
+fn failing() -> Tool {
+    tool("fail", Effect::Read, async |look: Look| match look.place.as_str() {
+        "retry" => Err(Error::retry("name a room of this house")),
+        "refuse" => Err(Error::refuse("the cellar is closed")),
+        "other" => Err(std::io::Error::other("no route to 10.0.0.7"))?,
+        "panic" => panic!("the shelf fell on 10.0.0.7"),
+        _ => Err(Error::stop("the house burns")),
+    })
+}
+
+#[tokio::test]
+async fn what_a_tool_fails_with_is_told_to_the_model_as_far_as_it_may_know() {
+    let said = [
+        calls([
+            ("1", "fail", "retry"),
+            ("2", "fail", "refuse"),
+            ("3", "fail", "other"),
+            ("4", "fail", "panic"),
+            ("5", "look", "the hall"),
+        ]),
+        Reply::text("ok"),
+    ];
+    let (agent, _) = agent([failing(), look()], said);
+    let log = Log::default();
+    let heard = log.clone();
+    let cx = soon().with_events(move |event| {
+        if let Event::ToolFinished { call, error: Some(error), .. } = event {
+            heard.write(format!("{}: {error}", call.id));
+        }
+    });
+    let finished = agent.run("Go.", &cx).await.unwrap();
+    insta::assert_snapshot!(show(&finished.history[2..]), @r"
+    tool 1 failed: name a room of this house
+    tool 2 failed: the cellar is closed
+    tool 3 failed: The tool failed; the user has been told why.
+    tool 4 failed: The tool failed; the user has been told why.
+    tool 5: the hall is empty
+    assistant: ok
+    ");
+    // The user is told everything.
+    insta::assert_snapshot!(log.entries().join("\n"), @r"
+    1: name a room of this house
+    stage: module
+    2: the cellar is closed
+    stage: module
+    3: no route to 10.0.0.7
+    stage: module
+    4: the tool panicked: the shelf fell on 10.0.0.7
+    stage: panic
+    ");
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_run_after_its_siblings_and_the_run_can_be_driven_on() {
+    let (log, stops) = (Log::default(), Arc::new(AtomicU32::new(1)));
+    let left = Arc::clone(&stops);
+    let stopping = tool("stop", Effect::Read, move |_| {
+        let stop = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        async move {
+            match stop {
+                Ok(_) => Err(Error::stop("the house burns")),
+                Err(_) => Ok("the fire is out".to_owned()),
+            }
+        }
+    });
+    let said =
+        [calls([("1", "stop", "x"), ("2", "look", "a")]), Reply::text("The fire was put out.")];
+    let (agent, asked) = agent([stopping, logged("look", Effect::Read, &log)], said);
+    let mut run = agent.start("Go.").unwrap();
+    let before = {
+        let error = agent.drive(&mut run, &soon()).await.unwrap_err();
+        assert_eq!(error.audience(), Audience::Run);
+        assert_eq!(error.to_string(), "the house burns");
+        serde_json::to_string(&run).unwrap()
+    };
+    assert_eq!(log.entries(), ["begin a", "end a"]);
+    assert!(before.contains("\"tools\""));
+
+    let finished = agent.drive(&mut run, &soon()).await.unwrap();
+    assert_eq!(finished.answer, "The fire was put out.");
+    assert_eq!(asked.requests().len(), 2);
+    // And what is done stays done.
+    assert_eq!(agent.drive(&mut run, &soon()).await.unwrap(), finished);
+}
+
+#[tokio::test]
+async fn a_failing_model_ends_the_run_where_it_was() {
+    let fails = AtomicU32::new(1);
+    let model = Scripted::new(move |_: &Request| {
+        match fails.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)) {
+            Ok(_) => Err(Error::other("connection lost").at(Stage::Transport).retryable(true)),
+            Err(_) => Ok(Reply::text("ok")),
+        }
+    });
+    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let mut run = agent.start("Go.").unwrap();
+    let error = agent.drive(&mut run, &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.is_retryable()), (Stage::Transport, true));
+    assert_eq!(agent.drive(&mut run, &soon()).await.unwrap().answer, "ok");
+}
+
+fn ids(history: &[Arc<Message>]) -> (Vec<String>, Vec<String>) {
+    let (mut called, mut answered) = (Vec::new(), Vec::new());
+    for message in history {
+        match &**message {
+            Message::Assistant { parts } => {
+                called.extend(parts.iter().filter_map(|part| match part {
+                    ReplyPart::Call(call) => Some(call.id.clone()),
+                    _ => None,
+                }))
+            }
+            Message::Tool(result) => answered.push(result.id.clone()),
+            _ => {}
+        }
+    }
+    (called, answered)
+}
+
+#[tokio::test]
+async fn calls_without_ids_or_with_the_same_ones_are_told_apart() {
+    let said = [
+        calls([("", "look", "a"), ("", "look", "b"), ("x", "look", "c"), ("x", "tidy", "d")]),
+        // Servers that number their calls begin again in every reply.
+        calls([("x", "look", "e"), ("call_1_2", "look", "f"), ("", "look", "g")]),
+        // This one takes an id that a call without one would get.
+        calls([("call_4_1", "look", "h"), ("", "look", "i")]),
+        Reply::text("ok"),
+    ];
+    let (agent, _) = agent([look(), tidy()], said);
+    let finished = run(&agent).await;
+    let (called, answered) = ids(&finished.history);
+    assert_eq!(called, answered);
+    let unique: std::collections::HashSet<&String> = called.iter().collect();
+    assert_eq!((called.len(), unique.len()), (9, 9));
+    insta::assert_snapshot!(show(&finished.history));
+}
+
+#[tokio::test]
+async fn an_id_that_was_made_up_is_never_one_that_is_there() {
+    // The first reply is step 0: its second call would be `call_0_1`.
+    let said = [calls([("call_0_1", "look", "a"), ("", "look", "b")]), Reply::text("ok")];
+    let (agent, _) = agent([look()], said);
+    let finished = run(&agent).await;
+    let (called, answered) = ids(&finished.history);
+    assert_ne!(called[0], called[1]);
+    assert_eq!(called, answered);
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_asked_for_again_without_an_empty_message() {
+    let thinking = ReplyPart::Reasoning(Reasoning::new("p", "hm", serde_json::Value::Null));
+    let said =
+        [Reply::text("  "), Reply::new([]), Reply::new([thinking]), Reply::text("Now I know.")];
+    let (agent, _) = agent([look()], said);
+    let finished = run(&agent).await;
+    assert_eq!((finished.answer.as_str(), finished.iterations), ("Now I know.", 3));
+    insta::assert_snapshot!(show(&finished.history), @r"
+    user: Look after the house.
+    user: Your answer was empty. Answer the task.
+    user: Your answer was empty. Answer the task.
+    user: Your answer was empty. Answer the task.
+    assistant: Now I know.
+    ");
+}
+
+#[tokio::test]
+async fn reasoning_stays_where_it_was_and_goes_back_unchanged() {
+    let opaque = serde_json::json!({"id": "rs_1", "encrypted_content": "…"});
+    let reasoning = ReplyPart::Reasoning(Reasoning::new("some-provider", "Hm.", opaque));
+    let parts = vec![
+        reasoning.clone(),
+        ReplyPart::Text("First the hall.".to_owned()),
+        reasoning,
+        ReplyPart::Call(call("1", "look", "the hall")),
+    ];
+    let said = [Reply::new(parts.clone()), Reply::text("ok")];
+    let (agent, asked) = agent([look()], said);
+    run(&agent).await;
+    assert_eq!(*asked.requests()[1].messages[1], Message::Assistant { parts });
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_error_with_what_the_model_said() {
+    let refusal = Reply::new([
+        ReplyPart::Text("I do not enter houses.".to_owned()),
+        ReplyPart::Call(call("1", "look", "a")),
+    ]);
+    let refusal = refusal.with_finish(Finish::Refused).with_usage(Usage::new(3, 4));
+    let (agent, _) = agent([look()], [refusal]);
+    let mut run = agent.start("Go.").unwrap();
+    let error = agent.drive(&mut run, &soon()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Provider);
+    assert_eq!(error.usage(), Usage::new(3, 4));
+    insta::assert_snapshot!(format!("{error:#}"), @r"
+    the model refused the task; its reply says why
+    stage: provider
+    reply: I do not enter houses.
+    ");
+    // What it called is not called, so it is no call in the history either.
+    insta::assert_snapshot!(show(run.history()), @r"
+    user: Go.
+    assistant: I do not enter houses.
+    ");
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_is_not_made_and_not_completed_by_guessing() {
+    let cut = Reply::calls([
+        call("1", "tidy", "the hall"),
+        ToolCall::new("2", "tidy", r#"{"place": "the whole ho"#),
+    ]);
+    let said = [cut.with_finish(Finish::Length), Reply::text("ok")];
+    let (agent, _) = agent([tidy()], said);
+    let finished = run(&agent.with_limits(Limits::default().with_max_output_tokens(20))).await;
+    insta::assert_snapshot!(show(&finished.history[1..]), @r#"
+    assistant: 1 tidy({"place":"the hall"}) | 2 tidy({"place": "the whole ho)
+    tool 1: the hall is tidy
+    tool 2 failed: The call was cut off after 20 tokens and was not made. Call again with shorter arguments.
+    assistant: ok
+    "#);
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_is_marked() {
+    let cut = Reply::text("The hall is em").with_finish(Finish::Length);
+    let (agent, asked) = agent([look()], [cut]);
+    let finished = run(&agent.with_limits(Limits::default().with_max_output_tokens(4))).await;
+    assert_eq!((finished.answer.as_str(), finished.ending), ("The hall is em", Ending::CutOff));
+    assert_eq!(asked.requests()[0].max_output_tokens, 4);
+}
+
+/// A model that never stops calling.
+fn restless() -> (ToolOrchestrator, support::Asked) {
+    let said = (0..100).map(|n| {
+        Reply::new([
+            ReplyPart::Text(format!("{n} and on.")),
+            ReplyPart::Call(call(&format!("c{n}"), "look", "on")),
+        ])
+    });
+    agent([look()], said)
+}
+
+#[tokio::test]
+async fn s113_at_the_limit_the_model_has_a_last_word_which_is_marked() {
+    let (agent, asked) = restless();
+    let finished = run(&agent.with_limits(Limits::default().with_max_iterations(2))).await;
+    assert_eq!(finished.ending, Ending::LimitReached);
+    assert_eq!((finished.answer.as_str(), finished.iterations), ("2 and on.", 2));
+    // Calls in the last word are not made.
+    insta::assert_snapshot!(show(&finished.history), @r#"
+    user: Look after the house.
+    assistant: 0 and on. | c0 look({"place":"on"})
+    tool c0: on is empty
+    assistant: 1 and on. | c1 look({"place":"on"})
+    tool c1: on is empty
+    user: You have used up your tool calls. Answer the task now from what you know, without tools.
+    assistant: 2 and on.
+    "#);
+    let choices: Vec<_> = asked.requests().iter().map(|request| request.tool_choice).collect();
+    assert_eq!(choices, [ToolChoice::Auto, ToolChoice::Auto, ToolChoice::None]);
+    let tools: Vec<_> = asked.requests().iter().map(|request| request.tools.len()).collect();
+    assert_eq!(tools, [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn s105_s112_there_are_exactly_ten_iterations_unless_said() {
+    let (agent, asked) = restless();
+    let finished = run(&agent).await;
+    assert_eq!((finished.iterations, finished.ending), (10, Ending::LimitReached));
+    assert_eq!(asked.requests().len(), 11);
+    assert_eq!(ids(&finished.history).1.len(), 10);
+}
+
+#[tokio::test]
+async fn s112_the_loop_never_exceeds_its_limit_and_there_is_always_one_iteration() {
+    for (limit, rounds) in [(0, 1), (1, 1), (2, 2), (7, 7)] {
+        let (agent, asked) = restless();
+        let finished = run(&agent.with_limits(Limits::default().with_max_iterations(limit))).await;
+        assert_eq!(finished.iterations, rounds, "{limit}");
+        assert_eq!(asked.requests().len(), rounds as usize + 1, "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_or_refusing_last_word_leaves_no_empty_message() {
+    let silent = [calls([("1", "look", "a")]), calls([("2", "look", "b")])];
+    let (agent, _) = agent([look()], silent);
+    let finished = run(&agent.with_limits(Limits::default().with_max_iterations(1))).await;
+    assert_eq!((finished.answer.as_str(), finished.ending), ("", Ending::LimitReached));
+    assert!(matches!(**finished.history.last().unwrap(), Message::User { .. }));
+
+    let refusal = Reply::text("No.").with_finish(Finish::Refused);
+    let (agent, _) = support::agent([look()], [calls([("1", "look", "a")]), refusal]);
+    let agent = agent.with_limits(Limits::default().with_max_iterations(1));
+    let error = agent.run("Go.", &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some("No.")));
+}
+
+#[tokio::test]
+async fn s82_the_state_of_the_run_can_be_looked_into_at_every_step() {
+    let (agent, _) = agent([look()], [calls([("1", "look", "a")]), Reply::text("ok")]);
+    let mut run = agent.start("Go.").unwrap();
+    assert_eq!((run.history().len(), run.iterations()), (1, 0));
+    agent.drive(&mut run, &soon()).await.unwrap();
+    assert_eq!((run.history().len(), run.iterations()), (4, 1));
+    assert_eq!(run.tools_used(), ["look"]);
+    assert!(run.elapsed() > std::time::Duration::ZERO);
+}
+
+#[test]
+fn s106_two_tools_of_one_name_are_refused() {
+    let twice = [look(), tidy().named("look").unwrap()];
+    let error = ToolOrchestrator::new(SchemaDriven::default(), twice).unwrap_err();
+    assert!(matches!(error, SetupError::DuplicateTool { .. }));
+    insta::assert_snapshot!(error, @"two tools are called `look`; give one another name with `Tool::named`");
+}
+
+/// Ask a model about a place.
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct Guess {
+    place: String,
+}
+
+impl Signature for Guess {
+    type Output = String;
+}
+
+/// A model with an answer and a price.
+fn priced(answer: &'static str, usage: Usage) -> impl toolwright_module::LanguageModel {
+    Scripted::new(move |_: &Request| Ok(Reply::text(answer).with_usage(usage)))
+}
+
+#[tokio::test]
+async fn s114_s115_tools_with_models_of_their_own_count_in_the_run() {
+    let by_model = priced(r#"{"result": "dark"}"#, Usage::new(100, 1));
+    let by_thinking = priced(r#"{"reasoning": "Hm.", "output": "dim"}"#, Usage::new(1000, 2));
+    let with_context = from_fn_with(async |guess: Guess, cx: Context| {
+        let model = priced(r#"{"result": "light"}"#, Usage::new(10000, 3));
+        Predict::<Guess>::new(model)?.forward(guess, &cx).await
+    });
+    let tools = [
+        Tool::new(Predict::<Guess>::new(by_model).unwrap()).unwrap().named("one").unwrap(),
+        Tool::new(ChainOfThought::<Guess>::new(by_thinking).unwrap())
+            .unwrap()
+            .named("two")
+            .unwrap(),
+        Tool::new(with_context).unwrap().named("three").unwrap(),
+    ];
+    let said = [
+        calls([("1", "one", "a"), ("2", "two", "b"), ("3", "three", "c")])
+            .with_usage(Usage::new(1, 10)),
+        Reply::text("ok").with_usage(Usage::new(2, 20)),
+    ];
+    let (agent, _) = agent(tools, said);
+    let ledger = Ledger::default();
+    let cx = soon().with_ledger(ledger.clone());
+    let finished = agent.run("Go.", &cx).await.unwrap();
+    insta::assert_snapshot!(show(&finished.history[2..5]), @r"
+    tool 1: dark
+    tool 2: dim
+    tool 3: light
+    ");
+    assert_eq!(finished.usage, Usage::new(11103, 36));
+    assert_eq!((ledger.used(), ledger.model_calls()), (finished.usage, 5));
+}
+
+#[tokio::test]
+async fn a_tool_without_a_model_of_its_own_gets_the_agents() {
+    let tool = Tool::new(Predict::<Guess>::from_context().unwrap()).unwrap();
+    let model = Scripted::new(|request: &Request| {
+        Ok(match (request.tools.is_empty(), request.messages.len()) {
+            (true, _) => Reply::text(r#"{"result": "dark"}"#),
+            (false, 1) => calls([("1", "guess", "a")]),
+            (false, _) => Reply::text("ok"),
+        })
+    });
+    let agent = ToolOrchestrator::new(model, [tool]).unwrap();
+    let finished = run(&agent).await;
+    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1: dark");
+}
+
+#[tokio::test]
+async fn s80_an_agent_is_a_tool_of_another_agent() {
+    let helper = |limit, said: Vec<Reply>| {
+        let (model, _) = replies(said);
+        let helper = ToolOrchestrator::new(model, [look()]).unwrap();
+        let helper = helper.with_limits(Limits::default().with_max_iterations(limit));
+        Tool::new(helper).unwrap()
+    };
+    let price = |reply: Reply| reply.with_usage(Usage::new(1, 1));
+    let tools = [
+        helper(10, vec![price(calls([("1", "look", "a")])), price(Reply::text("It is empty."))])
+            .named("helper")
+            .unwrap()
+            .described("Ask the helper."),
+        helper(1, vec![price(calls([("1", "look", "a")])), price(Reply::text("Perhaps."))])
+            .named("tired_helper")
+            .unwrap(),
+    ];
+    let task = |id: &str, name: &str| ToolCall::new(id, name, r#"{"task": "Look at a."}"#);
+    let said = [
+        price(Reply::calls([task("1", "helper"), task("2", "tired_helper")])),
+        price(Reply::text("ok")),
+    ];
+    let (agent, asked) = agent(tools, said);
+    let finished = run(&agent).await;
+    insta::assert_snapshot!(show(&finished.history[2..4]), @r"
+    tool 1: It is empty.
+    tool 2: Perhaps.
+    (A limit was reached: this answer may not be complete.)
+    ");
+    assert_eq!(finished.usage, Usage::new(6, 6));
+    insta::assert_json_snapshot!(asked.requests()[0].tools[0].tool(Dialect::Mcp).unwrap());
+}
+
+#[tokio::test]
+async fn a_stop_below_ends_every_run_above_and_a_refusal_below_does_not() {
+    let nested = |said: Vec<Reply>| {
+        let (model, _) = replies(said);
+        let helper = ToolOrchestrator::new(model, [failing()]).unwrap();
+        Tool::new(helper).unwrap().named("helper").unwrap()
+    };
+    let ask = || Reply::calls([ToolCall::new("1", "helper", r#"{"task": "Go."}"#)]);
+    let stopping = nested(vec![calls([("1", "fail", "stop")])]);
+    let (outer, _) = agent([stopping], [ask()]);
+    let error = outer.run("Go.", &soon()).await.unwrap_err();
+    assert_eq!((error.audience(), error.to_string().as_str()), (Audience::Run, "the house burns"));
+
+    let refusing = nested(vec![Reply::text("No.").with_finish(Finish::Refused)]);
+    let (outer, _) = agent([refusing], [ask(), Reply::text("ok")]);
+    let finished = run(&outer).await;
+    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: The tool failed; the user has been told why.");
+}
+
+#[tokio::test]
+async fn s80_an_agent_is_a_module_like_any_other() {
+    async fn ask(module: &impl Module<Signature = Task>) -> Result<String> {
+        let task = Task { task: "Go.".to_owned() };
+        Ok(module.forward(task, &soon()).await?.answer)
+    }
+    let (agent, _) = agent([], [Reply::text("ok"), Reply::text("ok")]);
+    assert_eq!(ask(&agent).await.unwrap(), "ok");
+    assert_eq!(ask(&Arc::new(agent)).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn every_tool_runs_on_what_its_own_schema_allows() {
+    let agent = ToolOrchestrator::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
+    let finished = run(&agent).await;
+    assert_eq!((finished.answer.as_str(), finished.tools_used.len()), ("done", 2));
+}
+
+#[tokio::test]
+async fn a_run_of_other_tools_is_not_driven() {
+    let (other, _) = agent([look()], []);
+    let (agent, _) = agent([tidy()], [calls([("1", "look", "a")])]);
+    let mut run = other.start("Go.").unwrap();
+    let error = agent.drive(&mut run, &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Setup, Audience::Run));
+    insta::assert_snapshot!(error, @"the run calls `look`, which is no tool of this orchestrator; drive it with the one that started it");
+}
+
+#[tokio::test]
+async fn the_answer_is_streamed_where_somebody_listens_and_every_call_is_told() {
+    let said = [calls([("1", "look", "a")]), Reply::text("Done.")];
+    let (agent, _) = agent([look()], said);
+    let log = Log::default();
+    let heard = log.clone();
+    let cx = soon().with_events(move |event| {
+        heard.write(match event {
+            Event::TextDelta { text } => format!("text {text}"),
+            Event::ModelReplied { model, .. } => format!("{model} replied"),
+            Event::ToolStarted { call } => format!("{} begins", call.name),
+            Event::ToolFinished { call, text, .. } => format!("{} ends: {text}", call.name),
+            other => format!("{other:?}"),
+        });
+    });
+    agent.run("Go.", &cx).await.unwrap();
+    assert_eq!(
+        log.entries(),
+        [
+            "scripted replied",
+            "look begins",
+            "look ends: a is empty",
+            "text Done.",
+            "scripted replied"
+        ]
+    );
+}
