@@ -228,39 +228,39 @@ impl OpenAi {
 
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
-        let (options, turn) = (parts.options(false), request.messages.len());
+        let options = parts.options(false);
         match parts.api {
             Api::Chat => {
                 let body = chat::Body::new(request, &options)?;
                 let reply = parts.client.chat().create_byot(body).await;
                 let reply: chat::Completion = reply.map_err(|error| parts.failed(error))?;
-                reply.into_reply(turn)
+                reply.into_reply(request)
             }
             Api::Responses => {
                 let body = responses::Body::new(request, &options)?;
                 let reply = parts.client.responses().create_byot(body).await;
                 let reply: responses::Response = reply.map_err(|error| parts.failed(error))?;
-                reply.into_reply(turn)
+                reply.into_reply(request)
             }
         }
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
-        let (options, turn) = (parts.options(true), request.messages.len());
+        let options = parts.options(true);
         match parts.api {
             Api::Chat => {
                 let body = chat::Body::new(request, &options)?;
                 let events = parts.client.chat().create_stream_byot(body).await;
                 let events = events.map_err(|error| parts.failed(error))?;
-                let pieces = chat::Pieces::new(turn);
+                let pieces = chat::Pieces::new(request);
                 Ok(streaming::deltas(events, pieces, parts.silence))
             }
             Api::Responses => {
                 let body = responses::Body::new(request, &options)?;
                 let events = parts.client.responses().create_stream_byot(body).await;
                 let events = events.map_err(|error| parts.failed(error))?;
-                let pieces = responses::Pieces::new(turn);
+                let pieces = responses::Pieces::new(request);
                 Ok(streaming::deltas(events, pieces, parts.silence))
             }
         }

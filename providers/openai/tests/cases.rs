@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Answer, Server, hi, streamed};
-use toolwright_module::{Delta, LanguageModel, Reply, Result};
+use toolwright_module::{Delta, Finish, LanguageModel, Reply, Result};
 use toolwright_openai::Api;
 
 /// Every file of a folder, by name, with what is in it.
@@ -42,9 +42,12 @@ fn shown(outcome: &Result<Reply>, server: &Server) -> String {
 }
 
 async fn replies(api: Api) {
-    for (name, body) in cases("replies", api) {
-        let server = Server::answering([Answer::json(body)]).await;
-        let outcome = server.model(api).generate(&hi()).await;
+    let cases = cases("replies", api);
+    let answers = cases.iter().map(|(_, body)| Answer::json(body));
+    let server = Server::answering(answers).await;
+    let model = server.model(api);
+    for (name, _) in &cases {
+        let outcome = model.generate(&hi()).await;
         insta::assert_snapshot!(format!("{api}_{name}"), shown(&outcome, &server));
     }
 }
@@ -82,10 +85,12 @@ async fn streams(api: Api) {
         let crlf = body.replace('\n', "\r\n");
         let commented = body.replace("\n\n", "\n\n: still here\n\n");
         let ways = [(&body, 4096), (&body, 5), (&crlf, 7), (&commented, 3)];
+        let answers = ways.map(|(body, size)| Answer::events(body, size));
+        let server = Server::answering(answers).await;
+        let model = server.model(api);
         let mut first = None;
-        for (body, size) in ways {
-            let server = Server::answering([Answer::events(body, size)]).await;
-            let (deltas, outcome) = streamed(&server.model(api), hi()).await;
+        for (_, size) in ways {
+            let (deltas, outcome) = streamed(&model, hi()).await;
             let told = told(&deltas, &outcome, &server);
             let first = first.get_or_insert_with(|| told.clone());
             assert_eq!(*first, told, "{name}, {size} bytes at a time");
@@ -102,4 +107,16 @@ async fn chat_streams() {
 #[tokio::test]
 async fn responses_streams() {
     streams(Api::Responses).await;
+}
+
+#[tokio::test]
+async fn a_reply_as_long_as_it_may_be_was_cut_off() {
+    let whole = r#"{"status": "completed", "output": [{"type": "message", "content": [{"type": "output_text", "text": "Hello! How can"}]}], "usage": {"input_tokens": 31, "output_tokens": 4}}"#;
+    let event = format!("data: {{\"type\": \"response.completed\", \"response\": {whole}}}\n\n");
+    for (most, finish) in [(4, Finish::Length), (5, Finish::Stop)] {
+        let server = Server::answering([Answer::json(whole), Answer::events(&event, 99)]).await;
+        let (model, request) = (server.model(Api::Responses), hi().with_max_output_tokens(most));
+        assert_eq!(model.generate(&request).await.unwrap().finish, finish);
+        assert_eq!(streamed(&model, request).await.1.unwrap().finish, finish);
+    }
 }

@@ -1,6 +1,6 @@
 use serde::Deserialize;
 use serde_json::Value;
-use toolwright_module::{Finish, Reply, Usage};
+use toolwright_module::{Finish, Reply, Request, Usage};
 
 use super::PROVIDER;
 use crate::assembly::{Assembly, mended};
@@ -100,8 +100,8 @@ impl From<Tokens> for Usage {
 
 impl Completion {
     /// The reply, if this is a whole one.
-    pub(crate) fn into_reply(self, turn: usize) -> Result<Reply> {
-        let mut pieces = Pieces::new(turn);
+    pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
+        let mut pieces = Pieces::new(request);
         pieces.add(self, |choice| choice.message, &mut Deltas::deaf())?;
         // Whoever sent the whole has ended, whether it says why or not.
         pieces.finish.get_or_insert_default();
@@ -111,6 +111,7 @@ impl Completion {
 
 /// A reply in the making.
 pub(crate) struct Pieces {
+    /// How many messages there were before.
     turn: usize,
     assembly: Assembly,
     calls: Vec<Slot>,
@@ -129,9 +130,9 @@ struct Slot {
 }
 
 impl Pieces {
-    pub(crate) fn new(turn: usize) -> Self {
+    pub(crate) fn new(request: &Request) -> Self {
         Self {
-            turn,
+            turn: request.messages.len(),
             assembly: Assembly::default(),
             calls: Vec::new(),
             model: None,

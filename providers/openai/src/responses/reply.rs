@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_module::{Finish, Reasoning, Reply, ReplyPart, ToolCall, Usage};
+use toolwright_module::{Finish, Reasoning, Reply, ReplyPart, Request, ToolCall, Usage};
 
 use super::PROVIDER;
 use crate::assembly::{Assembly, mended};
@@ -99,12 +99,12 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 
 impl Response {
     /// The reply, if this is a whole one.
-    pub(crate) fn into_reply(self, turn: usize) -> Result<Reply> {
-        self.or_assembled(turn, Vec::new())
+    pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
+        self.or_assembled(&Asked::by(request), Vec::new())
     }
 
     /// The reply; of what was assembled, where a server ends its stream without it.
-    fn or_assembled(self, turn: usize, assembled: Vec<ReplyPart>) -> Result<Reply> {
+    fn or_assembled(self, asked: &Asked, assembled: Vec<ReplyPart>) -> Result<Reply> {
         let usage = self.usage.map(Usage::from).unwrap_or_default();
         if let Some(error) = &self.error {
             return Err(Error::reported(error, usage));
@@ -113,6 +113,8 @@ impl Response {
             "failed" => return Err(Error::reported(&Value::Null, usage)),
             "incomplete" => incomplete(self.incomplete_details.reason.0),
             "cancelled" | "in_progress" | "queued" => Finish::Other(self.status.0),
+            // llama.cpp calls a reply complete that it cut off.
+            _ if usage.output_tokens >= asked.most => Finish::Length,
             _ => Finish::Stop,
         };
         if self.output.is_empty() && assembled.is_empty() && finish == Finish::Stop {
@@ -127,7 +129,7 @@ impl Response {
         if self.output.is_empty() {
             parts = assembled;
         }
-        Ok(Reply::new(mended(parts, turn, &finish))
+        Ok(Reply::new(mended(parts, asked.turn, &finish))
             .with_finish(finish)
             .with_usage(usage)
             .with_model(self.model.filled()))
@@ -171,6 +173,20 @@ fn add(raw: &RawValue, parts: &mut Vec<ReplyPart>) -> Result<bool> {
     Ok(refused)
 }
 
+/// What a reply has to be measured against.
+struct Asked {
+    /// How many messages there were before it.
+    turn: usize,
+    /// How many tokens it may have.
+    most: u64,
+}
+
+impl Asked {
+    fn by(request: &Request) -> Self {
+        Self { turn: request.messages.len(), most: request.max_output_tokens }
+    }
+}
+
 /// One event of a stream, of whatever kind.
 #[derive(Deserialize)]
 pub(crate) struct Event {
@@ -196,7 +212,7 @@ pub(crate) struct Event {
 
 /// A reply in the making.
 pub(crate) struct Pieces {
-    turn: usize,
+    asked: Asked,
     assembly: Assembly,
     calls: Vec<Slot>,
     /// Items that are whole, in their order.
@@ -213,9 +229,9 @@ struct Slot {
 }
 
 impl Pieces {
-    pub(crate) fn new(turn: usize) -> Self {
+    pub(crate) fn new(request: &Request) -> Self {
         Self {
-            turn,
+            asked: Asked::by(request),
             assembly: Assembly::default(),
             calls: Vec::new(),
             items: Vec::new(),
@@ -313,7 +329,7 @@ impl Decoder for Pieces {
         if response.output.is_empty() {
             response.output = self.items;
         }
-        let mut reply = response.or_assembled(self.turn, self.assembly.take())?;
+        let mut reply = response.or_assembled(&self.asked, self.assembly.take())?;
         if self.refused {
             reply.finish = Finish::Refused;
         }
