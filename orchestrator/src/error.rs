@@ -65,6 +65,13 @@ pub enum Error {
         name: String,
     },
 
+    /// A stored run contradicts itself.
+    #[error("the stored run cannot go on: {what} do not fit together; start it again")]
+    Corrupt {
+        /// What does not fit together.
+        what: &'static str,
+    },
+
     /// A later version stored the run.
     #[error("the stored run has version {found}, this program reads up to {known}; update it")]
     Version {

@@ -10,6 +10,7 @@ mod react;
 mod run;
 mod step;
 mod tool_orchestrator;
+mod tools;
 
 pub use error::{Error, Result};
 pub use limits::Limits;

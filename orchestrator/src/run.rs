@@ -1,18 +1,17 @@
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use toolwright_module::{
-    Effect, Finish, Message, Part, Reply, ReplyPart, Request, Tool, ToolCall, ToolChoice,
-    ToolResult, Usage,
+    Finish, Message, Part, Reply, ReplyPart, Request, Tool, ToolCall, ToolChoice, ToolResult, Usage,
 };
 use toolwright_signature::Contract;
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::step::{Answer, AnswerKind, Ending, RunResult, Step, StepKind};
+use crate::tools::{KnownTool, Tools};
 
 /// The version of [`RunState`] that this program writes; it reads every earlier one.
 const VERSION: u32 = 1;
@@ -65,9 +64,9 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone)]
 pub struct Run {
     state: RunState,
+    tools: Arc<Tools>,
     /// What every request sends: the tools, and `finish` where an output is asked for.
     contracts: Arc<[Arc<Contract>]>,
-    effects: HashMap<String, Effect>,
 }
 
 /// A run as it is stored: everything but the tools.
@@ -80,7 +79,7 @@ pub struct RunState {
     step: u64,
     phase: Phase,
     messages: Vec<Arc<Message>>,
-    tools: Vec<KnownTool>,
+    tools: Arc<[KnownTool]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<Arc<Contract>>,
     limits: Limits,
@@ -88,13 +87,6 @@ pub struct RunState {
     usage: Usage,
     elapsed: Duration,
     tools_used: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct KnownTool {
-    name: String,
-    effect: Effect,
-    fingerprint: String,
 }
 
 /// What the run waits for.
@@ -105,8 +97,8 @@ enum Phase {
     Model,
     /// The model's last reply: it has used up its iterations.
     LastWord,
-    /// The results of one reply's calls; `None` until it is there.
-    Tools { calls: Vec<ToolCall>, results: Vec<Option<ToolResult>> },
+    /// The results of the last reply's calls, in their order; `None` until it is there.
+    Tools { results: Vec<Option<ToolResult>> },
     /// Nothing: this is what came of it.
     Done(RunResult),
 }
@@ -118,12 +110,16 @@ impl Run {
     ///
     /// [`Error::DuplicateTool`].
     pub fn new(task: impl Into<String>, tools: &[Tool], limits: Limits) -> Result<Self> {
+        Ok(Self::begin(task.into(), Arc::new(Tools::of(tools)?), limits))
+    }
+
+    pub(crate) fn begin(task: String, tools: Arc<Tools>, limits: Limits) -> Self {
         let state = RunState {
             version: VERSION,
             step: 0,
             phase: Phase::Model,
             messages: vec![Message::user(task)],
-            tools: known(tools),
+            tools: Arc::clone(&tools.known),
             output: None,
             limits,
             iterations: 0,
@@ -131,7 +127,8 @@ impl Run {
             elapsed: Duration::ZERO,
             tools_used: Vec::new(),
         };
-        Self::assemble(state, tools)
+        let contracts = Arc::clone(&tools.contracts);
+        Self { state, tools, contracts }
     }
 
     /// A stored run, to go on where it was.
@@ -155,46 +152,38 @@ impl Run {
         if state.version > VERSION {
             return Err(Error::Version { found: state.version, known: VERSION });
         }
-        let now = known(tools);
-        let find =
-            |tools: &[KnownTool], name: &str| tools.iter().find(|tool| tool.name == name).cloned();
-        for before in &state.tools {
-            match find(&now, &before.name) {
-                None => {
-                    return Err(Error::MissingTool { name: before.name.clone() });
-                }
-                Some(tool) if tool != *before => {
+        // The prompt must not change, so neither may the order of the tools in it.
+        let mut ordered: Vec<&Tool> = tools.iter().collect();
+        ordered.sort_by_key(|tool| {
+            state.tools.iter().position(|known| known.name == tool.contract().name())
+        });
+        let tools = Tools::of(ordered)?;
+        for before in &*state.tools {
+            match tools.known.iter().find(|now| now.name == before.name) {
+                None => return Err(Error::MissingTool { name: before.name.clone() }),
+                Some(now) if now != before => {
                     return Err(Error::ChangedTool { name: before.name.clone() });
                 }
                 Some(_) => {}
             }
         }
-        if let Some(added) = now.iter().find(|tool| find(&state.tools, &tool.name).is_none()) {
+        let unknown = |now: &&KnownTool| state.tools.iter().all(|before| before.name != now.name);
+        if let Some(added) = tools.known.iter().find(unknown) {
             return Err(Error::AddedTool { name: added.name.clone() });
         }
-        // The prompt must not change, so neither may the order of the tools in it.
-        let order = |tool: &&Tool| {
-            state.tools.iter().position(|known| known.name == tool.contract().name())
-        };
-        let mut tools: Vec<&Tool> = tools.iter().collect();
-        tools.sort_by_key(order);
-        let tools: Vec<Tool> = tools.into_iter().cloned().collect();
-        Self::assemble(state, &tools)
-    }
-
-    fn assemble(state: RunState, tools: &[Tool]) -> Result<Self> {
-        let mut effects = HashMap::with_capacity(tools.len());
-        for tool in tools {
-            let name = tool.contract().name();
-            if effects.insert(name.to_owned(), tool.effect()).is_some() {
-                return Err(Error::DuplicateTool { name: name.to_owned() });
-            }
+        let output = state.output.clone();
+        let contracts = Arc::clone(&tools.contracts);
+        let run = Self { state, tools: Arc::new(tools), contracts };
+        // A file that was cut or edited must not become a run that waits forever.
+        if let Phase::Tools { results } = &run.state.phase
+            && results.len() != run.calls().count()
+        {
+            return Err(Error::Corrupt { what: "its last reply and the results it waits for" });
         }
-        let mut contracts: Vec<_> = tools.iter().map(|tool| Arc::clone(tool.contract())).collect();
-        if let Some(output) = &state.output {
-            contracts.push(Arc::new(output.finish()?));
+        match output {
+            Some(output) => run.with_output(output),
+            None => Ok(run),
         }
-        Ok(Self { state, contracts: contracts.into(), effects })
     }
 
     /// Tells the model, before the task, how to go about it.
@@ -216,8 +205,7 @@ impl Run {
     /// If the contract does not say what it returns.
     pub fn with_output(mut self, contract: Arc<Contract>) -> Result<Self> {
         let finish = Arc::new(contract.finish()?);
-        let tools = self.contracts.iter().filter(|contract| contract.name() != FINISH);
-        self.contracts = tools.cloned().chain([finish]).collect();
+        self.contracts = self.tools.contracts.iter().cloned().chain([finish]).collect();
         self.state.output = Some(contract);
         Ok(self)
     }
@@ -258,7 +246,9 @@ impl Run {
         let kind = match &self.state.phase {
             Phase::Model => StepKind::CallModel(self.request(ToolChoice::Auto)),
             Phase::LastWord => StepKind::CallModel(self.request(ToolChoice::None)),
-            Phase::Tools { calls, results } => StepKind::CallTools(self.batch(calls, results)),
+            Phase::Tools { results } => {
+                StepKind::CallTools(self.batch(results).into_iter().cloned().collect())
+            }
             Phase::Done(result) => StepKind::Done(result.clone()),
         };
         Step { number: self.state.step, kind }
@@ -271,15 +261,28 @@ impl Run {
         if self.contracts.is_empty() { request } else { request.with_tool_choice(choice) }
     }
 
+    /// The calls of the model's last reply.
+    fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        let parts = match self.state.messages.last().map(|message| &**message) {
+            Some(Message::Assistant { parts }) => parts.as_slice(),
+            _ => &[],
+        };
+        parts.iter().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
     /// The next calls that may run side by side: reads that follow one another, or
     /// one call of any other kind, so that changes happen in the model's order.
-    fn batch(&self, calls: &[ToolCall], results: &[Option<ToolResult>]) -> Vec<ToolCall> {
-        let open = calls.iter().zip(results).filter(|(_, result)| result.is_none());
+    fn batch(&self, results: &[Option<ToolResult>]) -> Vec<&ToolCall> {
+        let open = self.calls().zip(results).filter(|(_, result)| result.is_none());
         let mut open = open.map(|(call, _)| call).peekable();
-        let reads = |call: &&ToolCall| self.effects.get(&call.name) == Some(&Effect::Read);
         match open.peek() {
-            Some(first) if reads(first) => open.take_while(reads).cloned().collect(),
-            _ => open.next().cloned().into_iter().collect(),
+            Some(first) if self.tools.reads(&first.name) => {
+                open.take_while(|call| self.tools.reads(&call.name)).collect()
+            }
+            _ => open.next().into_iter().collect(),
         }
     }
 
@@ -297,8 +300,8 @@ impl Run {
         match (&self.state.phase, answer.kind) {
             (Phase::Model, AnswerKind::Model(reply)) => self.take_reply(reply),
             (Phase::LastWord, AnswerKind::Model(reply)) => self.take_last_word(reply),
-            (Phase::Tools { calls, results }, AnswerKind::Tools(answers)) => {
-                let batch = self.batch(calls, results);
+            (Phase::Tools { results }, AnswerKind::Tools(answers)) => {
+                let batch = self.batch(results);
                 let fits = answers.len() == batch.len()
                     && batch.iter().all(|call| answers.iter().any(|answer| answer.id == call.id));
                 if !fits {
@@ -326,7 +329,6 @@ impl Run {
         self.state.usage += reply.usage;
         make_ids_unique(&mut reply.parts, &self.state.messages, self.state.step);
         let text = reply.to_text();
-        let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
         let finish = reply.finish;
         let mut parts = reply.parts;
         if finish == Finish::Refused {
@@ -338,24 +340,30 @@ impl Run {
         if finish == Finish::Refused {
             return self.end(text, Ending::Refused);
         }
-        if calls.is_empty() {
+        if self.calls().next().is_none() {
             return self.take_text(text, &finish);
         }
-        if let (Some(_), [only]) = (&self.state.output, calls.as_slice())
-            && only.name == FINISH
-            && !is_cut_off(only, &finish)
-        {
-            return self.end(only.arguments.clone(), Ending::Answered);
+        if let Some(output) = self.final_output(&finish) {
+            return self.end(output, Ending::Answered);
         }
-        let results: Vec<_> = calls.iter().map(|call| self.answer_now(call, &finish)).collect();
-        for call in &calls {
-            if self.effects.contains_key(&call.name) && !self.state.tools_used.contains(&call.name)
-            {
-                self.state.tools_used.push(call.name.clone());
+        let results = self.calls().map(|call| self.answer_now(call, &finish)).collect();
+        let mut used = std::mem::take(&mut self.state.tools_used);
+        for call in self.calls() {
+            if self.tools.has(&call.name) && !used.contains(&call.name) {
+                used.push(call.name.clone());
             }
         }
-        self.state.phase = Phase::Tools { calls, results };
+        self.state.tools_used = used;
+        self.state.phase = Phase::Tools { results };
         self.close_round();
+    }
+
+    /// What a typed run ends with, if the last reply calls `finish` and nothing else.
+    fn final_output(&self, finish: &Finish) -> Option<String> {
+        self.state.output.as_ref()?;
+        let mut calls = self.calls();
+        let only = calls.next().filter(|call| call.name == FINISH && !is_cut_off(call, finish))?;
+        calls.next().is_none().then(|| only.arguments.clone())
     }
 
     /// A reply without calls: the answer, unless there is nothing in it or a typed
@@ -382,7 +390,7 @@ impl Run {
                 "The call was cut off after {} tokens and was not made. Call again with shorter arguments.",
                 self.state.limits.max_output_tokens,
             )
-        } else if self.effects.contains_key(&call.name) {
+        } else if self.tools.has(&call.name) {
             return None;
         } else if call.name == FINISH && self.state.output.is_some() {
             "Not yet: call `finish` alone, once you have seen the other results.".to_owned()
@@ -398,9 +406,12 @@ impl Run {
     }
 
     fn take_results(&mut self, answers: Vec<ToolResult>) {
-        if let Phase::Tools { calls, results } = &mut self.state.phase {
-            for answer in answers {
-                let place = calls.iter().position(|call| call.id == answer.id);
+        let places: Vec<_> = answers
+            .iter()
+            .map(|answer| self.calls().position(|call| call.id == answer.id))
+            .collect();
+        if let Phase::Tools { results } = &mut self.state.phase {
+            for (place, answer) in places.into_iter().zip(answers) {
                 if let Some(slot) = place.and_then(|place| results.get_mut(place)) {
                     *slot = Some(answer);
                 }
@@ -411,7 +422,7 @@ impl Run {
 
     /// Goes on to the model once every call of the round has its result.
     fn close_round(&mut self) {
-        let Phase::Tools { results, .. } = &mut self.state.phase else {
+        let Phase::Tools { results } = &mut self.state.phase else {
             return;
         };
         if results.iter().any(Option::is_none) {
@@ -495,36 +506,27 @@ fn is_cut_off(call: &ToolCall, finish: &Finish) -> bool {
     *finish == Finish::Length && serde_json::from_str::<IgnoredAny>(&call.arguments).is_err()
 }
 
-fn known(tools: &[Tool]) -> Vec<KnownTool> {
-    let known = |tool: &Tool| KnownTool {
-        name: tool.contract().name().to_owned(),
-        effect: tool.effect(),
-        fingerprint: tool.contract().fingerprint(),
-    };
-    tools.iter().map(known).collect()
-}
-
 /// Gives a call another id if it has none or one that was used before: results are
 /// paired with calls by id.
 fn make_ids_unique(parts: &mut [ReplyPart], history: &[Arc<Message>], step: u64) {
-    let mut seen: HashSet<String> = HashSet::new();
-    for message in history {
-        if let Message::Assistant { parts } = &**message {
-            seen.extend(parts.iter().filter_map(|part| match part {
-                ReplyPart::Call(call) => Some(call.id.clone()),
-                _ => None,
-            }));
-        }
+    fn has(parts: &[ReplyPart], id: &str) -> bool {
+        parts.iter().any(|part| matches!(part, ReplyPart::Call(call) if call.id == id))
     }
-    for (index, part) in parts.iter_mut().enumerate() {
-        if let ReplyPart::Call(call) = part {
-            if call.id.is_empty() || seen.contains(&call.id) {
-                call.id = format!("call_{step}_{index}");
-                while seen.contains(&call.id) {
-                    call.id.push('_');
-                }
+    for index in 0..parts.len() {
+        let (before, rest) = parts.split_at_mut(index);
+        let Some(ReplyPart::Call(call)) = rest.first_mut() else { continue };
+        let taken = |id: &str| {
+            has(before, id)
+                || history.iter().any(|message| match &**message {
+                    Message::Assistant { parts } => has(parts, id),
+                    _ => false,
+                })
+        };
+        if call.id.is_empty() || taken(&call.id) {
+            call.id = format!("call_{step}_{index}");
+            while taken(&call.id) {
+                call.id.push('_');
             }
-            seen.insert(call.id.clone());
         }
     }
 }

@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use crate::error;
 use crate::limits::Limits;
 use crate::run::Run;
 use crate::step::{Answer, Ending, RunResult, StepKind};
+use crate::tools::Tools;
 
 /// An agent: a model that calls tools until it has an answer.
 ///
@@ -58,7 +58,7 @@ use crate::step::{Answer, Ending, RunResult, StepKind};
 pub struct ToolOrchestrator {
     model: Arc<dyn LanguageModel>,
     tools: Arc<[Tool]>,
-    by_name: Arc<HashMap<String, usize>>,
+    known: Arc<Tools>,
     limits: Limits,
     instructions: Option<Arc<str>>,
     streaming: bool,
@@ -107,19 +107,14 @@ impl ToolOrchestrator {
         tools: impl IntoIterator<Item = Tool>,
     ) -> error::Result<Self> {
         let tools: Arc<[Tool]> = tools.into_iter().collect();
-        let dialect = model.capabilities().dialect;
-        let mut by_name = HashMap::with_capacity(tools.len());
-        for (index, tool) in tools.iter().enumerate() {
-            let name = tool.contract().name();
-            if by_name.insert(name.to_owned(), index).is_some() {
-                return Err(error::Error::DuplicateTool { name: name.to_owned() });
-            }
-            tool.contract().lower(dialect)?;
+        let known = Tools::of(&*tools)?;
+        for contract in &*known.contracts {
+            contract.lower(model.capabilities().dialect)?;
         }
         Ok(Self {
             model: Arc::new(model),
             tools,
-            by_name: Arc::new(by_name),
+            known: Arc::new(known),
             limits: Limits::default(),
             instructions: None,
             streaming: true,
@@ -166,7 +161,7 @@ impl ToolOrchestrator {
     ///
     /// As [`Run::new`].
     pub fn start(&self, task: impl Into<String>) -> error::Result<Run> {
-        let run = Run::new(task, &self.tools, self.limits)?;
+        let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits);
         Ok(match &self.instructions {
             Some(instructions) => run.with_instructions(&**instructions),
             None => run,
@@ -253,7 +248,7 @@ impl ToolOrchestrator {
     async fn call(&self, call: &ToolCall, cx: &Context) -> Result<ToolResult> {
         cx.emit(|| Event::ToolStarted { call: call.clone() });
         let started = Instant::now();
-        let outcome = match self.by_name.get(&call.name).and_then(|place| self.tools.get(*place)) {
+        let outcome = match self.known.place(&call.name).and_then(|place| self.tools.get(place)) {
             Some(tool) => tool.call(&call.arguments, cx).await,
             // The run answers calls of unknown tools; a driver of other tools got here.
             None => Err(Error::stop(format!(

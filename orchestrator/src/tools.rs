@@ -1,0 +1,52 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Effect, Tool};
+use toolwright_signature::Contract;
+
+use crate::error::{Error, Result};
+
+/// What a run knows of its tools: made once, shared by all runs of an orchestrator.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    places: HashMap<String, (usize, Effect)>,
+    pub(crate) contracts: Arc<[Arc<Contract>]>,
+    pub(crate) known: Arc<[KnownTool]>,
+}
+
+/// A tool as a stored run remembers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KnownTool {
+    pub(crate) name: String,
+    effect: Effect,
+    fingerprint: String,
+}
+
+impl Tools {
+    pub(crate) fn of<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Result<Self> {
+        let (mut places, mut contracts, mut known) = (HashMap::new(), Vec::new(), Vec::new());
+        for (place, tool) in tools.into_iter().enumerate() {
+            let (contract, effect) = (tool.contract(), tool.effect());
+            let name = contract.name().to_owned();
+            if places.insert(name.clone(), (place, effect)).is_some() {
+                return Err(Error::DuplicateTool { name });
+            }
+            known.push(KnownTool { name, effect, fingerprint: contract.fingerprint() });
+            contracts.push(Arc::clone(contract));
+        }
+        Ok(Self { places, contracts: contracts.into(), known: known.into() })
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.places.contains_key(name)
+    }
+
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).map(|(place, _)| *place)
+    }
+
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        self.places.get(name).is_some_and(|(_, effect)| *effect == Effect::Read)
+    }
+}
