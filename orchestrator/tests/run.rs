@@ -1,0 +1,403 @@
+//! The loop as a value: stored, resumed, refused.
+
+mod support;
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_module::{
+    Contract, Effect, Finish, Reasoning, Reply, ReplyPart, Request, Signature, Tool, ToolCall,
+    ToolOutput, ToolResult, Usage,
+};
+use toolwright_orchestrator::{
+    Answer, AnswerKind, Ending, Error, Limits, Run, RunResult, RunState, Step, StepKind,
+};
+
+use support::{Look, call, calls, look, show, tidy, tool};
+
+/// Tell the state of the house.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Inspect {}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct House {
+    /// Every room.
+    rooms: Vec<String>,
+    tidy: Option<bool>,
+}
+
+impl Signature for Inspect {
+    type Output = House;
+}
+
+/// The words of the model in a run with everything in it.
+fn script(typed: bool) -> Vec<Reply> {
+    let opaque = json!({"id": "rs_1", "encrypted_content": "…"});
+    let thinking = ReplyPart::Reasoning(Reasoning::new("some-provider", "Hm.", opaque));
+    let mixed = Reply::new([
+        thinking,
+        ReplyPart::Text("Let me see.".to_owned()),
+        ReplyPart::Call(call("1", "look", "a")),
+        ReplyPart::Call(call("", "look", "b")),
+        ReplyPart::Call(call("3", "tidy", "c")),
+        ReplyPart::Call(call("4", "sweep", "d")),
+        ReplyPart::Call(call("1", "look", "e")),
+    ]);
+    let mut script = vec![
+        mixed.with_usage(Usage::new(10, 20).with_cached(3)),
+        Reply::text(" "),
+        calls([("5", "tidy", "f")]).with_finish(Finish::Length),
+    ];
+    if typed {
+        script.push(Reply::text("It is tidy."));
+        script.push(finish("6", r#"{"rooms": 3}"#));
+        script.push(finish("7", r#"{"rooms": ["a"], "tidy": true}"#));
+    } else {
+        script.push(Reply::text("It is tidy."));
+    }
+    script
+}
+
+fn finish(id: &str, output: &str) -> Reply {
+    Reply::calls([ToolCall::new(id, "finish", output)])
+}
+
+fn started(typed: bool) -> Run {
+    let limits = Limits::default().with_max_iterations(8);
+    let run = Run::new("Go.", &tools(), limits).unwrap().with_instructions("Be brief.");
+    if !typed {
+        return run;
+    }
+    run.with_output(Arc::new(Contract::of::<Inspect>().unwrap())).unwrap()
+}
+
+fn tools() -> [Tool; 2] {
+    [look(), tidy()]
+}
+
+/// What a driver saw: each step as bytes, and how it ended.
+struct Played {
+    steps: Vec<String>,
+    requests: Vec<Request>,
+    result: RunResult,
+    stored: String,
+}
+
+/// Drives a run by hand; `between` may swap it for another between any two steps.
+fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Played {
+    let contract = Contract::of::<Inspect>().unwrap();
+    let mut script = script.into_iter();
+    let (mut steps, mut requests) = (Vec::new(), Vec::new());
+    for _ in 0..100 {
+        run = between(run);
+        let step = run.next();
+        assert_eq!(run.next(), step, "asking again gives the same step");
+        let number = step.number;
+        let answer = match step.kind {
+            StepKind::CallModel(request) => {
+                steps.push(format!("{number} {}", serde_json::to_string(&request).unwrap()));
+                requests.push(request);
+                Answer::model(number, script.next().expect("one more reply"))
+            }
+            StepKind::CallTools(calls) => {
+                steps.push(format!("{number} {}", serde_json::to_string(&calls).unwrap()));
+                // In any order: results are paired by id.
+                let results = calls.iter().rev().map(|call| ToolResult::new(call, "ok"));
+                Answer::tools(number, results).with_nested_usage(Usage::new(1, 1))
+            }
+            StepKind::Done(result) => {
+                steps.push(format!("{number} {}", serde_json::to_string(&result).unwrap()));
+                let typed = requests[0].tools.len() == 3 && result.ending == Ending::Answered;
+                match typed.then(|| contract.read_output::<House>(&result.answer)) {
+                    Some(Err(fault)) => Answer::rejected(number, fault.to_string()),
+                    _ => {
+                        let stored = serde_json::to_string(&run).unwrap();
+                        return Played { steps, requests, result, stored };
+                    }
+                }
+            }
+            _ => unreachable!("a step of a kind that this test does not know"),
+        };
+        run.apply(answer.with_elapsed(std::time::Duration::from_millis(5))).unwrap();
+    }
+    panic!("no end")
+}
+
+fn stored_and_resumed(run: Run) -> Run {
+    let stored = serde_json::to_string(&run).unwrap();
+    drop(run);
+    let state: RunState = serde_json::from_str(&stored).unwrap();
+    // In another order: the prompt keeps the one that the run began with.
+    let [first, second] = tools();
+    let resumed = Run::resume(state, &[second, first]).unwrap();
+    assert_eq!(serde_json::to_string(&resumed).unwrap(), stored);
+    resumed
+}
+
+#[test]
+fn a_run_that_is_stored_at_every_step_goes_the_same_way_to_the_byte() {
+    for typed in [false, true] {
+        let straight = play(started(typed), script(typed), |run| run);
+        let resumed = play(started(typed), script(typed), stored_and_resumed);
+        assert_eq!(resumed.steps, straight.steps);
+        assert_eq!(resumed.result, straight.result);
+        assert_eq!(resumed.stored, straight.stored);
+        assert_eq!(straight.result.ending, Ending::Answered);
+    }
+}
+
+#[test]
+fn a_typed_run_goes_from_step_to_step_until_its_output_fits() {
+    let played = play(started(true), script(true), |run| run);
+    let state: RunState = serde_json::from_str(&played.stored).unwrap();
+    let run = Run::resume(state, &tools()).unwrap();
+    insta::assert_snapshot!(show(run.history()));
+    assert_eq!(run.tools_used(), ["look", "tidy"]);
+    assert_eq!(run.iterations(), 5);
+    assert_eq!(run.usage(), Usage::new(14, 24).with_cached(3));
+    assert_eq!(run.elapsed().as_millis() as usize, 5 * (played.steps.len() - 1));
+}
+
+#[test]
+fn the_prompt_grows_only_at_its_end() {
+    for typed in [false, true] {
+        let requests = play(started(typed), script(typed), stored_and_resumed).requests;
+        assert!(requests.len() >= 4);
+        for pair in requests.windows(2) {
+            let bytes = |request: &Request| serde_json::to_string(&request.messages).unwrap();
+            let (before, after) = (bytes(&pair[0]), bytes(&pair[1]));
+            let open_end = before.strip_suffix(']').unwrap();
+            assert!(after.starts_with(&format!("{open_end},")), "{before}\n{after}");
+
+            let tools = |request: &Request| serde_json::to_string(&request.tools).unwrap();
+            assert_eq!(tools(&pair[0]), tools(&pair[1]));
+            assert_eq!(pair[0].max_output_tokens, pair[1].max_output_tokens);
+        }
+    }
+}
+
+#[test]
+fn instructions_come_too_late_once_the_run_has_begun() {
+    let mut run = started(false);
+    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
+    let before = run.history().to_vec();
+    assert_eq!(run.with_instructions("Shout.").history(), before);
+}
+
+#[test]
+fn asking_for_an_output_twice_offers_finish_once() {
+    let output = || Arc::new(Contract::of::<Inspect>().unwrap());
+    let run = started(true).with_output(output()).unwrap();
+    let StepKind::CallModel(request) = run.next().kind else { panic!("no model call") };
+    let names: Vec<&str> = request.tools.iter().map(|tool| tool.name()).collect();
+    assert_eq!(names, ["look", "tidy", "finish"]);
+}
+
+/// Everything that is not the answer to this step, with what it is refused with.
+fn wrong_answers(step: &Step) -> Vec<Answer> {
+    let number = step.number;
+    let result = |id: &str| ToolResult::new(&call(id, "look", "x"), "ok");
+    let mut wrong = vec![
+        Answer::model(number + 1, Reply::text("early")),
+        Answer::tools(number + 1, []),
+        Answer::tools(number, [result("nobody")]),
+        Answer::tools(number, []),
+    ];
+    match &step.kind {
+        StepKind::CallModel(_) => wrong.push(Answer::rejected(number, "no")),
+        StepKind::CallTools(calls) => {
+            wrong.push(Answer::model(number, Reply::text("no")));
+            wrong.push(Answer::rejected(number, "no"));
+            let twice = calls.iter().map(|_| ToolResult::new(&calls[0], "ok"));
+            if calls.len() > 1 {
+                wrong.push(Answer::tools(number, twice));
+            }
+            let more = calls.iter().chain(&calls[..1]);
+            wrong.push(Answer::tools(number, more.map(|call| ToolResult::new(call, "ok"))));
+        }
+        _ => wrong.push(Answer::model(number, Reply::text("late"))),
+    }
+    if number > 0 {
+        wrong.push(Answer::model(number - 1, Reply::text("again")));
+    }
+    wrong
+}
+
+#[test]
+fn an_answer_to_another_step_or_of_another_kind_leaves_the_run_as_it_was() {
+    for typed in [false, true] {
+        let check = |mut run: Run| {
+            let before = serde_json::to_string(&run).unwrap();
+            for answer in wrong_answers(&run.next()) {
+                let refused = run.apply(answer.with_nested_usage(Usage::new(7, 7)));
+                assert!(refused.is_err());
+                assert_eq!(serde_json::to_string(&run).unwrap(), before);
+            }
+            run
+        };
+        play(started(typed), script(typed), check);
+    }
+}
+
+#[test]
+fn a_wrong_answer_is_told_what_the_run_waits_for() {
+    let mut run = started(false);
+    let mut told = Vec::new();
+    let mut tell = |run: &mut Run, answer| told.push(run.apply(answer).unwrap_err().to_string());
+    tell(&mut run, Answer::model(3, Reply::text("x")));
+    tell(&mut run, Answer::tools(0, []));
+    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
+    tell(&mut run, Answer::model(1, Reply::text("x")));
+    tell(&mut run, Answer::tools(1, []));
+    run.apply(Answer::tools(1, [ToolResult::new(&call("1", "look", "a"), "ok")])).unwrap();
+    run.apply(Answer::model(2, Reply::text("done"))).unwrap();
+    tell(&mut run, Answer::model(3, Reply::text("x")));
+    tell(&mut run, Answer::rejected(3, "x"));
+    insta::assert_snapshot!(told.join("\n"), @r"
+    the run waits for step 0, but the answer is for step 3; answer what `next` gives
+    step 0 asks for a model's reply; answer with that
+    step 1 asks for the results of its calls; answer with that
+    step 1 asks for one result for each of its calls, by id; answer with that
+    step 3 asks for nothing: the run is done; answer with that
+    step 3 asks for nothing: only the answer of a typed run can be rejected; answer with that
+    ");
+}
+
+#[test]
+fn only_an_answer_can_be_rejected() {
+    let mut run = started(true);
+    let refusal = Reply::text("No.").with_finish(Finish::Refused);
+    run.apply(Answer::model(0, refusal)).unwrap();
+    let error = run.apply(Answer::rejected(1, "why?")).unwrap_err();
+    assert!(matches!(error, Error::WrongAnswer { step: 1, .. }));
+}
+
+fn resume(tools: &[Tool]) -> Result<Run, Error> {
+    let mut run = started(false);
+    run.apply(Answer::model(0, calls([("1", "look", "a"), ("2", "tidy", "b")]))).unwrap();
+    let stored = serde_json::to_string(&run).unwrap();
+    Run::resume(serde_json::from_str(&stored).unwrap(), tools)
+}
+
+#[test]
+fn a_run_is_resumed_only_with_the_tools_it_began_with() {
+    let sweep = || tidy().named("sweep").unwrap();
+    let other_schema = || {
+        let input = json!({"type": "object", "properties": {"room": {"type": "string"}}});
+        let contract = Contract::dynamic("look", look().contract().description(), input, None);
+        Tool::dynamic(contract.unwrap(), Effect::Read, async |_, _| Ok(ToolOutput::text_only("")))
+    };
+    let refused = [
+        ("missing", vec![look()]),
+        ("added", vec![look(), tidy(), sweep()]),
+        ("renamed", vec![look(), sweep()]),
+        ("another description", vec![look(), tidy().described("Tidy up.")]),
+        ("another effect", vec![look(), tidy().with_effect(Effect::Read)]),
+        ("another schema", vec![other_schema(), tidy()]),
+        ("twice", vec![look(), tidy(), look()]),
+    ];
+    let mut told = Vec::new();
+    for (what, tools) in refused {
+        told.push(format!("{what}: {}", resume(&tools).unwrap_err()));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+
+    // Other code behind the same contract is the same tool.
+    let same = tool("look", Effect::Read, async |_: Look| Ok("rewritten".to_owned()));
+    resume(&[same, tidy()]).unwrap();
+}
+
+#[test]
+fn a_run_of_a_later_version_is_refused() {
+    let mut stored = serde_json::to_value(started(false)).unwrap();
+    stored["version"] = 2.into();
+    let state: RunState = serde_json::from_value(stored).unwrap();
+    let error = Run::resume(state, &tools()).unwrap_err();
+    insta::assert_snapshot!(error, @"the stored run has version 2, this program reads up to 1; update it");
+}
+
+#[test]
+fn answers_can_be_stored_too() {
+    let reply = calls([("1", "look", "a")]).with_usage(Usage::new(1, 2));
+    let answers = [
+        Answer::model(0, reply).with_elapsed(std::time::Duration::from_millis(7)),
+        Answer::tools(1, [ToolResult::failed(&call("1", "look", "a"), "no")])
+            .with_nested_usage(Usage::new(3, 4)),
+        Answer::rejected(2, "not a house"),
+    ];
+    for answer in answers {
+        let text = serde_json::to_string(&answer).unwrap();
+        assert_eq!(serde_json::from_str::<Answer>(&text).unwrap(), answer);
+    }
+    let bare: Answer = serde_json::from_str(r#"{"step": 0, "kind": {"rejected": "no"}}"#).unwrap();
+    assert!(matches!(bare.kind, AnswerKind::Rejected(why) if why == "no"));
+}
+
+/// The tools of the run in the committed file: their contracts are written out, so
+/// that the file only stops reading if the format of runs changes.
+fn tools_of_the_stored_run() -> Vec<Tool> {
+    let place = json!({
+        "type": "object",
+        "properties": {"place": {"type": "string"}},
+        "required": ["place"],
+    });
+    [("look", Effect::Read), ("tidy", Effect::Write)]
+        .into_iter()
+        .map(|(name, effect)| {
+            let contract = Contract::dynamic(name, "Do it at a place.", place.clone(), None);
+            let nothing = async |_, _| Ok(ToolOutput::text_only(""));
+            Tool::dynamic(contract.unwrap(), effect, nothing)
+        })
+        .collect()
+}
+
+/// How the committed file was made; a later version of the format gets its own file.
+fn run_to_be_stored() -> Run {
+    let output = json!({
+        "type": "object",
+        "properties": {"rooms": {"type": "array", "items": {"type": "string"}}},
+        "required": ["rooms"],
+    });
+    let input = json!({"type": "object", "properties": {}});
+    let inspect = Contract::dynamic("inspect", "Tell the state.", input, Some(output)).unwrap();
+    let mut run = Run::new("Go.", &tools_of_the_stored_run(), Limits::default())
+        .unwrap()
+        .with_instructions("Be brief.")
+        .with_output(Arc::new(inspect))
+        .unwrap();
+    let [mixed, ..] = &script(true)[..] else { panic!("no script") };
+    let elapsed = std::time::Duration::from_millis(1250);
+    run.apply(Answer::model(0, mixed.clone()).with_elapsed(elapsed)).unwrap();
+    let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
+    let results = calls.iter().map(|call| ToolResult::failed(call, "It is dark."));
+    run.apply(Answer::tools(1, results).with_nested_usage(Usage::new(5, 6))).unwrap();
+    run
+}
+
+#[test]
+fn a_run_that_version_1_stored_is_read_and_goes_on() {
+    let text = include_str!("stored/version-1.json");
+    let state: RunState = serde_json::from_str(text).unwrap();
+    let mut run = Run::resume(state, &tools_of_the_stored_run()).unwrap();
+    let same = run_to_be_stored();
+    assert_eq!(run.next(), same.next());
+    assert_eq!(run.history(), same.history());
+    assert_eq!((run.usage(), run.elapsed()), (same.usage(), same.elapsed()));
+
+    // The write waits alone; the read after it comes last.
+    for (step, id) in [(2, "3"), (3, "call_0_6")] {
+        let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
+        assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), [id]);
+        run.apply(Answer::tools(step, [ToolResult::new(&calls[0], "ok")])).unwrap();
+    }
+    run.apply(Answer::model(4, finish("9", r#"{"rooms": []}"#))).unwrap();
+    assert!(matches!(run.next().kind, StepKind::Done(result) if result.ending == Ending::Answered));
+}
+
+#[test]
+fn what_this_version_stores_is_what_version_1_stored() {
+    let committed: Value = serde_json::from_str(include_str!("stored/version-1.json")).unwrap();
+    assert_eq!(serde_json::to_value(run_to_be_stored()).unwrap(), committed);
+}
