@@ -246,9 +246,7 @@ impl Run {
         let kind = match &self.state.phase {
             Phase::Model => StepKind::CallModel(self.request(ToolChoice::Auto)),
             Phase::LastWord => StepKind::CallModel(self.request(ToolChoice::None)),
-            Phase::Tools { results } => {
-                StepKind::CallTools(self.batch(results).into_iter().cloned().collect())
-            }
+            Phase::Tools { results } => StepKind::CallTools(self.batch(results).cloned().collect()),
             Phase::Done(result) => StepKind::Done(result.clone()),
         };
         Step { number: self.state.step, kind }
@@ -262,7 +260,7 @@ impl Run {
     }
 
     /// The calls of the model's last reply.
-    fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+    fn calls(&self) -> impl Iterator<Item = &ToolCall> + Clone {
         let parts = match self.state.messages.last().map(|message| &**message) {
             Some(Message::Assistant { parts }) => parts.as_slice(),
             _ => &[],
@@ -275,15 +273,17 @@ impl Run {
 
     /// The next calls that may run side by side: reads that follow one another, or
     /// one call of any other kind, so that changes happen in the model's order.
-    fn batch(&self, results: &[Option<ToolResult>]) -> Vec<&ToolCall> {
+    fn batch<'a>(
+        &'a self,
+        results: &'a [Option<ToolResult>],
+    ) -> impl Iterator<Item = &'a ToolCall> + Clone {
         let open = self.calls().zip(results).filter(|(_, result)| result.is_none());
-        let mut open = open.map(|(call, _)| call).peekable();
-        match open.peek() {
-            Some(first) if self.tools.reads(&first.name) => {
-                open.take_while(|call| self.tools.reads(&call.name)).collect()
-            }
-            _ => open.next().into_iter().collect(),
-        }
+        let mut all_read = true;
+        open.map(|(call, _)| call).enumerate().map_while(move |(place, call)| {
+            let follows = all_read;
+            all_read &= self.tools.reads(&call.name);
+            (place == 0 || (follows && all_read)).then_some(call)
+        })
     }
 
     /// Takes the answer to the step that [`next`](Self::next) gave.
@@ -301,10 +301,7 @@ impl Run {
             (Phase::Model, AnswerKind::Model(reply)) => self.take_reply(reply),
             (Phase::LastWord, AnswerKind::Model(reply)) => self.take_last_word(reply),
             (Phase::Tools { results }, AnswerKind::Tools(answers)) => {
-                let batch = self.batch(results);
-                let fits = answers.len() == batch.len()
-                    && batch.iter().all(|call| answers.iter().any(|answer| answer.id == call.id));
-                if !fits {
+                if !self.is_answer(results, &answers) {
                     return wrong("one result for each of its calls, by id");
                 }
                 self.take_results(answers);
@@ -323,6 +320,13 @@ impl Run {
         self.state.usage += answer.nested_usage;
         self.state.elapsed += answer.elapsed;
         Ok(())
+    }
+
+    /// Whether there is one result for each call of the batch, and no other.
+    fn is_answer(&self, results: &[Option<ToolResult>], answers: &[ToolResult]) -> bool {
+        let mut batch = self.batch(results);
+        batch.clone().count() == answers.len()
+            && batch.all(|call| answers.iter().any(|answer| answer.id == call.id))
     }
 
     fn take_reply(&mut self, mut reply: Reply) {
@@ -406,15 +410,12 @@ impl Run {
     }
 
     fn take_results(&mut self, answers: Vec<ToolResult>) {
-        let places: Vec<_> = answers
-            .iter()
-            .map(|answer| self.calls().position(|call| call.id == answer.id))
-            .collect();
-        if let Phase::Tools { results } = &mut self.state.phase {
-            for (place, answer) in places.into_iter().zip(answers) {
-                if let Some(slot) = place.and_then(|place| results.get_mut(place)) {
-                    *slot = Some(answer);
-                }
+        for answer in answers {
+            let place = self.calls().position(|call| call.id == answer.id);
+            if let (Some(place), Phase::Tools { results }) = (place, &mut self.state.phase)
+                && let Some(slot) = results.get_mut(place)
+            {
+                *slot = Some(answer);
             }
         }
         self.close_round();

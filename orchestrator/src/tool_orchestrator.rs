@@ -240,6 +240,9 @@ impl ToolOrchestrator {
     /// Calls them side by side. All have ended when this ends: a failing call does
     /// not cancel the others.
     async fn call_all(&self, calls: &[ToolCall], cx: &Context) -> Result<Vec<ToolResult>> {
+        if let [only] = calls {
+            return Ok(vec![self.call(only, cx).await?]);
+        }
         // On this task, not on tasks of their own: whoever drops the run drops them.
         let results = join_all(calls.iter().map(|call| self.call(call, cx))).await;
         results.into_iter().collect()
