@@ -1,0 +1,186 @@
+//! Ending a run from outside: by cancelling it, by dropping it, by its deadline.
+
+mod support;
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, join};
+use toolwright_module::{
+    Audience, Cancellation, Capabilities, Context, Dialect, Effect, Error, LanguageModel, Reply,
+    Request, Result, Stage, Tool, ToolCall, testing::Scripted,
+};
+use toolwright_orchestrator::{Run, ToolOrchestrator};
+
+use support::{agent, calls, tool};
+
+/// How much work is under way.
+#[derive(Clone, Default)]
+struct Working(Arc<AtomicUsize>);
+
+impl Working {
+    fn now(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn begin(&self) -> Begun {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Begun(self.clone())
+    }
+
+    async fn until(&self, n: usize) {
+        while self.now() < n {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+struct Begun(Working);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A model that never answers.
+struct Silent(Working);
+
+impl LanguageModel for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::JsonSchema2020)
+    }
+
+    fn generate<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async {
+            let _begun = self.0.begin();
+            pending().await
+        })
+    }
+}
+
+/// A tool that never ends.
+fn endless(working: &Working) -> Tool {
+    let working = working.clone();
+    tool("wait", Effect::Read, move |_| {
+        let working = working.clone();
+        async move {
+            let _begun = working.begin();
+            pending().await
+        }
+    })
+}
+
+fn silent_agent(working: &Working) -> ToolOrchestrator {
+    ToolOrchestrator::new(Silent(working.clone()), []).unwrap()
+}
+
+fn waiting_agent(working: &Working) -> ToolOrchestrator {
+    let said = [calls([("1", "wait", "a"), ("2", "wait", "b")])];
+    agent([endless(working)], said).0
+}
+
+/// Drives until `n` works are under way, then cancels.
+async fn cancelled(agent: &ToolOrchestrator, working: &Working, n: usize) -> (Run, Error) {
+    let cancellation = Cancellation::default();
+    let cx = Context::default().with_cancellation(cancellation.clone());
+    let mut run = agent.start("Go.").unwrap();
+    let cancel = async {
+        working.until(n).await;
+        cancellation.cancel();
+    };
+    let (outcome, ()) = join(agent.drive(&mut run, &cx), cancel).await;
+    (run, outcome.unwrap_err())
+}
+
+#[tokio::test]
+async fn cancelling_in_the_middle_of_a_model_call_ends_the_run_where_it_was() {
+    let working = Working::default();
+    let agent = silent_agent(&working);
+    let (run, error) = cancelled(&agent, &working, 1).await;
+    assert_eq!((error.stage(), error.audience()), (Stage::Cancelled, Audience::Run));
+    assert_eq!(working.now(), 0);
+    assert_eq!(run.next(), agent.start("Go.").unwrap().next());
+}
+
+#[tokio::test]
+async fn cancelling_in_the_middle_of_tools_ends_all_of_them() {
+    let working = Working::default();
+    let (run, error) = cancelled(&waiting_agent(&working), &working, 2).await;
+    assert_eq!(error.stage(), Stage::Cancelled);
+    assert_eq!(working.now(), 0);
+    // The calls are still to be made.
+    assert_eq!((run.next().number, run.history().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn cancelling_reaches_an_agent_below_an_agent() {
+    let working = Working::default();
+    let inner = Tool::new(waiting_agent(&working)).unwrap().named("inner").unwrap();
+    let ask = Reply::calls([ToolCall::new("1", "inner", r#"{"task": "Go."}"#)]);
+    let (outer, _) = agent([inner], [ask]);
+    let (_, error) = cancelled(&outer, &working, 2).await;
+    assert_eq!((error.stage(), working.now()), (Stage::Cancelled, 0));
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_leaves_no_work_behind() {
+    let working = Working::default();
+    let (agent, cx) = (waiting_agent(&working), Context::default());
+    let handle = tokio::spawn({
+        let (agent, cx) = (agent.clone(), cx.clone());
+        async move { agent.run("Go.", &cx).await.map(|_| ()) }
+    });
+    working.until(2).await;
+    handle.abort();
+    assert!(handle.await.unwrap_err().is_cancelled());
+    assert_eq!(working.now(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_was_cancelled_can_be_driven_on() {
+    let working = Working::default();
+    let (mut run, _) = cancelled(&silent_agent(&working), &working, 1).await;
+    let (other, _) = agent([], [Reply::text("ok")]);
+    assert_eq!(other.drive(&mut run, &Context::default()).await.unwrap().answer, "ok");
+}
+
+fn until(milliseconds: u64) -> Context {
+    Context::default().with_deadline(Instant::now() + Duration::from_millis(milliseconds))
+}
+
+#[tokio::test]
+async fn the_deadline_ends_a_model_call_and_tools_with_an_error_of_the_limit() {
+    let working = Working::default();
+    for agent in [silent_agent(&working), waiting_agent(&working)] {
+        let error = agent.run("Go.", &until(20)).await.unwrap_err();
+        assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::User));
+        assert_eq!(error.to_string(), "the deadline of this call has passed; allow it more time");
+        assert_eq!(working.now(), 0);
+    }
+}
+
+#[tokio::test]
+async fn after_the_deadline_nothing_begins_even_if_it_would_be_quick() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let model = Scripted::new(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(Reply::text("ok"))
+    });
+    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let error = agent.run("Go.", &until(0)).await.unwrap_err();
+    assert_eq!((error.stage(), asked.load(Ordering::SeqCst)), (Stage::Limit, 0));
+}
+
+#[tokio::test]
+async fn a_deadline_far_away_changes_nothing() {
+    let (agent, _) = agent([], [Reply::text("ok")]);
+    assert_eq!(agent.run("Go.", &until(60_000)).await.unwrap().answer, "ok");
+}

@@ -1,0 +1,261 @@
+//! Typed runs: a signature in, its whole output out.
+
+mod support;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::testing::{SchemaDriven, Scripted};
+use toolwright_module::{
+    Audience, Capabilities, Dialect, Effect, Finish, Message, Module, Reply, Signature, Stage,
+    Tool, ToolCall, Usage,
+};
+use toolwright_orchestrator::{Ending, Limits, ReAct, Unfinished};
+
+use support::{calls, look, replies, show, soon, tidy};
+
+/// Inspect a house.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct Inspect {
+    /// Its address.
+    address: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct House {
+    rooms: Vec<String>,
+    state: State,
+    people: Option<u8>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Tidy,
+    Untidy,
+}
+
+impl Signature for Inspect {
+    type Output = House;
+}
+
+fn inspect() -> Inspect {
+    Inspect { address: "Elm Street 1".to_owned() }
+}
+
+fn finish(id: &str, output: &str) -> Reply {
+    Reply::calls([ToolCall::new(id, "finish", output)])
+}
+
+const OUTPUT: &str = r#"{"rooms": ["hall", "attic"], "state": "untidy", "people": 2}"#;
+
+fn react<S: Signature>(said: impl IntoIterator<Item = Reply>) -> (ReAct<S>, support::Asked) {
+    let (model, asked) = replies(said);
+    (ReAct::new(model, [look(), tidy()]).unwrap(), asked)
+}
+
+#[tokio::test]
+async fn s17_s127_every_field_of_the_output_is_filled_from_finish() {
+    let price = |reply: Reply| reply.with_usage(Usage::new(5, 1));
+    let said = [price(calls([("1", "look", "hall")])), price(finish("2", OUTPUT))];
+    let (agent, asked) = react::<Inspect>(said);
+    let reacted = agent.run(inspect(), &soon()).await.unwrap();
+    let house = House {
+        rooms: vec!["hall".to_owned(), "attic".to_owned()],
+        state: State::Untidy,
+        people: Some(2),
+    };
+    assert_eq!(reacted.output, house);
+    assert_eq!((reacted.iterations, reacted.usage), (1, Usage::new(10, 2)));
+    assert_eq!(reacted.tools_used, ["look"]);
+    insta::assert_snapshot!(show(&reacted.history));
+
+    let tools = &asked.requests()[0].tools;
+    insta::assert_json_snapshot!(tools.last().unwrap().tool(Dialect::OpenAiStrict).unwrap());
+}
+
+#[tokio::test]
+async fn an_answer_in_prose_is_nudged_to_finish() {
+    let said = [Reply::text("It has two rooms."), finish("1", OUTPUT)];
+    let (agent, _) = react::<Inspect>(said);
+    let reacted = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(reacted.output.people, Some(2));
+    insta::assert_snapshot!(show(&reacted.history[2..4]), @r"
+    assistant: It has two rooms.
+    user: Call the tool `finish` with the answer, or another tool if you still need one.
+    ");
+}
+
+#[tokio::test]
+async fn finish_beside_other_calls_does_not_end_the_run() {
+    let early = Reply::calls([
+        support::call("1", "look", "hall"),
+        ToolCall::new("2", "finish", r#"{"rooms": [], "state": "tidy"}"#),
+    ]);
+    let (agent, _) = react::<Inspect>([early, finish("3", OUTPUT)]);
+    let reacted = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(reacted.output.rooms.len(), 2);
+    assert_eq!(reacted.tools_used, ["look"]);
+    insta::assert_snapshot!(show(&reacted.history[2..]), @r#"
+    assistant: 1 look({"place":"hall"}) | 2 finish({"rooms": [], "state": "tidy"})
+    tool 1: hall is empty
+    tool 2 failed: Not yet: call `finish` alone, once you have seen the other results.
+    assistant: 3 finish({"rooms": ["hall", "attic"], "state": "untidy", "people": 2})
+    "#);
+}
+
+#[tokio::test]
+async fn an_output_that_does_not_fit_goes_back_with_what_is_wrong() {
+    let said = [
+        finish("1", r#"{"rooms": "hall"}"#),
+        finish("2", r#"{"rooms": [], "state": "on fire"}"#),
+        finish("3", "The house is tidy."),
+        finish("4", OUTPUT),
+    ];
+    let (agent, _) = react::<Inspect>(said);
+    let reacted = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!((reacted.output.people, reacted.iterations), (Some(2), 3));
+    insta::assert_snapshot!(show(&reacted.history[2..]));
+}
+
+#[tokio::test]
+async fn a_finish_that_was_cut_off_is_asked_for_again() {
+    let cut = finish("1", r#"{"rooms": ["hall", "att"#).with_finish(Finish::Length);
+    let (agent, _) = react::<Inspect>([cut, finish("2", OUTPUT)]);
+    let reacted = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(reacted.output.rooms, ["hall", "attic"]);
+    assert!(show(&reacted.history).contains("tool 1 failed: The call was cut off after 4096"));
+}
+
+#[tokio::test]
+async fn at_the_limit_it_fails_and_tells_all_there_is() {
+    let said = (0..9).map(|n| {
+        calls([(&*format!("a{n}"), "look", "hall"), (&*format!("b{n}"), "tidy", "hall")])
+            .with_usage(Usage::new(1, 1))
+    });
+    let (agent, asked) = react::<Inspect>(said);
+    let agent = agent.with_limits(Limits::default().with_max_iterations(3));
+    let error = agent.run(inspect(), &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::User));
+    assert_eq!(error.usage(), Usage::new(3, 3));
+    insta::assert_snapshot!(error, @"`inspect` came to no output in 3 iterations; raise `max_iterations`, or look at its history for what it is missing");
+
+    let unfinished: &Unfinished = error.downcast_ref().unwrap();
+    assert_eq!(unfinished.ending, Ending::LimitReached);
+    assert_eq!((unfinished.name.as_str(), unfinished.iterations), ("inspect", 3));
+    assert_eq!(unfinished.tools_used, ["look", "tidy"]);
+    assert_eq!(unfinished.history.len(), 2 + 3 * 3);
+    // In prose it is of no use, so there is no last word.
+    assert_eq!(asked.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_rejected_output_counts_as_an_iteration() {
+    let said = (0..9).map(|n| finish(&n.to_string(), "{}"));
+    let (agent, asked) = react::<Inspect>(said);
+    let agent = agent.with_limits(Limits::default().with_max_iterations(2));
+    let error = agent.run(inspect(), &soon()).await.unwrap_err();
+    assert_eq!(asked.requests().len(), 2);
+    let unfinished: &Unfinished = error.downcast_ref().unwrap();
+    let Message::Tool(last) = &**unfinished.history.last().unwrap() else { panic!("no result") };
+    assert!(last.failed && last.text.contains("missing field `rooms`"), "{last:?}");
+}
+
+#[tokio::test]
+async fn an_answer_in_prose_that_is_cut_off_fails_with_its_own_advice() {
+    let cut = Reply::text("The house has").with_finish(Finish::Length);
+    let (agent, _) = react::<Inspect>([cut]);
+    let error = agent.run(inspect(), &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.raw()), (Stage::Limit, Some("The house has")));
+    insta::assert_snapshot!(error, @"`inspect` came to no output in 0 iterations; its answer was cut off: raise `max_output_tokens`");
+}
+
+#[tokio::test]
+async fn a_refusal_fails_as_everywhere() {
+    let (agent, _) = react::<Inspect>([Reply::text("No.").with_finish(Finish::Refused)]);
+    let error = agent.run(inspect(), &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some("No.")));
+}
+
+/// List the rooms of a house.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct ListRooms {}
+
+impl Signature for ListRooms {
+    type Output = Vec<String>;
+}
+
+/// Describe a house.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Describe {}
+
+impl Signature for Describe {
+    type Output = String;
+}
+
+#[tokio::test]
+async fn an_output_that_is_no_object_is_asked_for_as_one() {
+    let (agent, asked) = react::<ListRooms>([finish("1", r#"{"result": ["hall"]}"#)]);
+    assert_eq!(agent.call(ListRooms {}).await.unwrap(), ["hall"]);
+    let finish_tool = asked.requests()[0].tools.last().unwrap().clone();
+    insta::assert_snapshot!(finish_tool.input(), @r#"{"type":"object","properties":{"result":{"type":"array","items":{"type":"string"}}},"required":["result"]}"#);
+
+    let (agent, _) = react::<Describe>([finish("1", r#"{"result": "Tidy."}"#)]);
+    assert_eq!(agent.call(Describe {}).await.unwrap(), "Tidy.");
+}
+
+#[tokio::test]
+async fn s80_a_typed_agent_is_a_module_and_a_tool_like_any_other() {
+    let (agent, _) = react::<Describe>([finish("1", r#"{"result": "Tidy."}"#)]);
+    assert_eq!(agent.effect(), Effect::Write);
+    let tool = Tool::new(agent).unwrap();
+    assert_eq!(tool.contract().name(), "describe");
+    assert_eq!(tool.call("{}", &soon()).await.unwrap().text(), "Tidy.");
+}
+
+#[tokio::test]
+async fn a_typed_agent_that_comes_to_nothing_is_neutral_to_its_caller() {
+    let (inner, _) = react::<Describe>((0..10).map(|_| Reply::text("Hm.")));
+    let ask = Reply::calls([ToolCall::new("1", "describe", "{}")]);
+    let (outer, _) = support::agent([Tool::new(inner).unwrap()], [ask, Reply::text("ok")]);
+    let finished = support::run(&outer).await;
+    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: The tool failed; the user has been told why.");
+}
+
+#[tokio::test]
+async fn a_run_that_failed_is_driven_on() {
+    let (agent, _) = react::<Describe>([finish("1", r#"{"result": "Tidy."}"#)]);
+    let broken = Scripted::new(|_| Err(toolwright_module::Error::other("connection lost")));
+    let broken = ReAct::<Describe>::new(broken, [look(), tidy()]).unwrap();
+    let mut run = broken.start(&Describe {}).unwrap();
+    broken.drive(&mut run, &soon()).await.unwrap_err();
+    assert_eq!(agent.drive(&mut run, &soon()).await.unwrap().output, "Tidy.");
+}
+
+#[tokio::test]
+async fn made_up_data_passes_through_a_typed_run() {
+    let agent = ReAct::<Inspect>::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
+    let reacted = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(reacted.tools_used, ["look", "tidy"]);
+    assert_eq!(reacted.output.state, State::Tidy);
+}
+
+#[test]
+fn what_the_provider_cannot_be_asked_is_found_at_construction() {
+    /// Fetch whatever there is.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Fetch {}
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Anything {
+        found: serde_json::Value,
+    }
+
+    impl Signature for Fetch {
+        type Output = Anything;
+    }
+
+    let strict = Scripted::new(|_| Ok(Reply::text("")))
+        .with_capabilities(Capabilities::new(Dialect::OpenAiStrict));
+    let error = ReAct::<Fetch>::new(strict, []).unwrap_err();
+    assert!(error.to_string().contains("does not fit openai-strict at $.found"), "{error}");
+}
