@@ -1,4 +1,10 @@
 //! Who reads what of a failure.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
 
 use std::error::Error as StdError;
 use std::io;

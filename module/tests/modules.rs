@@ -1,4 +1,10 @@
 //! Whoever fulfils a signature: code, a model, or both.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
 
 mod support;
 

@@ -1,5 +1,11 @@
 //! What `Predict` and `ChainOfThought` send, to the byte, and what they make of the
 //! answers. A change to a prompt shows here.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
 
 mod support;
 

@@ -1,4 +1,10 @@
 //! A module as a model sees it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
 
 mod support;
 

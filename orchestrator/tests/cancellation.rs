@@ -1,4 +1,10 @@
 //! Ending a run from outside: by cancelling it, by dropping it, by its deadline.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
 
 mod support;
 

@@ -1,4 +1,10 @@
 //! The loop between a model and its tools, driven to its end.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
 
 mod support;
 
