@@ -325,6 +325,17 @@ fn a_run_of_a_later_version_is_refused() {
 }
 
 #[test]
+fn a_stored_run_that_contradicts_itself_is_refused() {
+    let mut run = started(false);
+    run.apply(Answer::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
+    let mut stored = serde_json::to_value(&run).unwrap();
+    stored["phase"]["tools"]["results"].as_array_mut().unwrap().pop();
+    let state: RunState = serde_json::from_value(stored).unwrap();
+    let error = Run::resume(state, &tools()).unwrap_err();
+    insta::assert_snapshot!(error, @"the stored run cannot go on: its last reply and the results it waits for do not fit together; start it again");
+}
+
+#[test]
 fn answers_can_be_stored_too() {
     let reply = calls([("1", "look", "a")]).with_usage(Usage::new(1, 2));
     let answers = [
