@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{Add, Sum};
+use crate::clients::dispatch_by_hand;
 
 /// As much as Toolwright allows a model to write.
 const MAX_TOKENS: u32 = 4096;
@@ -70,16 +70,6 @@ struct Usage {
     completion_tokens: u64,
 }
 
-fn call_tool(name: &str, arguments: &str) -> String {
-    match name {
-        "add" => {
-            let Add { a, b } = serde_json::from_str(arguments).unwrap();
-            serde_json::to_string(&Sum { sum: a + b }).unwrap()
-        }
-        other => format!("There is no tool {other}."),
-    }
-}
-
 /// The loop itself, for any way of asking.
 async fn run(task: &str, tool: &RawValue, ask: impl AsyncFn(&Body<'_>) -> Reply) -> String {
     let mut messages = vec![Message::User { content: task.to_owned() }];
@@ -101,7 +91,7 @@ async fn run(task: &str, tool: &RawValue, ask: impl AsyncFn(&Body<'_>) -> Reply)
         }
         let result = |call: &Call| Message::Tool {
             tool_call_id: call.id.clone(),
-            content: call_tool(&call.function.name, &call.function.arguments),
+            content: dispatch_by_hand(&call.function.name, &call.function.arguments),
         };
         let results: Vec<_> = tool_calls.iter().map(result).collect();
         messages.push(Message::Assistant { content, tool_calls });
@@ -196,7 +186,7 @@ impl Typed {
                 let ChatCompletionMessageToolCalls::Function(call) = call else {
                     panic!("no custom tool was offered");
                 };
-                let content = call_tool(&call.function.name, &call.function.arguments);
+                let content = dispatch_by_hand(&call.function.name, &call.function.arguments);
                 messages.push(
                     ChatCompletionRequestToolMessage {
                         content: content.into(),

@@ -12,107 +12,57 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod by_hand;
+mod clients;
 mod server;
 
-use std::alloc::System;
+use std::hint::black_box;
 use std::time::Duration;
 
-use core_affinity::CoreId;
+use clients::{ARGUMENTS, Clients, NAMES, STEPS, add, dispatch_by_hand};
 use cpu_time::ProcessTime;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use toolwright_module::{Context, Effect, Signature, Tool, from_fn};
-use toolwright_openai::OpenAi;
-use toolwright_orchestrator::ToolOrchestrator;
-use toolwright_signature::Dialect;
-
-#[global_allocator]
-static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use toolwright_module::Context;
 
 /// Rounds in which every client has its turn, and runs in a turn.
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 25;
 const RUNS: usize = 40;
 
-/// Tool steps in a run; the server counts them.
-const STEPS: usize = 5;
+/// Dispatches in a turn.
+const CALLS: usize = 200_000;
 
-const TASK: &str = "Add up all numbers from one to six.";
-
-/// Add two numbers.
-#[derive(Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Add {
-    /// The first number.
-    pub(crate) a: i64,
-    /// The second number.
-    pub(crate) b: i64,
-}
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Sum {
-    pub(crate) sum: i64,
-}
-
-impl Signature for Add {
-    type Output = Sum;
-}
-
-fn add() -> Tool {
-    let add = from_fn(async |Add { a, b }: Add| Ok(Sum { sum: a + b }));
-    Tool::new(add.with_effect(Effect::Read)).unwrap()
-}
-
-/// Client and server each keep to a core of their own. Left alone, the scheduler may
-/// put a connection's two ends on one core or on two, for as long as it lasts, and the
-/// same client then costs one or more than two times as much.
-pub(crate) fn pin(choose: fn(&[CoreId]) -> Option<&CoreId>) {
+/// Client and server share a core. Left alone, the scheduler may put a connection's two
+/// ends on one core or on two, for as long as it lasts, and the same client then costs
+/// once or more than twice as much.
+fn pin() {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let pinned = choose(&cores).is_some_and(|core| core_affinity::set_for_current(*core));
+    let pinned = cores.first().is_some_and(|core| core_affinity::set_for_current(*core));
     if !pinned {
         eprintln!("could not pin this process to a core: expect noise");
     }
 }
 
 fn main() {
+    pin();
     if std::env::args().any(|argument| argument == "--serve") {
         return server::serve(STEPS);
     }
-    pin(|cores| cores.first());
     let server = server::Process::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let base_url = server.base_url();
-
-    let tool = add();
-    let definition = tool.contract().tool(Dialect::OpenAiLoose).unwrap();
-    let reqwest = by_hand::Reqwest::new(&base_url, &definition);
-    let byot = by_hand::Byot::new(&base_url, &definition);
-    let typed = by_hand::Typed::new(&base_url, &definition);
-    let model = OpenAi::at(&base_url, "bench").unwrap();
-    let agent = ToolOrchestrator::new(model, [tool]).unwrap();
+    let clients = Clients::new(&server.base_url());
 
     let mut costs = [const { Vec::new() }; 4];
     let mut bytes = [0; 4];
-    let mut allocations = [0; 4];
     for round in 0..=ROUNDS {
         // The order turns too, so that no client always comes after the same one.
         for turn in 0..4 {
             let client = (round + turn) % 4;
             let before = server.bytes();
-            let region = Region::new(ALLOCATIONS);
             let started = ProcessTime::now();
             runtime.block_on(async {
                 for _ in 0..RUNS {
-                    let answer = match client {
-                        0 => reqwest.run(TASK).await,
-                        1 => byot.run(TASK).await,
-                        2 => typed.run(TASK).await,
-                        _ => agent.run(TASK, &Context::default()).await.unwrap().answer,
-                    };
-                    assert_eq!(answer, "The sum is 21.");
+                    clients.run(client).await;
                 }
             });
             let cost = started.elapsed() / RUNS as u32;
-            allocations[client] = region.change().allocations / RUNS;
             bytes[client] = (server.bytes() - before) / RUNS as u64;
             // The first round only warms up connections and caches.
             if round > 0 {
@@ -123,71 +73,46 @@ fn main() {
 
     println!("a run of {STEPS} tool steps, {} model calls, {ROUNDS} x {RUNS} runs each", STEPS + 1);
     println!(
-        "{:<28}{:>12}{:>10}{:>9}{:>9}{:>14}{:>12}",
-        "", "CPU/run", "/reqwest", "/byot", "/typed", "allocations", "bytes sent"
+        "{:<24}{:>10}{:>10}{:>8}{:>8}{:>12}",
+        "", "CPU/run", "/reqwest", "/byot", "/typed", "bytes sent"
     );
-    let names = ["reqwest + serde", "async-openai byot", "async-openai typed", "toolwright"];
-    for (client, name) in names.iter().enumerate() {
+    for (client, name) in NAMES.iter().enumerate() {
         let ratio = |other: usize| {
             let ratios = costs[client].iter().zip(&costs[other]);
             median(ratios.map(|(one, other)| one.as_secs_f64() / other.as_secs_f64()).collect())
         };
         let cpu = median(costs[client].iter().map(Duration::as_secs_f64).collect());
         println!(
-            "{name:<28}{:>9.0} µs{:>10.2}{:>9.2}{:>9.2}{:>14}{:>12}",
+            "{name:<24}{:>7.0} µs{:>10.2}{:>8.2}{:>8.2}{:>12}",
             cpu * 1e6,
             ratio(0),
             ratio(1),
             ratio(2),
-            allocations[client],
             bytes[client],
         );
     }
-    dispatch();
+    println!("\na dispatch: {:.2} of match + from_str + to_string", dispatch());
 }
 
 /// One call by its name from its JSON arguments, against the code one writes by hand.
-fn dispatch() {
-    const CALLS: usize = 200_000;
+fn dispatch() -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (tool, cx) = (add(), Context::default());
-    let arguments = r#"{"a": 20, "b": 1}"#;
-    let by_hand = |name: &str, arguments: &str| match name {
-        "add" => {
-            let Add { a, b } = serde_json::from_str(arguments).unwrap();
-            serde_json::to_string(&Sum { sum: a + b }).unwrap()
-        }
-        other => panic!("no tool {other}"),
-    };
-    let mut ratios = Vec::new();
-    let mut counted = [0; 2];
-    for _ in 0..ROUNDS {
-        let region = Region::new(ALLOCATIONS);
+    let ratio = || {
         let started = ProcessTime::now();
         for _ in 0..CALLS {
-            std::hint::black_box(by_hand(std::hint::black_box("add"), arguments));
+            black_box(dispatch_by_hand(black_box("add"), black_box(ARGUMENTS)));
         }
-        let hand = started.elapsed();
-        counted[0] = region.change().allocations / CALLS;
-
-        let region = Region::new(ALLOCATIONS);
+        let by_hand = started.elapsed();
         let started = ProcessTime::now();
         runtime.block_on(async {
             for _ in 0..CALLS {
-                std::hint::black_box(
-                    tool.call(std::hint::black_box(arguments), &cx).await.unwrap(),
-                );
+                black_box(tool.call(black_box(ARGUMENTS), &cx).await.unwrap());
             }
         });
-        counted[1] = region.change().allocations / CALLS;
-        ratios.push(started.elapsed().as_secs_f64() / hand.as_secs_f64());
-    }
-    println!(
-        "\na dispatch: {:.2} of match + from_str + to_string; {} allocations, by hand {}",
-        median(ratios),
-        counted[1],
-        counted[0],
-    );
+        started.elapsed().as_secs_f64() / by_hand.as_secs_f64()
+    };
+    median((0..ROUNDS).map(|_| ratio()).collect())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

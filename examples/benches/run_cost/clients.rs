@@ -1,0 +1,86 @@
+//! The four clients of the same run, and what they share.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Signature, Tool, from_fn};
+use toolwright_openai::OpenAi;
+use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_signature::Dialect;
+
+use crate::by_hand::{Byot, Reqwest, Typed};
+
+/// Tool steps in a run; the server counts them.
+pub(crate) const STEPS: usize = 5;
+
+const TASK: &str = "Add up all numbers from one to six.";
+
+/// Add two numbers.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Add {
+    /// The first number.
+    pub(crate) a: i64,
+    /// The second number.
+    pub(crate) b: i64,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Sum {
+    pub(crate) sum: i64,
+}
+
+impl Signature for Add {
+    type Output = Sum;
+}
+
+pub(crate) fn add() -> Tool {
+    let add = from_fn(async |Add { a, b }: Add| Ok(Sum { sum: a + b }));
+    Tool::new(add.with_effect(Effect::Read)).unwrap()
+}
+
+pub(crate) const NAMES: [&str; 4] =
+    ["reqwest + serde", "async-openai byot", "async-openai typed", "toolwright"];
+
+pub(crate) struct Clients {
+    reqwest: Reqwest,
+    byot: Byot,
+    typed: Typed,
+    agent: ToolOrchestrator,
+}
+
+impl Clients {
+    pub(crate) fn new(base_url: &str) -> Self {
+        let tool = add();
+        let definition = tool.contract().tool(Dialect::OpenAiLoose).unwrap();
+        let model = OpenAi::at(base_url, "bench").unwrap();
+        Self {
+            reqwest: Reqwest::new(base_url, &definition),
+            byot: Byot::new(base_url, &definition),
+            typed: Typed::new(base_url, &definition),
+            agent: ToolOrchestrator::new(model, [tool]).unwrap(),
+        }
+    }
+
+    /// One run by one of [`NAMES`].
+    pub(crate) async fn run(&self, client: usize) {
+        let answer = match client {
+            0 => self.reqwest.run(TASK).await,
+            1 => self.byot.run(TASK).await,
+            2 => self.typed.run(TASK).await,
+            _ => self.agent.run(TASK, &Context::default()).await.unwrap().answer,
+        };
+        assert_eq!(answer, "The sum is 21.");
+    }
+}
+
+/// What one writes by hand for a call by its name from its JSON arguments.
+pub(crate) fn dispatch_by_hand(name: &str, arguments: &str) -> String {
+    match name {
+        "add" => {
+            let Add { a, b } = serde_json::from_str(arguments).unwrap();
+            serde_json::to_string(&Sum { sum: a + b }).unwrap()
+        }
+        other => panic!("no tool {other}"),
+    }
+}
+
+pub(crate) const ARGUMENTS: &str = r#"{"a": 20, "b": 1}"#;
