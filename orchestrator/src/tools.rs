@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// What a run knows of its tools: made once, shared by all runs of an orchestrator.
 #[derive(Debug)]
 pub(crate) struct Tools {
-    places: HashMap<String, (usize, Effect)>,
+    places: BTreeMap<String, (usize, Effect)>,
     pub(crate) contracts: Arc<[Arc<Contract>]>,
     pub(crate) known: Arc<[KnownTool]>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct KnownTool {
 
 impl Tools {
     pub(crate) fn of<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Result<Self> {
-        let (mut places, mut contracts, mut known) = (HashMap::new(), Vec::new(), Vec::new());
+        let (mut places, mut contracts, mut known) = (BTreeMap::new(), Vec::new(), Vec::new());
         for (place, tool) in tools.into_iter().enumerate() {
             let (contract, effect) = (tool.contract(), tool.effect());
             let name = contract.name().to_owned();

@@ -46,8 +46,8 @@ impl Assembly {
     pub(crate) fn more_of_call(
         &mut self,
         index: usize,
-        id: &str,
-        name: &str,
+        id: String,
+        name: String,
         arguments: String,
         deltas: &mut Deltas,
     ) {
@@ -55,10 +55,10 @@ impl Assembly {
             return;
         };
         if call.id.is_empty() {
-            id.clone_into(&mut call.id);
+            call.id = id;
         }
         if call.name.is_empty() {
-            name.clone_into(&mut call.name);
+            call.name = name;
         }
         deltas.tell(|| Delta::Call {
             index,

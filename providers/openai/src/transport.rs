@@ -17,14 +17,12 @@ use crate::error::{Error, MOST_RAW, Result, Said, shortened};
 use crate::retry::Patience;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
 /// An HTTP client that gives up when the server is silent for too long.
 pub(crate) fn http(endpoint: &Endpoint, silence: Duration) -> Result<reqwest::Client> {
     let mut client = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(silence)
-        .user_agent(USER_AGENT)
         // A conversation is not sent to a place that nobody chose.
         .redirect(Policy::none());
     if endpoint.is_loopback() {

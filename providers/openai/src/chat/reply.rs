@@ -187,7 +187,7 @@ impl Pieces {
         for call in said.tool_calls {
             let part = self.slot(&call);
             let Function { name, arguments } = call.function;
-            self.assembly.more_of_call(part, &call.id, &name, arguments.0, deltas);
+            self.assembly.more_of_call(part, call.id.0, name.0, arguments.0, deltas);
         }
     }
 

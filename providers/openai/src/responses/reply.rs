@@ -247,7 +247,7 @@ impl Pieces {
         }
         let part = self.assembly.begin_call();
         let id = item.call_id.filled().unwrap_or_else(|| item.id.0.clone());
-        self.assembly.more_of_call(part, &id, &item.name, String::new(), deltas);
+        self.assembly.more_of_call(part, id, item.name.0, String::new(), deltas);
         self.calls.push(Slot {
             item_id: item.id.0,
             output_index: index.map(|index| index.0),
@@ -293,7 +293,8 @@ impl Decoder for Pieces {
             }
             "response.function_call_arguments.delta" => {
                 if let Some(part) = self.part_of(&event) {
-                    self.assembly.more_of_call(part, "", "", event.delta.0, deltas);
+                    let (id, name) = (String::new(), String::new());
+                    self.assembly.more_of_call(part, id, name, event.delta.0, deltas);
                 }
             }
             "response.output_item.done" => self.items.extend(event.item),
