@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use toolwright_examples::{ModelArgs, printable, show_event, summary};
+use toolwright_examples::{ModelArgs, Screen, printable, summary};
 use toolwright_memory::Memory;
 use toolwright_module::testing::Recording;
 use toolwright_module::{Cancellation, Context, Ledger, Stage};
@@ -50,10 +50,11 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         .with_streaming(!args.model.no_stream);
 
     let (cancellation, ledger) = (Cancellation::default(), Ledger::default());
+    let screen = Screen::default();
     let cx = Context::default()
         .with_cancellation(cancellation.clone())
         .with_ledger(ledger.clone())
-        .with_events(show_event);
+        .with_events(move |event| screen.show(event));
     let started = Instant::now();
 
     let mut running = std::pin::pin!(agent.run(prompt, &cx));
@@ -76,8 +77,9 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         }
         Err(error) => return Err(format!("{error:#}").into()),
     };
-    // What was not streamed was not shown.
-    println!("{}", if args.model.no_stream { printable(&finished.answer) } else { String::new() });
+    if args.model.no_stream {
+        println!("{}", printable(&finished.answer));
+    }
     if finished.ending != Ending::Answered {
         eprintln!("(the run ended at a limit: {:?})", finished.ending);
     }

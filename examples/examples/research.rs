@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::{ModelArgs, show_event};
+use toolwright_examples::{ModelArgs, Screen};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     ChainOfThought, Context, Effect, LanguageModel, Predict, Signature, Tool, from_fn,
@@ -111,8 +111,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let agent = ToolOrchestrator::new(chooser, tools)?;
-    let cx = Context::default().with_events(show_event);
+    let screen = Screen::default();
+    let cx = Context::default().with_events(move |event| screen.show(event));
     let finished = agent.run("Find and summarize recent tax law changes.", &cx).await?;
-    println!("\ntools used: {}", finished.tools_used.join(", "));
+    println!("tools used: {}", finished.tools_used.join(", "));
     Ok(())
 }

@@ -1,5 +1,6 @@
 use std::env;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,9 @@ use serde::Deserialize;
 use toolwright_module::testing::{Recorder, Recording, Replay};
 use toolwright_module::{LanguageModel, Message, Part};
 use toolwright_openai::{Api, OpenAi};
+
+/// Where the key for OpenAI is.
+const KEY: &str = "OPENAI_API_KEY";
 
 /// Where model servers listen unless told otherwise.
 const LOCAL_SERVERS: [(&str, u16); 3] =
@@ -35,9 +39,14 @@ pub struct ModelArgs {
     #[arg(long, value_name = "chat|responses", default_value = "chat")]
     pub api: Api,
 
-    /// The environment variable that holds the key for --base-url
+    /// The environment variable that holds the key for --base-url; on this machine
+    /// OPENAI_API_KEY unless said
     #[arg(long, value_name = "NAME")]
     pub key_env: Option<String>,
+
+    /// How many seconds a server may be silent
+    #[arg(long, value_name = "SECONDS", default_value = "600")]
+    pub timeout: u64,
 
     /// Look for no key and no server: replay the recording
     #[arg(long)]
@@ -58,14 +67,13 @@ pub struct Chosen {
     pub model: Arc<dyn LanguageModel>,
     /// Which it is and how it was found.
     pub line: String,
-    recorder: Option<(Arc<Recorder<Arc<dyn LanguageModel>>>, PathBuf)>,
+    recorder: Option<(Arc<Recorder<OpenAi>>, PathBuf)>,
 }
 
 impl Chosen {
     fn new(model: OpenAi, line: String, args: &ModelArgs) -> Self {
-        let model: Arc<dyn LanguageModel> = Arc::new(model);
         let Some(path) = &args.record else {
-            return Self { model, line, recorder: None };
+            return Self { model: Arc::new(model), line, recorder: None };
         };
         let recorder = Arc::new(Recorder::new(model));
         let model = Arc::clone(&recorder) as Arc<dyn LanguageModel>;
@@ -130,10 +138,10 @@ impl ModelArgs {
             return Ok(Chosen::new(model, line, self));
         }
         if !self.offline {
-            if let Some(found) = self.from_key()? {
+            if let Some(found) = self.at_openai()? {
                 return Ok(found);
             }
-            if let Some(found) = self.from_local_server().await? {
+            if let Some(found) = self.at_local_server().await? {
                 return Ok(found);
             }
         }
@@ -157,21 +165,36 @@ impl ModelArgs {
     fn at_address(&self) -> Result<Option<(OpenAi, String)>, Box<dyn std::error::Error>> {
         let Some(base_url) = &self.base_url else { return Ok(None) };
         let name = self.model.as_deref().ok_or("--base-url needs --model")?;
-        let mut model = OpenAi::at(base_url, name)?.with_api(self.api);
+        let silence = Duration::from_secs(self.timeout);
+        let mut model = OpenAi::at(base_url, name)?.with_api(self.api).with_timeout(silence)?;
         if self.record.is_some() {
             // So that recording again gives the same, as far as the model can.
             model = model.with_temperature(0.0);
         }
-        if let Some(variable) = &self.key_env {
-            let key = env::var(variable)
-                .map_err(|_| format!("--key-env: the variable {variable} is not set"))?;
-            model = model.with_key(&key)?;
+        if let Some(key) = self.key_for(base_url)? {
+            model = model.with_key(key)?;
         }
         Ok(Some((model, format!("asking {name} at {base_url}"))))
     }
 
-    fn from_key(&self) -> Result<Option<Chosen>, Box<dyn std::error::Error>> {
-        let has_key = env::var("OPENAI_API_KEY").is_ok_and(|key| !key.trim().is_empty());
+    /// The key for an address: the one asked for; on this machine also OpenAI's, which
+    /// is not sent elsewhere by accident.
+    fn key_for(&self, base_url: &str) -> Result<Option<String>, Box<dyn std::error::Error>> {
+        if let Some(variable) = &self.key_env {
+            let key = env::var(variable)
+                .map_err(|_| format!("--key-env: the variable {variable} is not set"))?;
+            return Ok(Some(key));
+        }
+        let url = reqwest::Url::parse(base_url)?;
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let here = host == "localhost"
+            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        // Some local servers want a key, and take any.
+        Ok(here.then(|| env::var(KEY).unwrap_or_else(|_| "no-key-required".to_owned())))
+    }
+
+    fn at_openai(&self) -> Result<Option<Chosen>, Box<dyn std::error::Error>> {
+        let has_key = env::var(KEY).is_ok_and(|key| !key.trim().is_empty());
         if !has_key {
             return Ok(None);
         }
@@ -181,7 +204,7 @@ impl ModelArgs {
         Ok(Some(Chosen::new(model, line, self)))
     }
 
-    async fn from_local_server(&self) -> Result<Option<Chosen>, Box<dyn std::error::Error>> {
+    async fn at_local_server(&self) -> Result<Option<Chosen>, Box<dyn std::error::Error>> {
         for (server, port) in LOCAL_SERVERS {
             let base_url = format!("http://127.0.0.1:{port}/v1");
             let Some(models) = models_at(&base_url).await else { continue };

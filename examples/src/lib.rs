@@ -4,4 +4,4 @@ mod choose;
 mod show;
 
 pub use choose::{Chosen, ModelArgs, NoModel};
-pub use show::{printable, show_event, summary};
+pub use show::{Screen, printable, summary};

@@ -1,4 +1,5 @@
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use toolwright_module::{Event, Usage};
@@ -6,25 +7,41 @@ use toolwright_module::{Event, Usage};
 /// How much of a tool's result is shown.
 const LONGEST: usize = 400;
 
-/// Shows an event of a run: the model's text on stdout, everything else on stderr.
-pub fn show_event(event: &Event) {
-    // Whoever closes our output has seen enough; that is no reason to end the run.
-    let _ = match event {
-        Event::TextDelta { text } => {
-            let mut out = io::stdout().lock();
-            write!(out, "{}", printable(text)).and_then(|()| out.flush())
-        }
-        Event::ToolStarted { call } => {
-            writeln!(io::stderr(), "-> {} {}", printable(&call.name), printable(&call.arguments))
-        }
-        Event::ToolFinished { call, text, error, elapsed } => {
-            let (mark, text) = error.as_ref().map_or(("", text), |error| ("failed: ", error));
-            let (name, text) = (printable(&call.name), shortened(&printable(text)));
-            let time = milliseconds(*elapsed);
-            writeln!(io::stderr(), "<- {name} {mark}{text} ({time})")
-        }
-        _ => Ok(()),
-    };
+/// Shows a run as it goes: the model's text on stdout, everything else on stderr.
+#[derive(Debug, Default)]
+pub struct Screen {
+    /// Whether there is text on the last line.
+    mid_line: AtomicBool,
+}
+
+impl Screen {
+    /// Shows an event.
+    pub fn show(&self, event: &Event) {
+        // Whoever closes our output has seen enough; that is no reason to end the run.
+        let _ = match event {
+            Event::TextDelta { text } => self.write(text),
+            Event::ModelReplied { .. } if self.mid_line.load(Ordering::Relaxed) => self.write("\n"),
+            Event::ToolStarted { call } => {
+                let (name, arguments) = (printable(&call.name), printable(&call.arguments));
+                writeln!(io::stderr(), "-> {name} {arguments}")
+            }
+            Event::ToolFinished { call, text, error, elapsed } => {
+                let (mark, text) = error.as_ref().map_or(("", text), |error| ("failed: ", error));
+                let (name, text) = (printable(&call.name), shortened(&printable(text)));
+                let time = elapsed.as_secs_f64() * 1000.0;
+                writeln!(io::stderr(), "<- {name} {mark}{text} ({time:.1} ms)")
+            }
+            _ => Ok(()),
+        };
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
+        let text = printable(text);
+        self.mid_line.store(!text.is_empty() && !text.ends_with('\n'), Ordering::Relaxed);
+        let mut out = io::stdout().lock();
+        write!(out, "{text}")?;
+        out.flush()
+    }
 }
 
 /// What a run cost, in one line.
@@ -54,8 +71,4 @@ fn shortened(text: &str) -> String {
         None => text.to_owned(),
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
     }
-}
-
-fn milliseconds(elapsed: Duration) -> String {
-    format!("{:.1} ms", elapsed.as_secs_f64() * 1000.0)
 }

@@ -1,4 +1,5 @@
 //! The layers: arrows point down, and the lower crates stay light.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

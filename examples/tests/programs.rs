@@ -1,4 +1,5 @@
 //! Every program runs, and the README shows what runs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 mod common;
 #[path = "common/server.rs"]

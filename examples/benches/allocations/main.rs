@@ -11,6 +11,7 @@
 mod by_hand;
 #[path = "../run_cost/clients.rs"]
 mod clients;
+#[allow(dead_code, reason = "`run_cost` uses all of it")]
 #[path = "../run_cost/server.rs"]
 mod server;
 

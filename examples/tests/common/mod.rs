@@ -1,11 +1,10 @@
 //! Runs the example programs as a user does: as processes.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// The program, with no key and no proxy in its environment.
-pub fn program(name: &str) -> Command {
+pub(crate) fn program(name: &str) -> Command {
     // Tests lie in target/…/deps, programs beside them in target/…/examples.
     let mut path: PathBuf = std::env::current_exe().expect("a test has a path");
     path.pop();
@@ -28,13 +27,13 @@ pub fn program(name: &str) -> Command {
     command
 }
 
-pub struct Ran {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-pub fn run(command: &mut Command) -> Ran {
+pub(crate) fn run(command: &mut Command) -> Ran {
     let Output { status, stdout, stderr } = command.output().expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("programs print UTF-8");
     Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }

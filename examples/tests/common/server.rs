@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-pub struct Server {
-    pub base_url: String,
+pub(crate) struct Server {
+    pub(crate) base_url: String,
     asked: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Server {
     /// Gives each request the next of these bodies, and the last one from then on.
-    pub fn start(replies: &[&str]) -> Self {
+    pub(crate) fn start(replies: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -31,7 +31,7 @@ impl Server {
     }
 
     /// The bodies of the requests so far.
-    pub fn asked(&self) -> Vec<Value> {
+    pub(crate) fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap().clone()
     }
 }
