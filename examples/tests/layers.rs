@@ -42,7 +42,7 @@ fn cargo(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_dependency_points_down_tests_included() {
+fn s157_every_dependency_points_down_tests_included() {
     let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
     let metadata: Value = serde_json::from_str(&metadata).unwrap();
     let rules: BTreeMap<_, _> = MAY_USE.into_iter().collect();
@@ -68,7 +68,7 @@ fn the_lowest_layer_knows_no_runtime() {
 }
 
 #[test]
-fn crates_stay_light() {
+fn s155_crates_stay_light() {
     let signature = external_crates(&["toolwright-signature"]);
     assert!(signature.len() <= SIGNATURE_CRATES, "{}: {signature:?}", signature.len());
 

@@ -120,7 +120,7 @@ fn ctrl_c_ends_the_assistant_cleanly() {
 }
 
 #[test]
-fn readme_shows_the_hello_program_and_the_program_runs() {
+fn s128_the_readme_shows_the_hello_program_and_the_program_runs() {
     let readme = include_str!("../../README.md");
     let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(shown, Some(include_str!("../examples/hello.rs")));
@@ -150,7 +150,7 @@ fn readme_names_only_programs_that_exist() {
 }
 
 #[test]
-fn s92_s96_s119_s120_three_modules_answer_one_caller() {
+fn s92_to_s96_s119_s120_three_modules_answer_one_caller() {
     let ran = run(&mut program("search"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     insta::assert_snapshot!(ran.stdout);

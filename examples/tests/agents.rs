@@ -1,0 +1,80 @@
+//! Agents with a real toolset, on models of the test bench.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_memory::{Memory, MemoryStore, MemoryStoreTool};
+use toolwright_module::testing::{Recording, Replay, SchemaDriven, Scripted};
+use toolwright_module::{Context, Module, Reply, Request, Signature, ToolCall};
+use toolwright_orchestrator::{ReAct, ToolOrchestrator};
+
+/// Answer questions using available memory tools.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct QuestionAnswer {
+    question: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Answered {
+    answer: String,
+}
+
+impl Signature for QuestionAnswer {
+    type Output = Answered;
+}
+
+#[tokio::test]
+async fn s10_s15_s17_react_answers_a_signature_with_memory_tools() {
+    let memory = Memory::default();
+    let (key, value) = ("color".to_owned(), "blue".to_owned());
+    MemoryStoreTool::new(&memory).call(MemoryStore { key, value, tags: None }).await.unwrap();
+
+    let model = Scripted::new(|request: &Request| {
+        let (name, arguments) = match request.messages.len() {
+            2 => ("memory_retrieve", r#"{"key": "color"}"#),
+            _ => ("finish", r#"{"answer": "Your color is blue."}"#),
+        };
+        Ok(Reply::calls([ToolCall::new(name, name, arguments)]))
+    });
+    let agent = ReAct::<QuestionAnswer>::new(model, memory.tools().unwrap()).unwrap();
+    let question = "What is my color?".to_owned();
+    let reacted = agent.run(QuestionAnswer { question }, &Context::default()).await.unwrap();
+
+    assert_eq!(reacted.output, Answered { answer: "Your color is blue.".to_owned() });
+    assert_eq!(reacted.tools_used, ["memory_retrieve"]);
+    // Instructions, task, call, result, and `finish`.
+    assert_eq!(reacted.history.len(), 5);
+}
+
+#[tokio::test]
+async fn s21_an_agent_takes_a_toolset_as_it_is_and_every_tool_runs_on_its_own_schema() {
+    let tools = Memory::default().tools().unwrap();
+    let agent = ToolOrchestrator::new(SchemaDriven::default(), tools).unwrap();
+    let finished = agent.run("Try everything.", &Context::default()).await.unwrap();
+    assert_eq!(finished.tools_used.len(), 9);
+    let failed = format!("{:?}", finished.history).matches("failed: true").count();
+    assert_eq!(failed, 0, "{:#?}", finished.history);
+}
+
+#[tokio::test]
+async fn the_committed_recording_replays_over_live_tools_to_its_end() {
+    let recording = include_str!("../recordings/assistant.json");
+    let recording = Recording::parse(recording, "assistant.json").unwrap();
+    let exchanges = recording.exchanges.len();
+    let replay = std::sync::Arc::new(Replay::new(recording));
+    let memory = Memory::default();
+    let limits = toolwright_orchestrator::Limits::default().with_max_output_tokens(512);
+    let agent = ToolOrchestrator::new(std::sync::Arc::clone(&replay), memory.tools().unwrap())
+        .unwrap()
+        .with_limits(limits);
+    let prompt = "Store the key color with value blue, then tell me what you have stored.";
+    let finished = agent.run(prompt, &Context::default()).await.unwrap();
+
+    assert_eq!(finished.iterations as usize + 1, exchanges);
+    assert_eq!(replay.left(), 0);
+    // The model's words are old, the memory is not.
+    let retrieve = toolwright_memory::MemoryRetrieveTool::new(&memory);
+    let key = "color".to_owned();
+    let value = retrieve.call(toolwright_memory::MemoryRetrieve { key }).await.unwrap();
+    assert_eq!(value.as_deref(), Some("blue"));
+}
