@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, select, select_all};
 use futures_util::stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,7 @@ struct Inner {
     model: Option<Arc<dyn LanguageModel>>,
     ledger: Option<Ledger>,
     deadline: Option<Instant>,
-    cancellation: Option<Cancellation>,
+    cancellations: Vec<Cancellation>,
     sink: Option<Sink>,
 }
 
@@ -57,6 +57,9 @@ impl Context {
     }
 
     /// Counts what the call and everything below it uses.
+    ///
+    /// It takes the place of the one that was there: to count in both, give it
+    /// [`Ledger::below`] of that one.
     #[must_use]
     pub fn with_ledger(self, ledger: Ledger) -> Self {
         self.with(|inner| inner.ledger = Some(ledger))
@@ -72,10 +75,10 @@ impl Context {
         })
     }
 
-    /// Lets someone else end the call.
+    /// Lets someone else end the call, besides whoever can already.
     #[must_use]
     pub fn with_cancellation(self, cancellation: Cancellation) -> Self {
-        self.with(|inner| inner.cancellation = Some(cancellation))
+        self.with(|inner| inner.cancellations.push(cancellation))
     }
 
     /// Tells `sink` what happens, besides whoever is told already.
@@ -113,16 +116,14 @@ impl Context {
         self.0.as_ref()?.deadline
     }
 
-    /// What ends the call from outside.
-    #[must_use]
-    pub fn cancellation(&self) -> Option<&Cancellation> {
-        self.0.as_ref()?.cancellation.as_ref()
-    }
-
     /// Whether somebody ended the call.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cancellation().is_some_and(Cancellation::is_cancelled)
+        self.cancellations().iter().any(Cancellation::is_cancelled)
+    }
+
+    fn cancellations(&self) -> &[Cancellation] {
+        self.0.as_ref().map_or(&[], |inner| &inner.cancellations)
     }
 
     /// Whether anybody listens to [`emit`](Self::emit).
@@ -144,11 +145,12 @@ impl Context {
     ///
     /// What `work` fails with, or an error of [`Stage::Cancelled`].
     pub async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let Some(cancellation) = self.cancellation() else {
+        let cancellations = self.cancellations();
+        if cancellations.is_empty() {
             return work.await;
-        };
-        let (cancelled, work) = (pin!(cancellation.cancelled()), pin!(work));
-        match select(cancelled, work).await {
+        }
+        let cancelled = select_all(cancellations.iter().map(|one| Box::pin(one.cancelled())));
+        match select(cancelled, pin!(work)).await {
             Either::Left(_) => Err(cancelled_error()),
             Either::Right((result, _)) => result,
         }

@@ -282,3 +282,16 @@ fn usage_never_overflows() {
     assert_eq!(Usage::new(1, 1).since(huge), Usage::default());
     assert_eq!([huge, huge].into_iter().sum::<Usage>(), huge);
 }
+
+#[tokio::test]
+async fn whoever_could_end_a_call_still_can_after_another_joins() {
+    for ended in [0, 1] {
+        let (run, tool) = (Cancellation::default(), Cancellation::default());
+        let cx = Context::default().with_cancellation(run.clone()).with_cancellation(tool.clone());
+        assert!(!cx.is_cancelled());
+        [run, tool][ended].cancel();
+        assert!(cx.is_cancelled());
+        let error = cx.until_cancelled(std::future::pending::<Result<(), _>>()).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Cancelled);
+    }
+}

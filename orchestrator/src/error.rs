@@ -38,6 +38,13 @@ pub enum Error {
         expected: &'static str,
     },
 
+    /// A run that has begun is asked to end in another way.
+    #[error("the run is at step {step} already; say what it has to end with before it begins")]
+    Begun {
+        /// Where the run is.
+        step: u64,
+    },
+
     /// A stored run needs a tool that is not there.
     #[error(
         "the stored run uses the tool `{name}`, which is missing now; resume it with the tools it began with"

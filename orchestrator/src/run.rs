@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,6 +68,8 @@ pub struct Run {
     tools: Arc<Tools>,
     /// What every request sends: the tools, and `finish` where an output is asked for.
     contracts: Arc<[Arc<Contract>]>,
+    /// What the run itself answered to calls, until the driver tells of it.
+    own_results: Vec<(ToolCall, ToolResult)>,
 }
 
 /// A run as it is stored: everything but the tools.
@@ -128,7 +131,7 @@ impl Run {
             tools_used: Vec::new(),
         };
         let contracts = Arc::clone(&tools.contracts);
-        Self { state, tools, contracts }
+        Self { state, tools, contracts, own_results: Vec::new() }
     }
 
     /// A stored run, to go on where it was.
@@ -173,17 +176,19 @@ impl Run {
         }
         let output = state.output.clone();
         let contracts = Arc::clone(&tools.contracts);
-        let run = Self { state, tools: Arc::new(tools), contracts };
+        let tools = Arc::new(tools);
+        let mut run = Self { state, tools, contracts, own_results: Vec::new() };
         // A file that was cut or edited must not become a run that waits forever.
-        if let Phase::Tools { results } = &run.state.phase
-            && results.len() != run.calls().count()
-        {
-            return Err(Error::Corrupt { what: "its last reply and the results it waits for" });
+        if let Phase::Tools { results } = &run.state.phase {
+            let ids: HashSet<&str> = run.calls().map(|call| call.id.as_str()).collect();
+            if results.len() != ids.len() || results.len() != run.calls().count() {
+                return Err(Error::Corrupt { what: "its last reply and the results it waits for" });
+            }
         }
-        match output {
-            Some(output) => run.with_output(output),
-            None => Ok(run),
+        if let Some(output) = output {
+            run.offer_finish(output)?;
         }
+        Ok(run)
     }
 
     /// Tells the model, before the task, how to go about it.
@@ -202,12 +207,27 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// If the contract does not say what it returns.
+    /// If the contract does not say what it returns, or the run has begun: the tools
+    /// that a model was shown do not change.
     pub fn with_output(mut self, contract: Arc<Contract>) -> Result<Self> {
+        if self.state.step > 0 {
+            return Err(Error::Begun { step: self.state.step });
+        }
+        self.offer_finish(contract)?;
+        Ok(self)
+    }
+
+    fn offer_finish(&mut self, contract: Arc<Contract>) -> Result<()> {
         let finish = Arc::new(contract.finish()?);
         self.contracts = self.tools.contracts.iter().cloned().chain([finish]).collect();
         self.state.output = Some(contract);
-        Ok(self)
+        Ok(())
+    }
+
+    /// What the run itself answered to calls of the last reply, such as of tools that
+    /// do not exist; given once.
+    pub(crate) fn take_own_results(&mut self) -> Vec<(ToolCall, ToolResult)> {
+        std::mem::take(&mut self.own_results)
     }
 
     /// The conversation so far.
@@ -350,7 +370,12 @@ impl Run {
         if let Some(output) = self.final_output(&finish) {
             return self.end(output, Ending::Answered);
         }
-        let results = self.calls().map(|call| self.answer_now(call, &finish)).collect();
+        let results: Vec<_> = self.calls().map(|call| self.answer_now(call, &finish)).collect();
+        self.own_results = self
+            .calls()
+            .zip(&results)
+            .filter_map(|(call, result)| Some((call.clone(), result.clone()?)))
+            .collect();
         let mut used = std::mem::take(&mut self.state.tools_used);
         for call in self.calls() {
             if self.tools.has(&call.name) && !used.contains(&call.name) {

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use schemars::JsonSchema;
@@ -234,6 +234,12 @@ impl ToolOrchestrator {
             };
             let answer = answer.with_elapsed(started.elapsed());
             run.apply(answer).map_err(error::Error::into_module)?;
+            for (call, result) in run.take_own_results() {
+                cx.emit(|| Event::ToolStarted { call: call.clone() });
+                let error = Some(result.text.clone());
+                let elapsed = Duration::ZERO;
+                cx.emit(|| Event::ToolFinished { call, text: result.text, error, elapsed });
+            }
         }
     }
 

@@ -336,6 +336,24 @@ fn a_stored_run_that_contradicts_itself_is_refused() {
 }
 
 #[test]
+fn a_stored_run_with_two_calls_of_one_id_is_refused() {
+    let mut run = started(false);
+    run.apply(Answer::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
+    let stored = serde_json::to_string(&run).unwrap().replace(r#""id":"2""#, r#""id":"1""#);
+    let state: RunState = serde_json::from_str(&stored).unwrap();
+    assert!(matches!(Run::resume(state, &tools()).unwrap_err(), Error::Corrupt { .. }));
+}
+
+#[test]
+fn a_run_that_has_begun_cannot_be_asked_to_end_in_another_way() {
+    let mut run = started(false);
+    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
+    let contract = Arc::new(Contract::of::<Inspect>().unwrap());
+    let error = run.with_output(contract).unwrap_err();
+    insta::assert_snapshot!(error, @"the run is at step 1 already; say what it has to end with before it begins");
+}
+
+#[test]
 fn answers_can_be_stored_too() {
     let reply = calls([("1", "look", "a")]).with_usage(Usage::new(1, 2));
     let answers = [

@@ -194,6 +194,25 @@ async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
 }
 
 #[tokio::test]
+async fn a_call_that_the_run_answers_itself_is_told_like_any_other() {
+    let said = [calls([("1", "sweep", "x"), ("2", "look", "y")]), Reply::text("ok")];
+    let (agent, _) = agent([look()], said);
+    let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let kept = std::sync::Arc::clone(&heard);
+    let cx = soon().with_events(move |event| {
+        let line = match event {
+            Event::ToolStarted { call } => format!("started {}", call.name),
+            Event::ToolFinished { call, error, .. } => format!("{} {error:?}", call.name),
+            _ => return,
+        };
+        kept.lock().unwrap().push(line);
+    });
+    agent.run("Look after the house.", &cx).await.unwrap();
+    let heard = heard.lock().unwrap().join("\n");
+    insta::assert_snapshot!(heard, @"");
+}
+
+#[tokio::test]
 async fn an_unknown_tool_where_there_is_none_says_so() {
     let (agent, _) = agent([], [calls([("1", "look", "x")]), Reply::text("ok")]);
     let finished = run(&agent).await;
