@@ -209,7 +209,12 @@ async fn a_call_that_the_run_answers_itself_is_told_like_any_other() {
     });
     agent.run("Look after the house.", &cx).await.unwrap();
     let heard = heard.lock().unwrap().join("\n");
-    insta::assert_snapshot!(heard, @"");
+    insta::assert_snapshot!(heard, @r#"
+    started sweep
+    sweep Some("There is no tool `sweep`. The tools are: look.")
+    started look
+    look None
+    "#);
 }
 
 #[tokio::test]
