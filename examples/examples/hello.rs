@@ -18,7 +18,7 @@ impl Signature for GetWeather {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> toolwright_module::Result<()> {
     let get_weather = from_fn(async |ask: GetWeather| Ok(format!("Rain in {}.", ask.city)));
     let tools = [Tool::new(get_weather)?];
     let agent = ToolOrchestrator::new(OpenAi::from_env("gpt-4.1-mini")?, tools)?;

@@ -37,7 +37,7 @@ type Source = Box<dyn StdError + Send + Sync>;
 ///
 /// let kept = read("no-such-file").unwrap_err();
 /// assert_eq!(kept.audience(), Audience::User);
-/// assert_eq!(kept.for_model(), "The tool failed; the user has been told why.");
+/// assert_eq!(kept.for_model(), "The tool failed. The reason is not shown to you.");
 /// assert!(kept.downcast_ref::<std::io::Error>().is_some());
 /// ```
 ///
@@ -142,7 +142,15 @@ impl Error {
         error
     }
 
-    /// Any failure that `?` does not convert, such as a text; the user's to know.
+    /// Any failure that `?` does not convert, such as a text, a boxed error or
+    /// `anyhow`'s; the user's to know.
+    ///
+    /// ```
+    /// # use toolwright_module::Error;
+    /// let boxed: Box<dyn std::error::Error + Send + Sync> = "no such note".into();
+    /// let error = Err::<(), _>(boxed).map_err(Error::other).unwrap_err();
+    /// assert_eq!(error.to_string(), "no such note");
+    /// ```
     ///
     /// One of ours in a box keeps what it knew, as it does with `?`.
     pub fn other(source: impl Into<Source>) -> Self {
@@ -211,7 +219,7 @@ impl Error {
     pub fn for_model(&self) -> Cow<'_, str> {
         match (self.0.audience, &self.0.text) {
             (Audience::ModelMayRetry | Audience::ModelFinal, Some(text)) => Cow::Borrowed(text),
-            _ => Cow::Borrowed("The tool failed; the user has been told why."),
+            _ => Cow::Borrowed("The tool failed. The reason is not shown to you."),
         }
     }
 
@@ -287,7 +295,9 @@ impl fmt::Display for Error {
         if !f.alternate() {
             return Ok(());
         }
-        write!(f, "\nstage: {}", inner.stage)?;
+        if inner.stage != Stage::Module || inner.retryable {
+            write!(f, "\nstage: {}", inner.stage)?;
+        }
         if inner.retryable {
             f.write_str(" (may succeed later)")?;
         }
@@ -297,7 +307,7 @@ impl fmt::Display for Error {
             write!(f, "\ncause: {error}")?;
             cause = error.source();
         }
-        if let Some(raw) = &inner.raw {
+        if let Some(raw) = inner.raw.as_ref().filter(|raw| !raw.is_empty()) {
             write!(f, "\nreply: {raw}")?;
         }
         Ok(())

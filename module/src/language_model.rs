@@ -15,7 +15,47 @@ use crate::message::{Message, ReplyPart, ToolCall};
 ///
 /// Providers implement it, and so do the models in [`testing`](crate::testing).
 /// It is object-safe: keep one as `Arc<dyn LanguageModel>` and pass it wherever an
-/// `impl LanguageModel` is asked for.
+/// `impl LanguageModel` is asked for. So its methods return boxed futures and streams:
+///
+/// ```
+/// use toolwright_module::{
+///     BoxFuture, Capabilities, Dialect, LanguageModel, Message, Part, Reply, Request, Result,
+/// };
+///
+/// /// Says again what it was told last.
+/// struct Echo;
+///
+/// impl LanguageModel for Echo {
+///     fn name(&self) -> &str {
+///         "echo"
+///     }
+///
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities::new(Dialect::JsonSchema2020)
+///     }
+///
+///     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+///         Box::pin(async move {
+///             let text = match request.messages.last().map(|message| &**message) {
+///                 Some(Message::User { parts }) => match parts.as_slice() {
+///                     [Part::Text(text)] => text.clone(),
+///                     _ => String::new(),
+///                 },
+///                 _ => String::new(),
+///             };
+///             Ok(Reply::text(text).with_model("echo-1"))
+///         })
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let reply = Echo.generate(&Request::new([Message::user("Hi!")])).await?;
+/// assert_eq!(reply.to_text(), "Hi!");
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Where a model is passed on, any of them will do:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,7 +90,8 @@ pub trait LanguageModel: Send + Sync + 'static {
 
     /// Answers piece by piece; the last item is [`Delta::Done`] or an error.
     ///
-    /// Without a better way, the whole reply comes as one piece.
+    /// Without a better way, the whole reply comes as one piece. The request is the
+    /// stream's own, because a stream outlives the call that made it.
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
         stream::once(async move { self.generate(&request).await })
             .flat_map(|reply| stream::iter(pieces(reply)))
@@ -272,8 +313,8 @@ impl Reply {
 
     /// The same with the name of the model that gave it.
     #[must_use]
-    pub fn with_model(mut self, model: Option<String>) -> Self {
-        self.model = model;
+    pub fn with_model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
         self
     }
 

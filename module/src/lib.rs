@@ -32,6 +32,7 @@ pub use context::{Cancellation, Context, Ledger};
 pub use effect::Effect;
 pub use error::{Audience, Error, Failure, Result, Stage};
 pub use event::Event;
+pub use futures_core::{future::BoxFuture, stream::BoxStream};
 pub use language_model::{
     Capabilities, Delta, Finish, LanguageModel, Reply, Request, ToolChoice, Usage,
 };

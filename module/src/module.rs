@@ -134,6 +134,33 @@ impl<S, F> fmt::Debug for FromFn<S, F> {
 
 /// A module made of a closure.
 ///
+/// An async closure that captures something lends it to its future, which may not
+/// leave the closure. Clone what is captured into a plain closure's async block, as
+/// below, or write a struct and `impl Module` for it.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// # use std::collections::BTreeMap;
+/// # use std::sync::Arc;
+/// # use toolwright_module::{Error, Module, Signature, from_fn};
+/// # /// Say how old somebody is.
+/// # #[derive(Serialize, Deserialize, JsonSchema)]
+/// # struct GetAge { name: String }
+/// # impl Signature for GetAge { type Output = u32; }
+/// # let ages = Arc::new(BTreeMap::from([("Kate".to_owned(), 41)]));
+/// let get_age = from_fn(move |ask: GetAge| {
+///     let ages = Arc::clone(&ages);
+///     async move { ages.get(&ask.name).copied().ok_or(Error::refuse("nobody of that name")) }
+/// });
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// assert_eq!(get_age.call(GetAge { name: "Kate".to_owned() }).await?, 41);
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Without captures:
+///
 /// ```
 /// # use schemars::JsonSchema;
 /// # use serde::{Deserialize, Serialize};

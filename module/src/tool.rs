@@ -13,7 +13,7 @@ use toolwright_signature::{Contract, Signature};
 use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result, Stage};
-use crate::message::Image;
+use crate::message::{Image, ToolCall, ToolResult};
 use crate::module::Module;
 
 /// A module as a model sees it: a contract, and a call with text in and text out.
@@ -264,6 +264,37 @@ impl ToolOutput {
     #[must_use]
     pub fn into_parts(self) -> (String, Vec<Image>) {
         (self.text, self.images)
+    }
+}
+
+impl ToolResult {
+    /// What a model is told of a call, and the error if it failed.
+    ///
+    /// An error whose audience is [`Audience::Run`] ends the run: whoever writes a loop
+    /// passes it on and tells the model nothing.
+    ///
+    /// ```
+    /// use toolwright_module::{Audience, Context, Result, Tool, ToolCall, ToolResult};
+    ///
+    /// async fn run_tool(tool: &Tool, call: &ToolCall, cx: &Context) -> Result<ToolResult> {
+    ///     let outcome = tool.call(&call.arguments, cx).await;
+    ///     match ToolResult::of(call, outcome) {
+    ///         (_, Some(error)) if error.audience() == Audience::Run => Err(error),
+    ///         (result, _) => Ok(result),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// [`Audience::Run`]: crate::Audience::Run
+    #[must_use]
+    pub fn of(call: &ToolCall, outcome: Result<ToolOutput>) -> (Self, Option<Error>) {
+        match outcome {
+            Ok(output) => {
+                let (text, images) = output.into_parts();
+                (Self::new(call, text).with_images(images), None)
+            }
+            Err(error) => (Self::failed(call, error.for_model()), Some(error)),
+        }
     }
 }
 

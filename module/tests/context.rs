@@ -156,7 +156,7 @@ async fn a_reply_is_streamed_where_somebody_listens_and_is_the_same_reply() {
         ReplyPart::Call(ToolCall::new("1", "look", "{}")),
     ])
     .with_usage(Usage::new(3, 4))
-    .with_model(Some("true-name".to_owned()));
+    .with_model("true-name");
     let said = reply.clone();
     let model = Scripted::new(move |_| Ok(said.clone()));
     let question = || Request::new([Message::user("Hi.")]);

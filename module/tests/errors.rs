@@ -11,7 +11,7 @@ use std::io;
 
 use toolwright_module::{Audience, Error, Failure, Result, Stage, Usage};
 
-const NEUTRAL: &str = "The tool failed; the user has been told why.";
+const NEUTRAL: &str = "The tool failed. The reason is not shown to you.";
 
 fn read_a_file() -> Result<String> {
     let error =

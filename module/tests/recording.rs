@@ -64,7 +64,7 @@ fn answer(request: &Request) -> Result<Reply> {
         _ => Reply::text("There are three of them."),
     };
     let usage = Usage::new(20, 10).with_cached(5).with_reasoning(2);
-    Ok(reply.with_usage(usage).with_model(Some("true-name-1.0".to_owned())))
+    Ok(reply.with_usage(usage).with_model("true-name-1.0"))
 }
 
 async fn recorded() -> Recording {
@@ -212,30 +212,25 @@ fn a_file_that_is_no_recording_says_so_with_its_name() {
     let long = |error: RecordingError| format!("{:#}", Error::from(error));
     insta::assert_snapshot!(long(refused("{\"version\": 1")), @r"
     the recording run.json cannot be read; record it again
-    stage: module
     cause: EOF while parsing an object at line 1 column 13
     ");
     insta::assert_snapshot!(long(refused("{\"version\": 1, \"model\": \"m\"}")), @r"
     the recording run.json cannot be read; record it again
-    stage: module
     cause: missing field `exchanges`
     ");
     insta::assert_snapshot!(long(refused("[]")), @r"
     the recording run.json cannot be read; record it again
-    stage: module
     cause: invalid length 0, expected struct Recording with 3 elements
     ");
     let first_without_request =
         r#"{"version": 1, "model": "m", "exchanges": [{"then": [], "reply": {"parts": []}}]}"#;
     insta::assert_snapshot!(long(refused(first_without_request)), @r"
     the recording run.json cannot be read; record it again
-    stage: module
     cause: the first exchange has no request
     ");
     // A later version need not read as this one at all.
     insta::assert_snapshot!(long(refused("{\"version\": 2, \"runs\": []}")), @r"
     the recording run.json has version 2, this program reads up to 1; update it
-    stage: module
     ");
 }
 

@@ -17,4 +17,4 @@ pub use limits::Limits;
 pub use react::{ReAct, Reacted, Unfinished};
 pub use run::{Run, RunState};
 pub use step::{Answer, AnswerKind, Ending, RunResult, Step, StepKind};
-pub use tool_orchestrator::{Finished, Task, TaskAnswer, ToolOrchestrator};
+pub use tool_orchestrator::{Finished, Task, TaskAnswer, ToolFailure, ToolOrchestrator};

@@ -13,7 +13,11 @@ use toolwright_module::Request;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many rounds of tool calls a model gets: 10 unless said, at least 1.
+    /// How many rounds a model gets: 10 unless said. A round is a reply and what its
+    /// calls gave, or a reply that could not be used. After the last round the model is
+    /// asked once more, without tools, and that answer counts as
+    /// [`Ending::LimitReached`](crate::Ending::LimitReached): allow one round more than
+    /// a task needs, at least 1.
     pub max_iterations: u32,
     /// The most a model may write in one answer, in tokens.
     pub max_output_tokens: u64,

@@ -11,7 +11,7 @@ use crate::error;
 use crate::limits::Limits;
 use crate::run::Run;
 use crate::step::{Answer, Ending};
-use crate::tool_orchestrator::{Finished, ToolOrchestrator};
+use crate::tool_orchestrator::{Finished, ToolFailure, ToolOrchestrator};
 
 /// A module whose work a model does with tools: a typed signature in, its whole typed
 /// output out.
@@ -72,6 +72,8 @@ pub struct Reacted<O> {
     pub usage: Usage,
     /// The names of the tools that were called, each once.
     pub tools_used: Vec<String>,
+    /// The calls that failed, with all that is known: the model was told less.
+    pub failures: Vec<ToolFailure>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
 }
@@ -91,6 +93,8 @@ pub struct Unfinished {
     pub iterations: u32,
     /// The names of the tools that were called, each once.
     pub tools_used: Vec<String>,
+    /// The calls that failed, with all that is known: the model was told less.
+    pub failures: Vec<ToolFailure>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
 }
@@ -158,10 +162,12 @@ impl<S: Signature> ReAct<S> {
     /// As [`ToolOrchestrator::drive`]; at a limit [`Stage::Limit`], with [`Unfinished`]
     /// for a cause.
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Reacted<S::Output>> {
+        let mut failures = Vec::new();
         loop {
-            let finished = self.orchestrator.drive(run, cx).await?;
+            let mut finished = self.orchestrator.drive(run, cx).await?;
+            failures.append(&mut finished.failures);
             if finished.ending != Ending::Answered {
-                return Err(self.unfinished(finished));
+                return Err(self.unfinished(finished, failures));
             }
             match self.contract.read_output(&finished.answer) {
                 Ok(output) => {
@@ -170,6 +176,7 @@ impl<S: Signature> ReAct<S> {
                         iterations: finished.iterations,
                         usage: finished.usage,
                         tools_used: finished.tools_used,
+                        failures,
                         history: finished.history,
                     });
                 }
@@ -182,13 +189,14 @@ impl<S: Signature> ReAct<S> {
         }
     }
 
-    fn unfinished(&self, finished: Finished) -> Error {
+    fn unfinished(&self, finished: Finished, failures: Vec<ToolFailure>) -> Error {
         let usage = finished.usage;
         let unfinished = Unfinished {
             name: self.contract.name().to_owned(),
             ending: finished.ending,
             iterations: finished.iterations,
             tools_used: finished.tools_used,
+            failures,
             history: finished.history,
         };
         Error::other(unfinished).at(Stage::Limit).with_usage(usage).with_raw(finished.answer)

@@ -19,7 +19,8 @@ pub struct Step {
 pub enum StepKind {
     /// Ask the model.
     CallModel(Request),
-    /// Call these tools: all of them may run side by side.
+    /// Call these tools: all of them may run side by side, and all of them exist. The
+    /// run answers calls of others itself.
     CallTools(Vec<ToolCall>),
     /// Nothing more, unless the answer is rejected.
     Done(RunResult),
@@ -94,8 +95,9 @@ impl Answer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunResult {
-    /// The model's last text; in a typed run the output as JSON. Empty if the run
-    /// ended without one.
+    /// The model's last text; in a typed run the output, as
+    /// [`Contract::read_output`](toolwright_signature::Contract::read_output) reads it.
+    /// Empty if the run ended without one.
     pub answer: String,
     /// How the run ended.
     pub ending: Ending,

@@ -78,18 +78,33 @@ pub struct Finished {
     pub usage: Usage,
     /// The names of the tools that were called, each once.
     pub tools_used: Vec<String>,
+    /// The calls that failed, with all that is known: the model was told less.
+    ///
+    /// Only those since the run was driven last; a stored run does not keep them.
+    pub failures: Vec<ToolFailure>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
 }
 
+/// A call that failed, for the user.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ToolFailure {
+    /// The call.
+    pub call: ToolCall,
+    /// Why it failed: the whole error as `{:#}` shows it.
+    pub error: String,
+}
+
 impl Finished {
-    fn new(run: &Run, result: RunResult) -> Self {
+    fn new(run: &Run, result: RunResult, failures: Vec<ToolFailure>) -> Self {
         Self {
             answer: result.answer,
             ending: result.ending,
             iterations: run.iterations(),
             usage: run.usage(),
             tools_used: run.tools_used().to_vec(),
+            failures,
             history: run.history().to_vec(),
         }
     }
@@ -209,6 +224,7 @@ impl ToolOrchestrator {
         if cx.model().is_none() {
             cx = cx.with_model(Arc::clone(&self.model));
         }
+        let mut failures = Vec::new();
         loop {
             let step = run.next();
             let (started, before) = (Instant::now(), ledger.used());
@@ -218,7 +234,7 @@ impl ToolOrchestrator {
                     Answer::model(step.number, in_time(&cx, asked).await?)
                 }
                 StepKind::CallTools(calls) => {
-                    let called = cx.until_cancelled(self.call_all(&calls, &cx));
+                    let called = cx.until_cancelled(self.call_all(&calls, &cx, &mut failures));
                     let results = in_time(&cx, called).await?;
                     let nested = ledger.used().since(before);
                     Answer::tools(step.number, results).with_nested_usage(nested)
@@ -230,7 +246,7 @@ impl ToolOrchestrator {
                         .with_raw(result.answer)
                         .with_usage(run.usage()));
                 }
-                StepKind::Done(result) => return Ok(Finished::new(run, result)),
+                StepKind::Done(result) => return Ok(Finished::new(run, result, failures)),
             };
             let answer = answer.with_elapsed(started.elapsed());
             run.apply(answer).map_err(error::Error::into_module)?;
@@ -245,44 +261,58 @@ impl ToolOrchestrator {
 
     /// Calls them side by side. All have ended when this ends: a failing call does
     /// not cancel the others.
-    async fn call_all(&self, calls: &[ToolCall], cx: &Context) -> Result<Vec<ToolResult>> {
-        if let [only] = calls {
-            return Ok(vec![self.call(only, cx).await?]);
+    async fn call_all(
+        &self,
+        calls: &[ToolCall],
+        cx: &Context,
+        failures: &mut Vec<ToolFailure>,
+    ) -> Result<Vec<ToolResult>> {
+        let outcomes = match calls {
+            [only] => vec![self.call(only, cx).await],
+            // On this task, not on tasks of their own: whoever drops the run drops them.
+            _ => join_all(calls.iter().map(|call| self.call(call, cx))).await,
+        };
+        let mut results = Vec::with_capacity(outcomes.len());
+        let mut stop = None;
+        for (call, (result, error)) in calls.iter().zip(outcomes) {
+            match error {
+                Some(error) if error.audience() == Audience::Run => {
+                    stop.get_or_insert(error);
+                }
+                Some(error) => {
+                    failures.push(ToolFailure { call: call.clone(), error: format!("{error:#}") })
+                }
+                None => {}
+            }
+            results.push(result);
         }
-        // On this task, not on tasks of their own: whoever drops the run drops them.
-        let results = join_all(calls.iter().map(|call| self.call(call, cx))).await;
-        results.into_iter().collect()
+        match stop {
+            Some(error) => Err(error),
+            None => Ok(results),
+        }
     }
 
-    async fn call(&self, call: &ToolCall, cx: &Context) -> Result<ToolResult> {
+    async fn call(&self, call: &ToolCall, cx: &Context) -> (ToolResult, Option<Error>) {
         cx.emit(|| Event::ToolStarted { call: call.clone() });
         let started = Instant::now();
-        let outcome = match self.known.place(&call.name).and_then(|place| self.tools.get(place)) {
-            Some(tool) => tool.call(&call.arguments, cx).await,
-            // The run answers calls of unknown tools; a driver of other tools got here.
-            None => Err(Error::stop(format!(
-                "the run calls `{}`, which is no tool of this orchestrator; drive it with the one that started it",
-                call.name,
-            ))
-            .at(Stage::Setup)),
-        };
-        let (result, error) = match outcome {
-            Ok(output) => {
-                let (text, images) = output.into_parts();
-                (ToolResult::new(call, text).with_images(images), None)
-            }
-            Err(error) => (ToolResult::failed(call, error.for_model()), Some(error)),
-        };
+        let outcome =
+            match self.known.place(&call.name).and_then(|place| self.tools.get(place)) {
+                Some(tool) => tool.call(&call.arguments, cx).await,
+                // The run answers calls of unknown tools; a driver of other tools got here.
+                None => Err(Error::stop(format!(
+                    "the run calls `{}`, which is no tool of this orchestrator; drive it with the one that started it",
+                    call.name,
+                ))
+                .at(Stage::Setup)),
+            };
+        let (result, error) = ToolResult::of(call, outcome);
         cx.emit(|| Event::ToolFinished {
             call: call.clone(),
             text: result.text.clone(),
             error: error.as_ref().map(|error| format!("{error:#}")),
             elapsed: started.elapsed(),
         });
-        match error {
-            Some(error) if error.audience() == Audience::Run => Err(error),
-            _ => Ok(result),
-        }
+        (result, error)
     }
 }
 

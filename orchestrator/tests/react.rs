@@ -224,7 +224,7 @@ async fn a_typed_agent_that_comes_to_nothing_is_neutral_to_its_caller() {
     let ask = Reply::calls([ToolCall::new("1", "describe", "{}")]);
     let (outer, _) = support::agent([Tool::new(inner).unwrap()], [ask, Reply::text("ok")]);
     let finished = support::run(&outer).await;
-    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: The tool failed; the user has been told why.");
+    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: The tool failed. The reason is not shown to you.");
 }
 
 #[tokio::test]

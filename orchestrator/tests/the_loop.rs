@@ -259,19 +259,16 @@ async fn what_a_tool_fails_with_is_told_to_the_model_as_far_as_it_may_know() {
     insta::assert_snapshot!(show(&finished.history[2..]), @r"
     tool 1 failed: name a room of this house
     tool 2 failed: the cellar is closed
-    tool 3 failed: The tool failed; the user has been told why.
-    tool 4 failed: The tool failed; the user has been told why.
+    tool 3 failed: The tool failed. The reason is not shown to you.
+    tool 4 failed: The tool failed. The reason is not shown to you.
     tool 5: the hall is empty
     assistant: ok
     ");
     // The user is told everything.
     insta::assert_snapshot!(log.entries().join("\n"), @r"
     1: name a room of this house
-    stage: module
     2: the cellar is closed
-    stage: module
     3: no route to 10.0.0.7
-    stage: module
     4: the tool panicked: the shelf fell on 10.0.0.7
     stage: panic
     ");
@@ -656,7 +653,7 @@ async fn a_stop_below_ends_every_run_above_and_a_refusal_below_does_not() {
     let refusing = nested(vec![Reply::text("No.").with_finish(Finish::Refused)]);
     let (outer, _) = agent([refusing], [ask(), Reply::text("ok")]);
     let finished = run(&outer).await;
-    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: The tool failed; the user has been told why.");
+    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: The tool failed. The reason is not shown to you.");
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_core::future::BoxFuture;
 use toolwright_signature::Dialect;
 
-use crate::error::Result;
+use crate::error::{Error, Result, Stage};
 use crate::language_model::{Capabilities, LanguageModel, Reply, Request};
 
 /// A model that answers what a closure says.
@@ -27,6 +28,37 @@ use crate::language_model::{Capabilities, LanguageModel, Reply, Request};
 pub struct Scripted<F> {
     answer: F,
     capabilities: Capabilities,
+}
+
+impl Scripted<()> {
+    /// A model that gives these replies in order, and an error after the last.
+    ///
+    /// ```
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{LanguageModel, Message, Reply, Request};
+    /// let model = Scripted::replies([Reply::text("one"), Reply::text("two")]);
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let question = Request::new([Message::user("Count.")]);
+    /// assert_eq!(model.generate(&question).await?.to_text(), "one");
+    /// assert_eq!(model.generate(&question).await?.to_text(), "two");
+    /// assert!(model.generate(&question).await.is_err());
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn replies(
+        replies: impl IntoIterator<Item = Reply>,
+    ) -> Scripted<impl Fn(&Request) -> Result<Reply> + Send + Sync + 'static> {
+        let replies: Vec<Reply> = replies.into_iter().collect();
+        let next = AtomicUsize::new(0);
+        Scripted::new(move |_| {
+            let reply = replies.get(next.fetch_add(1, Ordering::Relaxed)).cloned();
+            reply.ok_or_else(|| {
+                let text =
+                    format!("the script had {} replies and was asked for more", replies.len());
+                Error::stop(text).at(Stage::Setup)
+            })
+        })
+    }
 }
 
 impl<F> Scripted<F>

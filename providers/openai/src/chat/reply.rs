@@ -244,7 +244,9 @@ impl Decoder for Pieces {
         };
         let finish = if self.refused { Finish::Refused } else { finish };
         let reply = Reply::new(mended(self.assembly.take(), self.turn, &finish));
-        Ok(reply.with_finish(finish).with_usage(usage).with_model(self.model))
+        let mut reply = reply.with_finish(finish).with_usage(usage);
+        reply.model = self.model;
+        Ok(reply)
     }
 
     fn so_far(&self) -> String {

@@ -129,10 +129,10 @@ impl Response {
         if self.output.is_empty() {
             parts = assembled;
         }
-        Ok(Reply::new(mended(parts, asked.turn, &finish))
-            .with_finish(finish)
-            .with_usage(usage)
-            .with_model(self.model.filled()))
+        let mut reply =
+            Reply::new(mended(parts, asked.turn, &finish)).with_finish(finish).with_usage(usage);
+        reply.model = self.model.filled();
+        Ok(reply)
     }
 }
 

@@ -1,0 +1,76 @@
+//! A loop of your own: no orchestrator, and a run that outlives the process.
+//!
+//! After each step the run is a text. This program reads it back every time, as another
+//! process would after a crash, and goes on. With `--base-url URL --model NAME` a real
+//! model answers; without, a test model calls every tool once.
+
+use std::sync::Arc;
+
+use clap::Parser;
+use toolwright_examples::{ModelArgs, printable};
+use toolwright_memory::Memory;
+use toolwright_module::testing::SchemaDriven;
+use toolwright_module::{Audience, Context, LanguageModel, Result, Tool, ToolResult};
+use toolwright_orchestrator::{Answer, Limits, Run, RunState, StepKind};
+
+/// A loop of your own over the memory toolset.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let model: Arc<dyn LanguageModel> = match Args::parse().model.given()? {
+        Some(model) => model,
+        None => Arc::new(SchemaDriven::default()),
+    };
+    let tools = Memory::default().tools()?;
+    let cx = Context::default();
+
+    let run = Run::new("Store the key color with value blue.", &tools, Limits::default())?;
+    let mut stored = serde_json::to_string(&run)?;
+    loop {
+        let state: RunState = serde_json::from_str(&stored)?;
+        // Refused, by name, if a tool is not what it was.
+        let mut run = Run::resume(state, &tools)?;
+
+        let step = run.next();
+        let answer = match step.kind {
+            StepKind::CallModel(request) => {
+                Answer::model(step.number, model.generate(&request).await?)
+            }
+            StepKind::CallTools(calls) => {
+                let mut results = Vec::new();
+                for call in &calls {
+                    println!("step {}: {} {}", step.number, call.name, printable(&call.arguments));
+                    let tool = tools.iter().find(|tool| tool.contract().name() == call.name);
+                    // The run hands out calls of its own tools only.
+                    let tool = tool.ok_or("the run calls a tool that it was not given")?;
+                    results.push(answer(tool, call, &cx).await?);
+                }
+                Answer::tools(step.number, results)
+            }
+            StepKind::Done(result) => {
+                println!("done: {}", printable(&result.answer));
+                return Ok(());
+            }
+            _ => return Err("this program does not know the step; update it".into()),
+        };
+        run.apply(answer)?;
+        stored = serde_json::to_string(&run)?;
+    }
+}
+
+/// What the model is told of a call; an error ends the run.
+async fn answer(
+    tool: &Tool,
+    call: &toolwright_module::ToolCall,
+    cx: &Context,
+) -> Result<ToolResult> {
+    match ToolResult::of(call, tool.call(&call.arguments, cx).await) {
+        (_, Some(error)) if error.audience() == Audience::Run => Err(error),
+        (result, _) => Ok(result),
+    }
+}
