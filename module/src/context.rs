@@ -39,8 +39,12 @@ struct Inner {
     ledger: Option<Ledger>,
     deadline: Option<Instant>,
     cancellations: Vec<Cancellation>,
+    depth: u32,
     sink: Option<Sink>,
 }
+
+/// How many runs may be inside each other.
+const DEEPEST: u32 = 16;
 
 type Sink = Arc<dyn Fn(&Event) + Send + Sync>;
 
@@ -48,6 +52,21 @@ impl Context {
     fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         change(Arc::make_mut(self.0.get_or_insert_default()));
         self
+    }
+
+    /// The context of a run inside this call: one deeper.
+    ///
+    /// # Errors
+    ///
+    /// [`Stage::Limit`], beyond 16 runs inside each other: agents that call
+    /// themselves end here, and not with the stack. The whole run ends.
+    pub fn below(&self) -> Result<Self> {
+        let depth = self.0.as_ref().map_or(0, |inner| inner.depth);
+        if depth >= DEEPEST {
+            let text = format!("agents call each other more than {DEEPEST} deep; does one call itself?");
+            return Err(Error::stop(text).at(Stage::Limit));
+        }
+        Ok(self.clone().with(|inner| inner.depth = depth + 1))
     }
 
     /// Gives the call a model, for modules that have none of their own.

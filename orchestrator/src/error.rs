@@ -14,6 +14,12 @@ pub enum Error {
         name: String,
     },
 
+    /// A tool has the name of the one that ends typed runs.
+    #[error(
+        "no tool may be called `finish`, which ends a typed run; give it another name with `Tool::named`"
+    )]
+    ReservedTool,
+
     /// A tool or an output cannot be sent to the model.
     #[error(transparent)]
     Contract(#[from] toolwright_signature::Error),
@@ -72,6 +78,15 @@ pub enum Error {
         name: String,
     },
 
+    /// A run has to end with another output than the one it is driven for.
+    #[error(
+        "the run does not end with the output of `{name}` as it is now; drive it with what started it, or start it again"
+    )]
+    OtherOutput {
+        /// The signature it is driven for.
+        name: String,
+    },
+
     /// A stored run contradicts itself.
     #[error("the stored run cannot go on: {what} do not fit together; start it again")]
     Corrupt {
@@ -83,7 +98,7 @@ pub enum Error {
     #[error("the stored run has version {found}, this program reads up to {known}; update it")]
     Version {
         /// The version it has.
-        found: u32,
+        found: u64,
         /// The newest version this program knows.
         known: u32,
     },

@@ -162,6 +162,12 @@ impl<S: Signature> ReAct<S> {
     /// As [`ToolOrchestrator::drive`]; at a limit [`Stage::Limit`], with [`Unfinished`]
     /// for a cause.
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Reacted<S::Output>> {
+        // A stored run may be of an earlier form of the signature.
+        let output = run.output().map(Contract::fingerprint);
+        if output != Some(self.contract.fingerprint()) {
+            let name = self.contract.name().to_owned();
+            return Err(error::Error::OtherOutput { name }.into_module());
+        }
         let mut failures = Vec::new();
         loop {
             let mut finished = self.orchestrator.drive(run, cx).await?;

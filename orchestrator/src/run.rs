@@ -2,8 +2,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use toolwright_module::{
     Finish, Message, Part, Reply, ReplyPart, Request, Tool, ToolCall, ToolChoice, ToolResult, Usage,
 };
@@ -12,7 +13,7 @@ use toolwright_signature::Contract;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::step::{Answer, AnswerKind, Ending, RunResult, Step, StepKind};
-use crate::tools::{KnownTool, Tools};
+use crate::tools::{FINISH, KnownTool, Tools};
 
 /// The version of [`RunState`] that this program writes; it reads every earlier one.
 const VERSION: u32 = 1;
@@ -77,6 +78,7 @@ pub struct Run {
 /// Of the tools it keeps name, effect and fingerprint, so that a resumed run can tell
 /// whether they are still the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct RunState {
     version: u32,
     step: u64,
@@ -150,11 +152,9 @@ impl Run {
     /// # Errors
     ///
     /// If the tools are not those that the run began with, by name, description,
-    /// schema and effect, or if a later version stored it.
+    /// schema and effect, or if the state contradicts itself. That a later version
+    /// stored it is found out earlier, when its [`RunState`] is read.
     pub fn resume(state: RunState, tools: &[Tool]) -> Result<Self> {
-        if state.version > VERSION {
-            return Err(Error::Version { found: state.version, known: VERSION });
-        }
         // The prompt must not change, so neither may the order of the tools in it.
         let mut ordered: Vec<&Tool> = tools.iter().collect();
         ordered.sort_by_key(|tool| {
@@ -178,17 +178,55 @@ impl Run {
         let contracts = Arc::clone(&tools.contracts);
         let tools = Arc::new(tools);
         let mut run = Self { state, tools, contracts, own_results: Vec::new() };
-        // A file that was cut or edited must not become a run that waits forever.
-        if let Phase::Tools { results } = &run.state.phase {
-            let ids: HashSet<&str> = run.calls().map(|call| call.id.as_str()).collect();
-            if results.len() != ids.len() || results.len() != run.calls().count() {
-                return Err(Error::Corrupt { what: "its last reply and the results it waits for" });
-            }
-        }
+        run.check()?;
         if let Some(output) = output {
             run.offer_finish(output)?;
         }
         Ok(run)
+    }
+
+    /// Whether every call has its one result, right behind it: a file that was cut or
+    /// edited must not become a run that waits forever or that providers refuse.
+    fn check(&self) -> Result<()> {
+        let corrupt = |what| Err(Error::Corrupt { what });
+        if self.state.messages.is_empty() {
+            return corrupt("a conversation and no message");
+        }
+        let mut seen = HashSet::new();
+        let mut open: Vec<&str> = Vec::new();
+        for message in &self.state.messages {
+            match &**message {
+                Message::Tool(result) => match open.iter().position(|id| *id == result.id) {
+                    Some(place) => drop(open.remove(place)),
+                    None => return corrupt("a result and the calls before it"),
+                },
+                _ if !open.is_empty() => return corrupt("a call and the results after it"),
+                Message::Assistant { parts } => {
+                    for part in parts {
+                        if let ReplyPart::Call(call) = part {
+                            if !seen.insert(call.id.as_str()) {
+                                return corrupt("two calls of one id");
+                            }
+                            open.push(&call.id);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let fits = match &self.state.phase {
+            Phase::Tools { results } => {
+                results.len() == open.len()
+                    && results
+                        .iter()
+                        .zip(open)
+                        .all(|(result, id)| result.as_ref().is_none_or(|result| result.id == id))
+            }
+            // The call that ended a typed run has no result.
+            Phase::Done(_) => open.len() <= usize::from(self.state.output.is_some()),
+            Phase::Model | Phase::LastWord => open.is_empty(),
+        };
+        if fits { Ok(()) } else { corrupt("its last reply and the results it waits for") }
     }
 
     /// Tells the model, before the task, how to go about it.
@@ -222,6 +260,11 @@ impl Run {
         self.contracts = self.tools.contracts.iter().cloned().chain([finish]).collect();
         self.state.output = Some(contract);
         Ok(())
+    }
+
+    /// The contract whose output ends the run, if it is a typed one.
+    pub(crate) fn output(&self) -> Option<&Contract> {
+        self.state.output.as_deref()
     }
 
     /// What the run itself answered to calls of the last reply, such as of tools that
@@ -336,9 +379,10 @@ impl Run {
             (Phase::Tools { .. }, _) => return wrong("the results of its calls"),
             (Phase::Done(_), _) => return wrong("nothing: the run is done"),
         }
-        self.state.step += 1;
+        // Saturating: whoever stores a run may hand back any number.
+        self.state.step = self.state.step.saturating_add(1);
         self.state.usage += answer.nested_usage;
-        self.state.elapsed += answer.elapsed;
+        self.state.elapsed = self.state.elapsed.saturating_add(answer.elapsed);
         Ok(())
     }
 
@@ -462,7 +506,7 @@ impl Run {
     }
 
     fn next_round(&mut self) {
-        self.state.iterations += 1;
+        self.state.iterations = self.state.iterations.saturating_add(1);
         if self.state.iterations < self.state.limits.max_iterations {
             self.state.phase = Phase::Model;
         } else if self.state.output.is_some() {
@@ -520,9 +564,6 @@ impl Run {
     }
 }
 
-/// The tool that ends a typed run.
-const FINISH: &str = "finish";
-
 fn user(text: &str) -> Message {
     Message::User { parts: vec![Part::Text(text.to_owned())] }
 }
@@ -561,5 +602,25 @@ fn make_ids_unique(parts: &mut [ReplyPart], history: &[Arc<Message>], step: u64)
 impl Serialize for Run {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.state.serialize(serializer)
+    }
+}
+
+impl Serialize for RunState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+/// Looks at the version first: a later one need not read as this one.
+impl<'de> Deserialize<'de> for RunState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        match value.get("version").and_then(Value::as_u64) {
+            Some(found) if found > u64::from(VERSION) => {
+                let later = Error::Version { found, known: VERSION };
+                Err(D::Error::custom(later))
+            }
+            _ => Self::deserialize(value).map_err(D::Error::custom),
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::future::{FutureExt, join_all};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{
@@ -21,7 +23,7 @@ use crate::tools::Tools;
 
 /// An agent: a model that calls tools until it has an answer.
 ///
-/// It drives a [`Run`] on tokio. Reads of one turn run side by side, everything else
+/// It drives a [`Run`] on tokio, with its timer where a context has a deadline. Reads of one turn run side by side, everything else
 /// in the model's order; what a tool fails with is told to the model, which goes on.
 /// Its text is streamed where somebody listens to the context's events.
 ///
@@ -220,7 +222,7 @@ impl ToolOrchestrator {
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished> {
         // Models below the tools count here as well as wherever the caller counts.
         let ledger = cx.ledger().map_or_else(Ledger::default, Ledger::below);
-        let mut cx = cx.clone().with_ledger(ledger.clone());
+        let mut cx = cx.below()?.with_ledger(ledger.clone());
         if cx.model().is_none() {
             cx = cx.with_model(Arc::clone(&self.model));
         }
@@ -231,11 +233,13 @@ impl ToolOrchestrator {
             let answer = match step.kind {
                 StepKind::CallModel(request) => {
                     let asked = cx.ask(&*self.model, request, self.streaming);
-                    Answer::model(step.number, in_time(&cx, asked).await?)
+                    let reply = in_time(&cx, asked).await;
+                    Answer::model(step.number, reply.map_err(|error| cost(run, error))?)
                 }
                 StepKind::CallTools(calls) => {
                     let called = cx.until_cancelled(self.call_all(&calls, &cx, &mut failures));
-                    let results = in_time(&cx, called).await?;
+                    let results = in_time(&cx, called).await;
+                    let results = results.map_err(|error| cost(run, error))?;
                     let nested = ledger.used().since(before);
                     Answer::tools(step.number, results).with_nested_usage(nested)
                 }
@@ -273,47 +277,66 @@ impl ToolOrchestrator {
             _ => join_all(calls.iter().map(|call| self.call(call, cx))).await,
         };
         let mut results = Vec::with_capacity(outcomes.len());
-        let mut stop = None;
-        for (call, (result, error)) in calls.iter().zip(outcomes) {
-            match error {
-                Some(error) if error.audience() == Audience::Run => {
-                    stop.get_or_insert(error);
-                }
-                Some(error) => {
-                    failures.push(ToolFailure { call: call.clone(), error: format!("{error:#}") })
-                }
-                None => {}
-            }
+        for outcome in outcomes {
+            let (result, failure) = outcome?;
             results.push(result);
+            failures.extend(failure);
         }
-        match stop {
-            Some(error) => Err(error),
-            None => Ok(results),
-        }
+        Ok(results)
     }
 
-    async fn call(&self, call: &ToolCall, cx: &Context) -> (ToolResult, Option<Error>) {
+    /// Calls one; an error ends the run.
+    async fn call(
+        &self,
+        call: &ToolCall,
+        cx: &Context,
+    ) -> Result<(ToolResult, Option<ToolFailure>)> {
+        // A tool's own panics are contained in its call. This is for what it leaves
+        // behind: an output that panics when dropped, an error that panics when shown.
+        let told = AssertUnwindSafe(self.call_and_tell(call, cx)).catch_unwind().await;
+        told.unwrap_or_else(|_| {
+            let error = Error::other("the tool panicked after its call").at(Stage::Panic);
+            let result = ToolResult::failed(call, error.for_model());
+            let failure = ToolFailure { call: call.clone(), error: format!("{error:#}") };
+            Ok((result, Some(failure)))
+        })
+    }
+
+    async fn call_and_tell(
+        &self,
+        call: &ToolCall,
+        cx: &Context,
+    ) -> Result<(ToolResult, Option<ToolFailure>)> {
         cx.emit(|| Event::ToolStarted { call: call.clone() });
         let started = Instant::now();
-        let outcome =
-            match self.known.place(&call.name).and_then(|place| self.tools.get(place)) {
-                Some(tool) => tool.call(&call.arguments, cx).await,
-                // The run answers calls of unknown tools; a driver of other tools got here.
-                None => Err(Error::stop(format!(
-                    "the run calls `{}`, which is no tool of this orchestrator; drive it with the one that started it",
-                    call.name,
-                ))
-                .at(Stage::Setup)),
-            };
+        let outcome = match self.known.place(&call.name).and_then(|place| self.tools.get(place)) {
+            Some(tool) => tool.call(&call.arguments, cx).await,
+            // The run answers calls of unknown tools; a driver of other tools got here.
+            None => Err(Error::stop(format!(
+                "the run calls `{}`, which is no tool of this orchestrator; drive it with the one that started it",
+                call.name,
+            ))
+            .at(Stage::Setup)),
+        };
         let (result, error) = ToolResult::of(call, outcome);
+        let text = error.as_ref().map(|error| format!("{error:#}"));
         cx.emit(|| Event::ToolFinished {
             call: call.clone(),
             text: result.text.clone(),
-            error: error.as_ref().map(|error| format!("{error:#}")),
+            error: text.clone(),
             elapsed: started.elapsed(),
         });
-        (result, error)
+        match error {
+            Some(error) if error.audience() == Audience::Run => Err(error),
+            _ => Ok((result, text.map(|error| ToolFailure { call: call.clone(), error }))),
+        }
     }
+}
+
+/// The error with what the whole run cost before it.
+fn cost(run: &Run, error: Error) -> Error {
+    let usage = run.usage() + error.usage();
+    error.with_usage(usage)
 }
 
 /// Waits no longer than the context's deadline.

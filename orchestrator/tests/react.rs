@@ -265,3 +265,24 @@ fn what_the_provider_cannot_be_asked_is_found_at_construction() {
     let error = ReAct::<Fetch>::new(strict, []).unwrap_err();
     assert!(error.to_string().contains("does not fit openai-strict at $.found"), "{error}");
 }
+
+/// Inspect a house, as it was asked for in an earlier version.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Inspect")]
+struct InspectBefore {
+    address: String,
+}
+
+impl Signature for InspectBefore {
+    type Output = Vec<String>;
+}
+
+#[tokio::test]
+async fn a_run_that_ends_with_another_output_is_not_driven() {
+    let (before, _) = react::<InspectBefore>([]);
+    let mut run = before.start(&InspectBefore { address: "Elm Street 1".to_owned() }).unwrap();
+    let (now, asked) = react::<Inspect>([]);
+    let error = now.drive(&mut run, &soon()).await.unwrap_err();
+    insta::assert_snapshot!(error, @"the run does not end with the output of `inspect` as it is now; drive it with what started it, or start it again");
+    assert!(asked.requests().is_empty());
+}

@@ -319,8 +319,9 @@ fn a_run_is_resumed_only_with_the_tools_it_began_with() {
 fn a_run_of_a_later_version_is_refused() {
     let mut stored = serde_json::to_value(started(false)).unwrap();
     stored["version"] = 2.into();
-    let state: RunState = serde_json::from_value(stored).unwrap();
-    let error = Run::resume(state, &tools()).unwrap_err();
+    // Of another shape as well: the version is what has to be said.
+    stored["phase"] = json!("approve");
+    let error = serde_json::from_value::<RunState>(stored).unwrap_err();
     insta::assert_snapshot!(error, @"the stored run has version 2, this program reads up to 1; update it");
 }
 
@@ -333,6 +334,51 @@ fn a_stored_run_that_contradicts_itself_is_refused() {
     let state: RunState = serde_json::from_value(stored).unwrap();
     let error = Run::resume(state, &tools()).unwrap_err();
     insta::assert_snapshot!(error, @"the stored run cannot go on: its last reply and the results it waits for do not fit together; start it again");
+}
+
+/// What resuming says of a run in the middle of two calls, after an edit of its text.
+fn resumed_after(edit: impl Fn(&mut Value)) -> std::result::Result<Run, Error> {
+    let mut run = started(false);
+    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
+    run.apply(Answer::tools(1, [ToolResult::new(&call("1", "look", "a"), "x")])).unwrap();
+    run.apply(Answer::model(2, calls([("2", "look", "b"), ("3", "look", "c")]))).unwrap();
+    let mut stored = serde_json::to_value(&run).unwrap();
+    edit(&mut stored);
+    Run::resume(serde_json::from_value(stored).unwrap(), &tools())
+}
+
+#[test]
+fn a_stored_run_whose_calls_and_results_do_not_pair_is_refused() {
+    assert!(resumed_after(|_| {}).is_ok());
+    let edits: [fn(&mut Value); 5] = [
+        |stored| stored["messages"] = json!([]),
+        // A call in the middle without a result, and a result without a call.
+        |stored| drop(stored["messages"].as_array_mut().unwrap().remove(3)),
+        |stored| drop(stored["messages"].as_array_mut().unwrap().remove(2)),
+        |stored| stored["messages"][4]["parts"][1]["call"]["id"] = json!("1"),
+        |stored| {
+            let other = json!({"id": "9", "name": "look", "text": "x"});
+            stored["phase"]["tools"]["results"][0] = other;
+        },
+    ];
+    for edit in edits {
+        assert!(matches!(resumed_after(edit).unwrap_err(), Error::Corrupt { .. }));
+    }
+}
+
+#[test]
+fn numbers_at_their_end_are_no_reason_to_panic() {
+    let mut run = resumed_after(|stored| {
+        stored["step"] = u64::MAX.into();
+        stored["iterations"] = u32::MAX.into();
+        stored["elapsed"] = json!({"secs": u64::MAX, "nanos": 999_999_999});
+    })
+    .unwrap();
+    let results =
+        [call("2", "look", "b"), call("3", "look", "c")].map(|call| ToolResult::new(&call, "x"));
+    let answer = Answer::tools(u64::MAX, results).with_elapsed(std::time::Duration::MAX);
+    run.apply(answer).unwrap();
+    assert_eq!(run.iterations(), u32::MAX);
 }
 
 #[test]
