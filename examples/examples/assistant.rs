@@ -5,10 +5,11 @@
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Parser;
-use toolwright_examples::{ModelArgs, Screen, printable, summary};
+use toolwright_examples::{ModelArgs, Screen, note, say, summary};
 use toolwright_memory::Memory;
 use toolwright_module::testing::Recording;
 use toolwright_module::{Cancellation, Context, Ledger, Stage};
@@ -33,7 +34,7 @@ async fn main() -> ExitCode {
     match run(Args::parse()).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", printable(&error.to_string()));
+            note(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -43,9 +44,9 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let prompt = args.prompt.join(" ");
     let recording = Recording::parse(RECORDING, "recordings/assistant.json")?;
     let chosen = args.model.choose(&prompt, recording).await?;
-    eprintln!("{}", chosen.line);
+    note(&chosen.line);
 
-    let agent = ToolOrchestrator::new(chosen.model.clone(), Memory::default().tools()?)?
+    let agent = ToolOrchestrator::new(Arc::clone(&chosen.model), Memory::default().tools()?)?
         .with_limits(Limits::default().with_max_output_tokens(512))
         .with_streaming(!args.model.no_stream);
 
@@ -66,24 +67,26 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             running.await
         }
     };
-    let finished = match finished {
-        Ok(finished) => finished,
-        Err(error) if error.stage() == Stage::Cancelled => {
-            eprintln!(
-                "\ncancelled after {}",
-                summary(ledger.used(), ledger.model_calls(), started.elapsed())
-            );
-            return Ok(ExitCode::from(130));
+    // However it ended: what was said so far has been paid for.
+    if let Some(path) = chosen.save_recording()? {
+        note(&format!("recorded in {}", path.display()));
+    }
+    let cost = summary(ledger.used(), ledger.model_calls(), started.elapsed());
+    match finished {
+        Ok(finished) => {
+            if args.model.no_stream {
+                say(&finished.answer);
+            }
+            if finished.ending != Ending::Answered {
+                note(&format!("(the run ended at a limit: {:?})", finished.ending));
+            }
+            note(&cost);
+            Ok(ExitCode::SUCCESS)
         }
-        Err(error) => return Err(format!("{error:#}").into()),
-    };
-    if args.model.no_stream {
-        println!("{}", printable(&finished.answer));
+        Err(error) if error.stage() == Stage::Cancelled => {
+            note(&format!("\ncancelled after {cost}"));
+            Ok(ExitCode::from(130))
+        }
+        Err(error) => Err(format!("{error:#}").into()),
     }
-    if finished.ending != Ending::Answered {
-        eprintln!("(the run ended at a limit: {:?})", finished.ending);
-    }
-    eprintln!("{}", summary(finished.usage, ledger.model_calls(), started.elapsed()));
-    chosen.save_recording()?;
-    Ok(ExitCode::SUCCESS)
 }

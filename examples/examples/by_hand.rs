@@ -7,23 +7,23 @@
 use std::sync::Arc;
 
 use clap::Parser;
-use toolwright_examples::{ModelArgs, printable};
+use toolwright_examples::{ServerArgs, say};
 use toolwright_memory::Memory;
 use toolwright_module::testing::SchemaDriven;
-use toolwright_module::{Audience, Context, LanguageModel, Result, Tool, ToolResult};
+use toolwright_module::{Audience, Context, LanguageModel, Result, Tool, ToolCall, ToolResult};
 use toolwright_orchestrator::{Answer, Limits, Run, RunState, StepKind};
 
 /// A loop of your own over the memory toolset.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
-    model: ModelArgs,
+    server: ServerArgs,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let model: Arc<dyn LanguageModel> = match Args::parse().model.given()? {
-        Some(model) => model,
+    let model: Arc<dyn LanguageModel> = match Args::parse().server.given()? {
+        Some(model) => Arc::new(model),
         None => Arc::new(SchemaDriven::default()),
     };
     let tools = Memory::default().tools()?;
@@ -44,7 +44,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             StepKind::CallTools(calls) => {
                 let mut results = Vec::new();
                 for call in &calls {
-                    println!("step {}: {} {}", step.number, call.name, printable(&call.arguments));
+                    say(&format!("step {}: {} {}", step.number, call.name, call.arguments));
                     let tool = tools.iter().find(|tool| tool.contract().name() == call.name);
                     // The run hands out calls of its own tools only.
                     let tool = tool.ok_or("the run calls a tool that it was not given")?;
@@ -53,7 +53,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
                 Answer::tools(step.number, results)
             }
             StepKind::Done(result) => {
-                println!("done: {}", printable(&result.answer));
+                say(&format!("done: {}", result.answer));
                 return Ok(());
             }
             _ => return Err("this program does not know the step; update it".into()),
@@ -64,11 +64,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 }
 
 /// What the model is told of a call; an error ends the run.
-async fn answer(
-    tool: &Tool,
-    call: &toolwright_module::ToolCall,
-    cx: &Context,
-) -> Result<ToolResult> {
+async fn answer(tool: &Tool, call: &ToolCall, cx: &Context) -> Result<ToolResult> {
     match ToolResult::of(call, tool.call(&call.arguments, cx).await) {
         (_, Some(error)) if error.audience() == Audience::Run => Err(error),
         (result, _) => Ok(result),

@@ -5,6 +5,7 @@
 use std::error::Error;
 
 use clap::Parser;
+use toolwright_examples::{note, say};
 use toolwright_memory::Memory;
 use toolwright_signature::Dialect;
 
@@ -22,10 +23,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for tool in Memory::default().tools()? {
         let contract = tool.contract();
         for loss in &contract.lower(args.dialect)?.losses {
-            eprintln!("{}: {loss}", contract.name());
+            note(&format!("{}: {loss}", contract.name()));
         }
         tools.push(contract.tool(args.dialect)?);
     }
-    println!("{}", serde_json::to_string_pretty(&tools)?);
+    say(&serde_json::to_string_pretty(&tools)?);
     Ok(())
 }

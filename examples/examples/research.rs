@@ -1,4 +1,4 @@
-//! An agent with three tools, each with a model and a technique of its own.
+//! An agent with three tools: code, and two models with a technique each.
 //!
 //! Searching is code, summing up is `Predict` on a fast model, classifying is
 //! `ChainOfThought` on a smart one, and a fourth model picks among them. With
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::{ModelArgs, Screen};
+use toolwright_examples::{Screen, ServerArgs, say};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     ChainOfThought, Context, Effect, LanguageModel, Predict, Signature, Tool, from_fn,
@@ -69,7 +69,7 @@ impl Signature for ClassifyDocument {
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
-    model: ModelArgs,
+    server: ServerArgs,
 
     /// The model that sums up; --model unless said
     #[arg(long, value_name = "NAME")]
@@ -88,12 +88,15 @@ struct Args {
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let model = |name: &Option<String>| -> Result<Arc<dyn LanguageModel>, Box<dyn Error>> {
-        let given =
-            ModelArgs { model: name.clone().or(args.model.model.clone()), ..args.model.clone() };
-        Ok(given.given()?.unwrap_or_else(|| Arc::new(SchemaDriven::default())))
+        let mut server = args.server.clone();
+        server.model = name.clone().or(server.model);
+        Ok(match server.given()? {
+            Some(model) => Arc::new(model),
+            None => Arc::new(SchemaDriven::default()),
+        })
     };
-    let (fast, smart, chooser) =
-        (model(&args.fast_model)?, model(&args.smart_model)?, model(&None)?);
+    let (fast, smart) = (model(&args.fast_model)?, model(&args.smart_model)?);
+    let chooser = model(&None)?;
 
     let search = from_fn(async |input: SearchDocuments| {
         Ok(vec![format!("The {} act of 2026: rates fall from 20 to 18 percent.", input.query)])
@@ -105,7 +108,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ];
     if args.mcp {
         for tool in &tools {
-            println!("{}", tool.contract().tool(Dialect::Mcp)?);
+            say(&tool.contract().tool(Dialect::Mcp)?.to_string());
         }
         return Ok(());
     }
@@ -114,6 +117,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let screen = Screen::default();
     let cx = Context::default().with_events(move |event| screen.show(event));
     let finished = agent.run("Find and summarize recent tax law changes.", &cx).await?;
-    println!("tools used: {}", finished.tools_used.join(", "));
+    say(&format!("tools used: {}", finished.tools_used.join(", ")));
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::ModelArgs;
+use toolwright_examples::{ServerArgs, say};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     AnyModule, ChainOfThought, Context, Effect, LanguageModel, Module, Predict, Result, Signature,
@@ -148,14 +148,14 @@ async fn search(module: &AnyModule<SearchDocuments>, query: &str) -> Result<Sear
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
-    model: ModelArgs,
+    server: ServerArgs,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
-    let model: Arc<dyn LanguageModel> = match args.model.given()? {
-        Some(model) => model,
+    let model: Arc<dyn LanguageModel> = match args.server.given()? {
+        Some(model) => Arc::new(model),
         None => Arc::new(SchemaDriven::default()),
     };
     let title = |title: &str, year| Document { title: title.to_owned(), year };
@@ -174,9 +174,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ];
     for (kind, module) in &modules {
         let found = search(module, "tax").await?;
-        println!("{kind}: {} found", found.total_count);
+        say(&format!("{kind}: {} found", found.total_count));
         for document in found.documents {
-            println!("  {} ({})", document.title, document.year);
+            say(&format!("  {} ({})", document.title, document.year));
         }
     }
     Ok(())

@@ -1,13 +1,14 @@
 use std::env;
+use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Deserialize;
-use toolwright_module::testing::{Recorder, Recording, Replay};
+use toolwright_module::testing::{Recorder, Recording, RecordingError, Replay};
 use toolwright_module::{LanguageModel, Message, Part};
 use toolwright_openai::{Api, OpenAi};
 
@@ -24,11 +25,11 @@ const PROBE: Duration = Duration::from_millis(200);
 /// The model asked for where a key is all that is known.
 const DEFAULT_MODEL: &str = "gpt-4.1-mini";
 
-/// Which model a program talks to.
+/// Which server a program talks to.
 #[derive(Debug, Clone, Default, Args)]
-pub struct ModelArgs {
+pub struct ServerArgs {
     /// Address of a server with OpenAI's API, such as http://127.0.0.1:8080/v1
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", requires = "model")]
     pub base_url: Option<String>,
 
     /// The model's name at that server
@@ -41,16 +42,23 @@ pub struct ModelArgs {
 
     /// The environment variable that holds the key for --base-url; on this machine
     /// OPENAI_API_KEY unless said
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "base_url")]
     pub key_env: Option<String>,
 
     /// How many seconds a server may be silent
     #[arg(long, value_name = "SECONDS", default_value = "600")]
     pub timeout: u64,
+}
+
+/// Which model a program talks to, and whether it is recorded.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ModelArgs {
+    #[command(flatten)]
+    server: ServerArgs,
 
     /// Look for no key and no server: replay the recording
-    #[arg(long)]
-    pub offline: bool,
+    #[arg(long, conflicts_with_all = ["base_url", "record"])]
+    offline: bool,
 
     /// Ask for whole replies instead of streams
     #[arg(long)]
@@ -58,7 +66,7 @@ pub struct ModelArgs {
 
     /// Write what the model says to this file
     #[arg(long, value_name = "FILE")]
-    pub record: Option<PathBuf>,
+    record: Option<PathBuf>,
 }
 
 /// A model, and one line that says which.
@@ -71,26 +79,19 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    fn new(model: OpenAi, line: String, args: &ModelArgs) -> Self {
-        let Some(path) = &args.record else {
-            return Self { model: Arc::new(model), line, recorder: None };
-        };
-        let recorder = Arc::new(Recorder::new(model));
-        let model = Arc::clone(&recorder) as Arc<dyn LanguageModel>;
-        Self { model, line, recorder: Some((recorder, path.clone())) }
-    }
-
-    /// Writes the recording, if one was asked for.
+    /// Writes what was recorded so far, if that was asked for; where to, if it was.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn save_recording(&self) -> Result<(), Box<dyn std::error::Error>> {
-        if let Some((recorder, path)) = &self.recorder {
-            recorder.recording().save(path)?;
-            eprintln!("recorded in {}", path.display());
+    pub fn save_recording(&self) -> Result<Option<&Path>, RecordingError> {
+        let Some((recorder, path)) = &self.recorder else { return Ok(None) };
+        let recording = recorder.recording();
+        if recording.exchanges.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        recording.save(path)?;
+        Ok(Some(path))
     }
 }
 
@@ -120,66 +121,31 @@ impl fmt::Display for NoModel {
     }
 }
 
-impl std::error::Error for NoModel {}
+impl Error for NoModel {}
 
-impl ModelArgs {
-    /// Finds a model: the one asked for, else one for the key in the environment, else
-    /// a server on this machine, else `recording`, which answers only its own prompt.
-    ///
-    /// # Errors
-    ///
-    /// If what was asked for cannot be had, or there is no model for this prompt.
-    pub async fn choose(
-        &self,
-        prompt: &str,
-        recording: Recording,
-    ) -> Result<Chosen, Box<dyn std::error::Error>> {
-        if let Some((model, line)) = self.at_address()? {
-            return Ok(Chosen::new(model, line, self));
-        }
-        if !self.offline {
-            if let Some(found) = self.at_openai()? {
-                return Ok(found);
-            }
-            if let Some(found) = self.at_local_server().await? {
-                return Ok(found);
-            }
-        }
-        let recorded = prompt_of(&recording);
-        if recorded != prompt {
-            return Err(Box::new(NoModel { recorded }));
-        }
-        let line = format!("replaying a run recorded with {}; the tools run live", recording.model);
-        Ok(Chosen { model: Arc::new(Replay::new(recording)), line, recorder: None })
-    }
-
+impl ServerArgs {
     /// The model that the arguments name, if they name a server.
     ///
     /// # Errors
     ///
     /// If what was asked for cannot be had.
-    pub fn given(&self) -> Result<Option<Arc<dyn LanguageModel>>, Box<dyn std::error::Error>> {
-        Ok(self.at_address()?.map(|(model, _)| Arc::new(model) as _))
+    pub fn given(&self) -> Result<Option<OpenAi>, Box<dyn Error>> {
+        let (Some(base_url), Some(name)) = (&self.base_url, &self.model) else { return Ok(None) };
+        let model = self.set_up(OpenAi::at(base_url, name)?)?;
+        Ok(Some(match self.key_for(base_url)? {
+            Some(key) => model.with_key(key)?,
+            None => model,
+        }))
     }
 
-    fn at_address(&self) -> Result<Option<(OpenAi, String)>, Box<dyn std::error::Error>> {
-        let Some(base_url) = &self.base_url else { return Ok(None) };
-        let name = self.model.as_deref().ok_or("--base-url needs --model")?;
-        let silence = Duration::from_secs(self.timeout);
-        let mut model = OpenAi::at(base_url, name)?.with_api(self.api).with_timeout(silence)?;
-        if self.record.is_some() {
-            // So that recording again gives the same, as far as the model can.
-            model = model.with_temperature(0.0);
-        }
-        if let Some(key) = self.key_for(base_url)? {
-            model = model.with_key(key)?;
-        }
-        Ok(Some((model, format!("asking {name} at {base_url}"))))
+    /// What the arguments say of any model, wherever it was found.
+    fn set_up(&self, model: OpenAi) -> Result<OpenAi, Box<dyn Error>> {
+        Ok(model.with_api(self.api).with_timeout(Duration::from_secs(self.timeout))?)
     }
 
     /// The key for an address: the one asked for; on this machine also OpenAI's, which
     /// is not sent elsewhere by accident.
-    fn key_for(&self, base_url: &str) -> Result<Option<String>, Box<dyn std::error::Error>> {
+    fn key_for(&self, base_url: &str) -> Result<Option<String>, Box<dyn Error>> {
         if let Some(variable) = &self.key_env {
             let key = env::var(variable)
                 .map_err(|_| format!("--key-env: the variable {variable} is not set"))?;
@@ -192,28 +158,79 @@ impl ModelArgs {
         // Some local servers want a key, and take any.
         Ok(here.then(|| env::var(KEY).unwrap_or_else(|_| "no-key-required".to_owned())))
     }
+}
 
-    fn at_openai(&self) -> Result<Option<Chosen>, Box<dyn std::error::Error>> {
-        let has_key = env::var(KEY).is_ok_and(|key| !key.trim().is_empty());
-        if !has_key {
-            return Ok(None);
+impl ModelArgs {
+    /// Finds a model: the one asked for, else one for the key in the environment, else
+    /// a server on this machine, else `recording`, which answers only its own prompt.
+    ///
+    /// # Errors
+    ///
+    /// If what was asked for cannot be had, or there is no model for this prompt.
+    pub async fn choose(
+        &self,
+        prompt: &str,
+        recording: Recording,
+    ) -> Result<Chosen, Box<dyn Error>> {
+        // Before a run is paid for, not after.
+        if let Some(folder) = self.record.as_deref().and_then(Path::parent)
+            && folder != Path::new("")
+            && !folder.is_dir()
+        {
+            return Err(format!("--record: there is no folder {}", folder.display()).into());
         }
-        let name = self.model.as_deref().unwrap_or(DEFAULT_MODEL);
-        let model = OpenAi::from_env(name)?.with_api(self.api);
-        let line = format!("asking {name} with the key in OPENAI_API_KEY");
-        Ok(Some(Chosen::new(model, line, self)))
+        let found = if let Some(model) = self.server.given()? {
+            let line = format!("asking {} at {}", model.name(), model.base_url());
+            Some((model, line))
+        } else if self.offline {
+            None
+        } else if let Some(model) = self.at_openai()? {
+            let line = format!("asking {} with the key in {KEY}", model.name());
+            Some((model, line))
+        } else {
+            self.at_local_server().await?
+        };
+        if let Some((model, line)) = found {
+            return Ok(self.recorded(model, line));
+        }
+        if self.record.is_some() {
+            return Err("--record: no model was found to record".into());
+        }
+        let recorded = prompt_of(&recording);
+        if recorded != prompt {
+            return Err(Box::new(NoModel { recorded }));
+        }
+        let line = format!("replaying a run recorded with {}; the tools run live", recording.model);
+        Ok(Chosen { model: Arc::new(Replay::new(recording)), line, recorder: None })
     }
 
-    async fn at_local_server(&self) -> Result<Option<Chosen>, Box<dyn std::error::Error>> {
+    fn recorded(&self, model: OpenAi, line: String) -> Chosen {
+        let Some(path) = &self.record else {
+            return Chosen { model: Arc::new(model), line, recorder: None };
+        };
+        // So that recording again gives the same, as far as the model can.
+        let recorder = Arc::new(Recorder::new(model.with_temperature(0.0)));
+        let model = Arc::clone(&recorder) as Arc<dyn LanguageModel>;
+        Chosen { model, line, recorder: Some((recorder, path.clone())) }
+    }
+
+    fn at_openai(&self) -> Result<Option<OpenAi>, Box<dyn Error>> {
+        if env::var_os(KEY).is_none_or(|key| key.is_empty()) {
+            return Ok(None);
+        }
+        let name = self.server.model.as_deref().unwrap_or(DEFAULT_MODEL);
+        Ok(Some(self.server.set_up(OpenAi::from_env(name)?)?))
+    }
+
+    async fn at_local_server(&self) -> Result<Option<(OpenAi, String)>, Box<dyn Error>> {
         for (server, port) in LOCAL_SERVERS {
             let base_url = format!("http://127.0.0.1:{port}/v1");
             let Some(models) = models_at(&base_url).await else { continue };
-            let Some(name) = self.model.clone().or_else(|| models.into_iter().next()) else {
+            let Some(name) = self.server.model.clone().or_else(|| models.into_iter().next()) else {
                 continue;
             };
-            let model = OpenAi::at(&base_url, &name)?.with_api(self.api);
-            let line = format!("asking {name} at {base_url} ({server})");
-            return Ok(Some(Chosen::new(model, line, self)));
+            let model = self.server.set_up(OpenAi::at(&base_url, &name)?)?;
+            return Ok(Some((model, format!("asking {name} at {base_url} ({server})"))));
         }
         Ok(None)
     }

@@ -3,5 +3,5 @@
 mod choose;
 mod show;
 
-pub use choose::{Chosen, ModelArgs, NoModel};
-pub use show::{Screen, printable, summary};
+pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
+pub use show::{Screen, note, printable, say, summary};

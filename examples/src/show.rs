@@ -44,6 +44,18 @@ impl Screen {
     }
 }
 
+/// A line of what a program is for, on stdout.
+///
+/// Unlike `println!` it does not mind that nobody reads on.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{}", printable(text));
+}
+
+/// A line about what a program does, on stderr.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable(text));
+}
+
 /// What a run cost, in one line.
 #[must_use]
 pub fn summary(usage: Usage, model_calls: u64, elapsed: Duration) -> String {

@@ -36,7 +36,12 @@ fn for_another_prompt_the_assistant_says_how_to_get_a_model() {
 #[test]
 fn what_is_missing_on_the_command_line_is_said() {
     let ran = run(program("assistant").args(["--base-url", "http://127.0.0.1:9/v1", "Hi."]));
-    insta::assert_snapshot!(ran.stderr, @"error: --base-url needs --model");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("--model <NAME>"), "{}", ran.stderr);
+    let ran = run(program("assistant").args(["--key-env", "SOME_KEY", "Hi."]));
+    assert!(ran.stderr.contains("--base-url <URL>"), "{}", ran.stderr);
+    let ran = run(program("assistant").args(["--offline", "--record", "x.json", "Hi."]));
+    assert!(ran.stderr.contains("cannot be used with"), "{}", ran.stderr);
     let ran = run(program("assistant").args(["--api", "telepathy", "Hi."]));
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("choose chat or responses"), "{}", ran.stderr);
@@ -92,6 +97,67 @@ fn a_key_is_sent_to_the_address_it_was_given_for_and_written_nowhere() {
     assert!(!written.contains(key) && !ran.stderr.contains(key));
 }
 
+#[test]
+fn a_recording_that_cannot_be_written_is_found_out_before_the_model_is_asked() {
+    let server = Server::start(&[ANSWER]);
+    let ran = run(program("assistant")
+        .args(["--base-url", &server.base_url, "--model", "small", "Hi."])
+        .args(["--record", "no/such/folder/run.json"]));
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.stderr, "error: --record: there is no folder no/such/folder\n");
+    assert!(server.asked().is_empty());
+}
+
+#[test]
+fn a_run_that_fails_is_recorded_as_far_as_it_came() {
+    let server = Server::start(&[CALL, "no JSON"]);
+    let file = std::env::temp_dir().join(format!("toolwright-half-{}.json", std::process::id()));
+    let ran = run(program("assistant")
+        .args(["--base-url", &server.base_url, "--model", "small", "--no-stream", PROMPT])
+        .arg("--record")
+        .arg(&file));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    assert!(written.contains("memory_store"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_whose_output_nobody_reads_does_not_panic() {
+    for arguments in
+        [&["contracts"][..], &["search"], &["by_hand"], &["assistant", "--offline", PROMPT]]
+    {
+        let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut child = program(arguments[0])
+            .args(&arguments[1..])
+            .stdout(full())
+            .stderr(full())
+            .spawn()
+            .unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_servers_names_do_not_steer_the_terminal() {
+    let ran = run(program("assistant").args([
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "\u{1b}]0;owned\u{7}small",
+        "Hi.",
+    ]));
+    assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
+}
+
+#[test]
+fn a_loop_by_hand_stores_every_step_and_goes_on() {
+    let ran = run(&mut program("by_hand"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    insta::assert_snapshot!(ran.stdout);
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_the_assistant_cleanly() {
@@ -143,7 +209,7 @@ fn s128_the_readme_shows_the_hello_program_and_the_program_runs() {
 #[test]
 fn readme_names_only_programs_that_exist() {
     let readme = include_str!("../../README.md");
-    for name in ["hello", "assistant", "search", "research", "contracts"] {
+    for name in ["hello", "by_hand", "assistant", "search", "research", "contracts"] {
         assert!(readme.contains(name));
         program(name);
     }
