@@ -271,11 +271,13 @@ impl ToolOrchestrator {
         cx: &Context,
         failures: &mut Vec<ToolFailure>,
     ) -> Result<Vec<ToolResult>> {
-        let outcomes = match calls {
-            [only] => vec![self.call(only, cx).await],
-            // On this task, not on tasks of their own: whoever drops the run drops them.
-            _ => join_all(calls.iter().map(|call| self.call(call, cx))).await,
-        };
+        if let [only] = calls {
+            let (result, failure) = self.call(only, cx).await?;
+            failures.extend(failure);
+            return Ok(vec![result]);
+        }
+        // On this task, not on tasks of their own: whoever drops the run drops them.
+        let outcomes = join_all(calls.iter().map(|call| self.call(call, cx))).await;
         let mut results = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
             let (result, failure) = outcome?;
