@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use serde_json::Value;
 use toolwright_module::{Delta, Finish, Reasoning, ReplyPart, ToolCall};
 
@@ -87,15 +89,18 @@ impl Assembly {
 
 /// The parts with what servers leave out of calls.
 ///
-/// `turn` is the number of messages before the reply: it keeps ids that were made here
-/// apart in a whole conversation. Arguments that are not there are an empty object,
+/// An id that two calls share is the first one's. `turn` is the number of messages
+/// before the reply: it keeps ids that were made here apart in a whole conversation.
+/// Arguments that are not there are an empty object,
 /// unless they were cut off.
 pub(crate) fn mended(mut parts: Vec<ReplyPart>, turn: usize, finish: &Finish) -> Vec<ReplyPart> {
+    let several = parts.iter().filter(|part| matches!(part, ReplyPart::Call(_))).nth(1).is_some();
+    let mut ids = HashSet::new();
     for (index, part) in parts.iter_mut().enumerate() {
         let ReplyPart::Call(call) = part else {
             continue;
         };
-        if call.id.is_empty() {
+        if call.id.is_empty() || several && !ids.insert(call.id.clone()) {
             call.id = format!("call_{turn}_{index}");
         }
         if call.arguments.trim().is_empty() && *finish != Finish::Length {

@@ -9,6 +9,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::error::{Error, Result};
 
+/// The variable of the environment that holds the key.
+pub(crate) const KEY: &str = "OPENAI_API_KEY";
+
 /// Where requests go and what proves that they may.
 ///
 /// async-openai's own configuration makes its headers at every call and panics over a
@@ -31,7 +34,9 @@ impl Endpoint {
 
     pub(crate) fn of(config: &OpenAIConfig) -> Result<Self> {
         let key = config.api_key().clone();
-        bearer(key.expose_secret())?;
+        if !key.expose_secret().is_empty() {
+            bearer(key.expose_secret())?;
+        }
         header("the organization's id", config.org_id())?;
         // The project's id cannot be looked at, and async-openai unwraps over it.
         let headers = catch_unwind(AssertUnwindSafe(|| config.headers()));
@@ -78,11 +83,7 @@ impl Endpoint {
 
     /// The text without the key, should a server have sent it back.
     pub(crate) fn without_key(&self, text: String) -> String {
-        let key = self.0.key.expose_secret();
-        if key.is_empty() || !text.contains(key) {
-            return text;
-        }
-        text.replace(key, "[key]")
+        redacted(&text, self.0.key.expose_secret()).unwrap_or(text)
     }
 }
 
@@ -108,7 +109,60 @@ impl Config for Endpoint {
     }
 }
 
+/// The text with `[key]` for the key, if it is in there.
+fn redacted(text: &str, key: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let (mut clean, mut kept, mut at) = (String::new(), 0, 0);
+    while at < bytes.len() {
+        let inside_escape = at > 0 && bytes[at] == b'\\' && bytes[at - 1] == b'\\';
+        match said(&bytes[at..], key).filter(|_| !inside_escape) {
+            Some(length) => {
+                clean.push_str(&text[kept..at]);
+                clean.push_str("[key]");
+                at += length;
+                kept = at;
+            }
+            None => at += 1,
+        }
+    }
+    if kept == 0 {
+        return None;
+    }
+    clean.push_str(&text[kept..]);
+    Some(clean)
+}
+
+/// How much of the text's beginning says the key, however often JSON escaped it.
+fn said(text: &[u8], key: &str) -> Option<usize> {
+    let mut rest = text;
+    for wanted in key.bytes() {
+        let escapes = rest.iter().take_while(|byte| **byte == b'\\').count();
+        rest = &rest[escapes..];
+        if wanted == b'\\' {
+            // Its own escapes are gone already.
+            (escapes > 0).then_some(())?;
+        } else if escapes > 0
+            && let Some((b'u', digits)) = rest.split_first()
+            && let Some((digits, more)) = digits.split_at_checked(4)
+            && is_number_of(digits, wanted)
+        {
+            rest = more;
+        } else {
+            rest = rest.strip_prefix(&[wanted])?;
+        }
+    }
+    Some(text.len() - rest.len()).filter(|length| *length > 0)
+}
+
+fn is_number_of(digits: &[u8], wanted: u8) -> bool {
+    let digits = std::str::from_utf8(digits).ok();
+    digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) == Some(u32::from(wanted))
+}
+
 fn bearer(key: &str) -> Result<HeaderValue> {
+    if key.trim().is_empty() {
+        return Err(Error::MissingKey { variable: KEY });
+    }
     let mut value = header("the API key", &format!("Bearer {key}"))?;
     value.set_sensitive(true);
     Ok(value)
@@ -118,7 +172,7 @@ fn header(what: &'static str, text: &str) -> Result<HeaderValue> {
     HeaderValue::from_str(text).map_err(|_| Error::Header { what })
 }
 
-/// The base URL without a slash at its end, and whether it is this machine's.
+/// The base URL as it is asked, without a slash at its end, and whether it is this machine's.
 fn checked(base_url: &str) -> Result<(String, bool)> {
     let refused = |fault| Err(Error::BaseUrl { fault });
     let Ok(url) = Url::parse(base_url) else {
@@ -137,5 +191,5 @@ fn checked(base_url: &str) -> Result<(String, bool)> {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let loopback =
         host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    Ok((base_url.trim_end_matches('/').to_owned(), loopback))
+    Ok((url.as_str().trim_end_matches('/').to_owned(), loopback))
 }

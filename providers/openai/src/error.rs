@@ -3,19 +3,30 @@ use std::fmt;
 use std::time::Duration;
 
 use async_openai::error::OpenAIError;
+use serde::de::Error as _;
 use serde_json::Value;
 use toolwright_module::{Stage, Usage};
+
+use crate::endpoint::Endpoint;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The most of a server's answer that an error keeps, in bytes.
-pub(crate) const MOST_RAW: usize = 64 * 1024;
+const MOST_RAW: usize = 64 * 1024;
+/// The most of what a server says in a sentence.
+const MOST_SAID: usize = 1000;
+/// How much more is looked at: a key across the end of what is kept has to be known for
+/// one.
+const MARGIN: usize = 16 * 1024;
+/// The most of a refusal that is read.
+pub(crate) const MOST_READ: usize = MOST_RAW + MARGIN;
 
 /// What can go wrong between a request and its reply.
 ///
 /// `{}` is one sentence that names the fix; `{:#}` adds the evidence: the request's id
-/// and what the server sent, which may hold a user's data. The API key is in neither.
+/// and what the server sent, which may hold a user's data. `{:?}` adds the causes. The
+/// API key is in none of them.
 ///
 /// A model's methods return [`toolwright_module::Error`]; this is inside it:
 ///
@@ -33,7 +44,7 @@ pub(crate) const MOST_RAW: usize = 64 * 1024;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The environment holds no key.
@@ -133,22 +144,20 @@ pub enum Error {
     },
 
     /// The server began to answer and then said that it failed.
-    #[error("the server failed while it answered: {message}")]
+    #[error(fmt = reported)]
     Reported {
         /// The server's word for what is wrong.
         code: Option<String>,
         /// The server's sentence for it.
         message: String,
-        /// The error as it came.
+        /// The error as it came, the first 64 KiB.
         raw: String,
         /// What the call cost nevertheless.
         usage: Usage,
     },
 
     /// The server's answer is no reply.
-    #[error(
-        "the server's answer cannot be understood; check that the base URL is one of an OpenAI-compatible API"
-    )]
+    #[error(fmt = not_understood)]
     Decoding {
         /// What does not fit.
         source: serde_json::Error,
@@ -157,12 +166,25 @@ pub enum Error {
     },
 
     /// The reply ended before its end.
-    #[error("the server's reply was cut off on the way; try again")]
+    #[error(fmt = cut_off)]
     Truncated {
-        /// What came so far: the reply's parts as JSON, or the text itself.
+        /// What came so far, the first 64 KiB: the reply's parts as JSON, or the text
+        /// itself.
         raw: String,
         /// What broke, if something did.
         source: Option<Box<dyn StdError + Send + Sync>>,
+    },
+
+    /// The server sends more than can be meant.
+    #[error(
+        "the server sent more than {} MiB as {what}; ask for a shorter one, or check the base URL",
+        most >> 20
+    )]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// How large it may be, in bytes.
+        most: usize,
     },
 
     /// The reply has nothing in it.
@@ -184,7 +206,7 @@ impl Error {
             | Self::Truncated { .. }
             | Self::Empty { .. } => true,
             Self::Status { status, code, .. } => {
-                matches!(status, 408 | 409 | 429 | 500..) && !no_credit(code.as_deref())
+                matches!(status, 408 | 409 | 429 | 500..=599) && !no_credit(code.as_deref())
             }
             Self::Reported { code, .. } => code.as_deref().is_some_and(passes),
             _ => false,
@@ -211,6 +233,7 @@ impl Error {
             | Self::Truncated { .. } => Stage::Transport,
             Self::Status { .. } | Self::Reported { .. } => Stage::Provider,
             Self::Decoding { .. } | Self::Empty { .. } => Stage::Decoding,
+            Self::TooLarge { .. } => Stage::Limit,
             _ => Stage::Setup,
         }
     }
@@ -241,18 +264,18 @@ impl Error {
             },
             OpenAIError::Reqwest(error) => Self::from_reqwest(error, silence),
             OpenAIError::JSONDeserialize(source, raw) if source.is_eof() => {
-                Self::Truncated { raw: shortened(raw), source: Some(Box::new(source)) }
+                Self::Truncated { raw, source: Some(Box::new(source)) }
             }
-            OpenAIError::JSONDeserialize(source, raw) => {
-                Self::Decoding { source, raw: shortened(raw) }
-            }
+            OpenAIError::JSONDeserialize(source, raw) => Self::Decoding { source, raw },
             OpenAIError::StreamError(error) => Self::Transport { source: error },
             source => Self::Request { source },
         }
     }
 
     pub(crate) fn from_reqwest(error: reqwest::Error, silence: Duration) -> Self {
-        if error.is_connect() {
+        if let Some(error) = too_large(&error) {
+            error
+        } else if error.is_connect() {
             Self::Connect { source: error }
         } else if error.is_timeout() {
             Self::Timeout { after: silence }
@@ -265,6 +288,69 @@ impl Error {
         } else {
             let source = Box::new(error);
             Self::Transport { source }
+        }
+    }
+
+    /// The same as it may leave this crate: without the key, and no longer than what a
+    /// person reads.
+    pub(crate) fn told(mut self, endpoint: &Endpoint) -> Self {
+        let clean = |text: &mut String, most| {
+            let seen = shortened(std::mem::take(text), most + MARGIN);
+            *text = shortened(endpoint.without_key(seen), most);
+        };
+        let clean_cause = |error: &(dyn StdError + 'static)| {
+            let said = in_full(error);
+            let mut text = said.clone();
+            clean(&mut text, MOST_SAID);
+            Some(text).filter(|text| *text != said)
+        };
+        let word =
+            |text: &mut Option<String>| text.iter_mut().for_each(|text| clean(text, MOST_SAID));
+        match &mut self {
+            Self::Status { request_id, code, message, body, .. } => {
+                word(request_id);
+                word(code);
+                clean(message, MOST_SAID);
+                clean(body, MOST_RAW);
+            }
+            Self::Reported { code, message, raw, .. } => {
+                word(code);
+                clean(message, MOST_SAID);
+                clean(raw, MOST_RAW);
+            }
+            Self::Decoding { raw, source } => {
+                clean(raw, MOST_RAW);
+                // serde repeats the value that does not fit.
+                if let Some(text) = clean_cause(source) {
+                    *source = serde_json::Error::custom(text);
+                }
+            }
+            Self::Truncated { raw, source } => {
+                clean(raw, MOST_RAW);
+                if let Some(source) = source
+                    && let Some(text) = clean_cause(&**source)
+                {
+                    *source = text.into();
+                }
+            }
+            Self::Transport { source } => {
+                if let Some(text) = clean_cause(&**source) {
+                    *source = text.into();
+                }
+            }
+            Self::Request { source } => {
+                if let Some(text) = clean_cause(source) {
+                    *source = OpenAIError::InvalidArgument(text);
+                }
+            }
+            _ => {}
+        }
+        match self {
+            // What it may hold is the address.
+            Self::Connect { source } if clean_cause(&source).is_some() => {
+                Self::Connect { source: source.without_url() }
+            }
+            error => error,
         }
     }
 
@@ -337,11 +423,82 @@ fn passes(code: &str) -> bool {
 }
 
 /// The first of it, cut between characters.
-pub(crate) fn shortened(mut text: String) -> String {
-    if text.len() > MOST_RAW {
-        text.truncate(text.floor_char_boundary(MOST_RAW));
+fn shortened(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
     }
     text
+}
+
+/// What an error and its causes say.
+fn in_full(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Ours, from inside of a body that was bounded.
+fn too_large(error: &reqwest::Error) -> Option<Error> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(Error::TooLarge { what, most }) = error.downcast_ref() {
+            return Some(Error::TooLarge { what, most: *most });
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// As `{:#}` with the causes, so that `fn main() -> Result<(), Box<dyn Error>>` shows
+/// what to do.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, "\ncause: {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+fn reported(
+    _: &Option<String>,
+    message: &str,
+    raw: &str,
+    _: &Usage,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(f, "the server failed while it answered: {message}")?;
+    evidence(raw, f)
+}
+
+fn not_understood(_: &serde_json::Error, raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(
+        "the server's answer cannot be understood; check that the base URL is one of an OpenAI-compatible API",
+    )?;
+    evidence(raw, f)
+}
+
+fn cut_off(
+    raw: &str,
+    _: &Option<Box<dyn StdError + Send + Sync>>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    f.write_str("the server's reply was cut off on the way; try again")?;
+    evidence(raw, f)
+}
+
+fn evidence(raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if f.alternate() && !raw.is_empty() {
+        write!(f, "\nreply: {raw}")?;
+    }
+    Ok(())
 }
 
 fn refused(
@@ -366,7 +523,11 @@ fn refused(
         413 => too_long(),
         429 if no_credit(code) => ("the account has no credit left", "check its plan and billing"),
         429 => ("the server is asked too often", "ask less often"),
-        408 | 409 | 500.. => ("the server failed", "try again later"),
+        408 | 409 | 500..=599 => ("the server failed", "try again later"),
+        600.. => (
+            "the server answers with a status that means nothing",
+            "check that the base URL is one of an OpenAI-compatible API",
+        ),
         _ if matches!(code, Some("context_length_exceeded" | "exceed_context_size_error")) => {
             too_long()
         }

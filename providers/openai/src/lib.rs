@@ -46,14 +46,22 @@
 //! Arguments that are no JSON object go back as `{"invalid_arguments": "…"}`, because
 //! some servers fail on anything else.
 //!
+//! # What a server may send
+//!
+//! At most 64 MiB as one reply, whole or streamed, and 4 MiB as one line of a stream. A
+//! server that does not stream where it is asked to is understood all the same.
+//!
 //! # What does not work (yet)
 //!
+//! - llama.cpp ignores an answer's schema over Responses (`text.format`); use
+//!   [`with_structured_output(false)`](OpenAi::with_structured_output) there.
 //! - Azure's addresses: its configuration is another type.
 //! - `retry-after` as a date: the usual wait is taken instead.
 //! - Images in tool results over Chat Completions, which has no place for them.
 
 mod api;
 mod assembly;
+mod bounded;
 mod chat;
 mod endpoint;
 mod error;

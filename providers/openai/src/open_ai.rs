@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;
+use async_openai::error::OpenAIError;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde::de::DeserializeOwned;
 use toolwright_module::{Capabilities, Delta, LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
-use crate::endpoint::Endpoint;
+use crate::bounded::Fault;
+use crate::endpoint::{Endpoint, KEY};
 use crate::error::{Error, Result};
 use crate::request::Options;
 use crate::{chat, responses, streaming, transport};
 
-const KEY: &str = "OPENAI_API_KEY";
 const RETRIES: u32 = 2;
 /// A reasoning model may think for minutes before its first word.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -113,8 +115,8 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::BaseUrl`] and [`Error::Header`] if the address or the key cannot be
-    /// used.
+    /// [`Error::BaseUrl`], [`Error::Header`] and [`Error::MissingKey`] if the address or
+    /// the key cannot be used; no key at all can be.
     pub fn with_config(config: OpenAIConfig, model: impl Into<String>) -> Result<Self> {
         Self::new(Endpoint::of(&config)?, model.into())
     }
@@ -122,7 +124,7 @@ impl OpenAi {
     fn new(endpoint: Endpoint, model: String) -> Result<Self> {
         let http = transport::http(&endpoint, SILENCE)?;
         Ok(Self(Arc::new(Parts {
-            client: transport::client(&http, &endpoint, SILENCE, RETRIES),
+            client: transport::client(&http, &endpoint, SILENCE, RETRIES, None),
             http,
             endpoint,
             model,
@@ -145,7 +147,7 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::Header`] if it cannot be a key.
+    /// [`Error::Header`] if it cannot be a key, [`Error::MissingKey`] if it is blank.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
         let endpoint = self.0.endpoint.with_key(key.into())?;
         Ok(self.with(|parts| {
@@ -248,28 +250,51 @@ impl OpenAi {
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
         let options = parts.options(true);
+        let fault = Fault::default();
+        let client = parts.client_for(Some(fault.clone()));
         match parts.api {
             Api::Chat => {
                 let body = chat::Body::new(request, &options)?;
-                let events = parts.client.chat().create_stream_byot(body).await;
-                let events = events.map_err(|error| parts.failed(error))?;
-                let pieces = chat::Pieces::new(request);
-                Ok(streaming::deltas(events, pieces, parts.silence))
+                match client.chat().create_stream_byot(body).await {
+                    Ok(events) => {
+                        let pieces = chat::Pieces::new(request);
+                        Ok(streaming::deltas(events, pieces, fault, parts.silence))
+                    }
+                    Err(error) => {
+                        let reply: chat::Completion = parts.whole(error)?;
+                        reply.into_reply(request).map(streaming::whole)
+                    }
+                }
             }
             Api::Responses => {
                 let body = responses::Body::new(request, &options)?;
-                let events = parts.client.responses().create_stream_byot(body).await;
-                let events = events.map_err(|error| parts.failed(error))?;
-                let pieces = responses::Pieces::new(request);
-                Ok(streaming::deltas(events, pieces, parts.silence))
+                match client.responses().create_stream_byot(body).await {
+                    Ok(events) => {
+                        let pieces = responses::Pieces::new(request);
+                        Ok(streaming::deltas(events, pieces, fault, parts.silence))
+                    }
+                    Err(error) => {
+                        let reply: responses::Response = parts.whole(error)?;
+                        reply.into_reply(request).map(streaming::whole)
+                    }
+                }
             }
         }
+    }
+
+    /// An error of ours as it leaves.
+    fn told(&self, error: Error) -> toolwright_module::Error {
+        error.told(&self.0.endpoint).into_module()
     }
 }
 
 impl Parts {
     fn connect(&mut self) {
-        self.client = transport::client(&self.http, &self.endpoint, self.silence, self.retries);
+        self.client = self.client_for(None);
+    }
+
+    fn client_for(&self, stream: Option<Fault>) -> Client<Endpoint> {
+        transport::client(&self.http, &self.endpoint, self.silence, self.retries, stream)
     }
 
     fn options(&self, stream: bool) -> Options<'_> {
@@ -283,8 +308,17 @@ impl Parts {
         }
     }
 
-    fn failed(&self, error: async_openai::error::OpenAIError) -> Error {
+    fn failed(&self, error: OpenAIError) -> Error {
         Error::from_client(error, self.silence)
+    }
+
+    /// The whole reply of a server that does not stream.
+    fn whole<T: DeserializeOwned>(&self, error: OpenAIError) -> Result<T> {
+        match self.failed(error) {
+            Error::Decoding { raw, .. } => serde_json::from_str(&raw)
+                .map_err(|source| self.failed(OpenAIError::JSONDeserialize(source, raw))),
+            error => Err(error),
+        }
     }
 }
 
@@ -301,13 +335,13 @@ impl LanguageModel for OpenAi {
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
-        Box::pin(async move { self.ask(request).await.map_err(Error::into_module) })
+        Box::pin(async move { self.ask(request).await.map_err(|error| self.told(error)) })
     }
 
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, toolwright_module::Result<Delta>> {
         stream::once(async move { self.open(&request).await })
             .try_flatten()
-            .map_err(Error::into_module)
+            .map_err(|error| self.told(error))
             .boxed()
     }
 }

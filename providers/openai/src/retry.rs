@@ -32,6 +32,8 @@ impl Patience {
         match error {
             // Whoever waited this long once does not want to wait as long again.
             Error::Timeout { .. } => None,
+            // An answer had begun.
+            Error::Truncated { .. } => None,
             Error::Status { retry_after: Some(after), .. } if error.is_retryable() => {
                 (*after <= LONGEST_ASKED).then_some(*after)
             }

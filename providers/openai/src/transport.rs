@@ -9,11 +9,13 @@ use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
+use tokio::time::timeout;
 use tower::Service;
 use tower::retry::Retry;
 
+use crate::bounded::{self, Fault};
 use crate::endpoint::Endpoint;
-use crate::error::{Error, MOST_RAW, Result, Said, shortened};
+use crate::error::{Error, MOST_READ, Result, Said};
 use crate::retry::Patience;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,14 +35,16 @@ pub(crate) fn http(endpoint: &Endpoint, silence: Duration) -> Result<reqwest::Cl
 }
 
 /// async-openai's client on this crate's way of asking again and of failing.
+///
+/// With a `fault` it is one for a single stream, and there it is told what breaks it.
 pub(crate) fn client(
     http: &reqwest::Client,
     endpoint: &Endpoint,
     silence: Duration,
     retries: u32,
+    fault: Option<Fault>,
 ) -> Client<Endpoint> {
-    let telling =
-        Telling { inner: ReqwestService::new(http.clone()), endpoint: endpoint.clone(), silence };
+    let telling = Telling { inner: ReqwestService::new(http.clone()), silence, fault };
     Client::build(http.clone(), endpoint.clone())
         .with_http_service(Retry::new(Patience::new(retries), telling))
 }
@@ -51,8 +55,8 @@ pub(crate) fn client(
 #[derive(Clone)]
 struct Telling<S> {
     inner: S,
-    endpoint: Endpoint,
     silence: Duration,
+    fault: Option<Fault>,
 }
 
 impl<S> Service<HttpRequestFactory> for Telling<S>
@@ -71,46 +75,62 @@ where
 
     fn call(&mut self, request: HttpRequestFactory) -> Self::Future {
         let answer = self.inner.call(request);
-        let (endpoint, silence) = (self.endpoint.clone(), self.silence);
+        let (silence, fault) = (self.silence, self.fault.clone());
         Box::pin(async move {
             let response = answer.await.map_err(|error| Error::from_client(error, silence))?;
-            if response.status().is_success() {
-                return Ok(response);
+            if !response.status().is_success() {
+                return Err(refusal(response, silence).await);
             }
-            Err(refusal(response, &endpoint).await)
+            match fault {
+                Some(fault) => bounded::events(response, fault, silence).await,
+                None => bounded::whole(response),
+            }
         })
     }
 }
 
-async fn refusal(mut response: Response, endpoint: &Endpoint) -> Error {
+async fn refusal(mut response: Response, silence: Duration) -> Error {
     let status = response.status();
     let headers = response.headers();
     let request_id = text(headers, "x-request-id").or_else(|| text(headers, "request-id"));
     let request_id = request_id.map(str::to_owned);
     let retry_after = retry_after(headers);
+    let elsewhere = status.is_redirection().then(|| elsewhere(&response)).flatten();
     let mut bytes = Vec::new();
-    // A body that breaks off is no reason to forget the status.
-    while let Ok(Some(chunk)) = response.chunk().await {
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > MOST_RAW {
-            break;
+    let reading = async {
+        // A body that breaks off or drips is no reason to forget the status.
+        while let Ok(Some(chunk)) = response.chunk().await {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MOST_READ {
+                break;
+            }
         }
-    }
+    };
+    let _ = timeout(silence, reading).await;
     let body = String::from_utf8_lossy(&bytes).into_owned();
-    let body = shortened(endpoint.without_key(body));
     let said = serde_json::from_str::<Value>(&body).map(|body| Said::of(&body));
     let (code, message) = match said {
         Ok(said) => (said.code, said.message),
         Err(_) => (None, None),
     };
-    Error::Status {
-        status: status.as_u16(),
-        request_id,
-        code,
-        message: message.unwrap_or_else(|| in_words(status).to_owned()),
-        retry_after,
-        body,
+    let mut message = message.unwrap_or_else(|| in_words(status).to_owned());
+    if let Some(address) = elsewhere {
+        message += &format!(" to {address}");
     }
+    Error::Status { status: status.as_u16(), request_id, code, message, retry_after, body }
+}
+
+/// Where a redirect leads: a base URL, if it leads to the same API.
+fn elsewhere(response: &Response) -> Option<String> {
+    let mut url = response.url().join(text(response.headers(), "location")?).ok()?;
+    url.set_query(None);
+    url.set_fragment(None);
+    // It fails where an address has no place for them.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    let address = url.as_str();
+    let base =
+        ["/chat/completions", "/responses"].iter().find_map(|path| address.strip_suffix(path));
+    Some(base.unwrap_or(address).to_owned())
 }
 
 /// What to say where the body says nothing, as with a proxy's page.

@@ -49,6 +49,8 @@ fn an_address_is_checked_at_once() {
     for (url, base) in [
         ("http://localhost:8080/v1/", "http://localhost:8080/v1"),
         ("https://[::1]/v1//", "https://[::1]/v1"),
+        (" http://localhost:8080/v1/\n", "http://localhost:8080/v1"),
+        ("http://localhost:8080/\tv1 \r\n", "http://localhost:8080/v1"),
     ] {
         assert_eq!(OpenAi::at(url, "m").unwrap().base_url(), base);
     }
@@ -83,6 +85,26 @@ fn a_model_shows_what_it_is_and_not_its_key() {
     let model = OpenAi::with_config(keyed().with_header("x-other-key", KEY).unwrap(), "m");
     let model = model.unwrap().with_api(Api::Responses);
     insta::assert_snapshot!(format!("{model:?}"), @r#"OpenAi { model: "m", base_url: "http://127.0.0.1:1/v1", api: Responses, dialect: OpenAiLoose, .. }"#);
+}
+
+#[test]
+fn a_key_of_blanks_is_no_key() {
+    let local = || OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap();
+    for refused in [
+        local().with_key(""),
+        local().with_key(" \t"),
+        OpenAi::with_config(keyed().with_api_key("  "), "m"),
+    ] {
+        assert!(matches!(refused.unwrap_err(), Error::MissingKey { .. }));
+    }
+    // Some servers are told who asks in a header of their own.
+    assert!(OpenAi::with_config(keyed().with_api_key(""), "m").is_ok());
+}
+
+#[test]
+fn an_error_that_ends_a_program_reads_like_a_sentence() {
+    let error = OpenAi::at("localhost:8080", "m").unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_module::{Finish, Reply, Request, Usage};
+use toolwright_module::{Finish, Reply, Request, ToolCall, Usage};
 
 use super::PROVIDER;
 use crate::assembly::{Assembly, mended};
@@ -23,6 +24,8 @@ pub(crate) struct Completion {
 
 #[derive(Deserialize)]
 struct Choice {
+    #[serde(default)]
+    index: Option<Count>,
     /// In a whole reply.
     #[serde(default, deserialize_with = "or_default")]
     message: Said,
@@ -102,7 +105,8 @@ impl Completion {
     /// The reply, if this is a whole one.
     pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
         let mut pieces = Pieces::new(request);
-        pieces.add(self, |choice| choice.message, &mut Deltas::deaf())?;
+        pieces.is_whole = true;
+        pieces.add(self, &mut Deltas::deaf())?;
         // Whoever sent the whole has ended, whether it says why or not.
         pieces.finish.get_or_insert_default();
         pieces.finish()
@@ -121,6 +125,10 @@ pub(crate) struct Pieces {
     refused: bool,
     heard: bool,
     chosen: bool,
+    /// The choice that is read, where choices are counted.
+    choice: Option<u64>,
+    /// Whether all comes at once.
+    is_whole: bool,
 }
 
 /// Where the pieces of one call go.
@@ -141,15 +149,12 @@ impl Pieces {
             refused: false,
             heard: false,
             chosen: false,
+            choice: None,
+            is_whole: false,
         }
     }
 
-    fn add(
-        &mut self,
-        completion: Completion,
-        said: impl Fn(Choice) -> Said,
-        deltas: &mut Deltas,
-    ) -> Result<()> {
+    fn add(&mut self, completion: Completion, deltas: &mut Deltas) -> Result<()> {
         self.heard = true;
         if let Some(usage) = completion.usage {
             self.usage = Some(usage.into());
@@ -161,14 +166,21 @@ impl Pieces {
             self.model = completion.model.filled();
         }
         // One answer is asked for; who sends more is read for the first.
-        let Some(mut choice) = completion.choices.into_iter().next() else {
+        let index = |choice: &Choice| choice.index.map(|index| index.0);
+        let is_read = |choice: &Choice| match (self.choice, index(choice)) {
+            (Some(read), Some(index)) => read == index,
+            _ => true,
+        };
+        let Some(choice) = completion.choices.into_iter().find(is_read) else {
             return Ok(());
         };
+        self.choice = self.choice.or(index(&choice));
         self.chosen = true;
-        if let Some(word) = std::mem::take(&mut choice.finish_reason).filled() {
+        let said = if self.is_whole { choice.message } else { choice.delta };
+        if let Some(word) = choice.finish_reason.filled() {
             self.finish = Some(finish(word));
         }
-        self.hear(said(choice), deltas);
+        self.hear(said, deltas);
         Ok(())
     }
 
@@ -193,23 +205,20 @@ impl Pieces {
 
     /// The call that a piece belongs to, by its index where it has one.
     ///
-    /// A piece that brings both another id and a name begins another call, whatever
-    /// its index: some servers count every call as the first.
+    /// Some servers count every call as the first, and some give every call the same
+    /// id. In a whole reply every entry is a call.
     fn slot(&mut self, piece: &Call) -> usize {
         let index = piece.index.map(|index| index.0);
         let known = match index {
+            _ if self.is_whole => None,
             Some(_) => self.calls.iter().rev().find(|slot| slot.index == index),
             None => self.calls.last(),
         };
         if let Some(slot) = known
             && let Some(call) = self.assembly.call(slot.part)
+            && !begins(piece, call)
         {
-            let other_id = !piece.id.is_empty() && !call.id.is_empty() && *piece.id != *call.id;
-            let begins_unnamed = index.is_none() && piece.id.is_empty();
-            let begins = !piece.function.name.is_empty() && (other_id || begins_unnamed);
-            if !begins {
-                return slot.part;
-            }
+            return slot.part;
         }
         let part = self.assembly.begin_call();
         self.calls.push(Slot { index, part });
@@ -217,11 +226,27 @@ impl Pieces {
     }
 }
 
+/// Whether a piece that could be more of a call begins another one.
+///
+/// Only what brings a name can, and it does with another id, with nothing to count it
+/// by, or after the known call's end. Name and id alone may just be said once more.
+fn begins(piece: &Call, known: &ToolCall) -> bool {
+    let name = &*piece.function.name;
+    let other_id = !piece.id.is_empty() && !known.id.is_empty() && *piece.id != *known.id;
+    let uncounted = piece.index.is_none() && piece.id.is_empty();
+    let says_more = !piece.function.arguments.is_empty() || name != known.name;
+    !name.is_empty() && (other_id || uncounted || says_more && is_complete(&known.arguments))
+}
+
+fn is_complete(arguments: &str) -> bool {
+    arguments.trim_end().ends_with('}') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
+}
+
 impl Decoder for Pieces {
     type Event = Completion;
 
     fn take(&mut self, event: Completion, deltas: &mut Deltas) -> Result<()> {
-        self.add(event, |choice| choice.delta, deltas)
+        self.add(event, deltas)
     }
 
     fn has_ended(&self) -> bool {

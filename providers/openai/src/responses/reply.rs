@@ -5,7 +5,7 @@ use toolwright_module::{Finish, Reasoning, Reply, ReplyPart, Request, ToolCall, 
 
 use super::PROVIDER;
 use crate::assembly::{Assembly, mended};
-use crate::error::{Error, Result, shortened};
+use crate::error::{Error, Result};
 use crate::lenient::{Count, Text, or_default};
 use crate::streaming::{Decoder, Deltas};
 
@@ -94,7 +94,7 @@ struct Piece {
 
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
     serde_json::from_str(raw.get())
-        .map_err(|source| Error::Decoding { source, raw: shortened(raw.get().to_owned()) })
+        .map_err(|source| Error::Decoding { source, raw: raw.get().to_owned() })
 }
 
 impl Response {

@@ -21,7 +21,7 @@ pub(crate) struct Answer {
     end: End,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 enum End {
     /// The connection ends as it should.
     #[default]
@@ -30,6 +30,8 @@ enum End {
     Reset,
     /// Nothing more comes.
     Hang,
+    /// The same comes for ever.
+    Again { piece: Vec<u8>, pause: Duration },
 }
 
 impl Answer {
@@ -49,12 +51,6 @@ impl Answer {
     /// Server-sent events, `size` bytes at a time.
     pub(crate) fn events(body: &str, size: usize) -> Self {
         let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-        let chunk = |bytes: &[u8]| {
-            let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
-            chunk.extend_from_slice(bytes);
-            chunk.extend_from_slice(b"\r\n");
-            chunk
-        };
         let chunks = body.as_bytes().chunks(size).map(chunk);
         Self {
             pieces: [head.as_bytes().to_vec()]
@@ -64,6 +60,40 @@ impl Answer {
                 .collect(),
             end: End::Close,
         }
+    }
+
+    /// A body that begins like this and then says the same again and again.
+    pub(crate) fn endless(
+        status: u16,
+        kind: &str,
+        first: &str,
+        again: &str,
+        pause: Duration,
+    ) -> Self {
+        let head = format!(
+            "HTTP/1.1 {status} Whatever\r\nconnection: close\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
+        );
+        let first = Some(first).filter(|first| !first.is_empty());
+        let pieces =
+            [head.into_bytes()].into_iter().chain(first.map(|first| chunk(first.as_bytes())));
+        let end = End::Again { piece: chunk(again.as_bytes()), pause };
+        Self { pieces: pieces.collect(), end }
+    }
+
+    /// The same with another content type.
+    pub(crate) fn named(mut self, kind: &str) -> Self {
+        self.rewrite("text/event-stream", kind);
+        self
+    }
+
+    /// The same with another length in its head.
+    pub(crate) fn announce(&mut self, length: u64) {
+        self.rewrite("content-length: 0", &format!("content-length: {length}"));
+    }
+
+    fn rewrite(&mut self, from: &str, to: &str) {
+        let head = String::from_utf8(self.pieces[0].clone()).unwrap();
+        self.pieces[0] = head.replace(from, to).into_bytes();
     }
 
     pub(crate) fn reset() -> Self {
@@ -108,8 +138,22 @@ impl Answer {
                 let _ = socket.set_zero_linger();
             }
             End::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
+            End::Again { piece, pause } => {
+                while socket.write_all(&piece).await.is_ok() {
+                    if !pause.is_zero() {
+                        tokio::time::sleep(pause).await;
+                    }
+                }
+            }
         }
     }
+}
+
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+    chunk.extend_from_slice(bytes);
+    chunk.extend_from_slice(b"\r\n");
+    chunk
 }
 
 /// A request as it arrived.

@@ -1,0 +1,283 @@
+//! What a server may not do to its caller: say its key aloud, fill its memory, or keep
+//! it waiting.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod common;
+
+use std::error::Error as StdError;
+use std::time::{Duration, Instant};
+
+use common::{APIS, Answer, Server, hi, ok_stream, own, streamed};
+use toolwright_module::{Delta, Error as ModuleError, LanguageModel, ReplyPart, Stage};
+use toolwright_openai::{Api, Error, OpenAi};
+
+/// With characters that JSON may escape.
+const KEY: &str = "sk-very/secret+0123456789";
+const SILENCE: Duration = Duration::from_millis(300);
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+
+async fn fails(model: &OpenAi, stream: bool) -> ModuleError {
+    let outcome = if stream { streamed(model, hi()).await.1 } else { model.generate(&hi()).await };
+    outcome.unwrap_err()
+}
+
+/// Everything that can be read from an error, its causes included.
+fn everything(error: &ModuleError) -> String {
+    let own = own(error);
+    let mut all = format!("{error}\n{error:#}\n{error:?}\n{own}\n{own:#}\n{own:?}\n");
+    all += error.raw().unwrap_or_default();
+    let mut cause = own.source();
+    while let Some(error) = cause {
+        all += &format!("\n{error}\n{error:?}");
+        cause = error.source();
+    }
+    all
+}
+
+fn shouted(escape: impl Fn(char) -> String) -> String {
+    KEY.chars().map(escape).collect()
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_error_however_the_server_says_it() {
+    let forms = [
+        KEY.to_owned(),
+        shouted(|c| if c == '/' { r"\/".to_owned() } else { c.to_string() }),
+        shouted(|c| format!(r"\u{:04x}", u32::from(c))),
+        shouted(|c| format!(r"\\u{:04X}", u32::from(c))),
+    ];
+    for key in forms {
+        let said = format!(r#"{{"error": {{"message": "No such key: {key}", "code": "{key}"}}}}"#);
+        let event = format!("data: {said}\n\n");
+        let half =
+            format!("data: {{\"choices\": [{{\"delta\": {{\"content\": \"{key}\"}}}}]}}\n\n");
+        let answers = [
+            (Answer::new(401, &format!("content-type: {JSON}\r\n"), &said), false),
+            (Answer::new(401, &format!("request-id: {KEY}\r\n"), &key), true),
+            (Answer::json(&said), false),
+            (Answer::json(&said), true),
+            (Answer::events(&event, 4096), true),
+            (Answer::events(&half, 4096), true),
+            (Answer::events(&format!("data: {key}\n\n"), 4096), true),
+            (Answer::json(&key), false),
+            (Answer::json(&key), true),
+            // What serde says about it is the cause.
+            (Answer::json(format!(r#"{{"choices": "{key}"}}"#)), false),
+            // The key lies across the end of what is kept.
+            (Answer::new(401, "", "x".repeat(64 * 1024 - 9) + &key), false),
+            (Answer::json("x".repeat(64 * 1024 - 9) + &key), false),
+        ];
+        for (case, (answer, stream)) in answers.into_iter().enumerate() {
+            let server = Server::answering([answer]).await;
+            let model = server.model(Api::Chat).with_key(KEY).unwrap().with_retries(0);
+            let error = fails(&model, stream).await;
+            let all = everything(&error);
+            for part in ["secret", "0123456789", "sk-", r"\u0073"] {
+                assert!(!all.contains(part), "{case} {key}: {all:.2000}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_endless_body_has_an_end() {
+    let much = "x".repeat(1 << 20);
+    for (api, stream) in [(Api::Chat, false), (Api::Responses, false), (Api::Chat, true)] {
+        let answer = Answer::endless(200, JSON, "{\"a\": \"", &much, Duration::ZERO);
+        let server = Server::answering([answer]).await;
+        let error = fails(&server.model(api), stream).await;
+        assert!(matches!(own(&error), Error::TooLarge { .. }), "{error:?}");
+        assert_eq!(error.stage(), Stage::Limit);
+        assert!(!error.is_retryable());
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error, @"the server sent more than 64 MiB as one reply; ask for a shorter one, or check the base URL");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_announced_as_too_large_is_not_read() {
+    for stream in [false, true] {
+        let mut answer = Answer::json("");
+        answer.announce(1 << 40);
+        let server = Server::answering([answer.then_hang()]).await;
+        let error = fails(&server.model(Api::Chat), stream).await;
+        assert!(matches!(own(&error), Error::TooLarge { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_endless_line_of_a_stream_has_an_end() {
+    let much = "x".repeat(1 << 16);
+    for api in APIS {
+        let answer = Answer::endless(200, EVENTS, "data: ", &much, Duration::ZERO);
+        let server = Server::answering([answer]).await;
+        let error = fails(&server.model(api), true).await;
+        assert!(matches!(own(&error), Error::TooLarge { .. }), "{error:?}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error, @"the server sent more than 4 MiB as one line of a stream; ask for a shorter one, or check the base URL");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_line_in_small_pieces_is_read_once() {
+    let text = "x".repeat(1 << 20);
+    let event = format!(
+        "data: {{\"choices\": [{{\"delta\": {{\"content\": \"{text}\"}}, \"finish_reason\": \"stop\"}}]}}\n\n"
+    );
+    let server = Server::answering([Answer::events(&event, 512)]).await;
+    let started = Instant::now();
+    let outcome = streamed(&server.model(Api::Chat), hi()).await.1;
+    assert_eq!(outcome.unwrap().to_text().len(), text.len());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_long_complaint_stays_a_sentence() {
+    let long = "äx".repeat(100_000);
+    let said = format!(r#"{{"error": {{"message": "{long}", "code": "{long}"}}}}"#);
+    let event = format!("data: {said}\n\n");
+    for (answer, stream) in [
+        (Answer::json(&said), false),
+        (Answer::events(&event, 4096), true),
+        (
+            Answer::new(
+                400,
+                "",
+                r#"{"error": {"message": ""#.to_owned() + &long[..9999] + r#""}}"#,
+            ),
+            false,
+        ),
+    ] {
+        let server = Server::answering([answer]).await;
+        let error = fails(&server.model(Api::Chat), stream).await;
+        assert!(error.to_string().len() < 2000);
+        assert!(error.to_string().contains("äxä"));
+        assert!(error.raw().unwrap().len() <= 64 * 1024);
+    }
+    let server = Server::answering([Answer::json(format!(r#"{{"choices": "{long}"}}"#))]).await;
+    let error = fails(&server.model(Api::Chat), false).await;
+    assert!(own(&error).source().unwrap().to_string().len() < 2000);
+    let half = format!("data: {{\"choices\": [{{\"delta\": {{\"content\": \"{long}\"}}}}]}}\n\n");
+    let server = Server::answering([Answer::events(&half, 4096)]).await;
+    let error = fails(&server.model(Api::Chat), true).await;
+    assert!(matches!(own(&error), Error::Truncated { raw, .. } if raw.len() <= 64 * 1024));
+}
+
+#[tokio::test]
+async fn a_page_where_a_stream_should_be_cannot_be_understood() {
+    for api in APIS {
+        for kind in ["text/html; charset=utf-8", "text/plain", ""] {
+            let headers = format!("content-type: {kind}\r\n");
+            let page = "\n<html>Welcome!</html>";
+            let server = Server::answering([Answer::new(200, &headers, page)]).await;
+            let error = fails(&server.model(api), true).await;
+            assert!(matches!(own(&error), Error::Decoding { .. }), "{error:?}");
+            assert_eq!(error.raw(), Some(page));
+            assert!(!error.is_retryable());
+        }
+        let server = Server::answering([Answer::json(r#"{"error": {"message": "No."}}"#)]).await;
+        let error = fails(&server.model(api), true).await;
+        assert_eq!(error.to_string(), "the server failed while it answered: No.");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_stream_is_understood() {
+    for api in APIS {
+        let server = Server::answering([common::ok(api)]).await;
+        let (deltas, outcome) = streamed(&server.model(api), hi()).await;
+        let reply = outcome.unwrap();
+        assert!(matches!(&deltas[..], [Delta::Text(text)] if text == "ok"), "{deltas:?}");
+        assert!(matches!(&reply.parts[..], [ReplyPart::Text(text)] if text == "ok"));
+
+        let server = Server::answering([common::ok(api).then_reset()]).await;
+        let error = fails(&server.model(api), true).await;
+        assert!(matches!(own(&error), Error::Truncated { .. }), "{error:?}");
+        assert_eq!(server.seen().len(), 1, "half a reply is not thrown away silently");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_under_a_wrong_name_is_a_stream() {
+    for api in APIS {
+        for size in [1, 4096] {
+            let stream = format!("\n: hello\n\n{}", ok_stream(api));
+            let answer = Answer::events(&stream, size).named("text/plain");
+            let server = Server::answering([answer]).await;
+            let (deltas, outcome) = streamed(&server.model(api), hi()).await;
+            assert_eq!(outcome.unwrap().to_text(), "ok");
+            assert_eq!(deltas.len(), 2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_has_ended_is_not_waited_for() {
+    let finish = "data: {\"choices\": [{\"delta\": {\"content\": \"ok\"}, \"finish_reason\": \"stop\"}]}\n\n";
+    let more = "data: {\"choices\": []}\n\n";
+    for ping in [": ping\n\n", more] {
+        let answer = Answer::endless(200, EVENTS, finish, ping, Duration::from_millis(20));
+        let server = Server::answering([answer]).await;
+        let model = server.model(Api::Chat).with_timeout(SILENCE).unwrap();
+        let waiting = tokio::time::timeout(SILENCE * 10, streamed(&model, hi()));
+        let (_, outcome) = waiting.await.expect("an end");
+        assert_eq!(outcome.unwrap().to_text(), "ok");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_that_drips_is_not_waited_for() {
+    let answer = Answer::endless(400, JSON, "{", " ", Duration::from_millis(20));
+    let server = Server::answering([answer]).await;
+    let model = server.model(Api::Chat).with_timeout(SILENCE).unwrap();
+    let waiting = tokio::time::timeout(SILENCE * 10, fails(&model, false));
+    let error = waiting.await.expect("an end");
+    assert!(matches!(own(&error), Error::Status { status: 400, .. }));
+}
+
+#[tokio::test]
+async fn a_redirect_says_where_to() {
+    for (location, to) in [
+        ("https://user:pw@elsewhere/v2/chat/completions?key=1#x", "https://elsewhere/v2"),
+        ("/openai/v1/chat/completions", "{server}/openai/v1"),
+        ("https://login.corp/?next=/v1", "https://login.corp/"),
+    ] {
+        let headers = format!("location: {location}\r\n");
+        let server = Server::answering([Answer::new(307, &headers, "")]).await;
+        let error = fails(&server.model(Api::Chat), false).await;
+        let to = to.replace("{server}", server.url.trim_end_matches("/v1"));
+        let said = format!(
+            "the server sends elsewhere (307: Temporary Redirect to {to}); use the address it sends to as the base URL"
+        );
+        assert_eq!(error.to_string(), said);
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_nobody_knows_is_told_at_once() {
+    let server = Server::answering([Answer::new(999, "", "")]).await;
+    let error = fails(&server.model(Api::Chat), false).await;
+    assert!(!error.is_retryable());
+    insta::assert_snapshot!(error, @"the server answers with a status that means nothing (999: no reason given); check that the base URL is one of an OpenAI-compatible API");
+}
+
+#[tokio::test]
+async fn an_error_shows_its_evidence() {
+    let server = Server::answering([Answer::json("<html>Welcome!</html>")]).await;
+    let error = fails(&server.model(Api::Chat), false).await;
+    let own = own(&error);
+    assert_eq!(format!("{own:#}"), format!("{own}\nreply: <html>Welcome!</html>"));
+    insta::assert_snapshot!(format!("{own:?}"), @"
+    the server's answer cannot be understood; check that the base URL is one of an OpenAI-compatible API
+    reply: <html>Welcome!</html>
+    cause: expected value at line 1 column 1
+    ");
+}
