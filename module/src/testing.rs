@@ -11,6 +11,6 @@ mod recording;
 mod schema_driven;
 mod scripted;
 
-pub use recording::{Exchange, Recorder, Recording, RecordingError, Replay};
+pub use recording::{Exchange, ExchangeFault, Recorder, Recording, RecordingError, Replay};
 pub use schema_driven::SchemaDriven;
 pub use scripted::Scripted;

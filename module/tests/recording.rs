@@ -9,7 +9,6 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use futures_util::stream::StreamExt;
@@ -116,7 +115,6 @@ async fn the_file_says_everything_once_and_can_be_read() {
     let path = file("readable.json");
     recorded().await.save(&path).unwrap();
     insta::assert_snapshot!(std::fs::read_to_string(&path).unwrap());
-    assert!(!path.with_extension("part").exists());
 }
 
 #[tokio::test]
@@ -211,23 +209,18 @@ fn a_file_that_is_no_recording_says_so_with_its_name() {
     let refused = |text: &str| Recording::parse(text, "run.json").unwrap_err();
     let long = |error: RecordingError| format!("{:#}", Error::from(error));
     insta::assert_snapshot!(long(refused("{\"version\": 1")), @r"
-    the recording run.json cannot be read; record it again
+    the recording run.json cannot be read, because it ends too soon; record it again
     cause: EOF while parsing an object at line 1 column 13
     ");
     insta::assert_snapshot!(long(refused("{\"version\": 1, \"model\": \"m\"}")), @r"
-    the recording run.json cannot be read; record it again
+    the recording run.json cannot be read, because it does not hold what a recording holds; record it again
     cause: missing field `exchanges`
     ");
     insta::assert_snapshot!(long(refused("[]")), @r"
-    the recording run.json cannot be read; record it again
-    cause: invalid length 0, expected struct Recording with 3 elements
+    the recording run.json cannot be read, because it does not hold what a recording holds; record it again
+    cause: invalid length 0, expected `version`, `model` and `exchanges`
     ");
-    let first_without_request =
-        r#"{"version": 1, "model": "m", "exchanges": [{"then": [], "reply": {"parts": []}}]}"#;
-    insta::assert_snapshot!(long(refused(first_without_request)), @r"
-    the recording run.json cannot be read; record it again
-    cause: the first exchange has no request
-    ");
+    insta::assert_snapshot!(refused("Hello."), @"the recording run.json cannot be read, because it is no JSON; record it again");
     // A later version need not read as this one at all.
     insta::assert_snapshot!(long(refused("{\"version\": 2, \"runs\": []}")), @r"
     the recording run.json has version 2, this program reads up to 1; update it
@@ -235,120 +228,123 @@ fn a_file_that_is_no_recording_says_so_with_its_name() {
 }
 
 #[test]
-fn a_file_that_is_not_there_or_cannot_be_written_says_which() {
-    let error = Recording::load("no/such/run.json").unwrap_err();
-    assert_eq!(error.to_string(), "cannot use the recording no/such/run.json");
-    assert!(std::error::Error::source(&error).is_some());
-    let recording =
-        Recording::parse(r#"{"version": 1, "model": "m", "exchanges": []}"#, "x").unwrap();
-    let error = recording.save("no/such/run.json").unwrap_err();
-    assert_eq!(error.to_string(), "cannot use the recording no/such/run.json");
+fn an_exchange_that_does_not_say_what_was_asked_is_named() {
+    let request = r#""request": {"messages": [], "max_output_tokens": 1}"#;
+    let refused = |exchanges: &[&str]| {
+        let exchanges: Vec<String> = exchanges
+            .iter()
+            .map(|asked| format!("{{{asked} \"reply\": {{\"parts\": []}}}}"))
+            .collect();
+        let exchanges = exchanges.join(",");
+        let text = format!("{{\"version\": 1, \"model\": \"m\", \"exchanges\": [{exchanges}]}}");
+        let derived = serde_json::from_str::<Recording>(&text).unwrap_err();
+        let error = Recording::parse(&text, "run.json").unwrap_err();
+        let RecordingError::Exchange { exchange, fault, .. } = &error else { panic!("{error:?}") };
+        assert!(derived.to_string().contains(&format!("exchange {exchange} {fault}")), "{derived}");
+        error
+    };
+    let (complete, then) = (format!("{request},"), "\"then\": [],");
+    insta::assert_snapshot!(refused(&[then]), @"exchange 1 of the recording run.json has no `request`, nor `then` after another exchange; record it again");
+    insta::assert_snapshot!(refused(&[&complete, then, ""]), @"exchange 3 of the recording run.json has no `request`, nor `then` after another exchange; record it again");
+    let both = format!("{request}, {then}");
+    insta::assert_snapshot!(refused(&[&complete, &both]), @"exchange 2 of the recording run.json has both `request` and `then`; record it again");
 }
 
-/// A recording of one question that holds `secret` wherever a text can be.
-async fn saved_with(secret: &str, name: &str) -> (PathBuf, Request) {
-    let call = ToolCall::new("1", "login", json!({"key": secret}).to_string());
-    let request = Request::new([
-        Message::system(format!("Use {secret}.")),
-        Message::user(secret),
-        Arc::new(Message::Assistant { parts: vec![ReplyPart::Call(call.clone())] }),
-        Arc::new(Message::Tool(ToolResult::new(&call, format!("{secret} accepted")))),
-    ]);
-    let said = secret.to_owned();
-    let recorder = Recorder::new(Scripted::new(move |_: &Request| {
-        let thinking = Reasoning::new("p", said.clone(), json!({said.clone(): [said.clone()]}));
-        let parts = [ReplyPart::Reasoning(thinking), ReplyPart::Text(format!("({said})"))];
-        Ok(Reply::new(parts))
-    }));
-    recorder.generate(&request).await.unwrap();
-    let path = file(name);
-    recorder.recording().save(&path).unwrap();
-    (path, request)
+fn empty() -> Recording {
+    Recording::parse(r#"{"version": 1, "model": "m", "exchanges": []}"#, "x").unwrap()
 }
 
-/// Every key is made here, so that no scanner takes this file for a leak.
-fn keys() -> Vec<String> {
-    let body = "Ab3".repeat(8);
-    [
-        "sk-",
-        "sk-proj-",
-        "sk-ant-api03-",
-        "ghp_",
-        "github_pat_",
-        "glpat-",
-        "xoxb-",
-        "AKIA",
-        "AIza",
-        "gsk_",
-        "xai-",
-    ]
-    .iter()
-    .map(|prefix| format!("{prefix}{body}"))
-    .collect()
+/// A folder of this test's own, empty before the test begins.
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recordings").join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    path
 }
 
-#[tokio::test]
-async fn no_key_is_written_and_the_replay_still_fits() {
-    for (index, key) in keys().into_iter().enumerate() {
-        let (path, request) = saved_with(&key, &format!("key-{index}.json")).await;
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(!text.contains(&key), "{key}");
-        assert!(text.contains("[secret]"), "{key}");
-
-        let replay = Replay::new(Recording::load(&path).unwrap());
-        let reply = replay.generate(&request).await.unwrap();
-        assert_eq!(reply.to_text(), "([secret])", "{key}");
-    }
-}
-
-#[tokio::test]
-async fn a_word_that_only_looks_like_a_key_is_kept() {
-    let words = [
-        "the task-force-on-very-long-names-met",
-        "a risk-averse-and-careful-investor",
-        "sk-short",
-        "AKIA is a prefix",
-        "xoxb-",
-    ];
-    for (index, word) in words.into_iter().enumerate() {
-        let (path, _) = saved_with(word, &format!("word-{index}.json")).await;
-        let text = std::fs::read_to_string(path).unwrap();
-        assert!(text.contains(word) && !text.contains("[secret]"), "{word}");
-    }
-}
-
-const SECRET_IN_ENV: &str = "TOOLWRIGHT_TEST_KEY";
-const LONGER_SECRET_IN_ENV: &str = "TOOLWRIGHT_TEST_LONGER_KEY";
-
-/// Runs in a process of its own, because only there the environment can be set.
-#[tokio::test]
-async fn inner_writes_what_the_environment_calls_a_secret() {
-    for (name, file) in [(SECRET_IN_ENV, "env.json"), (LONGER_SECRET_IN_ENV, "env-longer.json")] {
-        if let Ok(secret) = std::env::var(name) {
-            let (path, request) = saved_with(&secret, file).await;
-            let replay = Replay::new(Recording::load(path).unwrap());
-            replay.generate(&request).await.unwrap();
-        }
-    }
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 #[test]
-fn no_secret_of_the_environment_is_written() {
-    // One begins as the other, and holds what JSON escapes.
-    let (secret, longer) = ("quite plain words", r#"quite plain words with "quotes" and \"#);
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "inner_writes_what_the_environment_calls_a_secret"])
-        .env(SECRET_IN_ENV, secret)
-        .env(LONGER_SECRET_IN_ENV, longer)
-        .output()
-        .unwrap();
-    assert!(status.status.success(), "{status:?}");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recordings");
-    for name in ["env.json", "env-longer.json"] {
-        let text = std::fs::read_to_string(folder.join(name)).unwrap();
-        for part in [secret, "quotes"] {
-            assert!(!text.contains(part), "{part} in {name}: {text}");
+fn a_file_that_is_not_there_or_cannot_be_written_says_which_why_and_what_to_do() {
+    let error = Recording::load("no/such/run.json").unwrap_err();
+    insta::assert_snapshot!(error, @"cannot read the recording no/such/run.json (entity not found); record the run first, or name another file");
+    assert!(std::error::Error::source(&error).is_some());
+    let error = empty().save("no/such/run.json").unwrap_err();
+    insta::assert_snapshot!(error, @"cannot write the recording no/such/run.json (entity not found); name a file in a folder that you may write to");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn saving_leaves_every_other_file_alone() {
+    let folder = folder("neighbours");
+    std::fs::write(folder.join("run.part"), "mine").unwrap();
+    empty().save(folder.join("run.json")).unwrap();
+    assert_eq!(std::fs::read_to_string(folder.join("run.part")).unwrap(), "mine");
+    assert_eq!(names_in(&folder), ["run.json", "run.part"]);
+}
+
+#[tokio::test]
+async fn saves_at_the_same_time_are_each_whole() {
+    let folder = folder("at-once");
+    let path = folder.join("run.json");
+    let (short, long) = (empty(), recorded().await);
+    std::thread::scope(|scope| {
+        for recording in [&short, &long].repeat(4) {
+            scope.spawn(|| (0..50).for_each(|_| recording.save(&path).unwrap()));
         }
-        assert!(text.contains("[secret]"), "{name}");
+    });
+    let last = Recording::load(&path).unwrap();
+    assert!(last == short || last == long);
+    assert_eq!(names_in(&folder), ["run.json"]);
+}
+
+#[test]
+fn a_save_that_fails_leaves_nothing_behind() {
+    let folder = folder("fails");
+    // Longer than any file may be called, so that only the last step fails.
+    let error = empty().save(folder.join("a".repeat(300))).unwrap_err();
+    assert!(matches!(error, RecordingError::Write { .. }), "{error}");
+    assert_eq!(names_in(&folder), [""; 0]);
+}
+
+#[test]
+fn only_a_file_is_replaced() {
+    let folder = folder("not-a-file");
+    let refused = |name: &str| {
+        let error = empty().save(folder.join(name)).unwrap_err();
+        assert!(matches!(error, RecordingError::NotAFile { .. }), "{error}");
+        error.to_string().replace(&folder.display().to_string(), "recordings")
+    };
+    std::fs::create_dir(folder.join("folder")).unwrap();
+    insta::assert_snapshot!(refused("folder"), @"cannot write the recording recordings/folder over what is no regular file; name another file");
+    #[cfg(unix)]
+    {
+        // As `/dev/stdout` is one.
+        std::os::unix::fs::symlink("elsewhere.json", folder.join("link")).unwrap();
+        refused("link");
+        assert!(folder.join("link").is_symlink());
+        std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
+        refused("socket");
     }
+}
+
+#[tokio::test]
+async fn what_could_not_be_loaded_again_is_not_saved() {
+    let path = file("too-deep.json");
+    empty().save(&path).unwrap();
+    let deep = (0..200).fold(json!(0), |inside, _| json!([inside]));
+    let reply = Reply::new([ReplyPart::Reasoning(Reasoning::new("p", "", deep))]);
+    let recorder = Recorder::new(Scripted::new(move |_| Ok(reply.clone())));
+    recorder.generate(&Request::new([])).await.unwrap();
+    let error = recorder.recording().save(&path).unwrap_err();
+    let text = error.to_string().replace(&path.display().to_string(), "run.json");
+    insta::assert_snapshot!(text, @"the recording run.json was not written, because it could not be read again; keep what tools and models say flatter");
+    assert!(std::error::Error::source(&error).is_some());
+    assert_eq!(Recording::load(&path).unwrap(), empty());
 }

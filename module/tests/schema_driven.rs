@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     ChainOfThought, Contract, LanguageModel, Message, Module, Predict, Reply, Request, Signature,
@@ -243,8 +244,7 @@ async fn a_sample_follows_schemas_that_no_type_of_ours_has() {
     ];
     for (schema, expected) in samples {
         let value: serde_json::Value = serde_json::from_str(schema).unwrap();
-        let input =
-            serde_json::json!({"type": "object", "properties": {"it": value}, "required": ["it"]});
+        let input = json!({"type": "object", "properties": {"it": value}, "required": ["it"]});
         let contract = Contract::dynamic("show", "", input, None).unwrap();
         let request = Request::new([]).with_tools([contract.into()]);
         let reply = SchemaDriven::default().generate(&request).await.unwrap();
@@ -255,7 +255,7 @@ async fn a_sample_follows_schemas_that_no_type_of_ours_has() {
 
 #[tokio::test]
 async fn what_it_cannot_make_up_it_says() {
-    let endless = serde_json::json!({
+    let endless = json!({
         "type": "object",
         "properties": {"it": {"$ref": "#/$defs/Endless"}},
         "required": ["it"],
@@ -266,6 +266,32 @@ async fn what_it_cannot_make_up_it_says() {
     let error = SchemaDriven::default().generate(&request).await.unwrap_err();
     assert!(error.to_string().starts_with("no sample value for the schema {"), "{error}");
     assert!(error.to_string().ends_with("script this model instead"), "{error}");
+}
+
+#[tokio::test]
+async fn what_would_be_too_large_it_refuses() {
+    let (most, huge) = (10_000, u64::MAX);
+    let sampled = async |it: serde_json::Value| {
+        let input = json!({"type": "object", "properties": {"it": it}, "required": ["it"]});
+        let contract = Contract::dynamic("show", "", input, None).unwrap();
+        let request = Request::new([]).with_tools([contract.into()]);
+        SchemaDriven::default().generate(&request).await
+    };
+    let list = |fewest, items| json!({"type": "array", "minItems": fewest, "items": items});
+    for refused in [
+        json!({"type": "string", "minLength": huge}),
+        json!({"type": "string", "minLength": most + 1}),
+        list(huge, json!(true)),
+        list(huge, json!({"type": "null"})),
+        list(most, list(2, json!(true))),
+        (0..60).fold(json!(true), |inside, _| list(2, inside)),
+    ] {
+        let error = sampled(refused).await.unwrap_err().to_string();
+        assert!(error.starts_with("no sample value for the schema {"), "{error}");
+        assert!(error.ends_with("script this model instead"), "{error}");
+    }
+    sampled(json!({"type": "string", "minLength": most})).await.unwrap();
+    sampled(list(most, json!({"type": "boolean"}))).await.unwrap();
 }
 
 #[tokio::test]

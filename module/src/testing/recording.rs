@@ -1,13 +1,17 @@
 use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{fmt, fs, io};
+use std::{fmt, process};
 
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::error::Category;
 use similar::{ChangeTag, TextDiff};
 use toolwright_signature::Dialect;
 
@@ -25,15 +29,24 @@ const CONTEXT_LINES: usize = 2;
 /// What a real model said in one run.
 ///
 /// Kept as one JSON file that people can read: the tools once, then each exchange
-/// with the messages that are new in it. Nothing that looks like a key is written.
+/// with the messages that are new in it.
+///
+/// [`save`](Self::save) masks keys in what was said and described: those with a
+/// well-known form (of model and cloud providers, code hosts and chats; JSON web
+/// tokens, private keys, passwords in addresses), and the value of every environment
+/// variable whose name ends like `KEY`, `TOKEN`, `SECRET`, `PASSWORD` or `CREDENTIALS`.
+/// That is a list and no proof: a key of another form is written as it is, so read a
+/// recording before you publish it. Only `save` masks; the value in memory, and what
+/// else serialises it, says everything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "stored::Run")]
 #[non_exhaustive]
 pub struct Recording {
     version: u32,
     /// The model's true name, as its server said it.
     pub model: String,
     /// Request and reply, in the order of the replies.
-    #[serde(with = "stored")]
+    #[serde(serialize_with = "stored::serialize")]
     pub exchanges: Vec<Exchange>,
 }
 
@@ -51,21 +64,53 @@ pub struct Exchange {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// The file cannot be read or written.
-    #[error("cannot use the recording {}", path.display())]
-    File {
+    /// The file cannot be read.
+    #[error("cannot read the recording {} ({}); record the run first, or name another file", path.display(), source.kind())]
+    Read {
         /// Which file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
+    /// The file cannot be written.
+    #[error("cannot write the recording {} ({}); name a file in a folder that you may write to", path.display(), source.kind())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something else has this name: a folder, a link, a device.
+    #[error("cannot write the recording {} over what is no regular file; name another file", path.display())]
+    NotAFile {
+        /// Which path.
+        path: PathBuf,
+    },
+    /// What was recorded cannot be read once it is written, so it was not written.
+    #[error("the recording {} was not written, because it could not be read again; keep what tools and models say flatter", path.display())]
+    OneWay {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The text is no recording.
-    #[error("the recording {} cannot be read; record it again", path.display())]
+    #[error("the recording {} cannot be read, because it {}; record it again", path.display(), fault(source))]
     Format {
         /// Which file.
         path: PathBuf,
         /// Why.
         source: serde_json::Error,
+    },
+    /// One exchange does not say what was asked.
+    #[error("exchange {exchange} of the recording {} {fault}; record it again", path.display())]
+    Exchange {
+        /// Which file.
+        path: PathBuf,
+        /// Which exchange, counted from 1.
+        exchange: usize,
+        /// What is wrong with it.
+        fault: ExchangeFault,
     },
     /// A later version wrote it.
     #[error("the recording {} has version {found}, this program reads up to {VERSION}; update it", path.display())]
@@ -77,6 +122,27 @@ pub enum RecordingError {
     },
 }
 
+/// Why an exchange does not say what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeFault {
+    /// There is no request, or only what is added to one that is not there.
+    #[error("has no `request`, nor `then` after another exchange")]
+    NoRequest,
+    /// There is a request, and also what is added to the one before.
+    #[error("has both `request` and `then`")]
+    TwoRequests,
+}
+
+fn fault(error: &serde_json::Error) -> &'static str {
+    match error.classify() {
+        Category::Io => "was interrupted",
+        Category::Eof => "ends too soon",
+        Category::Syntax => "is no JSON",
+        Category::Data => "does not hold what a recording holds",
+    }
+}
+
 impl Recording {
     /// Reads a recording from its file.
     ///
@@ -86,7 +152,7 @@ impl Recording {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path)
-            .map_err(|source| RecordingError::File { path: path.to_owned(), source })?;
+            .map_err(|source| RecordingError::Read { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
@@ -100,30 +166,71 @@ impl Recording {
         let unreadable = |source| RecordingError::Format { path: path.to_owned(), source };
         // The version first: a later format need not read as this one.
         let value: Value = serde_json::from_str(text).map_err(unreadable)?;
-        match value.get("version").and_then(Value::as_u64) {
-            Some(found) if found > u64::from(VERSION) => {
-                let found = found.try_into().unwrap_or(u32::MAX);
-                Err(RecordingError::Version { path: path.to_owned(), found })
-            }
-            _ => serde_json::from_value(value).map_err(unreadable),
+        if let Some(found) = value.get("version").and_then(Value::as_u64)
+            && found > u64::from(VERSION)
+        {
+            let found = found.try_into().unwrap_or(u32::MAX);
+            return Err(RecordingError::Version { path: path.to_owned(), found });
         }
+        let run: stored::Run = serde_json::from_value(value).map_err(unreadable)?;
+        Self::try_from(run).map_err(|stored::Unclear { exchange, fault }| {
+            RecordingError::Exchange { path: path.to_owned(), exchange, fault }
+        })
     }
 
-    /// Writes the recording to a file, whole or not at all.
+    /// Writes the recording to a file, whole or not at all, and without the keys that
+    /// it knows.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written.
+    /// If the file cannot be written, if what stands there is no regular file, or if
+    /// what would be written could not be loaded again.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), RecordingError> {
         let path = path.as_ref();
-        let mut value = serde_json::to_value(self)
-            .map_err(|source| RecordingError::Format { path: path.to_owned(), source })?;
+        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(RecordingError::NotAFile { path: path.to_owned() });
+        }
+        let text = self
+            .masked(path)
+            .map_err(|source| RecordingError::OneWay { path: path.to_owned(), source })?;
+        replace(path, &text)
+            .map_err(|source| RecordingError::Write { path: path.to_owned(), source })
+    }
+
+    /// The text of the file, which loads again.
+    fn masked(&self, path: &Path) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+        let mut value = serde_json::to_value(self)?;
         Mask::from_env().apply(&mut value);
         let text = format!("{value:#}\n");
-        let half_written = path.with_extension("part");
-        fs::write(&half_written, text)
-            .and_then(|()| fs::rename(&half_written, path))
-            .map_err(|source| RecordingError::File { path: path.to_owned(), source })
+        Self::parse(&text, path)?;
+        Ok(text)
+    }
+}
+
+/// Puts `text` into the file at `path`, which is never seen half written.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let (temporary, mut file) = temporary_beside(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    drop(file);
+    let replaced = written.and_then(|()| fs::rename(&temporary, path));
+    if replaced.is_err() {
+        // That it could not be written says more than that it could not be removed.
+        let _ = fs::remove_file(&temporary);
+    }
+    replaced
+}
+
+/// A new file in the folder of `path`: only within one folder is a move one step.
+fn temporary_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = path.with_file_name(format!(".recording-{}-{number}", process::id()));
+        match File::create_new(&temporary) {
+            // Left by an earlier process with this number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return Ok((temporary, created?)),
+        }
     }
 }
 
@@ -350,10 +457,17 @@ impl fmt::Display for Recording {
 /// The form in the file: a request that only adds messages to the one before it says
 /// which, and nothing twice.
 mod stored {
-    use serde::de::Error as _;
-    use serde::{Deserializer, Serializer};
+    use serde::Serializer;
 
     use super::*;
+
+    #[derive(Deserialize)]
+    #[serde(expecting = "`version`, `model` and `exchanges`")]
+    pub(super) struct Run {
+        version: u32,
+        model: String,
+        exchanges: Vec<Stored>,
+    }
 
     #[derive(Serialize, Deserialize)]
     struct Stored {
@@ -385,22 +499,35 @@ mod stored {
         (same == *before).then(|| then.to_vec())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<Exchange>, D::Error> {
-        let mut exchanges: Vec<Exchange> = Vec::new();
-        for stored in Vec::<Stored>::deserialize(deserializer)? {
-            let request = match (stored.request, stored.then, exchanges.last()) {
-                (Some(request), _, _) => request,
-                (None, Some(then), Some(before)) => {
-                    let mut request = before.request.clone();
-                    request.messages.extend(then);
-                    request
-                }
-                _ => return Err(D::Error::custom("the first exchange has no request")),
-            };
-            exchanges.push(Exchange { request, reply: stored.reply });
+    /// An exchange that does not say what was asked.
+    #[derive(Debug, thiserror::Error)]
+    #[error("exchange {exchange} {fault}")]
+    pub(super) struct Unclear {
+        pub(super) exchange: usize,
+        pub(super) fault: ExchangeFault,
+    }
+
+    impl TryFrom<Run> for Recording {
+        type Error = Unclear;
+
+        fn try_from(run: Run) -> Result<Self, Unclear> {
+            let mut exchanges: Vec<Exchange> = Vec::new();
+            for stored in run.exchanges {
+                let request = match (stored.request, stored.then, exchanges.last()) {
+                    (Some(request), None, _) => Ok(request),
+                    (None, Some(then), Some(before)) => {
+                        let mut request = before.request.clone();
+                        request.messages.extend(then);
+                        Ok(request)
+                    }
+                    (Some(_), Some(_), _) => Err(ExchangeFault::TwoRequests),
+                    (None, ..) => Err(ExchangeFault::NoRequest),
+                };
+                let exchange = exchanges.len() + 1;
+                let request = request.map_err(|fault| Unclear { exchange, fault })?;
+                exchanges.push(Exchange { request, reply: stored.reply });
+            }
+            Ok(Self { version: run.version, model: run.model, exchanges })
         }
-        Ok(exchanges)
     }
 }

@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use toolwright_signature::Dialect;
@@ -47,6 +49,10 @@ const FINISH: &str = "finish";
 /// How many references in each other are followed to find where a recursive type ends.
 const MOST_REFERENCES: u32 = 16;
 
+/// How many list items and characters a sample may be made to have: a schema that comes
+/// from elsewhere can ask for more than there is memory.
+const LARGEST: u64 = 10_000;
+
 impl LanguageModel for SchemaDriven {
     fn name(&self) -> &str {
         "schema-driven"
@@ -91,9 +97,11 @@ fn answer(request: &Request) -> Result<Reply> {
 
 /// The smallest value that fits a schema.
 fn sample(schema: &Value) -> Result<Value> {
-    let sampler = Sampler { root: schema };
     // The fewest references first: a recursive type ends as soon as it can.
-    let found = (0..=MOST_REFERENCES).find_map(|references| sampler.value(schema, references));
+    let found = (0..=MOST_REFERENCES).find_map(|references| {
+        let sampler = Sampler { root: schema, left: Cell::new(LARGEST) };
+        sampler.value(schema, references)
+    });
     found.ok_or_else(|| {
         let text = format!("no sample value for the schema {schema}; script this model instead");
         Error::other(text).at(Stage::Setup)
@@ -102,6 +110,8 @@ fn sample(schema: &Value) -> Result<Value> {
 
 struct Sampler<'a> {
     root: &'a Value,
+    /// How many list items and characters may still be asked for.
+    left: Cell<u64>,
 }
 
 impl Sampler<'_> {
@@ -147,7 +157,10 @@ impl Sampler<'_> {
         match kind? {
             "object" => self.object(map, references),
             "array" => self.array(map, references),
-            "string" => Some(string(map).into()),
+            "string" => {
+                self.take(map, "minLength")?;
+                Some(string(map).into())
+            }
             "integer" => number(map, 0.0, 1.0).map(|n| match n < 0.0 {
                 true => json!(n as i64),
                 false => json!(n as u64),
@@ -177,11 +190,18 @@ impl Sampler<'_> {
         if let Some(items) = map.get("prefixItems").and_then(Value::as_array) {
             return items.iter().map(|item| self.value(item, references)).collect();
         }
-        let fewest = map.get("minItems").and_then(Value::as_u64).unwrap_or(0);
         let Some(items) = map.get("items") else {
             return Some(json!([]));
         };
+        let fewest = self.take(map, "minItems")?;
         (0..fewest).map(|_| self.value(items, references)).collect()
+    }
+
+    /// How much a schema asks for, if there is as much left.
+    fn take(&self, map: &Map<String, Value>, keyword: &str) -> Option<u64> {
+        let wanted = map.get(keyword).and_then(Value::as_u64).unwrap_or(0);
+        self.left.set(self.left.get().checked_sub(wanted)?);
+        Some(wanted)
     }
 }
 

@@ -1,0 +1,292 @@
+//! What a recording does not tell.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolwright_module::testing::{Recorder, Recording, Replay, Scripted};
+use toolwright_module::{
+    Contract, Finish, LanguageModel, Message, Reasoning, Reply, ReplyPart, Request, ToolCall,
+    ToolResult,
+};
+
+/// A file of this test's own, gone before the test begins.
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name);
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+/// A request that holds `secret` wherever a text can be.
+fn request_with(secret: &str) -> Request {
+    let arguments = json!({"key": secret, "line": format!("my key:\n{secret}")});
+    let call = ToolCall::new(format!("call {secret}"), "login_here", arguments.to_string());
+    let nested = json!({"result": format!("\t{arguments}")});
+    let input = json!({
+        "type": "object",
+        "properties": {"key": {"type": "string", "default": secret, "description": secret}},
+    });
+    let contract = Contract::dynamic("login_here", &format!("Use {secret}."), input, None).unwrap();
+    let messages = [
+        Message::system(format!("Use {secret}.")),
+        Message::user(secret),
+        Arc::new(Message::Assistant { parts: vec![ReplyPart::Call(call.clone())] }),
+        Arc::new(Message::Tool(ToolResult::new(&call, format!("{secret} accepted")))),
+        Arc::new(Message::Tool(ToolResult::new(&call, nested.to_string()))),
+    ];
+    Request::new(messages).with_tools([Arc::new(contract)])
+}
+
+/// A recording of one question and its answer that hold `secret`.
+async fn saved_with(secret: &str, name: &str) -> (PathBuf, Request) {
+    let request = request_with(secret);
+    let said = secret.to_owned();
+    let recorder = Recorder::new(Scripted::new(move |_: &Request| {
+        let thinking = Reasoning::new("p", said.clone(), json!({said.clone(): [said.clone()]}));
+        let parts = [ReplyPart::Reasoning(thinking), ReplyPart::Text(format!("({said})"))];
+        Ok(Reply::new(parts).with_finish(Finish::Other(said.clone())).with_model(said.clone()))
+    }));
+    recorder.generate(&request).await.unwrap();
+    let path = file(name);
+    recorder.recording().save(&path).unwrap();
+    (path, request)
+}
+
+/// Every key is made here, so that no scanner takes this file for a leak.
+fn keys() -> Vec<String> {
+    let body = "Ab3".repeat(8);
+    let prefixes = [
+        "sk-",
+        "sk-proj-",
+        "sk-ant-api03-",
+        "ghp_",
+        "github_pat_",
+        "glpat-",
+        "xoxb-",
+        "xapp-1-A0-",
+        "AIza",
+        "gsk_",
+        "xai-",
+        "hf_",
+        "sk_live_",
+        "sk_test_",
+        "rk_live_",
+        "npm_",
+        "pplx-",
+        "r8_",
+        "nvapi-",
+        "ya29.",
+        "ya29.c.",
+    ];
+    let mut keys: Vec<String> = prefixes.iter().map(|prefix| format!("{prefix}{body}")).collect();
+    let capital = "AB3".repeat(8);
+    keys.extend(["AKIA", "ASIA"].map(|prefix| format!("{prefix}{capital}")));
+    keys.push(format!("SG.{body}.{body}"));
+    keys.push(format!("eyJ{body}.eyJ{body}.{body}-_"));
+    keys
+}
+
+async fn assert_masked(key: &str, name: &str) {
+    let (path, request) = saved_with(key, name).await;
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(!text.contains(key), "{key}: {text}");
+    assert!(text.contains("[secret]"), "{key}");
+
+    let replay = Replay::new(Recording::load(&path).unwrap());
+    let reply = replay.generate(&request).await.unwrap();
+    assert_eq!(reply.to_text(), "([secret])", "{key}");
+}
+
+#[tokio::test]
+async fn no_key_is_written_and_the_replay_still_fits() {
+    for (index, key) in keys().into_iter().enumerate() {
+        assert_masked(&key, &format!("key-{index}.json")).await;
+    }
+}
+
+/// What is written of a message.
+async fn written(text: &str) -> String {
+    let recorder = Recorder::new(Scripted::new(|_: &Request| Ok(Reply::text(""))));
+    recorder.generate(&Request::new([Message::user(text)])).await.unwrap();
+    let path = file(&format!("written-{:?}.json", std::thread::current().id()));
+    recorder.recording().save(&path).unwrap();
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    value["exchanges"][0]["request"]["messages"][0]["parts"][0]["text"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_escape_before_a_key_does_not_hide_it() {
+    let key = format!("sk-{}", "Ab3".repeat(8));
+    for escape in [r"\n", r"\t", r"\r", r"\\n", r"\u000a", r"\u00E9", "%20", "%3D", "\u{1b}[31m"] {
+        let text = format!(r#"{{ "key" :"mine:{escape}{key}" }}"#);
+        let masked = text.replace(&key, "[secret]");
+        assert_eq!(written(&text).await, masked);
+    }
+    // The letter of an escape is no part of a key either.
+    let kept = r#"{"id": "payment:\npm_1MqLiJLkdIwHu7ixUEgbFdYF"}"#;
+    assert_eq!(written(kept).await, kept);
+}
+
+#[tokio::test]
+async fn a_private_key_is_masked_whole() {
+    let body = "Ab3/".repeat(16);
+    for kind in ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"] {
+        let block = format!("-----BEGIN {kind}-----\n{body}\n{body}=\n-----END {kind}-----");
+        let inside = json!({"file": format!("It is\n{block}\nas asked."), "size": 1}).to_string();
+        assert_eq!(written(&inside).await, r#"{"file":"It is\n[secret]\nas asked.","size":1}"#);
+        assert_eq!(written(&format!("<{block}> <{block}>")).await, "<[secret]> <[secret]>");
+        // Its end may have been cut off.
+        let cut = json!({"file": format!("-----BEGIN {kind}-----\n{body}\n{body}")}).to_string();
+        assert_eq!(written(&cut).await, r#"{"file":"[secret]"}"#);
+    }
+    for kept in [
+        "-----BEGIN CERTIFICATE-----\nAb3/\n-----END CERTIFICATE-----".to_owned(),
+        "A file that begins with -----BEGIN PRIVATE KEY----- is a secret.".to_owned(),
+    ] {
+        assert_eq!(written(&kept).await, kept);
+    }
+}
+
+#[tokio::test]
+async fn the_password_in_an_address_is_masked_and_the_address_stays() {
+    for (address, masked) in [
+        ("postgres://me:hunter2@db:5432/x?a=b@c", "postgres://me:[secret]@db:5432/x?a=b@c"),
+        ("redis://:p%40ss:w@rd@db", "redis://:[secret]@db"),
+        (r#"{"at":"https:\/\/me:hunter2@host\/"}"#, r#"{"at":"https:\/\/me:[secret]@host\/"}"#),
+        ("http://a:b@c and http://d:e@f", "http://a:[secret]@c and http://d:[secret]@f"),
+    ] {
+        assert_eq!(written(address).await, masked);
+        assert_eq!(written(masked).await, masked);
+    }
+    for kept in [
+        "http://localhost:4873/@scope/package",
+        "https://someone@example.com/",
+        "http://host:80 someone@example.com",
+    ] {
+        assert_eq!(written(kept).await, kept);
+    }
+}
+
+#[tokio::test]
+async fn a_word_that_only_looks_like_a_key_is_kept() {
+    let words = [
+        "the task-force-on-very-long-names-met",
+        "a risk-averse-and-careful-investor",
+        "sk-short",
+        "AKIA is a prefix",
+        "xoxb-",
+        "hf_transformers_integration_tests.py",
+        "npm_config_user_agent_string",
+        "pplx-70b-online",
+        "ASIAPacificRegionReport.pdf",
+        "SG.singapore-office-of.report.pdf",
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "xai-grok-code-fast-1-reasoning",
+        "eyJ is how a token begins.",
+    ];
+    for (index, word) in words.into_iter().enumerate() {
+        let (path, _) = saved_with(word, &format!("word-{index}.json")).await;
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(word) && !text.contains("[secret]"), "{word}");
+    }
+}
+
+/// Says to the test below which file to write, and what into it.
+const FILE: &str = "TOOLWRIGHT_TEST_FILE";
+const TEXT: &str = "TOOLWRIGHT_TEST_TEXT";
+
+/// Runs in a process of its own, because only there the environment can be set.
+#[tokio::test]
+async fn inner_writes_what_the_environment_calls_a_secret() {
+    if let (Ok(name), Ok(text)) = (std::env::var(FILE), std::env::var(TEXT)) {
+        let (path, request) = saved_with(&text, &name).await;
+        let recording = Recording::load(path).unwrap();
+        let replay = Replay::new(recording);
+        replay.generate(&request).await.unwrap();
+    }
+}
+
+/// What is written of `text` where the environment has these variables.
+fn written_where(variables: &[(&str, &str)], text: &str, name: &str) -> String {
+    let path = file(name);
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "inner_writes_what_the_environment_calls_a_secret"])
+        .envs(variables.iter().copied())
+        .env(FILE, name)
+        .env(TEXT, text)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn no_secret_of_the_environment_is_written() {
+    // One begins as the other, and holds what JSON escapes.
+    let (secret, longer) = ("quite plain words", r#"quite plain words with "quotes" and \"#);
+    let variables = [("SOME_KEY", secret), ("SOME_LONGER_KEY", longer)];
+    for (name, text) in [("env.json", secret), ("env-longer.json", longer)] {
+        let written = written_where(&variables, text, name);
+        for part in [secret, "quotes"] {
+            assert!(!written.contains(part), "{part} in {name}: {written}");
+        }
+        assert!(written.contains("[secret]"), "{name}");
+    }
+}
+
+#[test]
+fn a_variable_is_a_secret_by_how_its_name_ends_in_any_case() {
+    let secret = "quite plain words";
+    for name in [
+        "api_key",
+        "Some_Token",
+        "DB_PASS",
+        "SERVICE_CRED",
+        "SERVICE_CREDS",
+        "SERVICE_CREDENTIAL",
+        "service_credentials",
+        "API_KEYS",
+        "TOKENS",
+        "APP_SECRETS",
+        "PASSWORDS",
+        "API_KEY_2",
+    ] {
+        let written = written_where(&[(name, secret)], secret, &format!("named-{name}.json"));
+        assert!(!written.contains(secret), "{name}: {written}");
+    }
+    for name in ["KEYBOARD", "PASSENGER", "SECRETARY", "TOKENIZERS"] {
+        let written = written_where(&[(name, secret)], secret, &format!("not-{name}.json"));
+        assert!(written.contains(secret), "{name}: {written}");
+    }
+}
+
+#[test]
+fn the_words_of_the_format_itself_are_never_masked() {
+    let words = [
+        "assistant",
+        "messages",
+        "exchanges",
+        "arguments",
+        "max_output_tokens",
+        "description",
+        "properties",
+        "login_here",
+        "reasoning",
+    ];
+    let names: Vec<String> = (0..words.len()).map(|index| format!("WORD_{index}_KEY")).collect();
+    let variables: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(words.iter().copied()).collect();
+    // Loaded and replayed there: see the inner test.
+    let masked = written_where(&variables, "a plain word", "format.json");
+    let plain = written_where(&[], "a plain word", "no-format.json");
+    assert_eq!(masked, plain);
+}
