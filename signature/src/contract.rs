@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::dialect::{Dialect, Lowered};
 use crate::error::{Error, NameFault, Result, Side};
 use crate::lower::Lowering;
-use crate::read::Target;
+use crate::read::{Readable, Target};
 use crate::signature::Signature;
 use crate::{name, schema};
 
@@ -25,7 +25,7 @@ use crate::{name, schema};
 pub struct Contract {
     name: String,
     description: String,
-    input: Value,
+    input: Readable,
     /// The input type serialises as `null`; models are asked for `{}`.
     unit_input: bool,
     output: Option<Output>,
@@ -40,8 +40,14 @@ type Cache = [OnceLock<Lowered>; Dialect::ALL.len()];
 /// renames may differ.
 #[derive(Debug, Clone)]
 struct Output {
-    to_read: Value,
+    to_read: Readable,
     to_write: Value,
+}
+
+impl Output {
+    fn new(to_read: Value, to_write: Value) -> Self {
+        Self { to_read: Readable::new(to_read), to_write }
+    }
 }
 
 /// How deep a schema may nest: what is stored must be readable again, and JSON deeper
@@ -77,9 +83,10 @@ impl Contract {
     /// not an object (an enum or a list: put it in a field of a struct).
     pub fn of<S: Signature>() -> Result<Self> {
         let own_name = S::name();
-        // Only at the end: a type inside an impl has angle brackets in its path.
-        let shared =
-            type_name::<S>().ends_with('>') && own_name == name::snake_case(&S::schema_name());
+        // Only at the end: a type inside an impl has angle brackets in its path. And
+        // only what was computed: a name written down was meant.
+        let shared = type_name::<S>().ends_with('>')
+            && matches!(&own_name, Cow::Owned(name) if *name == name::snake_case(&S::schema_name()));
         if shared {
             return Err(Error::Name { name: own_name.into_owned(), fault: NameFault::Generic });
         }
@@ -89,10 +96,7 @@ impl Contract {
             input = schema::nothing();
         }
         name::check(&own_name)?;
-        let output = Output {
-            to_read: schema::to_read::<S::Output>(),
-            to_write: schema::to_write::<S::Output>(),
-        };
+        let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
         Self::checked(own_name.into(), S::description().into(), input, unit_input, Some(output))
     }
 
@@ -120,8 +124,18 @@ impl Contract {
         input: Value,
         output: Option<Value>,
     ) -> Result<Self> {
+        // First of all, because most of what can be done with a schema, dropping it
+        // included, takes stack for each of its levels.
+        let deep = [(Side::Input, Some(&input)), (Side::Output, output.as_ref())]
+            .into_iter()
+            .find(|(_, schema)| schema.is_some_and(|schema| schema::is_deeper(schema, DEEPEST)));
+        if let Some((side, _)) = deep {
+            schema::take_apart([input].into_iter().chain(output));
+            name::check(name)?;
+            return Err(too_deep(name, side));
+        }
         name::check(name)?;
-        let output = output.map(|to_read| Output { to_write: to_read.clone(), to_read });
+        let output = output.map(|schema| (schema.clone(), schema));
         Self::checked(name.to_owned(), description.to_owned(), input, false, output)
     }
 
@@ -130,20 +144,22 @@ impl Contract {
         mut description: String,
         mut input: Value,
         unit_input: bool,
-        output: Option<Output>,
+        mut output: Option<(Value, Value)>,
     ) -> Result<Self> {
         let refused = |side, reason| Error::Schema { contract: name.clone(), side, reason };
         if !schema::is_object(&input) {
             let reason = "it is not an object; put the value in a field of a struct";
             return Err(refused(Side::Input, reason));
         }
-        let outputs = output.iter().flat_map(|output| [&output.to_read, &output.to_write]);
-        for (side, schema) in
-            [(Side::Input, &input)].into_iter().chain(outputs.map(|output| (Side::Output, output)))
+        let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
+        for (side, schema) in [(Side::Input, &mut input)]
+            .into_iter()
+            .chain(outputs.map(|output| (Side::Output, output)))
         {
             if schema::is_deeper(schema, DEEPEST) {
-                return Err(refused(side, "it nests too deep; make it flatter"));
+                return Err(too_deep(&name, side));
             }
+            schema::plain_definitions(schema);
         }
         if let Some(root) = input.as_object_mut() {
             for noise in ["$schema", "title"] {
@@ -164,7 +180,7 @@ impl Contract {
                 );
             }
         }
-        for schema in output.iter().flat_map(|output| [&output.to_read, &output.to_write]) {
+        for schema in output.iter().flat_map(|(to_read, to_write)| [to_read, to_write]) {
             if !(schema.is_object() || schema.is_boolean()) {
                 return Err(refused(Side::Output, "a JSON Schema is an object or a boolean"));
             }
@@ -172,9 +188,9 @@ impl Contract {
         Ok(Self {
             description: or_words(description, &name),
             name,
-            input,
+            input: Readable::new(input),
             unit_input,
-            output,
+            output: output.map(|(to_read, to_write)| Output::new(to_read, to_write)),
             lowered_input: Cache::default(),
             lowered_output: Cache::default(),
         })
@@ -212,7 +228,7 @@ impl Contract {
         };
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
-        let output = Output { to_read: both(&output.to_read), to_write: both(&output.to_write) };
+        let output = Output::new(both(&output.to_read.schema), both(&output.to_write));
         Ok(Self { output: Some(output), lowered_output: Cache::default(), ..self.clone() })
     }
 
@@ -235,7 +251,7 @@ impl Contract {
             name: name::FINISH.to_owned(),
             description: "Give the final answer and end. Call it alone, once you know the answer."
                 .to_owned(),
-            input,
+            input: Readable::new(input),
             unit_input: false,
             output: None,
             lowered_input: Cache::default(),
@@ -258,13 +274,13 @@ impl Contract {
     /// The schema of what goes in: an object at the root.
     #[must_use]
     pub fn input(&self) -> &Value {
-        &self.input
+        &self.input.schema
     }
 
     /// The schema of an output that a model has to produce.
     #[must_use]
     pub fn output_to_read(&self) -> Option<&Value> {
-        self.output.as_ref().map(|output| &output.to_read)
+        self.output.as_ref().map(|output| &output.to_read.schema)
     }
 
     /// The schema of an output as a tool gives it.
@@ -291,10 +307,10 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Lowering`] if the dialect has no words for something, with its path
-    /// and what to do instead.
+    /// [`Error::Lowering`] if the dialect has no words for something, or its provider
+    /// would refuse it, with its path and what to do instead.
     pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.lowered_input[dialect.index()], || self.lower_now(dialect, &self.input))
+        kept(&self.lowered_input[dialect.index()], || self.lower_now(dialect, self.input()))
     }
 
     /// The output schema as `dialect` takes it, with an object at its root.
@@ -324,9 +340,9 @@ impl Contract {
         })
     }
 
-    fn lower_now(&self, dialect: Dialect, schema: &Value) -> Result<Lowered> {
-        let mut lowering = Lowering { contract: &self.name, dialect, losses: Vec::new() };
-        let schema = serde_json::value::to_raw_value(&lowering.root(schema)?)
+    fn lower_now(&self, dialect: Dialect, root: &Value) -> Result<Lowered> {
+        let mut lowering = Lowering { contract: &self.name, dialect, root, losses: Vec::new() };
+        let schema = serde_json::value::to_raw_value(&lowering.lower()?)
             .map_err(|source| Error::write(self.name.clone(), source))?;
         Ok(Lowered { schema, losses: lowering.losses })
     }
@@ -388,7 +404,9 @@ impl Contract {
 
     /// Reads an input: a tool's arguments as a model sent them.
     ///
-    /// A text that fits costs one pass of `serde_json::from_str` into the type.
+    /// A text that fits costs one pass of `serde_json::from_str` into the type, unless
+    /// null may stand in it for a field that was left out. As in `serde_json`, a number
+    /// too large for an `f32` becomes infinity; an `f64` refuses it.
     ///
     /// # Errors
     ///
@@ -397,9 +415,9 @@ impl Contract {
         let target = Target {
             contract: &self.name,
             side: Side::Input,
-            schema: &self.input,
+            readable: Some(&self.input),
             unit: self.unit_input,
-            wrapper: None,
+            wrapped: false,
         };
         target.read(wire)
     }
@@ -424,13 +442,12 @@ impl Contract {
     ///
     /// [`Error::Reading`] with the path of what does not fit.
     pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        let schema = self.output_to_read().unwrap_or(&Value::Null);
         let target = Target {
             contract: &self.name,
             side: Side::Output,
-            schema,
+            readable: self.output.as_ref().map(|output| &output.to_read),
             unit: false,
-            wrapper: (!schema::is_object(schema)).then_some(schema::WRAPPER),
+            wrapped: !self.output_to_read().is_some_and(schema::is_object),
         };
         target.read(wire)
     }
@@ -457,7 +474,7 @@ impl Contract {
         // FNV-1a, 128 bits: the standard library's hashers may change between releases.
         const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-        let schemas = [Some(&self.input), self.output_to_read(), self.output_to_write()];
+        let schemas = [Some(self.input()), self.output_to_read(), self.output_to_write()];
         let texts = [self.name.clone(), self.description.clone()].into_iter().chain(
             schemas.into_iter().map(|schema| schema.map(Value::to_string).unwrap_or_default()),
         );
@@ -470,6 +487,11 @@ impl Contract {
         }
         format!("{hash:032x}")
     }
+}
+
+fn too_deep(contract: &str, side: Side) -> Error {
+    let reason = "it nests too deep; make it flatter";
+    Error::Schema { contract: contract.to_owned(), side, reason }
 }
 
 /// The description, or the name in words where there is none.
@@ -493,7 +515,7 @@ impl PartialEq for Contract {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
             && self.description == other.description
-            && self.input == other.input
+            && self.input() == other.input()
             && self.output_to_read() == other.output_to_read()
             && self.output_to_write() == other.output_to_write()
     }
@@ -504,7 +526,7 @@ impl Serialize for Contract {
         Stored {
             name: Cow::Borrowed(&self.name),
             description: Cow::Borrowed(&self.description),
-            input: Cow::Borrowed(&self.input),
+            input: Cow::Borrowed(self.input()),
             output: self.output_to_read().map(Cow::Borrowed),
             output_to_write: self
                 .output_to_write()
@@ -523,9 +545,9 @@ impl<'de> Deserialize<'de> for Contract {
         if stored.name != name::FINISH {
             name::check(&stored.name).map_err(D::Error::custom)?;
         }
-        let output = stored.output.map(|to_read| Output {
-            to_write: stored.output_to_write.unwrap_or_else(|| to_read.clone()).into_owned(),
-            to_read: to_read.into_owned(),
+        let output = stored.output.map(|to_read| {
+            let to_write = stored.output_to_write.unwrap_or_else(|| to_read.clone());
+            (to_read.into_owned(), to_write.into_owned())
         });
         Self::checked(
             stored.name.into_owned(),

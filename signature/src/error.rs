@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The name cannot be shown to a model.
-    #[error("`{name}` cannot be a tool's name: {fault}")]
+    #[error("`{}` cannot be a tool's name: {fault}", shown(name))]
     Name {
         /// The name that was refused.
         name: String,
@@ -32,7 +32,7 @@ pub enum Error {
         reason: &'static str,
     },
 
-    /// The schema says something this dialect has no words for.
+    /// The schema says something this dialect has no words for, or more than it takes.
     #[error("`{contract}` does not fit {dialect} at {path}: {advice}")]
     Lowering {
         /// The contract's name.
@@ -52,7 +52,7 @@ pub enum Error {
         contract: String,
         /// Which side was read.
         side: Side,
-        /// Everything found wrong, first fault first; never empty.
+        /// What was found wrong, first fault first; never empty.
         faults: Vec<Fault>,
         /// The text that was read.
         raw: String,
@@ -94,6 +94,21 @@ fn reading(
         write!(f, "\nread from: {raw}")?;
     }
     Ok(())
+}
+
+/// A foreign text as one line that can be read: escaped, and about 100 characters of it.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 100;
+    let mut line = String::new();
+    for c in text.chars() {
+        if line.len() >= LONGEST {
+            line.push('…');
+            break;
+        }
+        // Quotes stay as they are: nothing here ends at one.
+        if matches!(c, '"' | '\'' | '\\') { line.push(c) } else { line.extend(c.escape_debug()) }
+    }
+    line
 }
 
 /// Which side of a contract something is about.
@@ -143,7 +158,8 @@ pub enum NameFault {
     Character(char),
     /// `finish` ends a typed run.
     Reserved,
-    /// A generic type that kept the name all its instances share.
+    /// A generic type that kept the name all its instances share, or computes that
+    /// very name: the two cannot be told apart.
     Generic,
 }
 
@@ -159,7 +175,7 @@ impl fmt::Display for NameFault {
             }
             Self::Reserved => f.write_str("it is reserved for ending a run; choose another"),
             Self::Generic => f.write_str(
-                "all instances of this generic type would share it; override `Signature::name`",
+                "all instances of this generic type would share it; override `Signature::name` with a literal, or with another name",
             ),
         }
     }

@@ -41,6 +41,7 @@
 //! # Ok::<(), toolwright_signature::Error>(())
 //! ```
 
+mod check;
 mod contract;
 mod dialect;
 mod error;

@@ -1,9 +1,13 @@
 //! Rewriting a schema into what a dialect accepts.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
+use crate::check::check;
 use crate::dialect::{Dialect, Loss};
 use crate::error::{Error, Result};
+use crate::schema::{below_mut, resolve};
 
 /// Keywords that OpenAI's strict mode takes as they are.
 const STRICT_KEEPS: [&str; 12] = [
@@ -37,17 +41,21 @@ const SILENT: [&str; 7] =
 pub(crate) struct Lowering<'a> {
     pub(crate) contract: &'a str,
     pub(crate) dialect: Dialect,
+    /// The schema, an object at its root; references in it start there.
+    pub(crate) root: &'a Value,
     pub(crate) losses: Vec<Loss>,
 }
 
 impl Lowering<'_> {
-    /// Rewrites a schema whose root is an object.
-    pub(crate) fn root(&mut self, schema: &Value) -> Result<Value> {
-        match self.dialect {
-            Dialect::JsonSchema2020 | Dialect::Mcp => Ok(schema.clone()),
-            Dialect::OpenAiLoose => self.loose_root(schema),
-            Dialect::OpenAiStrict => self.strict(schema, "$"),
-        }
+    pub(crate) fn lower(&mut self) -> Result<Value> {
+        let lowered = match self.dialect {
+            Dialect::JsonSchema2020 | Dialect::Mcp => return Ok(self.root.clone()),
+            Dialect::OpenAiLoose => self.loose_root(self.root)?,
+            Dialect::OpenAiStrict => self.strict(self.root, "$")?,
+        };
+        check(&lowered, self.dialect)
+            .map_err(|refusal| self.error(&refusal.path, refusal.advice))?;
+        Ok(lowered)
     }
 
     fn loose_root(&mut self, schema: &Value) -> Result<Value> {
@@ -161,11 +169,12 @@ impl Lowering<'_> {
             let path = format!("{path}.{name}");
             let mut lowered = self.strict(property, &path)?;
             if !is_required(map, name) {
-                // Only an optional field that takes null can tell null from absent.
-                if accepts_null(property) && property.get("default").is_some() {
+                if !accepts_null(self.root, property) {
+                    lowered = nullable(lowered);
+                } else if property.get("default").is_some() {
+                    // Only an optional field that takes null can tell null from absent.
                     self.lose(&path, "default", "cannot be told from null: absent is sent as null");
                 }
-                lowered = nullable(lowered);
             }
             properties.insert(name.clone(), lowered);
         }
@@ -214,7 +223,7 @@ impl Lowering<'_> {
 }
 
 /// Whether `type` is, or includes, `kind`; an object may also show by its properties.
-fn may_be(schema: &Map<String, Value>, kind: &str) -> bool {
+pub(crate) fn may_be(schema: &Map<String, Value>, kind: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(one)) => one == kind,
         Some(Value::Array(many)) => many.iter().any(|one| one == kind),
@@ -229,22 +238,47 @@ pub(crate) fn is_required(object: &Map<String, Value>, property: &str) -> bool {
         .is_some_and(|required| required.iter().any(|name| name == property))
 }
 
-/// Whether null fits, as far as the schema says so itself.
-pub(crate) fn accepts_null(schema: &Value) -> bool {
-    let Some(map) = schema.as_object() else {
-        return schema == &Value::Bool(true);
-    };
-    let members = ["anyOf", "oneOf"].iter().filter_map(|keyword| map.get(*keyword)?.as_array());
-    may_be(map, "null")
-        || map.is_empty()
-        || map.get("const").is_some_and(Value::is_null)
-        || members.flatten().any(accepts_null)
+/// Whether null fits a schema of this root, as far as its plain keywords say.
+pub(crate) fn accepts_null(root: &Value, schema: &Value) -> bool {
+    let mut waiting = vec![schema];
+    // Each reference once: what leads back to itself adds nothing.
+    let mut followed = HashSet::new();
+    while let Some(schema) = waiting.pop() {
+        let Some(map) = schema.as_object() else {
+            if schema == &Value::Bool(true) {
+                return true;
+            }
+            continue;
+        };
+        let other_type = map.contains_key("type") && !may_be(map, "null");
+        let other_value = map.get("const").is_some_and(|value| !value.is_null())
+            || map
+                .get("enum")
+                .and_then(Value::as_array)
+                .is_some_and(|values| !values.contains(&Value::Null));
+        if other_type || other_value {
+            continue;
+        }
+        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+            if followed.insert(reference) {
+                // What leads nowhere excludes nothing.
+                waiting.push(resolve(root, reference).unwrap_or(&Value::Bool(true)));
+            }
+        } else if let Some(members) = members(map) {
+            waiting.extend(members);
+        } else {
+            return true;
+        }
+    }
+    false
+}
+
+/// The members of a union.
+pub(crate) fn members(schema: &Map<String, Value>) -> Option<&Vec<Value>> {
+    schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()
 }
 
 fn nullable(mut schema: Value) -> Value {
-    if accepts_null(&schema) {
-        return schema;
-    }
     let Some(map) = schema.as_object_mut() else {
         return schema;
     };
@@ -333,15 +367,11 @@ fn plain(value: &Value) -> String {
 
 /// Chat Completions refuses an array that does not say what is in it.
 fn add_missing_items(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            let array = may_be(map, "array") && map.contains_key("type");
-            if array && !map.contains_key("items") && !map.contains_key("prefixItems") {
-                map.insert("items".into(), json!({}));
-            }
-            map.values_mut().for_each(add_missing_items);
-        }
-        Value::Array(items) => items.iter_mut().for_each(add_missing_items),
-        _ => {}
+    let Some(map) = schema.as_object_mut() else {
+        return;
+    };
+    if may_be(map, "array") && !map.contains_key("items") && !map.contains_key("prefixItems") {
+        map.insert("items".into(), json!({}));
     }
+    below_mut(map).into_iter().for_each(add_missing_items);
 }

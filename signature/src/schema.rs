@@ -1,5 +1,7 @@
 //! From a Rust type to the JSON Schema that a contract keeps.
 
+use std::collections::{HashMap, HashSet};
+
 use schemars::JsonSchema;
 use schemars::Schema;
 use schemars::generate::{Contract as Direction, SchemaSettings};
@@ -73,6 +75,18 @@ pub(crate) fn is_deeper(node: &Value, levels: usize) -> bool {
     }
 }
 
+/// Drops schemas without recursion: dropping one by itself takes stack for each level.
+pub(crate) fn take_apart(schemas: impl IntoIterator<Item = Value>) {
+    let mut left: Vec<Value> = schemas.into_iter().collect();
+    while let Some(node) = left.pop() {
+        match node {
+            Value::Object(map) => left.extend(map.into_iter().map(|(_, below)| below)),
+            Value::Array(items) => left.extend(items),
+            _ => {}
+        }
+    }
+}
+
 /// The schema of an input with no fields.
 pub(crate) fn nothing() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
@@ -105,6 +119,8 @@ pub(crate) fn object<const N: usize>(properties: [(&str, Value); N]) -> Value {
 
 /// Moves a schema's definitions out, so that it can stand below another root.
 fn hoist(name: &str, schema: &mut Value, definitions: &mut Map<String, Value>) {
+    // Two properties may each have a definition of the same name.
+    rename_definitions(schema, |name| definitions.contains_key(name));
     let Some(map) = schema.as_object_mut() else {
         return;
     };
@@ -112,40 +128,162 @@ fn hoist(name: &str, schema: &mut Value, definitions: &mut Map<String, Value>) {
         definitions.extend(own);
     }
     // A type that contains itself refers to its root, which is about to be another.
-    let target = format!("#/$defs/{name}");
-    if redirect(schema, &target) {
+    let name = free_name(&plain_name(name), &mut 1, |name| definitions.contains_key(name));
+    let target = reference_to(&name);
+    let away = |reference: &str| (reference == "#").then(|| target.clone());
+    if redirect(schema, &away) {
         definitions.values_mut().for_each(|definition| {
-            redirect(definition, &target);
+            redirect(definition, &away);
         });
-        definitions.insert(name.to_owned(), schema.take());
+        definitions.insert(name, schema.take());
         *schema = serde_json::json!({ "$ref": target });
     }
 }
 
-/// Points every `"$ref": "#"` below `node` at `target`; whether there was one.
-fn redirect(node: &mut Value, target: &str) -> bool {
-    match node {
-        Value::Object(map) => {
-            let mut found = false;
-            for (key, value) in map {
-                if key == "$ref" && value == "#" {
-                    *value = target.into();
-                    found = true;
-                } else {
-                    found |= redirect(value, target);
-                }
-            }
-            found
+/// Gives definitions names that need no escapes in a reference.
+pub(crate) fn plain_definitions(schema: &mut Value) {
+    rename_definitions(schema, |_| false);
+}
+
+/// A name that is the same in a URI and in a JSON pointer: readers take a reference for
+/// one or the other, and only the first has percent signs.
+fn plain_name(name: &str) -> String {
+    name.replace(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')), "_")
+}
+
+/// Renames definitions that are taken or not plain, with all references to them.
+fn rename_definitions(schema: &mut Value, is_taken: impl Fn(&str) -> bool) {
+    let Some(own) = schema.get_mut("$defs").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let mut names: HashSet<String> = own.keys().cloned().collect();
+    let mut renamed = HashMap::new();
+    let mut number = 1;
+    for name in own.keys() {
+        let plain = plain_name(name);
+        if plain != *name || is_taken(name) {
+            let free =
+                free_name(&plain, &mut number, |name| names.contains(name) || is_taken(name));
+            names.insert(free.clone());
+            renamed.insert(reference_to(name), free);
         }
-        Value::Array(items) => {
-            let mut found = false;
-            for item in items {
-                found |= redirect(item, target);
-            }
-            found
-        }
-        _ => false,
     }
+    if renamed.is_empty() {
+        return;
+    }
+    // One by one, because they keep their order.
+    for (name, definition) in std::mem::take(own) {
+        own.insert(renamed.get(&reference_to(&name)).cloned().unwrap_or(name), definition);
+    }
+    let moved = |reference: &str| {
+        // What follows leads into the definition and stays.
+        let end = reference.match_indices('/').nth(2).map_or(reference.len(), |(at, _)| at);
+        let (definition, rest) = reference.split_at(end);
+        Some(reference_to(renamed.get(definition)?) + rest)
+    };
+    redirect(schema, &|reference| moved(reference).or_else(|| moved(&percent_decoded(reference)?)));
+}
+
+/// The name, or the name with a number that goes up from call to call.
+fn free_name(name: &str, number: &mut usize, is_taken: impl Fn(&str) -> bool) -> String {
+    let mut free = name.to_owned();
+    while is_taken(&free) {
+        *number += 1;
+        free = format!("{name}_{number}");
+    }
+    free
+}
+
+fn reference_to(definition: &str) -> String {
+    format!("#/$defs/{}", definition.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Rewrites the references in a schema that `to` knows; whether there was one.
+fn redirect(schema: &mut Value, to: &impl Fn(&str) -> Option<String>) -> bool {
+    let Some(map) = schema.as_object_mut() else {
+        return false;
+    };
+    let mut found = false;
+    if let Some(Value::String(reference)) = map.get_mut("$ref")
+        && let Some(target) = to(reference)
+    {
+        *reference = target;
+        found = true;
+    }
+    for below in below_mut(map) {
+        found |= redirect(below, to);
+    }
+    found
+}
+
+/// What a reference refers to, if that is inside the same schema.
+pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    root.pointer(reference.strip_prefix('#')?)
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend(rest.bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Keywords that hold a schema, a list of them, or some by name. What stands under any
+/// other, such as `const` or `default`, is data and only may look like a schema.
+const ONE: [&str; 12] = [
+    "items",
+    "additionalItems",
+    "unevaluatedItems",
+    "contains",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contentSchema",
+];
+const LIST: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
+const NAMED: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+
+/// The schemas directly below one: each with its keyword and, if it has one, its name.
+pub(crate) fn below(schema: &Map<String, Value>) -> Vec<(&str, Option<&str>, &Value)> {
+    let mut all = Vec::new();
+    for (keyword, value) in schema {
+        let keyword = keyword.as_str();
+        match value {
+            one if ONE.contains(&keyword) && !one.is_array() => all.push((keyword, None, one)),
+            Value::Array(list) if LIST.contains(&keyword) => {
+                all.extend(list.iter().map(|below| (keyword, None, below)));
+            }
+            Value::Object(named) if NAMED.contains(&keyword) => {
+                all.extend(named.iter().map(|(name, below)| (keyword, Some(name.as_str()), below)));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The same to change them.
+pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
+    let mut all = Vec::new();
+    for (keyword, value) in schema {
+        let keyword = keyword.as_str();
+        match value {
+            one if ONE.contains(&keyword) && !one.is_array() => all.push(one),
+            Value::Array(list) if LIST.contains(&keyword) => all.extend(list),
+            Value::Object(named) if NAMED.contains(&keyword) => all.extend(named.values_mut()),
+            _ => {}
+        }
+    }
+    all
 }
 
 /// The one property of a wrapped output.

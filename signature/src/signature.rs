@@ -61,7 +61,8 @@ pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + '
     /// `#[schemars(rename = "Legal::SearchDocuments")]` is joined by `_`:
     /// `legal_search_documents`. A generic type must override this, because its
     /// schema name does not tell its instances apart; [`Contract::of`] refuses it
-    /// otherwise.
+    /// otherwise. It may give the same name as a literal (`"fetch".into()`); one that
+    /// it computes (`Cow::Owned`) cannot be told from this default.
     ///
     /// [`Contract::of`]: crate::Contract::of
     fn name() -> Cow<'static, str> {

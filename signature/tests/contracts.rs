@@ -117,6 +117,110 @@ fn recursion_at_the_root_survives_wrapping() {
     }
 }
 
+/// A definition may be called as the wrapper is, or as one of the other property is.
+#[test]
+fn definitions_of_the_same_name_are_kept_apart() {
+    #[expect(non_camel_case_types, reason = "the name is the point")]
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct result {
+        next: Option<Box<result>>,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[schemars(rename = "outer")]
+    enum Outer {
+        L(Box<Outer>),
+        R(result),
+    }
+    let contract = Contract::of::<Echo<Outer>>().unwrap();
+    let good = json!({"L": {"R": {"next": {"next": null}}}});
+    for dialect in Dialect::ALL {
+        let schema = schema(&contract, dialect);
+        let judge = jsonschema::validator_for(&schema).unwrap();
+        assert!(judge.is_valid(&json!({ "result": good })), "{dialect}: {schema:#}");
+        let bad = json!({"result": {"R": {"next": "b"}}});
+        assert!(!judge.is_valid(&bad), "{dialect}: {schema:#}");
+    }
+
+    let first = json!({
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/result"}},
+        "$defs": {"result": {"type": "string"}, "output": {"type": "boolean"}},
+        "required": ["a"],
+    });
+    let asking = contract.asking_first("reasoning", first).unwrap();
+    let judge = jsonschema::validator_for(asking.output_to_read().unwrap()).unwrap();
+    assert!(judge.is_valid(&json!({"reasoning": {"a": "b"}, "output": good})));
+    assert!(!judge.is_valid(&json!({"reasoning": {"a": good}, "output": good})));
+    assert!(!judge.is_valid(&json!({"reasoning": {"a": "b"}, "output": {"R": "b"}})));
+    assert!(!judge.is_valid(&json!({"reasoning": {"a": "b"}, "output": {"L": true}})));
+}
+
+/// `"$ref": "#"` in a value is a value.
+#[test]
+fn wrapping_leaves_data_alone() {
+    let output = json!({"type": "array", "items": {"$ref": "#"}, "default": [{"$ref": "#"}]});
+    let contract =
+        Contract::dynamic("nest", "", json!({"type": "object"}), Some(output.clone())).unwrap();
+    let lowered = schema(&contract, Dialect::JsonSchema2020);
+    assert_eq!(lowered["$defs"]["result"]["items"], json!({"$ref": "#/$defs/result"}));
+    assert_eq!(lowered["$defs"]["result"]["default"], output["default"]);
+}
+
+/// Many readers take a reference for a JSON pointer as it stands, without decoding.
+#[test]
+fn references_to_names_outside_ascii_resolve_as_they_stand() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Nöde {
+        kinder: Vec<Nöde>,
+        #[serde(default)]
+        last: u8,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Holds {
+        node: Nöde,
+    }
+    fn resolve_all(node: &Value, root: &Value) {
+        if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
+            let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+            assert!(target.is_some(), "{reference} in {root:#}");
+        }
+        let below = node.as_object().into_iter().flat_map(|map| map.values());
+        below.chain(node.as_array().into_iter().flatten()).for_each(|node| resolve_all(node, root));
+    }
+
+    let contract = Contract::of::<Echo<Holds>>().unwrap();
+    resolve_all(contract.input(), contract.input());
+    for dialect in Dialect::ALL {
+        let schema = schema(&contract, dialect);
+        resolve_all(&schema, &schema);
+        let judge = jsonschema::validator_for(&schema).unwrap();
+        let node = json!({"node": {"kinder": [{"kinder": [], "last": 1}], "last": 1}});
+        assert!(judge.is_valid(&node), "{dialect}: {schema:#}");
+    }
+    let nulls = r#"{"node": {"kinder": [{"kinder": [], "last": null}], "last": null}}"#;
+    assert!(contract.read_output::<Holds>(nulls).is_ok());
+
+    // The same where the schema comes from elsewhere; what is data stays.
+    let data = json!({"properties": {"e/": {}}, "const": {"$ref": "#/$defs/a%20b"}});
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "a": {"$ref": "#/$defs/a%20b"},
+            "b": {"$ref": "#/$defs/a%b"},
+            "c": {"$ref": "#/$defs/c"},
+            "d": {"$ref": "#/$defs/a%20b/properties/e~1"},
+        },
+        "$defs": {"a b": data, "a%b": {"type": "string"}, "c": {"type": "null"}},
+    });
+    let contract = Contract::dynamic("take", "", input, None).unwrap();
+    resolve_all(&contract.input()["properties"], contract.input());
+    let expected = json!({"a_b": data, "a_b_2": {"type": "string"}, "c": {"type": "null"}});
+    assert_eq!(contract.input()["$defs"], expected);
+    assert_eq!(contract.input()["properties"]["b"], json!({"$ref": "#/$defs/a_b_2"}));
+    let stored: Contract = serde_json::from_value(json!(contract)).unwrap();
+    assert_eq!(stored, contract);
+}
+
 #[test]
 fn asking_first_nests_the_output_and_keeps_its_recursion() {
     let contract = Contract::of::<Echo<Tree>>().unwrap();

@@ -90,10 +90,16 @@ fn a_name_that_breaks_a_rule_is_refused_with_the_rule() {
     assert_snapshot!(refused("get weather"), @"`get weather` cannot be a tool's name: ' ' is not allowed; use only A-Z a-z 0-9 _ -");
     assert_snapshot!(refused("größe"), @"`größe` cannot be a tool's name: 'ö' is not allowed; use only A-Z a-z 0-9 _ -");
     assert_snapshot!(refused("a.b"), @"`a.b` cannot be a tool's name: '.' is not allowed; use only A-Z a-z 0-9 _ -");
-    assert_snapshot!(refused("a\nb"), @r#"
-    `a
-    b` cannot be a tool's name: '\n' is not allowed; use only A-Z a-z 0-9 _ -
-    "#);
+    assert_snapshot!(refused("a\nb"), @r"`a\nb` cannot be a tool's name: '\n' is not allowed; use only A-Z a-z 0-9 _ -");
+}
+
+#[test]
+fn an_error_about_a_long_name_shows_its_start() {
+    for name in ["a".repeat(5_000_000), "\u{1}".repeat(5_000_000), "ö".repeat(500)] {
+        let error = refused(&name);
+        assert!(error.len() < 300, "{} bytes", error.len());
+        assert!(error.contains("…`") && !error.contains('\u{1}'), "{error}");
+    }
 }
 
 #[test]
@@ -124,8 +130,21 @@ impl Signature for Fetch<u16> {
 
 #[test]
 fn a_generic_type_needs_a_name_of_its_own() {
-    assert_snapshot!(Contract::of::<Fetch<u8>>().unwrap_err(), @"`fetch` cannot be a tool's name: all instances of this generic type would share it; override `Signature::name`");
+    assert_snapshot!(Contract::of::<Fetch<u8>>().unwrap_err(), @"`fetch` cannot be a tool's name: all instances of this generic type would share it; override `Signature::name` with a literal, or with another name");
     assert_eq!(Contract::of::<Fetch<u16>>().unwrap().name(), "fetch_wide");
+}
+
+impl Signature for Fetch<u32> {
+    type Output = ();
+
+    fn name() -> Cow<'static, str> {
+        "fetch".into()
+    }
+}
+
+#[test]
+fn a_generic_type_may_write_down_the_name_it_would_have() {
+    assert_eq!(Contract::of::<Fetch<u32>>().unwrap().name(), "fetch");
 }
 
 /// A type's path shows angle brackets there, though the type has no parameters.

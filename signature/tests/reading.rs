@@ -193,6 +193,123 @@ fn s94_null_that_the_type_takes_stays_null() {
     assert_eq!(read("{}"), Some(10));
 }
 
+/// serde alone takes these nulls for something else, without an error.
+#[test]
+fn null_for_a_default_is_undone_where_serde_would_not_notice() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Inner {
+        y: u8,
+        #[serde(default)]
+        z: Vec<u8>,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct FlatOpt {
+        a: u8,
+        #[serde(flatten)]
+        rest: Option<Inner>,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    #[serde(untagged)]
+    enum Un {
+        A {
+            x: u8,
+            #[serde(default)]
+            tags: Vec<u8>,
+        },
+        B {
+            x: u8,
+        },
+    }
+    let flat = Contract::of::<Echo<FlatOpt>>().unwrap();
+    let union = Contract::of::<Echo<Un>>().unwrap();
+    let inner = FlatOpt { a: 1, rest: Some(Inner { y: 2, z: vec![] }) };
+    let read: FlatOpt = flat.read_output(r#"{"a": 1, "y": 2, "z": null}"#).unwrap();
+    assert_eq!(read, inner);
+    let read: Un = union.read_output(r#"{"result": {"x": 1, "tags": null}}"#).unwrap();
+    assert_eq!(read, Un::A { x: 1, tags: vec![] });
+
+    // The same in an input, in what is asked first, and in what ends a run.
+    #[derive(Deserialize)]
+    struct Given<T> {
+        given: T,
+    }
+    let wire = r#"{"given": {"a": 1, "y": 2, "z": null}}"#;
+    assert_eq!(flat.read::<Given<FlatOpt>>(wire).unwrap().given, inner);
+    #[derive(Deserialize)]
+    struct Both {
+        output: FlatOpt,
+    }
+    let asking = flat.asking_first("reasoning", json!({"type": "string"})).unwrap();
+    let wire = r#"{"reasoning": "", "output": {"a": 1, "y": 2, "z": null}}"#;
+    assert_eq!(asking.read_output::<Both>(wire).unwrap().output, inner);
+    let wire = r#"{"a": 1, "y": 2, "z": null}"#;
+    assert_eq!(flat.finish().unwrap().read::<FlatOpt>(wire).unwrap(), inner);
+    // And after it was stored.
+    let stored: Contract = serde_json::from_value(json!(flat)).unwrap();
+    assert_eq!(stored.read_output::<FlatOpt>(wire).unwrap(), inner);
+}
+
+#[test]
+fn null_stays_where_a_reference_or_no_keyword_at_all_lets_it_in() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Chain(Option<Box<Link>>);
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Link {
+        #[serde(default = "one_more")]
+        next: Chain,
+        /// Anything.
+        #[serde(default = "five")]
+        load: Value,
+        #[serde(default = "first_page")]
+        page: u32,
+    }
+    fn one_more() -> Chain {
+        Chain(Some(Box::new(Link { next: Chain(None), load: Value::Null, page: 7 })))
+    }
+    fn five() -> Value {
+        json!(5)
+    }
+    let contract = Contract::of::<Echo<Link>>().unwrap();
+    let link: Link = contract.read_output(r#"{"next": null, "load": null, "page": null}"#).unwrap();
+    assert_eq!(link, Link { next: Chain(None), load: Value::Null, page: 1 });
+}
+
+#[test]
+fn numbers_of_128_bits_are_read_in_and_out_of_a_wrapper() {
+    let large = Contract::of::<Echo<u128>>().unwrap();
+    let max = format!(r#" {{"result": {}}}"#, u128::MAX);
+    assert_eq!(large.read_output::<u128>(&max).unwrap(), u128::MAX);
+    assert_eq!(large.read_output::<u128>(r#"{"result":18446744073709551616}"#).unwrap(), 1 << 64);
+    let signed = Contract::of::<Echo<i128>>().unwrap();
+    let min = format!(r#"{{"result": {}}}"#, i128::MIN);
+    assert_eq!(signed.read_output::<i128>(&min).unwrap(), i128::MIN);
+
+    // Also beside a null that is one, where nothing has to be undone.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Sum {
+        sum: u128,
+        note: Option<String>,
+        #[serde(default)]
+        tags: Vec<String>,
+    }
+    let contract = Contract::of::<Echo<Sum>>().unwrap();
+    let read = |wire| contract.read_output::<Sum>(wire).unwrap().sum;
+    assert_eq!(read(r#"{"sum": 18446744073709551616, "note": null}"#), 1 << 64);
+}
+
+/// serde reads a struct from a list and a missing `Option` as `None`: here both would
+/// be guesses.
+#[test]
+fn only_an_object_with_the_wrapper_is_unwrapped() {
+    let lists = Contract::of::<Echo<Vec<Value>>>().unwrap();
+    assert_eq!(lists.read_output::<Vec<Value>>("[[1]]").unwrap(), [json!([1])]);
+    let option = Contract::of::<Echo<Option<bool>>>().unwrap();
+    for wire in ["{}", r#"{"answer": true}"#, r#"{"result": true, "result": false}"#, "[true]"] {
+        assert!(option.read_output::<Option<bool>>(wire).is_err(), "{wire}");
+    }
+    assert_eq!(option.read_output::<Option<bool>>("true").unwrap(), Some(true));
+}
+
 #[test]
 fn no_arguments_read_as_a_unit_and_as_an_empty_struct() {
     let unit = Contract::of::<zoo::Ping>().unwrap();

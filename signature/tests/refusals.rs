@@ -1,0 +1,213 @@
+//! What OpenAI would answer with HTTP 400 is refused when a contract is lowered.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod zoo;
+
+use insta::assert_snapshot;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use toolwright_signature::{Contract, Dialect, Error};
+
+use zoo::Echo;
+
+/// An input with one required property of each of these schemas.
+fn taking(properties: impl IntoIterator<Item = (String, Value)>) -> Value {
+    let properties: Map<_, _> = properties.into_iter().collect();
+    let required: Vec<_> = properties.keys().cloned().collect();
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+fn one(schema: Value) -> Value {
+    taking([("a".to_owned(), schema)])
+}
+
+fn lower(input: Value, dialect: Dialect) -> Result<String, Error> {
+    let contract = Contract::dynamic("take", "", input, None)?;
+    Ok(contract.lower(dialect)?.schema.get().to_owned())
+}
+
+fn refused(input: Value) -> String {
+    let error = lower(input, Dialect::OpenAiStrict).unwrap_err();
+    assert!(matches!(error, Error::Lowering { .. }), "{error:?}");
+    error.to_string()
+}
+
+fn accepted(input: Value) {
+    lower(input, Dialect::OpenAiStrict).unwrap();
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn texts(count: usize, length: usize) -> Value {
+    let values: Vec<_> = (0..count).map(|i| format!("{i:0length$}")).collect();
+    json!({"type": "string", "enum": values})
+}
+
+#[test]
+fn objects_nest_ten_levels() {
+    let nested = |levels: usize| (1..levels).fold(taking([]), |below, _| one(below));
+    accepted(nested(10));
+    assert_snapshot!(refused(nested(11)), @"`take` does not fit openai-strict at $.a.a.a.a.a.a.a.a.a.a: more than 10 objects in each other; make it flatter");
+    // Lists and unions are no levels, and what they hold counts.
+    let listed = |levels: usize| {
+        (1..levels).fold(taking([]), |below, _| {
+            one(json!({"type": "array", "items": {"anyOf": [below, {"type": "null"}]}}))
+        })
+    };
+    accepted(listed(10));
+    assert_snapshot!(refused(listed(11)), @"`take` does not fit openai-strict at $.a[].a[].a[].a[].a[].a[].a[].a[].a[].a[]: more than 10 objects in each other; make it flatter");
+}
+
+#[test]
+fn levels_behind_references_count_once() {
+    let mut chain = one(json!({"$ref": "#/$defs/d0"}));
+    let definitions: Map<_, _> = (0..9)
+        .map(|i| (format!("d{i}"), one(json!({"$ref": format!("#/$defs/d{}", (i + 1) % 9)}))))
+        .collect();
+    chain["$defs"] = definitions.into();
+    accepted(chain.clone());
+    chain["$defs"]["d8"] = one(one(json!({"$ref": "#/$defs/d0"})));
+    assert_snapshot!(refused(chain), @"`take` does not fit openai-strict at $.a.a.a.a.a.a.a.a.a.a: more than 10 objects in each other; make it flatter");
+
+    // Each refers to all: as many ways through them as there are orders of them.
+    let all: Vec<_> = (0..14).map(|i| json!({"$ref": format!("#/$defs/d{i}")})).collect();
+    let union = json!({"anyOf": all});
+    let mut tangle = one(union.clone());
+    tangle["$defs"] = (0..14).map(|i| (format!("d{i}"), union.clone())).collect();
+    accepted(tangle);
+}
+
+#[test]
+fn all_properties_together_are_5000() {
+    let many = |count| taking((0..count).map(|i| (format!("p{i}"), json!({"type": "null"}))));
+    accepted(many(5_000));
+    assert_snapshot!(refused(many(5_001)), @"`take` does not fit openai-strict at $: 5001 properties where 5000 are accepted; split it, or send the loose dialect");
+    let halves = taking((0..2).map(|i| (format!("half{i}"), many(2_500))));
+    assert_snapshot!(refused(halves), @"`take` does not fit openai-strict at $: 5002 properties where 5000 are accepted; split it, or send the loose dialect");
+}
+
+#[test]
+fn all_values_of_enums_together_are_1000() {
+    let enums = |count| taking((0..4).map(|i| (format!("e{i}"), texts(count, 4))));
+    accepted(enums(250));
+    assert_snapshot!(refused(enums(251)), @"`take` does not fit openai-strict at $: 1004 values of enums where 1000 are accepted; split it, or send the loose dialect");
+}
+
+#[test]
+fn a_long_enum_has_15000_characters() {
+    accepted(one(texts(251, 59)));
+    accepted(one(texts(250, 61)));
+    assert_snapshot!(refused(one(texts(251, 60))), @"`take` does not fit openai-strict at $.a: an enum of more than 250 values with more than 15000 characters; shorten the values or take text");
+}
+
+#[test]
+fn all_names_and_values_together_have_120000_characters() {
+    let long = |length: usize| taking((0..100).map(|i| (format!("{i:0length$}"), text())));
+    accepted(long(1_200));
+    assert_snapshot!(refused(long(1_201)), @"`take` does not fit openai-strict at $: 120100 characters of names and values where 120000 are accepted; split it, or send the loose dialect");
+    assert_snapshot!(refused(one(json!({"const": "ä".repeat(120_000)}))), @"`take` does not fit openai-strict at $: 120001 characters of names and values where 120000 are accepted; split it, or send the loose dialect");
+}
+
+#[test]
+fn a_pattern_does_not_look_around() {
+    let pattern = |pattern| one(json!({"type": "string", "pattern": pattern}));
+    for fine in ["^(?:a|b)+$", "^[a-z]{2,}$", "(?<name>a)"] {
+        accepted(pattern(fine));
+    }
+    assert_snapshot!(refused(pattern("^(?!a)")), @"`take` does not fit openai-strict at $.a: a pattern that looks around; say it in the description instead");
+    for other in ["(?=a)", "(?<=a)", "(?<!a)"] {
+        refused(pattern(other));
+    }
+}
+
+/// Also where nothing else is asked of a schema, but not in data.
+#[test]
+fn references_lead_somewhere_and_types_are_spelled_right_for_openai() {
+    let bad = [
+        json!({"$ref": "https://example.com/schema.json"}),
+        json!({"$ref": "#/$defs/nowhere"}),
+        json!({"$ref": "#/required"}),
+        json!({"$ref": 5}),
+        json!({"type": "strng"}),
+        json!({"type": ["string", "any"]}),
+        json!({"type": []}),
+        json!({"type": 5}),
+    ];
+    for schema in &bad {
+        let listed = json!({"type": "array", "items": schema});
+        for dialect in [Dialect::OpenAiStrict, Dialect::OpenAiLoose] {
+            for input in [one(schema.clone()), one(listed.clone())] {
+                let error = lower(input, dialect).unwrap_err();
+                assert!(matches!(error, Error::Lowering { .. }), "{error:?}");
+                assert!(error.to_string().contains("$.a"), "{error}");
+            }
+            lower(one(json!({"const": [schema], "type": "string"})), dialect).unwrap();
+        }
+        for dialect in [Dialect::JsonSchema2020, Dialect::Mcp] {
+            lower(one(schema.clone()), dialect).unwrap();
+        }
+    }
+    assert_snapshot!(refused(one(bad[0].clone())), @r#"`take` does not fit openai-strict at $.a: the reference "https://example.com/schema.json" leads nowhere in this schema; put what it means under `$defs`"#);
+    assert_snapshot!(refused(one(json!({"type": "array", "items": bad[4]}))), @r#"`take` does not fit openai-strict at $.a[]: "strng" is no type of JSON Schema; choose from string, number, integer, boolean, object, array, null"#);
+    let mut defined = taking([]);
+    defined["$defs"] = json!({"b": bad[5]});
+    assert_snapshot!(refused(defined), @r#"`take` does not fit openai-strict at #/$defs/b: ["string","any"] is no type of JSON Schema; choose from string, number, integer, boolean, object, array, null"#);
+    let long = json!({"$ref": "\n".repeat(1_000_000)});
+    assert!(refused(one(long)).len() < 300);
+}
+
+/// A list without `items` gets some; what only looks like one stays as it is.
+#[test]
+fn missing_items_are_added_to_schemas_and_not_to_data() {
+    let look = json!({"type": "array"});
+    let data = json!({
+        "type": "object",
+        "const": look,
+        "default": look,
+        "enum": [look],
+        "examples": [{"properties": {"a": look}}],
+    });
+    let input = taking([
+        ("data".to_owned(), data.clone()),
+        ("items".to_owned(), look.clone()),
+        ("default".to_owned(), look.clone()),
+    ]);
+    let lowered: Value =
+        serde_json::from_str(&lower(input, Dialect::OpenAiLoose).unwrap()).unwrap();
+    let properties = &lowered["properties"];
+    assert_eq!(properties["data"], data);
+    let filled = json!({"type": "array", "items": {}});
+    assert_eq!(properties["items"], filled);
+    assert_eq!(properties["default"], filled);
+}
+
+/// The same from types, in the output.
+#[test]
+fn a_type_too_deep_for_strict_is_refused_too() {
+    macro_rules! nest {
+        ($outer:ident $inner:ident $($rest:ident)*) => {
+            #[derive(Serialize, Deserialize, JsonSchema)]
+            struct $outer {
+                below: $inner,
+            }
+            nest!($inner $($rest)*);
+        };
+        ($last:ident) => {
+            #[derive(Serialize, Deserialize, JsonSchema)]
+            struct $last {}
+        };
+    }
+    nest!(A B C D E F G H I J K);
+    let lower = |contract: Contract| {
+        contract.lower_output(Dialect::OpenAiStrict).map(|_| ()).map_err(|error| error.to_string())
+    };
+    lower(Contract::of::<Echo<B>>().unwrap()).unwrap();
+    assert_snapshot!(lower(Contract::of::<Echo<A>>().unwrap()).unwrap_err(), @"`give_back` does not fit openai-strict at $.below.below.below.below.below.below.below.below.below.below: more than 10 objects in each other; make it flatter");
+}
