@@ -63,7 +63,8 @@ impl Context {
     pub fn below(&self) -> Result<Self> {
         let depth = self.0.as_ref().map_or(0, |inner| inner.depth);
         if depth >= DEEPEST {
-            let text = format!("agents call each other more than {DEEPEST} deep; does one call itself?");
+            let text =
+                format!("agents call each other more than {DEEPEST} deep; does one call itself?");
             return Err(Error::stop(text).at(Stage::Limit));
         }
         Ok(self.clone().with(|inner| inner.depth = depth + 1))
