@@ -47,12 +47,12 @@ pub(crate) const MOST_READ: usize = MOST_RAW + MARGIN;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The environment holds no key.
+    /// There is no key, or a blank one.
     #[error(
         "there is no API key: set {variable}, or use `OpenAi::at` for a server that needs none"
     )]
     MissingKey {
-        /// The variable that was looked at.
+        /// The variable that may hold it.
         variable: &'static str,
     },
 

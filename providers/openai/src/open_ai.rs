@@ -234,13 +234,13 @@ impl OpenAi {
         match parts.api {
             Api::Chat => {
                 let body = chat::Body::new(request, &options)?;
-                let reply = parts.client.chat().create_byot(body).await;
+                let reply = parts.client.chat().create_byot(&body).await;
                 let reply: chat::Completion = reply.map_err(|error| parts.failed(error))?;
                 reply.into_reply(request)
             }
             Api::Responses => {
                 let body = responses::Body::new(request, &options)?;
-                let reply = parts.client.responses().create_byot(body).await;
+                let reply = parts.client.responses().create_byot(&body).await;
                 let reply: responses::Response = reply.map_err(|error| parts.failed(error))?;
                 reply.into_reply(request)
             }
@@ -255,7 +255,7 @@ impl OpenAi {
         match parts.api {
             Api::Chat => {
                 let body = chat::Body::new(request, &options)?;
-                match client.chat().create_stream_byot(body).await {
+                match client.chat().create_stream_byot(&body).await {
                     Ok(events) => {
                         let pieces = chat::Pieces::new(request);
                         Ok(streaming::deltas(events, pieces, fault, parts.silence))
@@ -268,7 +268,7 @@ impl OpenAi {
             }
             Api::Responses => {
                 let body = responses::Body::new(request, &options)?;
-                match client.responses().create_stream_byot(body).await {
+                match client.responses().create_stream_byot(&body).await {
                     Ok(events) => {
                         let pieces = responses::Pieces::new(request);
                         Ok(streaming::deltas(events, pieces, fault, parts.silence))

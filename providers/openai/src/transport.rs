@@ -78,11 +78,12 @@ where
         let (silence, fault) = (self.silence, self.fault.clone());
         Box::pin(async move {
             let response = answer.await.map_err(|error| Error::from_client(error, silence))?;
+            // What is rare is boxed: it would make every call's future larger.
             if !response.status().is_success() {
-                return Err(refusal(response, silence).await);
+                return Err(Box::pin(refusal(response, silence)).await);
             }
             match fault {
-                Some(fault) => bounded::events(response, fault, silence).await,
+                Some(fault) => Box::pin(bounded::events(response, fault, silence)).await,
                 None => bounded::whole(response),
             }
         })

@@ -197,7 +197,8 @@ impl Pieces {
             self.assembly.text(piece, deltas);
         }
         for call in said.tool_calls {
-            let part = self.slot(&call);
+            // In a whole reply every entry is a call, whatever it is counted as.
+            let part = if self.is_whole { self.assembly.begin_call() } else { self.slot(&call) };
             let Function { name, arguments } = call.function;
             self.assembly.more_of_call(part, call.id.0, name.0, arguments.0, deltas);
         }
@@ -206,11 +207,10 @@ impl Pieces {
     /// The call that a piece belongs to, by its index where it has one.
     ///
     /// Some servers count every call as the first, and some give every call the same
-    /// id. In a whole reply every entry is a call.
+    /// id.
     fn slot(&mut self, piece: &Call) -> usize {
         let index = piece.index.map(|index| index.0);
         let known = match index {
-            _ if self.is_whole => None,
             Some(_) => self.calls.iter().rev().find(|slot| slot.index == index),
             None => self.calls.last(),
         };
