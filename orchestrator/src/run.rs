@@ -1,10 +1,8 @@
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 use toolwright_module::{
     Finish, Message, Part, Reply, ReplyPart, Request, Tool, ToolCall, ToolChoice, ToolResult, Usage,
 };
@@ -12,11 +10,9 @@ use toolwright_signature::Contract;
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::state::{Phase, RunState, VERSION};
 use crate::step::{Answer, AnswerKind, Ending, RunResult, Step, StepKind};
 use crate::tools::{FINISH, KnownTool, Tools};
-
-/// The version of [`RunState`] that this program writes; it reads every earlier one.
-const VERSION: u32 = 1;
 
 /// The loop between a model and its tools, as a value.
 ///
@@ -26,7 +22,8 @@ const VERSION: u32 = 1;
 /// at any step, [`resume`](Self::resume) it in another process.
 ///
 /// [`ToolOrchestrator`](crate::ToolOrchestrator) drives one on tokio. To drive one
-/// yourself:
+/// yourself, as below; with real tools, what the model is told of a call is
+/// [`ToolResult::of`], and an error of it whose audience is the run ends your loop:
 ///
 /// ```
 /// use toolwright_module::{Reply, ToolCall, ToolResult};
@@ -71,41 +68,6 @@ pub struct Run {
     contracts: Arc<[Arc<Contract>]>,
     /// What the run itself answered to calls, until the driver tells of it.
     own_results: Vec<(ToolCall, ToolResult)>,
-}
-
-/// A run as it is stored: everything but the tools.
-///
-/// Of the tools it keeps name, effect and fingerprint, so that a resumed run can tell
-/// whether they are still the same.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self")]
-pub struct RunState {
-    version: u32,
-    step: u64,
-    phase: Phase,
-    messages: Vec<Arc<Message>>,
-    tools: Arc<[KnownTool]>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    output: Option<Arc<Contract>>,
-    limits: Limits,
-    iterations: u32,
-    usage: Usage,
-    elapsed: Duration,
-    tools_used: Vec<String>,
-}
-
-/// What the run waits for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Phase {
-    /// The model's next reply.
-    Model,
-    /// The model's last reply: it has used up its iterations.
-    LastWord,
-    /// The results of the last reply's calls, in their order; `None` until it is there.
-    Tools { results: Vec<Option<ToolResult>> },
-    /// Nothing: this is what came of it.
-    Done(RunResult),
 }
 
 impl Run {
@@ -174,59 +136,15 @@ impl Run {
         if let Some(added) = tools.known.iter().find(unknown) {
             return Err(Error::AddedTool { name: added.name.clone() });
         }
+        state.check()?;
         let output = state.output.clone();
         let contracts = Arc::clone(&tools.contracts);
         let tools = Arc::new(tools);
         let mut run = Self { state, tools, contracts, own_results: Vec::new() };
-        run.check()?;
         if let Some(output) = output {
             run.offer_finish(output)?;
         }
         Ok(run)
-    }
-
-    /// Whether every call has its one result, right behind it: a file that was cut or
-    /// edited must not become a run that waits forever or that providers refuse.
-    fn check(&self) -> Result<()> {
-        let corrupt = |what| Err(Error::Corrupt { what });
-        if self.state.messages.is_empty() {
-            return corrupt("a conversation and no message");
-        }
-        let mut seen = HashSet::new();
-        let mut open: Vec<&str> = Vec::new();
-        for message in &self.state.messages {
-            match &**message {
-                Message::Tool(result) => match open.iter().position(|id| *id == result.id) {
-                    Some(place) => drop(open.remove(place)),
-                    None => return corrupt("a result and the calls before it"),
-                },
-                _ if !open.is_empty() => return corrupt("a call and the results after it"),
-                Message::Assistant { parts } => {
-                    for part in parts {
-                        if let ReplyPart::Call(call) = part {
-                            if !seen.insert(call.id.as_str()) {
-                                return corrupt("two calls of one id");
-                            }
-                            open.push(&call.id);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        let fits = match &self.state.phase {
-            Phase::Tools { results } => {
-                results.len() == open.len()
-                    && results
-                        .iter()
-                        .zip(open)
-                        .all(|(result, id)| result.as_ref().is_none_or(|result| result.id == id))
-            }
-            // The call that ended a typed run has no result.
-            Phase::Done(_) => open.len() <= usize::from(self.state.output.is_some()),
-            Phase::Model | Phase::LastWord => open.is_empty(),
-        };
-        if fits { Ok(()) } else { corrupt("its last reply and the results it waits for") }
     }
 
     /// Tells the model, before the task, how to go about it.
@@ -602,25 +520,5 @@ fn make_ids_unique(parts: &mut [ReplyPart], history: &[Arc<Message>], step: u64)
 impl Serialize for Run {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.state.serialize(serializer)
-    }
-}
-
-impl Serialize for RunState {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
-    }
-}
-
-/// Looks at the version first: a later one need not read as this one.
-impl<'de> Deserialize<'de> for RunState {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        match value.get("version").and_then(Value::as_u64) {
-            Some(found) if found > u64::from(VERSION) => {
-                let later = Error::Version { found, known: VERSION };
-                Err(D::Error::custom(later))
-            }
-            _ => Self::deserialize(value).map_err(D::Error::custom),
-        }
     }
 }

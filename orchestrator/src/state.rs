@@ -1,0 +1,118 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use toolwright_module::{Message, ReplyPart, ToolResult, Usage};
+use toolwright_signature::Contract;
+
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::step::RunResult;
+use crate::tools::KnownTool;
+
+/// The version of [`RunState`] that this program writes; it reads every earlier one.
+pub(crate) const VERSION: u32 = 1;
+
+/// A run as it is stored: everything but the tools.
+///
+/// Of the tools it keeps name, effect and fingerprint, so that a resumed run can tell
+/// whether they are still the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+pub struct RunState {
+    pub(crate) version: u32,
+    pub(crate) step: u64,
+    pub(crate) phase: Phase,
+    pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) tools: Arc<[KnownTool]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<Arc<Contract>>,
+    pub(crate) limits: Limits,
+    pub(crate) iterations: u32,
+    pub(crate) usage: Usage,
+    pub(crate) elapsed: Duration,
+    pub(crate) tools_used: Vec<String>,
+}
+
+/// What the run waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// The model's next reply.
+    Model,
+    /// The model's last reply: it has used up its iterations.
+    LastWord,
+    /// The results of the last reply's calls, in their order; `None` until it is there.
+    Tools { results: Vec<Option<ToolResult>> },
+    /// Nothing: this is what came of it.
+    Done(RunResult),
+}
+
+impl RunState {
+    /// Whether every call has its one result, right behind it: a file that was cut or
+    /// edited must not become a run that waits forever or that providers refuse.
+    pub(crate) fn check(&self) -> Result<()> {
+        let corrupt = |what| Err(Error::Corrupt { what });
+        if self.messages.is_empty() {
+            return corrupt("a conversation and no message");
+        }
+        let mut seen = HashSet::new();
+        let mut open: Vec<&str> = Vec::new();
+        for message in &self.messages {
+            match &**message {
+                Message::Tool(result) => match open.iter().position(|id| *id == result.id) {
+                    Some(place) => drop(open.remove(place)),
+                    None => return corrupt("a result and the calls before it"),
+                },
+                _ if !open.is_empty() => return corrupt("a call and the results after it"),
+                Message::Assistant { parts } => {
+                    for part in parts {
+                        if let ReplyPart::Call(call) = part {
+                            if !seen.insert(call.id.as_str()) {
+                                return corrupt("two calls of one id");
+                            }
+                            open.push(&call.id);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let fits = match &self.phase {
+            Phase::Tools { results } => {
+                results.len() == open.len()
+                    && results
+                        .iter()
+                        .zip(open)
+                        .all(|(result, id)| result.as_ref().is_none_or(|result| result.id == id))
+            }
+            // The call that ended a typed run has no result.
+            Phase::Done(_) => open.len() <= usize::from(self.output.is_some()),
+            Phase::Model | Phase::LastWord => open.is_empty(),
+        };
+        if fits { Ok(()) } else { corrupt("its last reply and the results it waits for") }
+    }
+}
+
+impl Serialize for RunState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+/// Looks at the version first: a later one need not read as this one.
+impl<'de> Deserialize<'de> for RunState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        match value.get("version").and_then(Value::as_u64) {
+            Some(found) if found > u64::from(VERSION) => {
+                let later = Error::Version { found, known: VERSION };
+                Err(D::Error::custom(later))
+            }
+            _ => Self::deserialize(value).map_err(D::Error::custom),
+        }
+    }
+}
