@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::{Error as _, IgnoredAny};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::IgnoredAny;
+use serde::{Serialize, Serializer};
 use toolwright_module::{
     Finish, Message, Part, Reply, ReplyPart, Request, Tool, ToolCall, ToolChoice, ToolResult, Usage,
 };
