@@ -17,11 +17,7 @@ fn the_assistant_replays_its_recording_where_there_is_no_model() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.starts_with("replaying a run recorded with SmolLM2"), "{}", ran.stderr);
     assert!(ran.stderr.contains("-> memory_store"), "{}", ran.stderr);
-    assert!(
-        ran.stderr.contains("<- memory_store Stored memory 'color' successfully"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("<- memory_store Stored memory '"), "{}", ran.stderr);
     assert!(ran.stderr.contains("model calls"), "{}", ran.stderr);
     assert!(!ran.stdout.trim().is_empty());
 }
