@@ -5,6 +5,8 @@ mod common;
 #[path = "common/server.rs"]
 mod server;
 
+use std::collections::BTreeSet;
+
 use common::{program, run};
 use serde_json::{Value, json};
 use server::Server;
@@ -203,12 +205,17 @@ fn s128_the_readme_shows_the_hello_program_and_the_program_runs() {
 }
 
 #[test]
-fn readme_names_only_programs_that_exist() {
+fn the_readme_names_every_program_and_no_other() {
     let readme = include_str!("../../README.md");
-    for name in ["hello", "by_hand", "assistant", "search", "research", "contracts"] {
-        assert!(readme.contains(name));
-        program(name);
-    }
+    let table = readme.split("## Programs").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows = table.unwrap().lines().filter_map(|line| line.strip_prefix("| `")).skip(1);
+    let named: BTreeSet<&str> = rows.filter_map(|row| row.split([' ', '`']).next()).collect();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
+    let files: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
+    let there: BTreeSet<&str> = files.iter().filter_map(|name| name.strip_suffix(".rs")).collect();
+    assert_eq!(named, there);
+    there.into_iter().for_each(|name| drop(program(name)));
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl Error {
         }
     }
 
-    /// Arguments that do not fit: the model is told every fault.
+    /// Arguments that do not fit: the model is told what is wrong with them.
     pub(crate) fn arguments(source: toolwright_signature::Error, arguments: &str) -> Self {
         let text = source.to_string();
         Self::new(Audience::ModelMayRetry, Some(text.into()), Some(Box::new(source)))

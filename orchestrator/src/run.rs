@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::state::{Phase, RunState, VERSION};
 use crate::step::{Answer, AnswerKind, Ending, RunResult, Step, StepKind};
-use crate::tools::{FINISH, KnownTool, Tools};
+use crate::tools::{KnownTool, Tools};
 
 /// The loop between a model and its tools, as a value.
 ///
@@ -353,7 +353,9 @@ impl Run {
     fn final_output(&self, finish: &Finish) -> Option<String> {
         self.state.output.as_ref()?;
         let mut calls = self.calls();
-        let only = calls.next().filter(|call| call.name == FINISH && !is_cut_off(call, finish))?;
+        let only = calls
+            .next()
+            .filter(|call| call.name == Contract::FINISH && !is_cut_off(call, finish))?;
         calls.next().is_none().then(|| only.arguments.clone())
     }
 
@@ -383,7 +385,7 @@ impl Run {
             )
         } else if self.tools.has(&call.name) {
             return None;
-        } else if call.name == FINISH && self.state.output.is_some() {
+        } else if call.name == Contract::FINISH && self.state.output.is_some() {
             "Not yet: call `finish` alone, once you have seen the other results.".to_owned()
         } else {
             let known: Vec<&str> = self.contracts.iter().map(|contract| contract.name()).collect();

@@ -7,9 +7,6 @@ use toolwright_signature::Contract;
 
 use crate::error::{Error, Result};
 
-/// The tool that ends a typed run.
-pub(crate) const FINISH: &str = "finish";
-
 /// What a run knows of its tools: made once, shared by all runs of an orchestrator.
 #[derive(Debug)]
 pub(crate) struct Tools {
@@ -32,7 +29,7 @@ impl Tools {
         for (place, tool) in tools.into_iter().enumerate() {
             let (contract, effect) = (tool.contract(), tool.effect());
             let name = contract.name().to_owned();
-            if name == FINISH {
+            if name == Contract::FINISH {
                 return Err(Error::ReservedTool);
             }
             if places.insert(name.clone(), (place, effect)).is_some() {

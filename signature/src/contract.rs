@@ -55,6 +55,9 @@ impl Output {
 const DEEPEST: usize = 100;
 
 impl Contract {
+    /// The name of the tool that ends a typed run: no other tool may have it.
+    pub const FINISH: &'static str = "finish";
+
     /// The contract of a signature.
     ///
     /// ```
@@ -248,7 +251,7 @@ impl Contract {
         let input =
             if schema::is_object(output) { output.clone() } else { schema::wrap(output.clone()) };
         Ok(Self {
-            name: name::FINISH.to_owned(),
+            name: Self::FINISH.to_owned(),
             description: "Give the final answer and end. Call it alone, once you know the answer."
                 .to_owned(),
             input: Readable::new(input),
@@ -542,7 +545,7 @@ impl<'de> Deserialize<'de> for Contract {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
         // A stored request may hold the tool that ends a typed run.
-        if stored.name != name::FINISH {
+        if stored.name != Self::FINISH {
             name::check(&stored.name).map_err(D::Error::custom)?;
         }
         let output = stored.output.map(|to_read| {

@@ -2,13 +2,11 @@
 
 use heck::ToSnakeCase;
 
+use crate::contract::Contract;
 use crate::error::{Error, NameFault, Result};
 
 /// Longest name every provider accepts (OpenAI's limit is the smallest).
 const LONGEST: usize = 64;
-
-/// Ends a typed run, so no tool may be called this.
-pub(crate) const FINISH: &str = "finish";
 
 pub(crate) fn snake_case(type_name: &str) -> String {
     type_name.to_snake_case()
@@ -31,7 +29,7 @@ pub(crate) fn check(name: &str) -> Result<()> {
         NameFault::TooLong(name.len())
     } else if let Some(c) = name.chars().find(|c| !allowed(*c)) {
         NameFault::Character(c)
-    } else if name == FINISH {
+    } else if name == Contract::FINISH {
         NameFault::Reserved
     } else {
         return Ok(());

@@ -2,7 +2,7 @@ use std::cell::Cell;
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwright_signature::Dialect;
+use toolwright_signature::{Contract, Dialect};
 
 use crate::error::{Error, Result, Stage};
 use crate::language_model::{Capabilities, LanguageModel, Reply, Request, ToolChoice};
@@ -43,9 +43,6 @@ use crate::message::{Message, ToolCall};
 #[non_exhaustive]
 pub struct SchemaDriven;
 
-/// The tool that ends a typed run.
-const FINISH: &str = "finish";
-
 /// How many references in each other are followed to find where a recursive type ends.
 const MOST_REFERENCES: u32 = 16;
 
@@ -77,7 +74,7 @@ fn answer(request: &Request) -> Result<Reply> {
     }
     let called = request.messages.iter().any(|message| matches!(**message, Message::Tool(_)));
     let (finish, tools): (Vec<_>, Vec<_>) =
-        request.tools.iter().partition(|tool| tool.name() == FINISH);
+        request.tools.iter().partition(|tool| tool.name() == Contract::FINISH);
     let next = match (called || tools.is_empty(), request.tool_choice) {
         (_, ToolChoice::None) => Vec::new(),
         (false, _) => tools,
@@ -86,7 +83,7 @@ fn answer(request: &Request) -> Result<Reply> {
     if next.is_empty() {
         return Ok(Reply::text("done"));
     }
-    let call = |(index, tool): (usize, &std::sync::Arc<toolwright_signature::Contract>)| {
+    let call = |(index, tool): (usize, &std::sync::Arc<Contract>)| {
         let arguments = sample(tool.input())?.to_string();
         let id = format!("call_{}_{index}", request.messages.len());
         Ok(ToolCall::new(id, tool.name(), arguments))

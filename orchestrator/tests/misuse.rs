@@ -1,0 +1,107 @@
+//! What goes wrong around the loop: it ends, and says what happened.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod support;
+
+use toolwright_module::testing::Scripted;
+use toolwright_module::{
+    Audience, Context, Effect, Error, Module, Reply, Request, Stage, Tool, ToolCall, Usage,
+    from_fn_with,
+};
+use toolwright_orchestrator::{Task, ToolOrchestrator};
+
+use support::{Look, agent, calls, look, replies, run, show, soon, tool};
+
+#[tokio::test]
+async fn agents_that_call_themselves_end_with_a_limit_and_not_with_the_stack() {
+    use std::sync::{Arc, OnceLock};
+
+    let itself: Arc<OnceLock<ToolOrchestrator>> = Arc::default();
+    let inner = Arc::clone(&itself);
+    let again = from_fn_with(move |task: Task, cx: Context| {
+        let inner = Arc::clone(&inner);
+        async move { inner.get().unwrap().forward(task, &cx).await }
+    });
+    let model = Scripted::new(|_: &Request| {
+        Ok(Reply::calls([ToolCall::new("1", "task", r#"{"task": "Ask yourself."}"#)]))
+    });
+    let agent = ToolOrchestrator::new(model, [Tool::new(again).unwrap()]).unwrap();
+    itself.set(agent.clone()).unwrap();
+    let error = agent.run("Ask yourself.", &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
+    insta::assert_snapshot!(error, @"agents call each other more than 16 deep; does one call itself?");
+}
+
+/// An output, or an error, that panics once it is no longer needed.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+impl std::fmt::Debug for Bomb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a bomb")
+    }
+}
+
+impl std::fmt::Display for Bomb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a bomb")
+    }
+}
+
+impl std::error::Error for Bomb {}
+
+#[tokio::test]
+async fn what_a_tool_leaves_behind_may_panic_and_its_siblings_go_on() {
+    let bomb = tool("bomb", Effect::Read, async |_: Look| Err(Bomb.into()));
+    let said = [calls([("1", "bomb", "x"), ("2", "look", "y")]), Reply::text("ok")];
+    let (agent, _) = agent([bomb, look()], said);
+    let finished = agent.run("Look after the house.", &soon().with_events(|_| {})).await;
+    insta::assert_snapshot!(show(&finished.unwrap().history[2..4]), @r"
+    tool 1 failed: The tool failed. The reason is not shown to you.
+    tool 2: y is empty
+    ");
+}
+
+#[tokio::test]
+async fn a_tool_called_finish_is_refused_however_it_came_by_the_name() {
+    let finish = look().contract().finish().unwrap();
+    let finish = Tool::dynamic(finish, Effect::Read, async |_, _| {
+        Ok(toolwright_module::ToolOutput::text_only("x"))
+    });
+    let (model, _) = replies([]);
+    let error = ToolOrchestrator::new(model, [finish]).unwrap_err();
+    insta::assert_snapshot!(error, @"no tool may be called `finish`, which ends a typed run; give it another name with `Tool::named`");
+}
+
+#[tokio::test]
+async fn a_run_that_fails_tells_what_all_of_it_cost() {
+    let model = Scripted::new(|request: &Request| match request.messages.len() {
+        1 => Ok(calls([("1", "look", "x")]).with_usage(Usage::new(100, 50))),
+        _ => Err(Error::other("gone").with_usage(Usage::new(7, 0))),
+    });
+    let agent = ToolOrchestrator::new(model, [look()]).unwrap();
+    let error = agent.run("Look after the house.", &soon()).await.unwrap_err();
+    assert_eq!(error.usage(), Usage::new(107, 50));
+}
+
+#[tokio::test]
+async fn failures_are_told_to_the_caller_without_a_listener() {
+    let secret = tool("secret", Effect::Read, async |_: Look| {
+        Err(std::io::Error::other("the disk at 10.0.0.7 is full").into())
+    });
+    let (agent, _) = agent([secret], [calls([("1", "secret", "x")]), Reply::text("ok")]);
+    let finished = run(&agent).await;
+    assert_eq!(finished.failures.len(), 1);
+    assert_eq!(finished.failures[0].error, "the disk at 10.0.0.7 is full");
+    assert!(!show(&finished.history).contains("10.0.0.7"));
+}
