@@ -6,10 +6,10 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::dialect::{Dialect, Lowered};
 use crate::error::{Error, NameFault, Result, Side};
-use crate::lower::Lowering;
-use crate::read::{Readable, Target};
+use crate::lowering::Lowering;
+use crate::lowering::dialect::{Dialect, Lowered};
+use crate::reading::{Readable, Target};
 use crate::signature::Signature;
 use crate::{name, schema};
 

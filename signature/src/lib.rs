@@ -41,18 +41,15 @@
 //! # Ok::<(), toolwright_signature::Error>(())
 //! ```
 
-mod check;
 mod contract;
-mod dialect;
 mod error;
-mod lower;
+mod lowering;
 mod name;
-mod once;
-mod read;
+mod reading;
 mod schema;
 mod signature;
 
 pub use contract::Contract;
-pub use dialect::{Dialect, Loss, Lowered};
 pub use error::{Error, Fault, NameFault, Result, Side};
+pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use signature::Signature;

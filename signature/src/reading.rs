@@ -1,5 +1,7 @@
 //! From the text on the wire to a value of the contract's type.
 
+mod once;
+
 use std::collections::HashSet;
 
 use serde::Deserialize;
@@ -7,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Fault, Result, Side};
-use crate::lower::{accepts_null, is_required, members};
-use crate::once::Once;
+use crate::lowering::{accepts_null, is_required, members};
+use crate::reading::once::Once;
 use crate::schema::{WRAPPER, resolve};
 
 /// A schema that texts are read against.

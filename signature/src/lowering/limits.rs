@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::dialect::Dialect;
 use crate::error::shown;
-use crate::lower::may_be;
+use crate::lowering::dialect::Dialect;
+use crate::lowering::may_be;
 use crate::schema::{below, resolve};
 
 /// How much a schema may hold in strict mode, all of it together.

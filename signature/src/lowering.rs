@@ -1,12 +1,15 @@
 //! Rewriting a schema into what a dialect accepts.
 
+pub(crate) mod dialect;
+mod limits;
+
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::check::check;
-use crate::dialect::{Dialect, Loss};
 use crate::error::{Error, Result};
+use crate::lowering::dialect::{Dialect, Loss};
+use crate::lowering::limits::check;
 use crate::schema::{below_mut, resolve};
 
 /// Keywords that OpenAI's strict mode takes as they are.
