@@ -12,6 +12,7 @@
 //! | let a model do it | [`Predict`], [`ChainOfThought`] |
 //! | choose while the program runs | [`AnyModule`] |
 //! | show it to a model | [`Tool`] |
+//! | run what a model calls, in a loop of your own | [`ToolGroup`], [`Handle`] |
 //! | test without a model | [`testing`] |
 
 mod chain_of_thought;
@@ -19,6 +20,7 @@ mod context;
 mod effect;
 mod error;
 mod event;
+mod group;
 mod language_model;
 mod message;
 mod module;
@@ -33,10 +35,11 @@ pub use effect::Effect;
 pub use error::{Audience, Error, Failure, Result, Stage};
 pub use event::Event;
 pub use futures_core::{future::BoxFuture, stream::BoxStream};
+pub use group::{Custom, Definition, FailReason, Format, Handle, Outcome, ToolGroup};
 pub use language_model::{
     Capabilities, Delta, Finish, LanguageModel, Reply, Request, ToolChoice, Usage,
 };
-pub use message::{Image, Message, Part, Reasoning, ReplyPart, ToolCall, ToolResult};
+pub use message::{CallKind, Image, Message, Part, Reasoning, ReplyPart, ToolCall, ToolResult};
 pub use module::{AnyModule, FromFn, Module, OutputOf, from_fn, from_fn_with};
 pub use predict::Predict;
 pub use tool::{Tool, ToolOutput};

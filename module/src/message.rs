@@ -98,6 +98,25 @@ impl Reasoning {
     }
 }
 
+/// What kind of tool a call is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A function: its arguments are a JSON object.
+    #[default]
+    Function,
+    /// A custom tool: its input is free text, or text of a grammar.
+    Custom,
+}
+
+impl CallKind {
+    /// Runs stored before there were custom tools say nothing of them.
+    fn is_function(&self) -> bool {
+        *self == Self::Function
+    }
+}
+
 /// A tool that a model wants called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -106,21 +125,40 @@ pub struct ToolCall {
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// The arguments as the model wrote them: JSON text, if all is well.
+    /// The arguments as the model wrote them: JSON text, if all is well. Of a custom
+    /// tool, its input.
     pub arguments: String,
+    /// Whether a function is called or a custom tool.
+    #[serde(default, skip_serializing_if = "CallKind::is_function")]
+    pub kind: CallKind,
     /// What goes back to the provider with this call, if it asks for something.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub opaque: Value,
 }
 
 impl ToolCall {
-    /// A call.
+    /// A call of a function.
     pub fn new(
         id: impl Into<String>,
         name: impl Into<String>,
         arguments: impl Into<String>,
     ) -> Self {
-        Self { id: id.into(), name: name.into(), arguments: arguments.into(), opaque: Value::Null }
+        Self {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+            kind: CallKind::Function,
+            opaque: Value::Null,
+        }
+    }
+
+    /// A call of a custom tool: `input` is text, not JSON.
+    pub fn custom(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        input: impl Into<String>,
+    ) -> Self {
+        Self { kind: CallKind::Custom, ..Self::new(id, name, input) }
     }
 }
 

@@ -55,13 +55,30 @@ pub struct Tool {
 }
 
 /// What is left of a module once its types are gone.
-trait Handler: Send + Sync {
+pub(crate) trait Handler: Send + Sync {
     fn call<'a>(
         &'a self,
         contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<ToolOutput>>;
+    ) -> BoxFuture<'a, Result<ToolOutput, Failed>>;
+}
+
+/// Why a call failed, told apart where it happened: an error that a module passes up may
+/// say of itself that arguments did not fit, and means others.
+pub(crate) enum Failed {
+    /// The arguments did not fit.
+    Arguments(Error),
+    /// Everything after that.
+    Work(Error),
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Arguments(error) | Failed::Work(error) => error,
+        }
+    }
 }
 
 struct Typed<M>(M);
@@ -72,11 +89,11 @@ impl<M: Module> Handler for Typed<M> {
         contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<ToolOutput>> {
+    ) -> BoxFuture<'a, Result<ToolOutput, Failed>> {
         Box::pin(contained(async move {
-            let input =
-                contract.read(arguments).map_err(|error| Error::arguments(error, arguments))?;
-            ToolOutput::of::<M::Signature>(self.0.forward(input, cx).await?)
+            let input = contract.read(arguments).map_err(|error| Failed::read(error, arguments))?;
+            let output = self.0.forward(input, cx).await.map_err(Failed::Work)?;
+            ToolOutput::of::<M::Signature>(output).map_err(Failed::Work)
         }))
     }
 }
@@ -93,19 +110,27 @@ where
         _contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<ToolOutput>> {
+    ) -> BoxFuture<'a, Result<ToolOutput, Failed>> {
         let (arguments, cx) = (arguments.to_owned(), cx.clone());
         // The closure itself may panic, before there is a future.
-        Box::pin(contained(async move { (self.0)(arguments, cx).await }))
+        Box::pin(contained(async move { (self.0)(arguments, cx).await.map_err(Failed::Work) }))
+    }
+}
+
+impl Failed {
+    pub(crate) fn read(error: toolwright_signature::Error, arguments: &str) -> Self {
+        Self::Arguments(Error::arguments(error, arguments))
     }
 }
 
 /// Turns a panic into the call's own error, so that its siblings go on.
-async fn contained(work: impl Future<Output = Result<ToolOutput>>) -> Result<ToolOutput> {
+pub(crate) async fn contained<T>(
+    work: impl Future<Output = Result<T, Failed>>,
+) -> Result<T, Failed> {
     // What the module shares may be left in any state: its locks say so by poisoning.
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let text = format!("the tool panicked: {}", panic_text(&*panic));
-        Err(Error::other(text).at(Stage::Panic))
+        Err(Failed::Work(Error::other(text).at(Stage::Panic)))
     })
 }
 
@@ -136,6 +161,15 @@ impl Tool {
         Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
     {
         Self { contract: Arc::new(contract), effect, handler: Arc::new(Dynamic(handler)) }
+    }
+
+    /// A tool whose handler reads with the contract that it is shown by.
+    pub(crate) fn erased(
+        contract: Arc<Contract>,
+        effect: Effect,
+        handler: Arc<dyn Handler>,
+    ) -> Self {
+        Self { contract, effect, handler }
     }
 
     /// The same tool under another name.
@@ -179,7 +213,16 @@ impl Tool {
     /// [`Stage::Arguments`] if they do not fit, [`Stage::Panic`] if the module
     /// panicked, otherwise what the module failed with.
     pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
-        self.handler.call(&self.contract, arguments, cx).await
+        Ok(self.run(arguments, cx).await?)
+    }
+
+    /// The same, which says whether it was the arguments.
+    pub(crate) fn run<'a>(
+        &'a self,
+        arguments: &'a str,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ToolOutput, Failed>> {
+        self.handler.call(&self.contract, arguments, cx)
     }
 }
 

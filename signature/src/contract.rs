@@ -2,6 +2,7 @@ use std::any::type_name;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
+use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
@@ -101,6 +102,64 @@ impl Contract {
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
         Self::checked(own_name.into(), S::description().into(), input, unit_input, Some(output))
+    }
+
+    /// The contract of a type that is only read: a tool's arguments where the answer is
+    /// plain text, or an answer that a model is asked for by itself.
+    ///
+    /// An empty `name` or `description` stands for the type's own. It says nothing about
+    /// an output.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// # use toolwright_signature::Contract;
+    /// /// Say hello to somebody.
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct SayHello {
+    ///     name: String,
+    /// }
+    ///
+    /// let contract = Contract::of_input::<SayHello>("", "")?;
+    /// assert_eq!(contract.name(), "say_hello");
+    /// assert_eq!(contract.description(), "Say hello to somebody.");
+    /// let input: SayHello = contract.read(r#"{"name": "Kate"}"#)?;
+    /// assert_eq!(input.name, "Kate");
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Contract::of`].
+    pub fn of_input<T: JsonSchema>(name: &str, description: &str) -> Result<Self> {
+        let own_name = Self::name_of::<T>();
+        if type_name::<T>().ends_with('>') && (name.is_empty() || name == own_name) {
+            return Err(Error::Name { name: own_name, fault: NameFault::Generic });
+        }
+        let mut input = schema::to_read::<T>();
+        let unit_input = input.get("type").is_some_and(|kind| kind == "null");
+        if unit_input {
+            input = schema::nothing();
+        }
+        let name = if name.is_empty() { own_name } else { name.to_owned() };
+        name::check(&name)?;
+        let description = match description {
+            "" => Self::description_of::<T>().unwrap_or_default(),
+            text => text.to_owned(),
+        };
+        Self::checked(name, description, input, unit_input, None)
+    }
+
+    /// The name of a type's contract where none is given: its own in snake case.
+    #[must_use]
+    pub fn name_of<T: JsonSchema + ?Sized>() -> String {
+        name::snake_case(&T::schema_name())
+    }
+
+    /// The description of a type's contract where none is given: its doc comment.
+    #[must_use]
+    pub fn description_of<T: JsonSchema + ?Sized>() -> Option<String> {
+        schema::description_of::<T>()
     }
 
     /// A contract made at run time, from schemas that come from elsewhere.

@@ -161,6 +161,8 @@ pub enum NameFault {
     /// A generic type that kept the name all its instances share, or computes that
     /// very name: the two cannot be told apart.
     Generic,
+    /// Another tool of the same group has it.
+    Duplicate,
 }
 
 impl fmt::Display for NameFault {
@@ -177,6 +179,9 @@ impl fmt::Display for NameFault {
             Self::Generic => f.write_str(
                 "all instances of this generic type would share it; override `Signature::name` with a literal, or with another name",
             ),
+            Self::Duplicate => {
+                f.write_str("another tool of this group has it; give one of them another")
+            }
         }
     }
 }

@@ -1,0 +1,314 @@
+mod custom;
+mod definition;
+mod handle;
+mod outcome;
+mod pretty;
+mod work;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::join_all;
+use schemars::JsonSchema;
+use serde_json::value::RawValue;
+use toolwright_signature::NameFault;
+
+pub use custom::{Custom, Format};
+pub use definition::Definition;
+pub use handle::Handle;
+pub use outcome::{FailReason, Outcome};
+
+use crate::context::Context;
+use crate::error::{Audience, Error, Result, Stage};
+use crate::message::{CallKind, ToolCall};
+use crate::module::Module;
+use crate::tool::{Failed, Tool};
+use work::{Binding, Work};
+
+/// Tools by name: one call from your own loop runs whichever the model chose.
+///
+/// There is no loop in it and no model. You show a model the
+/// [`definitions`](Self::definitions), hand the calls in its reply to
+/// [`dispatch`](Self::dispatch), and send the outcomes back.
+///
+/// `In` is what every handler is given, `Out` is what each gives back; handlers of other
+/// types do not compile.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::Deserialize;
+/// use toolwright_module::{Context, FailReason, Handle, Result, ToolCall, ToolGroup};
+///
+/// /// Say hello to somebody.
+/// #[derive(Deserialize, JsonSchema)]
+/// struct SayHello {
+///     name: String,
+/// }
+///
+/// impl Handle for SayHello {
+///     async fn handle(self, _cx_in: &(), _cx: &Context) -> Result<(String, ())> {
+///         Ok((format!("Message delivered to {}.", self.name), ()))
+///     }
+/// }
+///
+/// let group = ToolGroup::new().handler::<SayHello>()?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// // As they come in a model's reply.
+/// let calls = [
+///     ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#),
+///     ToolCall::new("call_2", "say_hi", r#"{"name": "John"}"#),
+/// ];
+/// let outcomes = group.dispatch(&calls, &(), &Context::default()).await;
+/// let [Ok(kate), Ok(john)] = &outcomes[..] else { panic!("neither is the program's error") };
+/// assert_eq!(kate.content, "Message delivered to Kate.");
+/// assert_eq!(john.content, "Tool, `say_hi` not found.");
+/// assert_eq!(john.fail_reason, Some(FailReason::InvalidName));
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ToolGroup<In = (), Out = ()> {
+    definitions: Vec<Definition>,
+    works: Vec<Work<In, Out>>,
+    by_name: HashMap<Box<str>, usize>,
+    wire_forms: Mutex<Vec<(&'static str, Arc<RawValue>)>>,
+}
+
+impl<In, Out> Default for ToolGroup<In, Out> {
+    fn default() -> Self {
+        Self {
+            definitions: Vec::new(),
+            works: Vec::new(),
+            by_name: HashMap::new(),
+            wire_forms: Mutex::default(),
+        }
+    }
+}
+
+impl<In, Out> ToolGroup<In, Out> {
+    /// A group without tools.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn with(
+        mut self,
+        definition: Definition,
+        work: Work<In, Out>,
+    ) -> toolwright_signature::Result<Self> {
+        let name = definition.name();
+        if self.by_name.contains_key(name) {
+            let (name, fault) = (name.to_owned(), NameFault::Duplicate);
+            return Err(toolwright_signature::Error::Name { name, fault });
+        }
+        self.by_name.insert(name.into(), self.works.len());
+        self.definitions.push(definition);
+        self.works.push(work);
+        self.wire_forms = Mutex::default();
+        Ok(self)
+    }
+
+    /// The definitions of all tools, in the order in which they were added.
+    #[must_use]
+    pub fn definitions(&self) -> &[Definition] {
+        &self.definitions
+    }
+
+    /// The definition of one tool.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Definition> {
+        self.definitions.get(*self.by_name.get(name)?)
+    }
+
+    /// All definitions as one provider wants them: made once for each `key`, and kept.
+    ///
+    /// For crates of providers; their users have a method of their own.
+    ///
+    /// # Errors
+    ///
+    /// What `make` fails with; then nothing is kept.
+    pub fn wire_form<E>(
+        &self,
+        key: &'static str,
+        make: impl FnOnce(&[Definition]) -> Result<Box<RawValue>, E>,
+    ) -> Result<Arc<RawValue>, E> {
+        let kept = |forms: &[(&str, Arc<RawValue>)]| {
+            forms.iter().find(|(known, _)| *known == key).map(|(_, form)| Arc::clone(form))
+        };
+        if let Some(form) = kept(&self.wire_forms.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(form);
+        }
+        // Not under the lock: `make` is the caller's. Two at once make the same.
+        let form: Arc<RawValue> = make(&self.definitions)?.into();
+        let mut forms = self.wire_forms.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept(&forms).is_none() {
+            forms.push((key, Arc::clone(&form)));
+        }
+        Ok(form)
+    }
+
+    /// The definitions for people.
+    #[must_use]
+    pub fn pretty(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
+    /// Adds a type that handles itself.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with its name or its schema; see [`Handle`]. No two tools of a group
+    /// have the same name.
+    pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
+        self.with(Definition::of_handler::<T, In, Out>()?, Work::function::<T>())
+    }
+
+    /// Adds a type that handles text and not JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`handler`](Self::handler).
+    pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
+        self.with(Definition::of_custom::<T, In, Out>()?, Work::custom::<T>())
+    }
+
+    /// Adds a module: code, a language model, or both. It knows nothing of `In` and gives
+    /// no `Out`.
+    ///
+    /// # Errors
+    ///
+    /// As [`handler`](Self::handler).
+    pub fn module<M: Module>(self, module: M) -> toolwright_signature::Result<Self> {
+        let tool = Tool::new(module)?;
+        let definition = Definition::of_tool(&tool, M::Signature::schema_name());
+        self.with(definition, Work::Tool(tool))
+    }
+
+    /// Adds a tool, such as one with a name of its own or one that another server has.
+    ///
+    /// # Errors
+    ///
+    /// As [`handler`](Self::handler).
+    pub fn tool(self, tool: Tool) -> toolwright_signature::Result<Self> {
+        let name = Cow::Owned(tool.contract().name().to_owned());
+        self.with(Definition::of_tool(&tool, name), Work::Tool(tool))
+    }
+
+    /// Runs all calls at the same time and waits for all of them.
+    ///
+    /// Every call has its own result, in the order of the calls. What the model is to be
+    /// told is an [`Outcome`], also where it is a failure: an unknown name, arguments that
+    /// do not fit, an [`Error::retry`] or [`Error::refuse`] of the handler. Every other
+    /// error is an `Err`, and its siblings go on all the same. A panic is that call's
+    /// `Err` too.
+    ///
+    /// "At the same time" is on the task that awaits this: calls take turns where they
+    /// wait.
+    pub async fn dispatch(
+        &self,
+        calls: &[ToolCall],
+        cx_in: &In,
+        cx: &Context,
+    ) -> Vec<Result<Outcome<Out>>> {
+        match calls {
+            [call] => vec![self.run(call, cx_in, cx).await],
+            calls => join_all(calls.iter().map(|call| self.run(call, cx_in, cx))).await,
+        }
+    }
+
+    /// Runs one call.
+    ///
+    /// # Errors
+    ///
+    /// What the model is not to be told; see [`dispatch`](Self::dispatch).
+    pub async fn run(&self, call: &ToolCall, cx_in: &In, cx: &Context) -> Result<Outcome<Out>> {
+        let Some(&at) = self.by_name.get(call.name.as_str()) else {
+            let error = Error::retry(format!("Tool, `{}` not found.", shown(&call.name)));
+            return Ok(Outcome::failed(call, FailReason::InvalidName, error));
+        };
+        let (definition, work) = (&self.definitions[at], &self.works[at]);
+        if definition.kind() != call.kind {
+            return Err(other_kind(call));
+        }
+        let done = match work {
+            Work::Typed(typed) => typed
+                .run(definition.contract(), &call.arguments, cx_in, cx)
+                .await
+                .map(|(content, out)| Outcome::done(call, content, Some(out))),
+            Work::Tool(tool) => tool.run(&call.arguments, cx).await.map(|output| {
+                let (content, images) = output.into_parts();
+                Outcome { images, ..Outcome::done(call, content, None) }
+            }),
+        };
+        done.or_else(|failed| told(call, failed))
+    }
+}
+
+impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
+    /// The group as plain tools, for an orchestrator: every handler gets `cx_in`, and what
+    /// it gives back goes to `on_out` with the tool's name.
+    ///
+    /// A custom tool becomes a function with its text as the only field, because a
+    /// [`LanguageModel`](crate::LanguageModel) knows functions only.
+    pub fn bind(self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
+        let binding = Arc::new(Binding { cx_in, on_out: Box::new(on_out) });
+        let both = self.definitions.iter().zip(self.works);
+        both.map(|(definition, work)| {
+            let custom = definition.kind() == CallKind::Custom;
+            work.bind(definition.contract(), definition.effect(), custom, &binding)
+        })
+        .collect()
+    }
+}
+
+/// What the model is told of a failure, if it is.
+fn told<Out>(call: &ToolCall, failed: Failed) -> Result<Outcome<Out>> {
+    let (reason, error) = match failed {
+        Failed::Arguments(error) => (FailReason::InvalidArguments, error),
+        Failed::Work(error) => match error.audience() {
+            Audience::ModelMayRetry | Audience::ModelFinal => {
+                (FailReason::ExplicitHandlerError, error)
+            }
+            Audience::User | Audience::Run => return Err(error),
+        },
+    };
+    Ok(Outcome::failed(call, reason, error))
+}
+
+fn other_kind(call: &ToolCall) -> Error {
+    let (called, is) = match call.kind {
+        CallKind::Function => ("a function", "a custom tool"),
+        CallKind::Custom => ("a custom tool", "a function"),
+    };
+    let name = &call.name;
+    Error::other(format!("`{name}` is called as {called} and is {is}; send its own definition"))
+        .at(Stage::Decoding)
+}
+
+/// A name as the model wrote it, which may be as long as a book.
+fn shown(name: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 100;
+    if name.len() <= LONGEST {
+        return Cow::Borrowed(name);
+    }
+    Cow::Owned(format!("{}…", &name[..name.floor_char_boundary(LONGEST)]))
+}
+
+impl<In, Out> fmt::Debug for ToolGroup<In, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.definitions.iter().map(Definition::name);
+        f.debug_tuple("ToolGroup").field(&names.collect::<Vec<_>>()).finish()
+    }
+}
+
+/// As [`pretty`](ToolGroup::pretty).
+impl<In, Out> fmt::Display for ToolGroup<In, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = self.definitions.iter().map(|member| pretty::deeper(&member.pretty()));
+        write!(f, "ToolGroup([\n{}\n])", members.collect::<Vec<_>>().join(",\n"))
+    }
+}

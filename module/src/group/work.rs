@@ -1,0 +1,150 @@
+//! What stands behind a name in a group.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toolwright_signature::Contract;
+
+use crate::context::Context;
+use crate::effect::Effect;
+use crate::error::{Error, Stage};
+use crate::group::custom::Custom;
+use crate::group::handle::Handle;
+use crate::tool::{Failed, Handler, Tool, ToolOutput, contained};
+
+/// Whoever answers a call.
+pub(crate) enum Work<In, Out> {
+    Tool(Tool),
+    Typed(Box<dyn Typed<In, Out>>),
+}
+
+/// What is left of a handler once its type is gone.
+pub(crate) trait Typed<In, Out>: Send + Sync {
+    fn run<'a>(
+        &'a self,
+        contract: &'a Contract,
+        text: &'a str,
+        cx_in: &'a In,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<(String, Out), Failed>>;
+}
+
+/// Handles JSON.
+pub(crate) struct Function<T>(PhantomData<fn() -> T>);
+
+/// Handles text.
+pub(crate) struct FreeText<T>(PhantomData<fn() -> T>);
+
+impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
+    pub(crate) fn function<T: Handle<In, Out>>() -> Self {
+        Self::Typed(Box::new(Function::<T>(PhantomData)))
+    }
+
+    pub(crate) fn custom<T: Custom<In, Out>>() -> Self {
+        Self::Typed(Box::new(FreeText::<T>(PhantomData)))
+    }
+}
+
+impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
+    fn run<'a>(
+        &'a self,
+        contract: &'a Contract,
+        text: &'a str,
+        cx_in: &'a In,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<(String, Out), Failed>> {
+        Box::pin(contained(async move {
+            let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
+            input.handle(cx_in, cx).await.map_err(Failed::Work)
+        }))
+    }
+}
+
+impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
+    fn run<'a>(
+        &'a self,
+        contract: &'a Contract,
+        text: &'a str,
+        cx_in: &'a In,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<(String, Out), Failed>> {
+        Box::pin(contained(async move {
+            let input: T = read_text(contract, text)?;
+            input.handle(cx_in, cx).await.map_err(Failed::Work)
+        }))
+    }
+}
+
+fn read_text<T: DeserializeOwned>(contract: &Contract, text: &str) -> Result<T, Failed> {
+    serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
+        let told = format!("input of `{}` does not fit: {fault}", contract.name());
+        Failed::Arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
+    })
+}
+
+/// What a bound group's tools share.
+pub(crate) struct Binding<In, Out> {
+    pub(crate) cx_in: In,
+    pub(crate) on_out: OnOut<Out>,
+}
+
+/// Takes a tool's name and what its handler gives back.
+type OnOut<Out> = Box<dyn Fn(&str, Out) + Send + Sync>;
+
+/// A handler with its context in, and a place for its context out.
+struct Bound<In, Out> {
+    typed: Box<dyn Typed<In, Out>>,
+    binding: Arc<Binding<In, Out>>,
+    custom: bool,
+}
+
+/// The arguments of a function that stands for a custom tool.
+#[derive(Deserialize)]
+struct Input {
+    input: String,
+}
+
+impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> {
+    fn call<'a>(
+        &'a self,
+        contract: &'a Contract,
+        arguments: &'a str,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ToolOutput, Failed>> {
+        Box::pin(contained(async move {
+            let input: Input;
+            let text = if self.custom {
+                input = contract.read(arguments).map_err(|fault| Failed::read(fault, arguments))?;
+                &input.input
+            } else {
+                arguments
+            };
+            let (text, out) = self.typed.run(contract, text, &self.binding.cx_in, cx).await?;
+            (self.binding.on_out)(contract.name(), out);
+            Ok(ToolOutput::text_only(text))
+        }))
+    }
+}
+
+impl<In: Send + Sync + 'static, Out: Send + 'static> Work<In, Out> {
+    /// The same as a plain tool.
+    pub(crate) fn bind(
+        self,
+        contract: &Arc<Contract>,
+        effect: Effect,
+        custom: bool,
+        binding: &Arc<Binding<In, Out>>,
+    ) -> Tool {
+        match self {
+            Self::Tool(tool) => tool,
+            Self::Typed(typed) => {
+                let bound = Bound { typed, binding: Arc::clone(binding), custom };
+                Tool::erased(Arc::clone(contract), effect, Arc::new(bound))
+            }
+        }
+    }
+}
