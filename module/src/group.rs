@@ -1,3 +1,4 @@
+mod by_name;
 mod custom;
 mod definition;
 mod handle;
@@ -6,7 +7,6 @@ mod pretty;
 mod work;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +24,8 @@ use crate::context::Context;
 use crate::error::{Audience, Error, Result, Stage};
 use crate::message::{CallKind, ToolCall};
 use crate::module::Module;
-use crate::tool::{Failed, Tool};
+use crate::tool::{Failed, Tool, ToolOutput};
+use by_name::ByName;
 use work::{Binding, Work};
 
 /// Tools by name: one call from your own loop runs whichever the model chose.
@@ -71,7 +72,7 @@ use work::{Binding, Work};
 pub struct ToolGroup<In = (), Out = ()> {
     definitions: Vec<Definition>,
     works: Vec<Work<In, Out>>,
-    by_name: HashMap<Box<str>, usize>,
+    by_name: ByName,
     wire_forms: Mutex<Vec<(&'static str, Arc<RawValue>)>>,
 }
 
@@ -80,7 +81,7 @@ impl<In, Out> Default for ToolGroup<In, Out> {
         Self {
             definitions: Vec::new(),
             works: Vec::new(),
-            by_name: HashMap::new(),
+            by_name: ByName::default(),
             wire_forms: Mutex::default(),
         }
     }
@@ -234,17 +235,21 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         if definition.kind() != call.kind {
             return Err(other_kind(call));
         }
-        let done = match work {
-            Work::Typed(typed) => typed
-                .run(definition.contract(), &call.arguments, cx_in, cx)
-                .await
-                .map(|(content, out)| Outcome::done(call, content, Some(out))),
-            Work::Tool(tool) => tool.run(&call.arguments, cx).await.map(|output| {
-                let (content, images) = output.into_parts();
-                Outcome { images, ..Outcome::done(call, content, None) }
-            }),
+        let mut outcome = Outcome::new(call.id.clone(), call.kind);
+        let (contract, text) = (definition.contract(), &call.arguments);
+        let caught = match work {
+            Work::Typed(typed) => typed.run(contract, text, cx_in, cx, &mut outcome).await,
+            Work::Tool(tool) => {
+                let mut output = ToolOutput::default();
+                let caught = tool.run(text, cx, &mut output).await;
+                outcome.fill(output);
+                caught
+            }
         };
-        done.or_else(|failed| told(call, failed))
+        match Failed::caught(caught) {
+            Ok(()) => Ok(outcome),
+            Err(failed) => told(call, failed),
+        }
     }
 }
 

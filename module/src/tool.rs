@@ -55,13 +55,24 @@ pub struct Tool {
 }
 
 /// What is left of a module once its types are gone.
+///
+/// What it gives back is put into a place that the caller keeps: returned, it would be
+/// moved once for each future around it, which costs more than the call itself.
 pub(crate) trait Handler: Send + Sync {
     fn call<'a>(
         &'a self,
         contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<ToolOutput, Failed>>;
+        place: Place<'a>,
+    ) -> BoxFuture<'a, Caught>;
+}
+
+/// Where an output goes.
+pub(crate) struct Place<'a> {
+    pub(crate) output: &'a mut ToolOutput,
+    /// Whether somebody may ask for the value that the text was made from.
+    pub(crate) with_value: bool,
 }
 
 /// Why a call failed, told apart where it happened: an error that a module passes up may
@@ -89,12 +100,13 @@ impl<M: Module> Handler for Typed<M> {
         contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<ToolOutput, Failed>> {
-        Box::pin(contained(async move {
+        place: Place<'a>,
+    ) -> BoxFuture<'a, Caught> {
+        contained(async move {
             let input = contract.read(arguments).map_err(|error| Failed::read(error, arguments))?;
             let output = self.0.forward(input, cx).await.map_err(Failed::Work)?;
-            ToolOutput::of::<M::Signature>(output).map_err(Failed::Work)
-        }))
+            place.fill::<M::Signature>(output).map_err(Failed::Work)
+        })
     }
 }
 
@@ -110,10 +122,14 @@ where
         _contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<ToolOutput, Failed>> {
+        place: Place<'a>,
+    ) -> BoxFuture<'a, Caught> {
         let (arguments, cx) = (arguments.to_owned(), cx.clone());
         // The closure itself may panic, before there is a future.
-        Box::pin(contained(async move { (self.0)(arguments, cx).await.map_err(Failed::Work) }))
+        contained(async move {
+            *place.output = (self.0)(arguments, cx).await.map_err(Failed::Work)?;
+            Ok(())
+        })
     }
 }
 
@@ -121,17 +137,27 @@ impl Failed {
     pub(crate) fn read(error: toolwright_signature::Error, arguments: &str) -> Self {
         Self::Arguments(Error::arguments(error, arguments))
     }
+
+    /// A panic is a failure like others.
+    pub(crate) fn caught(caught: Caught) -> Result<(), Self> {
+        caught.unwrap_or_else(|panic| Err(Self::panicked(&*panic)))
+    }
+
+    fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = format!("the tool panicked: {}", panic_text(panic));
+        Self::Work(Error::other(text).at(Stage::Panic))
+    }
 }
 
-/// Turns a panic into the call's own error, so that its siblings go on.
-pub(crate) async fn contained<T>(
-    work: impl Future<Output = Result<T, Failed>>,
-) -> Result<T, Failed> {
+/// How a call's work ends, or what it panicked with.
+pub(crate) type Caught = Result<Result<(), Failed>, Box<dyn Any + Send>>;
+
+/// Keeps a panic inside the call, so that its siblings go on.
+pub(crate) fn contained<'a>(
+    work: impl Future<Output = Result<(), Failed>> + Send + 'a,
+) -> BoxFuture<'a, Caught> {
     // What the module shares may be left in any state: its locks say so by poisoning.
-    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
-        let text = format!("the tool panicked: {}", panic_text(&*panic));
-        Err(Failed::Work(Error::other(text).at(Stage::Panic)))
-    })
+    Box::pin(AssertUnwindSafe(work).catch_unwind())
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -213,16 +239,21 @@ impl Tool {
     /// [`Stage::Arguments`] if they do not fit, [`Stage::Panic`] if the module
     /// panicked, otherwise what the module failed with.
     pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
-        Ok(self.run(arguments, cx).await?)
+        let mut output = ToolOutput::default();
+        let place = Place { output: &mut output, with_value: true };
+        Failed::caught(self.handler.call(&self.contract, arguments, cx, place).await)?;
+        Ok(output)
     }
 
-    /// The same, which says whether it was the arguments.
+    /// The same for a group, which needs no value and asks whether it was the arguments.
     pub(crate) fn run<'a>(
         &'a self,
         arguments: &'a str,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<ToolOutput, Failed>> {
-        self.handler.call(&self.contract, arguments, cx)
+        output: &'a mut ToolOutput,
+    ) -> BoxFuture<'a, Caught> {
+        let place = Place { output, with_value: false };
+        self.handler.call(&self.contract, arguments, cx, place)
     }
 }
 
@@ -236,6 +267,7 @@ impl fmt::Debug for Tool {
 }
 
 /// What a tool gives back: text for the model, and the value it was made from.
+#[derive(Default)]
 pub struct ToolOutput {
     text: String,
     images: Vec<Image>,
@@ -253,16 +285,22 @@ impl<T: Serialize + Send + Sync> ToValue for T {
     }
 }
 
+impl Place<'_> {
+    /// A signature's output, rendered as the signature says.
+    fn fill<S: Signature>(self, output: S::Output) -> Result<()> {
+        self.output.text =
+            S::render(&output).map_err(|source| Error::other(source).at(Stage::Module))?;
+        if self.with_value {
+            self.output.value = Some(Box::new(output));
+        }
+        Ok(())
+    }
+}
+
 impl ToolOutput {
     /// Text, and nothing else.
     pub fn text_only(text: impl Into<String>) -> Self {
         Self { text: text.into(), images: Vec::new(), value: None }
-    }
-
-    /// A signature's output, rendered as the signature says.
-    fn of<S: Signature>(output: S::Output) -> Result<Self> {
-        let text = S::render(&output).map_err(|source| Error::other(source).at(Stage::Module))?;
-        Ok(Self { text, images: Vec::new(), value: Some(Box::new(output)) })
     }
 
     /// The same with the value that the text was made from.

@@ -2,6 +2,7 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::message::{CallKind, Image, ToolCall, ToolResult};
+use crate::tool::ToolOutput;
 
 /// What became of one call, for the model and for the program.
 ///
@@ -17,38 +18,56 @@ pub struct Outcome<Out = ()> {
     pub kind: CallKind,
     /// What the model reads.
     pub content: String,
-    /// Images beside the text; only modules give some.
-    pub images: Vec<Image>,
     /// What the handler gives the program; a module gives nothing.
     pub context: Option<Out>,
     /// Why the call failed, if it did.
     pub fail_reason: Option<FailReason>,
-    /// The error that the content tells of, with its evidence for the program.
-    pub error: Option<Error>,
+    /// What most calls do not have: every byte of an outcome is moved several times.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug)]
+struct Rare {
+    images: Vec<Image>,
+    error: Option<Error>,
 }
 
 impl<Out> Outcome<Out> {
-    pub(crate) fn done(call: &ToolCall, content: String, context: Option<Out>) -> Self {
-        Self {
-            id: call.id.clone(),
-            kind: call.kind,
-            content,
-            images: Vec::new(),
-            context,
-            fail_reason: None,
-            error: None,
+    /// Of a call, for its tool to fill in.
+    #[inline]
+    pub(crate) fn new(id: String, kind: CallKind) -> Self {
+        Self { id, kind, content: String::new(), context: None, fail_reason: None, rare: None }
+    }
+
+    pub(crate) fn fill(&mut self, output: ToolOutput) {
+        let (content, images) = output.into_parts();
+        self.content = content;
+        if !images.is_empty() {
+            self.rare = Some(Box::new(Rare { images, error: None }));
         }
     }
 
     pub(crate) fn failed(call: &ToolCall, reason: FailReason, error: Error) -> Self {
         Self {
+            id: call.id.clone(),
+            kind: call.kind,
+            content: error.for_model().into_owned(),
+            context: None,
             fail_reason: Some(reason),
-            ..Self::done(call, error.for_model().into_owned(), None).with_error(error)
+            rare: Some(Box::new(Rare { images: Vec::new(), error: Some(error) })),
         }
     }
 
-    fn with_error(self, error: Error) -> Self {
-        Self { error: Some(error), ..self }
+    /// The error that the content tells of, with its evidence for the program.
+    #[must_use]
+    pub fn error(&self) -> Option<&Error> {
+        self.rare.as_ref()?.error.as_ref()
+    }
+
+    /// Images beside the text; only modules give some.
+    #[must_use]
+    pub fn images(&self) -> &[Image] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.images)
     }
 
     /// The message of a conversation that says the same, for
@@ -59,7 +78,7 @@ impl<Out> Outcome<Out> {
             None => ToolResult::new(call, self.content),
             Some(_) => ToolResult::failed(call, self.content),
         };
-        result.with_images(self.images)
+        result.with_images(self.rare.map(|rare| rare.images).unwrap_or_default())
     }
 }
 

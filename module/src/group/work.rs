@@ -14,7 +14,9 @@ use crate::effect::Effect;
 use crate::error::{Error, Stage};
 use crate::group::custom::Custom;
 use crate::group::handle::Handle;
-use crate::tool::{Failed, Handler, Tool, ToolOutput, contained};
+use crate::group::outcome::Outcome;
+use crate::message::CallKind;
+use crate::tool::{Caught, Failed, Handler, Place, Tool, ToolOutput, contained};
 
 /// Whoever answers a call.
 pub(crate) enum Work<In, Out> {
@@ -22,7 +24,8 @@ pub(crate) enum Work<In, Out> {
     Typed(Box<dyn Typed<In, Out>>),
 }
 
-/// What is left of a handler once its type is gone.
+/// What is left of a handler once its type is gone. It fills in the
+/// outcome; see [`Handler`] for why.
 pub(crate) trait Typed<In, Out>: Send + Sync {
     fn run<'a>(
         &'a self,
@@ -30,7 +33,8 @@ pub(crate) trait Typed<In, Out>: Send + Sync {
         text: &'a str,
         cx_in: &'a In,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<(String, Out), Failed>>;
+        outcome: &'a mut Outcome<Out>,
+    ) -> BoxFuture<'a, Caught>;
 }
 
 /// Handles JSON.
@@ -56,11 +60,15 @@ impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         text: &'a str,
         cx_in: &'a In,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<(String, Out), Failed>> {
-        Box::pin(contained(async move {
+        outcome: &'a mut Outcome<Out>,
+    ) -> BoxFuture<'a, Caught> {
+        contained(async move {
             let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
-            input.handle(cx_in, cx).await.map_err(Failed::Work)
-        }))
+            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::Work)?;
+            outcome.content = content;
+            outcome.context = Some(out);
+            Ok(())
+        })
     }
 }
 
@@ -71,11 +79,15 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         text: &'a str,
         cx_in: &'a In,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<(String, Out), Failed>> {
-        Box::pin(contained(async move {
+        outcome: &'a mut Outcome<Out>,
+    ) -> BoxFuture<'a, Caught> {
+        contained(async move {
             let input: T = read_text(contract, text)?;
-            input.handle(cx_in, cx).await.map_err(Failed::Work)
-        }))
+            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::Work)?;
+            outcome.content = content;
+            outcome.context = Some(out);
+            Ok(())
+        })
     }
 }
 
@@ -114,8 +126,9 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
         contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<ToolOutput, Failed>> {
-        Box::pin(contained(async move {
+        place: Place<'a>,
+    ) -> BoxFuture<'a, Caught> {
+        contained(async move {
             let input: Input;
             let text = if self.custom {
                 input = contract.read(arguments).map_err(|fault| Failed::read(fault, arguments))?;
@@ -123,10 +136,15 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
             } else {
                 arguments
             };
-            let (text, out) = self.typed.run(contract, text, &self.binding.cx_in, cx).await?;
-            (self.binding.on_out)(contract.name(), out);
-            Ok(ToolOutput::text_only(text))
-        }))
+            let mut outcome = Outcome::new(String::new(), CallKind::Function);
+            let cx_in = &self.binding.cx_in;
+            Failed::caught(self.typed.run(contract, text, cx_in, cx, &mut outcome).await)?;
+            if let Some(out) = outcome.context {
+                (self.binding.on_out)(contract.name(), out);
+            }
+            *place.output = ToolOutput::text_only(outcome.content);
+            Ok(())
+        })
     }
 }
 

@@ -24,7 +24,7 @@ async fn s186_to_s188_s191_a_handler_gets_valid_arguments_and_context_and_gives_
     assert_eq!(outcome.content, "It's currently 30 degrees in Austin, TX.");
     assert_eq!(outcome.context, Some(101.234));
     assert_eq!(outcome.fail_reason, None);
-    assert!(outcome.error.is_none());
+    assert!(outcome.error().is_none());
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_name_that_no_tool_has_is_an_outcome() {
     assert_eq!(outcome.content, "Tool, `get_wether` not found.");
     assert_eq!(outcome.fail_reason, Some(FailReason::InvalidName));
     assert_eq!(outcome.context, None);
-    assert!(outcome.error.is_some());
+    assert!(outcome.error().is_some());
 
     let outcome = run(call(&"ü".repeat(1_000_000), "{}")).await.unwrap();
     assert!(outcome.content.len() < 200);
@@ -61,7 +61,7 @@ async fn s191_arguments_that_do_not_fit_are_an_outcome_and_the_handler_does_not_
         assert_eq!(outcome.fail_reason, Some(FailReason::InvalidArguments), "{arguments}");
         assert!(outcome.content.starts_with("input of `get_weather` does not fit: $"));
         assert_eq!(outcome.context, None);
-        let error = outcome.error.unwrap();
+        let error = outcome.error().unwrap();
         assert_eq!(error.stage(), Stage::Arguments);
         assert_eq!(error.raw(), Some(arguments));
     }
