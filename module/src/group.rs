@@ -1,10 +1,10 @@
 mod by_name;
 mod custom;
-mod definition;
+pub(crate) mod definition;
 mod handle;
-mod outcome;
+pub(crate) mod outcome;
 mod pretty;
-mod work;
+pub(crate) mod work;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,6 +26,7 @@ use crate::message::{CallKind, ToolCall};
 use crate::module::Module;
 use crate::tool::{Failed, Tool, ToolOutput};
 use by_name::ByName;
+use definition::{Said, SaidKind};
 use work::{Binding, Work};
 
 /// Tools by name: one call from your own loop runs whichever the model chose.
@@ -94,7 +95,7 @@ impl<In, Out> ToolGroup<In, Out> {
         Self::default()
     }
 
-    fn with(
+    pub(crate) fn with(
         mut self,
         definition: Definition,
         work: Work<In, Out>,
@@ -165,7 +166,14 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// What is wrong with its name or its schema; see [`Handle`]. No two tools of a group
     /// have the same name.
     pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
-        self.with(Definition::of_handler::<T, In, Out>()?, Work::function::<T>())
+        let said = Said {
+            name: T::name(),
+            generate_name: T::generate_name,
+            description: T::description(),
+            effect: T::effect(),
+            kind: SaidKind::Function { schema: T::schema(), strict: T::strict() },
+        };
+        self.with(Definition::said_of::<T>(said)?, Work::function::<T>())
     }
 
     /// Adds a type that handles text and not JSON.
@@ -174,7 +182,14 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// As [`handler`](Self::handler).
     pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
-        self.with(Definition::of_custom::<T, In, Out>()?, Work::custom::<T>())
+        let said = Said {
+            name: T::name(),
+            generate_name: T::generate_name,
+            description: T::description(),
+            effect: T::effect(),
+            kind: SaidKind::Custom { format: T::format() },
+        };
+        self.with(Definition::said_of::<T>(said)?, Work::custom::<T>())
     }
 
     /// Adds a module: code, a language model, or both. It knows nothing of `In` and gives

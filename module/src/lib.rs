@@ -13,8 +13,11 @@
 //! | choose while the program runs | [`AnyModule`] |
 //! | show it to a model | [`Tool`] |
 //! | run what a model calls, in a loop of your own | [`ToolGroup`], [`Handle`] |
+//! | the same without `async` | the module `blocking`, a feature |
 //! | test without a model | [`testing`] |
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod chain_of_thought;
 mod context;
 mod effect;

@@ -10,8 +10,7 @@ use toolwright_signature::{Contract, Dialect};
 
 use crate::effect::Effect;
 use crate::error::{Error, Result};
-use crate::group::custom::{Custom, Format, as_function};
-use crate::group::handle::Handle;
+use crate::group::custom::{Format, as_function};
 use crate::group::pretty;
 use crate::message::CallKind;
 use crate::tool::Tool;
@@ -56,6 +55,20 @@ enum Kind {
     Custom { description: Cow<'static, str>, format: Option<Format> },
 }
 
+/// What a handler says of its tool, before the rules that fill in the rest.
+pub(crate) struct Said {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) generate_name: fn(&str) -> Cow<'static, str>,
+    pub(crate) description: Cow<'static, str>,
+    pub(crate) effect: Effect,
+    pub(crate) kind: SaidKind,
+}
+
+pub(crate) enum SaidKind {
+    Function { schema: Option<Value>, strict: bool },
+    Custom { format: Option<Format> },
+}
+
 /// A schema that is sent as it is, with its bytes.
 #[derive(Debug)]
 struct Schema {
@@ -73,30 +86,34 @@ impl Definition {
         Ok(Self::function::<T>(Contract::of_input::<T>("", "")?, Effect::Read))
     }
 
-    pub(crate) fn of_handler<T: Handle<In, Out>, In, Out>() -> toolwright_signature::Result<Self> {
-        let name = or(T::name(), || default_name::<T>(T::generate_name));
-        let Some(schema) = T::schema() else {
-            let contract = Contract::of_input::<T>(&name, &T::description())?;
-            return Ok(Self::function::<T>(contract, T::effect()).with_strict(T::strict()));
+    /// What `T`'s handler says of it, by the rules of [`Handle`](crate::Handle).
+    pub(crate) fn said_of<T: JsonSchema>(said: Said) -> toolwright_signature::Result<Self> {
+        let schema = match &said.kind {
+            SaidKind::Function { schema, .. } => schema.as_ref(),
+            SaidKind::Custom { .. } => None,
         };
-        let description = or(T::description(), || default_description::<T>(Some(&schema)));
-        let contract = Contract::dynamic(&name, &description, schema.clone(), None)?;
-        let raw = serde_json::value::to_raw_value(&schema).map_err(|source| {
-            toolwright_signature::Error::Write { contract: name.into_owned(), source }
-        })?;
-        let schema = Some(Arc::new(Schema { value: schema, raw }));
-        let kind = Kind::Function { strict: T::strict(), schema };
-        Ok(Self { kind, ..Self::function::<T>(contract, T::effect()) })
-    }
-
-    pub(crate) fn of_custom<T: Custom<In, Out>, In, Out>() -> toolwright_signature::Result<Self> {
-        let name = or(T::name(), || default_name::<T>(T::generate_name));
-        let description = or(T::description(), || default_description::<T>(None));
-        let format = T::format();
-        let function = as_function(format.as_ref());
-        let contract = Contract::dynamic(&name, &description, function, None)?;
-        let kind = Kind::Custom { description, format };
-        Ok(Self { kind, ..Self::function::<T>(contract, T::effect()) })
+        let name = or(said.name, || default_name::<T>(said.generate_name));
+        let description = or(said.description, || default_description::<T>(schema));
+        let (contract, kind) = match said.kind {
+            SaidKind::Function { schema: None, strict } => {
+                let contract = Contract::of_input::<T>(&name, &description)?;
+                (contract, Kind::Function { strict, schema: None })
+            }
+            SaidKind::Function { schema: Some(value), strict } => {
+                let raw = serde_json::value::to_raw_value(&value).map_err(|source| {
+                    toolwright_signature::Error::Write { contract: name.to_string(), source }
+                })?;
+                let contract = Contract::dynamic(&name, &description, value.clone(), None)?;
+                let schema = Some(Arc::new(Schema { value, raw }));
+                (contract, Kind::Function { strict, schema })
+            }
+            SaidKind::Custom { format } => {
+                let function = as_function(format.as_ref());
+                let contract = Contract::dynamic(&name, &description, function, None)?;
+                (contract, Kind::Custom { description, format })
+            }
+        };
+        Ok(Self { kind, ..Self::function::<T>(contract, said.effect) })
     }
 
     pub(crate) fn of_tool(tool: &Tool, type_name: Cow<'static, str>) -> Self {

@@ -91,7 +91,7 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
     }
 }
 
-fn read_text<T: DeserializeOwned>(contract: &Contract, text: &str) -> Result<T, Failed> {
+pub(crate) fn read_text<T: DeserializeOwned>(contract: &Contract, text: &str) -> Result<T, Failed> {
     serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
         let told = format!("input of `{}` does not fit: {fault}", contract.name());
         Failed::Arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))

@@ -1,0 +1,163 @@
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use futures_core::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toolwright_signature::Contract;
+
+use crate::context::Context;
+use crate::effect::Effect;
+use crate::error::Result;
+use crate::group::Format;
+use crate::group::Outcome;
+use crate::group::definition::{default_description, default_name};
+use crate::group::work::{Typed, read_text};
+use crate::tool::{Caught, Failed, contained};
+
+/// Arguments that know what to do, without `async`; all else is as in
+/// [`Handle`](crate::Handle).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle calls in a blocking group with context `{In}` in and `{Out}` out",
+    label = "needs `impl blocking::Handle<{In}, {Out}> for {Self}`",
+    note = "an async `Handle` goes into an async `ToolGroup`"
+)]
+pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'static {
+    /// Does the work with arguments that fit: text for the model, and `Out` for the
+    /// program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::retry`](crate::Error::retry) and [`Error::refuse`](crate::Error::refuse)
+    /// tell the model; every other error is the program's to deal with.
+    fn handle(self, cx_in: &In, cx: &Context) -> Result<(String, Out)>;
+
+    /// What the model calls it by.
+    fn name() -> Cow<'static, str> {
+        default_name::<Self>(Self::generate_name)
+    }
+
+    /// Makes a name of the type's name, for a rule that many tools share; empty for none.
+    #[must_use]
+    fn generate_name(type_name: &str) -> Cow<'static, str> {
+        let _ = type_name;
+        Cow::Borrowed("")
+    }
+
+    /// What it is for, as the model reads it.
+    fn description() -> Cow<'static, str> {
+        default_description::<Self>(Self::schema().as_ref())
+    }
+
+    /// A JSON Schema that the model is shown instead of the type's own, unchanged. What
+    /// the model sends is still read into the type.
+    #[must_use]
+    fn schema() -> Option<Value> {
+        None
+    }
+
+    /// Whether the provider has to guarantee that arguments fit the schema, which it can
+    /// for some schemas only.
+    #[must_use]
+    fn strict() -> bool {
+        false
+    }
+
+    /// What a call does to the world, for whoever drives the tools.
+    #[must_use]
+    fn effect() -> Effect {
+        Effect::Write
+    }
+}
+
+/// A tool that is called with text, without `async`; all else is as in
+/// [`Custom`](crate::Custom).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no custom tool for a blocking group with context `{In}` in and `{Out}` out",
+    label = "needs `impl blocking::Custom<{In}, {Out}> for {Self}`",
+    note = "an async `Custom` goes into an async `ToolGroup`"
+)]
+pub trait Custom<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'static {
+    /// Does the work with text that could be read: text for the model, and `Out` for the
+    /// program.
+    ///
+    /// # Errors
+    ///
+    /// As [`Handle::handle`](crate::Handle::handle).
+    fn handle(self, cx_in: &In, cx: &Context) -> Result<(String, Out)>;
+
+    /// What the model calls it by.
+    fn name() -> Cow<'static, str> {
+        default_name::<Self>(Self::generate_name)
+    }
+
+    /// Makes a name of the type's name, for a rule that many tools share; empty for none.
+    #[must_use]
+    fn generate_name(type_name: &str) -> Cow<'static, str> {
+        let _ = type_name;
+        Cow::Borrowed("")
+    }
+
+    /// What it is for, as the model reads it.
+    fn description() -> Cow<'static, str> {
+        default_description::<Self>(None)
+    }
+
+    /// What the text has to look like, for the provider to see to; nothing is said of it
+    /// if this is `None`.
+    #[must_use]
+    fn format() -> Option<Format> {
+        None
+    }
+
+    /// What a call does to the world, for whoever drives the tools.
+    #[must_use]
+    fn effect() -> Effect {
+        Effect::Write
+    }
+}
+
+/// Handles JSON where the async one does.
+pub(crate) struct Function<T>(pub(crate) PhantomData<fn() -> T>);
+
+/// Handles text where the async one does.
+pub(crate) struct FreeText<T>(pub(crate) PhantomData<fn() -> T>);
+
+impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
+    fn run<'a>(
+        &'a self,
+        contract: &'a Contract,
+        text: &'a str,
+        cx_in: &'a In,
+        cx: &'a Context,
+        outcome: &'a mut Outcome<Out>,
+    ) -> BoxFuture<'a, Caught> {
+        contained(async move {
+            let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
+            let (content, out) = input.handle(cx_in, cx).map_err(Failed::Work)?;
+            outcome.content = content;
+            outcome.context = Some(out);
+            Ok(())
+        })
+    }
+}
+
+impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
+    fn run<'a>(
+        &'a self,
+        contract: &'a Contract,
+        text: &'a str,
+        cx_in: &'a In,
+        cx: &'a Context,
+        outcome: &'a mut Outcome<Out>,
+    ) -> BoxFuture<'a, Caught> {
+        contained(async move {
+            let input: T = read_text(contract, text)?;
+            let (content, out) = input.handle(cx_in, cx).map_err(Failed::Work)?;
+            outcome.content = content;
+            outcome.context = Some(out);
+            Ok(())
+        })
+    }
+}
