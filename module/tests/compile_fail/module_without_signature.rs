@@ -1,0 +1,12 @@
+//! A module that does not say which signature it fulfils.
+use toolwright_module::{Context, Module, Result};
+
+struct Anything;
+
+impl Module for Anything {
+    async fn forward(&self, input: String, _cx: &Context) -> Result<String> {
+        Ok(input)
+    }
+}
+
+fn main() {}

@@ -1,0 +1,18 @@
+//! A handler that gives another context than its group has.
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolwright_module::{Context, Handle, Result, ToolGroup};
+
+/// Say hello.
+#[derive(Deserialize, JsonSchema)]
+struct SayHello {}
+
+impl Handle<(), u32> for SayHello {
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, u32)> {
+        Ok((String::new(), 0))
+    }
+}
+
+fn main() {
+    let _ = ToolGroup::<(), f64>::new().handler::<SayHello>();
+}

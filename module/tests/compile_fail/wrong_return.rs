@@ -1,0 +1,16 @@
+//! A handler that gives only a text.
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolwright_module::{Context, Handle, Result};
+
+/// Say hello.
+#[derive(Deserialize, JsonSchema)]
+struct SayHello {}
+
+impl Handle for SayHello {
+    async fn handle(self, (): &(), _cx: &Context) -> Result<String> {
+        Ok("Hello!".to_owned())
+    }
+}
+
+fn main() {}
