@@ -86,6 +86,15 @@ fn s155_crates_stay_light() {
     assert!(more.len() <= AGENT_CRATES, "{}: {more:?}", more.len());
 }
 
+#[test]
+fn s155_s157_without_its_client_the_provider_is_types_only() {
+    let crates = tree(&["-p", "toolwright-openai", "--no-default-features"]);
+    for client in ["reqwest", "hyper", "rustls", "tower", "secrecy", "eventsource-stream"] {
+        assert!(!crates.contains(client), "toolwright-openai brings {client} without its client");
+    }
+    assert!(crates.contains("async-openai"));
+}
+
 /// What these packages of ours bring, names without versions.
 fn external_crates(packages: &[&str]) -> BTreeSet<String> {
     packages.iter().flat_map(|package| tree(&["-p", package])).collect()

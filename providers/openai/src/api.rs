@@ -1,21 +1,11 @@
 use std::fmt;
+#[cfg(feature = "client")]
 use std::str::FromStr;
 
+#[cfg(feature = "client")]
 use crate::error::Error;
 
 /// Which of OpenAI's two APIs is spoken.
-///
-/// ```
-/// use toolwright_openai::Api;
-///
-/// assert_eq!("responses".parse::<Api>()?, Api::Responses);
-/// assert_eq!(Api::default().to_string(), "chat");
-/// assert_eq!(
-///     "completions".parse::<Api>().unwrap_err().to_string(),
-///     "`completions` is no API that is known here; choose chat or responses",
-/// );
-/// # Ok::<(), toolwright_openai::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Api {
@@ -36,6 +26,20 @@ impl fmt::Display for Api {
     }
 }
 
+/// The name on a command line.
+///
+/// ```
+/// use toolwright_openai::Api;
+///
+/// assert_eq!("responses".parse::<Api>()?, Api::Responses);
+/// assert_eq!(Api::default().to_string(), "chat");
+/// assert_eq!(
+///     "completions".parse::<Api>().unwrap_err().to_string(),
+///     "`completions` is no API that is known here; choose chat or responses",
+/// );
+/// # Ok::<(), toolwright_openai::Error>(())
+/// ```
+#[cfg(feature = "client")]
 impl FromStr for Api {
     type Err = Error;
 

@@ -38,6 +38,13 @@
 //! | choose the API | [`OpenAi::with_api`] |
 //! | know what went wrong | [`Error`] inside the error of the call |
 //!
+//! # A loop of your own
+//!
+//! With `default-features = false` there is no client in this crate, only what turns a
+//! [`ToolGroup`](toolwright_module::ToolGroup) into `tools`, calls in `async-openai`'s
+//! types into [`ToolCall`](toolwright_module::ToolCall)s and outcomes into messages:
+//! [`GroupExt`], [`DefinitionExt`], [`IntoToolCall`], [`OutcomeExt`].
+//!
 //! # How a request is sent
 //!
 //! Tools and answers are lowered to the model's
@@ -60,20 +67,37 @@
 //! - Images in tool results over Chat Completions, which has no place for them.
 
 mod api;
+#[cfg(feature = "client")]
 mod assembly;
+#[cfg(feature = "client")]
 mod bounded;
+#[cfg(feature = "client")]
 mod chat;
+#[cfg(feature = "client")]
 mod endpoint;
+#[cfg(feature = "client")]
 mod error;
+#[cfg(feature = "client")]
 mod lenient;
+#[cfg(feature = "client")]
 mod open_ai;
+#[cfg(feature = "client")]
 mod request;
+#[cfg(feature = "client")]
 mod responses;
+#[cfg(feature = "client")]
 mod retry;
+#[cfg(feature = "client")]
 mod streaming;
+#[cfg(feature = "client")]
 mod transport;
+mod wire;
 
 pub use api::Api;
+#[cfg(feature = "client")]
 pub use async_openai::config::OpenAIConfig;
+#[cfg(feature = "client")]
 pub use error::{Error, Result};
+#[cfg(feature = "client")]
 pub use open_ai::OpenAi;
+pub use wire::{DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, read_call};

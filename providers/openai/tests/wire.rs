@@ -1,0 +1,272 @@
+//! Groups of tools in OpenAI's JSON and in async-openai's types.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::sync::Arc;
+
+use async_openai::types::chat::{
+    ChatCompletionMessageCustomToolCall, ChatCompletionMessageToolCall,
+    ChatCompletionMessageToolCalls, CustomTool, FunctionCall,
+};
+use async_openai::types::responses::{CustomToolCall, FunctionToolCall};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolwright_module::{Context, Custom, Definition, Format, Handle, Result, ToolCall, ToolGroup};
+use toolwright_openai::{Api, DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, read_call};
+
+const APIS: [Api; 2] = [Api::Chat, Api::Responses];
+
+/// Say hello to somebody.
+#[derive(Deserialize, JsonSchema)]
+struct SayHello {
+    /// Whom to greet.
+    name: String,
+    /// How to say it.
+    greeting: Option<String>,
+}
+
+impl Handle for SayHello {
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        let greeting = self.greeting.unwrap_or("Message".to_owned());
+        Ok((format!("{greeting} delivered to {}.", self.name), ()))
+    }
+}
+
+/// The same, guaranteed by the provider.
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code, reason = "only its definition counts")]
+struct SayHelloStrictly {
+    name: String,
+    greeting: Option<String>,
+}
+
+impl Handle for SayHelloStrictly {
+    fn strict() -> bool {
+        true
+    }
+
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        Ok((String::new(), ()))
+    }
+}
+
+/// Says its schema itself.
+#[derive(Deserialize, JsonSchema)]
+struct GetStockPrice {}
+
+impl Handle for GetStockPrice {
+    fn schema() -> Option<Value> {
+        Some(json!({"title": "As it is", "type": "object", "properties": {}}))
+    }
+
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        Ok((String::new(), ()))
+    }
+}
+
+macro_rules! custom {
+    ($name:ident, $format:expr) => {
+        impl Custom for $name {
+            fn format() -> Option<Format> {
+                $format
+            }
+
+            async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+                Ok((self.0, ()))
+            }
+        }
+    };
+}
+
+/// Write a biography.
+#[derive(Deserialize, JsonSchema)]
+struct Bio(String);
+custom!(Bio, None);
+
+#[derive(Deserialize, JsonSchema)]
+struct Note(String);
+custom!(Note, Some(Format::Text));
+
+/// Say when.
+#[derive(Deserialize, JsonSchema)]
+struct Timestamp(String);
+custom!(Timestamp, Some(Format::Regex(r"\d{2}:\d{2}".into())));
+
+/// Say where to.
+#[derive(Deserialize, JsonSchema)]
+struct Direction(String);
+custom!(Direction, Some(Format::Lark(r#"start: "left" | "right""#.into())));
+
+fn group() -> ToolGroup {
+    ToolGroup::new()
+        .handler::<SayHello>()
+        .and_then(|group| group.handler::<SayHelloStrictly>())
+        .and_then(|group| group.handler::<GetStockPrice>())
+        .and_then(|group| group.custom::<Bio>())
+        .and_then(|group| group.custom::<Note>())
+        .and_then(|group| group.custom::<Timestamp>())
+        .and_then(|group| group.custom::<Direction>())
+        .unwrap()
+}
+
+fn value(raw: &serde_json::value::RawValue) -> Value {
+    serde_json::from_str(raw.get()).unwrap()
+}
+
+#[test]
+fn s182_s192_the_definitions_for_chat_completions() {
+    insta::assert_json_snapshot!(value(&group().tools(Api::Chat).unwrap()));
+}
+
+#[test]
+fn s183_s192_the_definitions_for_responses() {
+    insta::assert_json_snapshot!(value(&group().tools(Api::Responses).unwrap()));
+}
+
+/// People, places and numbers that a text names.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[allow(dead_code, reason = "only its definition counts")]
+struct EntitiesResponse {
+    people: Vec<String>,
+    places: Vec<String>,
+    numbers: Vec<String>,
+}
+
+#[test]
+fn s184_s185_s192_structured_output_for_both_apis() {
+    let loose = Definition::of::<EntitiesResponse>().unwrap();
+    let strict = loose.clone().with_strict(true);
+    let formats: Vec<_> = [&loose, &strict]
+        .iter()
+        .flat_map(|definition| APIS.map(|api| value(&definition.format_json(api).unwrap())))
+        .collect();
+    insta::assert_json_snapshot!(formats);
+    for (definition, formats) in [&loose, &strict].into_iter().zip(formats.chunks(2)) {
+        let typed = serde_json::to_value(definition.response_format().unwrap()).unwrap();
+        assert_eq!(typed, formats[0]);
+        let typed = serde_json::to_value(definition.text_format().unwrap()).unwrap();
+        assert_eq!(typed, formats[1]);
+    }
+}
+
+#[test]
+fn s156_definitions_in_async_openais_types_are_the_same_json() {
+    let group = group();
+    let typed = |api| match api {
+        Api::Chat => serde_json::to_value(group.chat_tools().unwrap()).unwrap(),
+        _ => serde_json::to_value(group.responses_tools().unwrap()).unwrap(),
+    };
+    for api in APIS {
+        let mut own = value(&group.tools(api).unwrap());
+        // What async-openai cannot leave out says the same as leaving it out.
+        for tool in own.as_array_mut().unwrap() {
+            if tool["type"] != "custom" {
+                continue;
+            }
+            let inner = if api == Api::Chat { &mut tool["custom"] } else { tool };
+            let inner = inner.as_object_mut().unwrap();
+            inner.entry("description").or_insert("".into());
+            inner.entry("format").or_insert(json!({"type": "text"}));
+        }
+        assert_eq!(typed(api), own);
+    }
+}
+
+#[test]
+fn definitions_are_made_once_and_one_is_as_it_is_among_all() {
+    let group = group();
+    for api in APIS {
+        let all = group.tools(api).unwrap();
+        assert!(Arc::ptr_eq(&all, &group.tools(api).unwrap()));
+        let each: Vec<_> = group.definitions().iter().map(|one| one.tool(api).unwrap()).collect();
+        assert_eq!(serde_json::to_string(&each).unwrap(), all.get());
+    }
+    let none = ToolGroup::<(), ()>::new();
+    assert_eq!(none.tools(Api::Chat).unwrap().get(), "[]");
+}
+
+#[test]
+fn s190_all_four_types_of_calls_become_the_one() {
+    let function = ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#);
+    let custom = ToolCall::custom("call_2", "bio", "I am Kate.");
+    let chat_function = ChatCompletionMessageToolCall {
+        id: function.id.clone(),
+        function: FunctionCall {
+            name: function.name.clone(),
+            arguments: function.arguments.clone(),
+        },
+    };
+    let chat_custom = ChatCompletionMessageCustomToolCall {
+        id: custom.id.clone(),
+        custom_tool: CustomTool { name: custom.name.clone(), input: custom.arguments.clone() },
+    };
+    let responses_function = FunctionToolCall {
+        call_id: function.id.clone(),
+        id: Some("fc_1".to_owned()),
+        name: function.name.clone(),
+        arguments: function.arguments.clone(),
+        ..FunctionToolCall::default()
+    };
+    let responses_custom: CustomToolCall = serde_json::from_value(json!({
+        "id": "ctc_1", "call_id": custom.id, "name": custom.name, "input": custom.arguments,
+    }))
+    .unwrap();
+
+    assert_eq!((&chat_function).into_tool_call(), function);
+    assert_eq!((&chat_custom).into_tool_call(), custom);
+    assert_eq!(responses_function.into_tool_call(), function);
+    assert_eq!(responses_custom.into_tool_call(), custom);
+    let either = ChatCompletionMessageToolCalls::Function(chat_function);
+    assert_eq!(either.into_tool_call(), function);
+    let either = ChatCompletionMessageToolCalls::Custom(chat_custom);
+    assert_eq!(either.into_tool_call(), custom);
+    // Itself unchanged.
+    assert_eq!(function.clone().into_tool_call(), function);
+}
+
+#[test]
+fn s190_all_four_forms_of_calls_are_read_from_json() {
+    let function = ToolCall::new("1", "add", "{}");
+    let custom = ToolCall::custom("2", "bio", "text");
+    for (item, call) in [
+        (
+            json!({"type": "function", "id": "1", "function": {"name": "add", "arguments": "{}"}}),
+            &function,
+        ),
+        (
+            json!({"type": "function_call", "id": "fc", "call_id": "1", "name": "add", "arguments": "{}"}),
+            &function,
+        ),
+        (json!({"type": "custom", "id": "2", "custom": {"name": "bio", "input": "text"}}), &custom),
+        (
+            json!({"type": "custom", "id": "2", "custom_tool": {"name": "bio", "input": "text"}}),
+            &custom,
+        ),
+        (
+            json!({"type": "custom_tool_call", "call_id": "2", "name": "bio", "input": "text"}),
+            &custom,
+        ),
+    ] {
+        assert_eq!(read_call(&item).as_ref(), Some(call), "{item}");
+    }
+    for item in
+        [json!({}), json!([]), json!({"type": "reasoning"}), json!({"type": "function", "id": "1"})]
+    {
+        assert_eq!(read_call(&item), None, "{item}");
+    }
+}
+
+#[tokio::test]
+async fn s190_s191_outcomes_become_a_message_and_an_item() {
+    let group = group();
+    let calls = [
+        ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#),
+        ToolCall::custom("call_2", "bio", "I am Kate."),
+        ToolCall::new("call_3", "unknown", "{}"),
+    ];
+    let outcomes = group.dispatch(&calls, &(), &Context::default()).await;
+    let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+    let messages: Vec<_> = outcomes.iter().map(OutcomeExt::tool_message).collect();
+    let items: Vec<_> = outcomes.iter().map(OutcomeExt::output_item).collect();
+    insta::assert_json_snapshot!(json!({"messages": messages, "items": items}));
+}
