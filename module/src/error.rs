@@ -53,6 +53,8 @@ struct Inner {
     source: Option<Source>,
     raw: Option<String>,
     usage: Usage,
+    /// Says of the call on its way out, and of no other, that its arguments did not fit.
+    of_this_calls_arguments: bool,
 }
 
 /// Who may be told of a failure.
@@ -122,6 +124,7 @@ impl Error {
             source,
             raw: None,
             usage: Usage::default(),
+            of_this_calls_arguments: false,
         }))
     }
 
@@ -166,6 +169,15 @@ impl Error {
         Self::new(Audience::ModelMayRetry, Some(text.into()), Some(Box::new(source)))
             .at(Stage::Arguments)
             .with_raw(arguments)
+    }
+
+    pub(crate) fn of_this_calls_arguments(mut self, yes: bool) -> Self {
+        self.0.of_this_calls_arguments = yes;
+        self
+    }
+
+    pub(crate) fn is_of_this_calls_arguments(&self) -> bool {
+        self.0.of_this_calls_arguments
     }
 
     /// Says where it failed; [`Stage::Module`] unless said.

@@ -252,16 +252,16 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         }
         let mut outcome = Outcome::new(call.id.clone(), call.kind);
         let (contract, text) = (definition.contract(), &call.arguments);
-        let caught = match work {
+        let ended = match work {
             Work::Typed(typed) => typed.run(contract, text, cx_in, cx, &mut outcome).await,
             Work::Tool(tool) => {
                 let mut output = ToolOutput::default();
-                let caught = tool.run(text, cx, &mut output).await;
+                let ended = tool.run(text, cx, &mut output).await;
                 outcome.fill(output);
-                caught
+                ended
             }
         };
-        match Failed::caught(caught) {
+        match ended {
             Ok(()) => Ok(outcome),
             Err(failed) => told(call, failed),
         }
@@ -287,14 +287,11 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
 
 /// What the model is told of a failure, if it is.
 fn told<Out>(call: &ToolCall, failed: Failed) -> Result<Outcome<Out>> {
-    let (reason, error) = match failed {
-        Failed::Arguments(error) => (FailReason::InvalidArguments, error),
-        Failed::Work(error) => match error.audience() {
-            Audience::ModelMayRetry | Audience::ModelFinal => {
-                (FailReason::ExplicitHandlerError, error)
-            }
-            Audience::User | Audience::Run => return Err(error),
-        },
+    let (error, of_arguments) = failed.apart();
+    let reason = match error.audience() {
+        _ if of_arguments => FailReason::InvalidArguments,
+        Audience::ModelMayRetry | Audience::ModelFinal => FailReason::ExplicitHandlerError,
+        Audience::User | Audience::Run => return Err(error),
     };
     Ok(Outcome::failed(call, reason, error))
 }

@@ -65,7 +65,7 @@ pub(crate) trait Handler: Send + Sync {
         arguments: &'a str,
         cx: &'a Context,
         place: Place<'a>,
-    ) -> BoxFuture<'a, Caught>;
+    ) -> BoxFuture<'a, Ended>;
 }
 
 /// Where an output goes.
@@ -77,18 +77,13 @@ pub(crate) struct Place<'a> {
 
 /// Why a call failed, told apart where it happened: an error that a module passes up may
 /// say of itself that arguments did not fit, and means others.
-pub(crate) enum Failed {
-    /// The arguments did not fit.
-    Arguments(Error),
-    /// Everything after that.
-    Work(Error),
-}
+///
+/// One pointer, so that a call's result stands in registers.
+pub(crate) struct Failed(Error);
 
 impl From<Failed> for Error {
     fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Arguments(error) | Failed::Work(error) => error,
-        }
+        failed.0
     }
 }
 
@@ -101,11 +96,11 @@ impl<M: Module> Handler for Typed<M> {
         arguments: &'a str,
         cx: &'a Context,
         place: Place<'a>,
-    ) -> BoxFuture<'a, Caught> {
+    ) -> BoxFuture<'a, Ended> {
         contained(async move {
             let input = contract.read(arguments).map_err(|error| Failed::read(error, arguments))?;
-            let output = self.0.forward(input, cx).await.map_err(Failed::Work)?;
-            place.fill::<M::Signature>(output).map_err(Failed::Work)
+            let output = self.0.forward(input, cx).await.map_err(Failed::work)?;
+            place.fill::<M::Signature>(output).map_err(Failed::work)
         })
     }
 }
@@ -123,41 +118,52 @@ where
         arguments: &'a str,
         cx: &'a Context,
         place: Place<'a>,
-    ) -> BoxFuture<'a, Caught> {
+    ) -> BoxFuture<'a, Ended> {
         let (arguments, cx) = (arguments.to_owned(), cx.clone());
         // The closure itself may panic, before there is a future.
         contained(async move {
-            *place.output = (self.0)(arguments, cx).await.map_err(Failed::Work)?;
+            *place.output = (self.0)(arguments, cx).await.map_err(Failed::work)?;
             Ok(())
         })
     }
 }
 
 impl Failed {
-    pub(crate) fn read(error: toolwright_signature::Error, arguments: &str) -> Self {
-        Self::Arguments(Error::arguments(error, arguments))
+    /// The arguments did not fit.
+    pub(crate) fn arguments(error: Error) -> Self {
+        Self(error.of_this_calls_arguments(true))
     }
 
-    /// A panic is a failure like others.
-    pub(crate) fn caught(caught: Caught) -> Result<(), Self> {
-        caught.unwrap_or_else(|panic| Err(Self::panicked(&*panic)))
+    /// They could not be read.
+    pub(crate) fn read(error: toolwright_signature::Error, arguments: &str) -> Self {
+        Self::arguments(Error::arguments(error, arguments))
+    }
+
+    /// Everything after that.
+    pub(crate) fn work(error: Error) -> Self {
+        Self(error.of_this_calls_arguments(false))
+    }
+
+    /// The error, and whether the arguments did not fit.
+    pub(crate) fn apart(self) -> (Error, bool) {
+        let arguments = self.0.is_of_this_calls_arguments();
+        (self.0, arguments)
     }
 
     fn panicked(panic: &(dyn Any + Send)) -> Self {
         let text = format!("the tool panicked: {}", panic_text(panic));
-        Self::Work(Error::other(text).at(Stage::Panic))
+        Self::work(Error::other(text).at(Stage::Panic))
     }
 }
 
-/// How a call's work ends, or what it panicked with.
-pub(crate) type Caught = Result<Result<(), Failed>, Box<dyn Any + Send>>;
+/// How a call's work ends; what it gives back is in its place.
+pub(crate) type Ended = Result<(), Failed>;
 
 /// Keeps a panic inside the call, so that its siblings go on.
-pub(crate) fn contained<'a>(
-    work: impl Future<Output = Result<(), Failed>> + Send + 'a,
-) -> BoxFuture<'a, Caught> {
+pub(crate) fn contained<'a>(work: impl Future<Output = Ended> + Send + 'a) -> BoxFuture<'a, Ended> {
     // What the module shares may be left in any state: its locks say so by poisoning.
-    Box::pin(AssertUnwindSafe(work).catch_unwind())
+    let caught = AssertUnwindSafe(work).catch_unwind();
+    Box::pin(caught.map(|caught| caught.unwrap_or_else(|panic| Err(Failed::panicked(&*panic)))))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -241,7 +247,7 @@ impl Tool {
     pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         let mut output = ToolOutput::default();
         let place = Place { output: &mut output, with_value: true };
-        Failed::caught(self.handler.call(&self.contract, arguments, cx, place).await)?;
+        self.handler.call(&self.contract, arguments, cx, place).await?;
         Ok(output)
     }
 
@@ -251,7 +257,7 @@ impl Tool {
         arguments: &'a str,
         cx: &'a Context,
         output: &'a mut ToolOutput,
-    ) -> BoxFuture<'a, Caught> {
+    ) -> BoxFuture<'a, Ended> {
         let place = Place { output, with_value: false };
         self.handler.call(&self.contract, arguments, cx, place)
     }

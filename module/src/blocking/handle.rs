@@ -14,7 +14,7 @@ use crate::group::Format;
 use crate::group::Outcome;
 use crate::group::definition::{default_description, default_name};
 use crate::group::work::{Typed, read_text};
-use crate::tool::{Caught, Failed, contained};
+use crate::tool::{Ended, Failed, contained};
 
 /// Arguments that know what to do, without `async`; all else is as in
 /// [`Handle`](crate::Handle).
@@ -132,10 +132,10 @@ impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Caught> {
+    ) -> BoxFuture<'a, Ended> {
         contained(async move {
             let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
-            let (content, out) = input.handle(cx_in, cx).map_err(Failed::Work)?;
+            let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
             Ok(())
@@ -151,10 +151,10 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Caught> {
+    ) -> BoxFuture<'a, Ended> {
         contained(async move {
             let input: T = read_text(contract, text)?;
-            let (content, out) = input.handle(cx_in, cx).map_err(Failed::Work)?;
+            let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
             Ok(())

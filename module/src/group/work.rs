@@ -16,7 +16,7 @@ use crate::group::custom::Custom;
 use crate::group::handle::Handle;
 use crate::group::outcome::Outcome;
 use crate::message::CallKind;
-use crate::tool::{Caught, Failed, Handler, Place, Tool, ToolOutput, contained};
+use crate::tool::{Ended, Failed, Handler, Place, Tool, ToolOutput, contained};
 
 /// Whoever answers a call.
 pub(crate) enum Work<In, Out> {
@@ -34,7 +34,7 @@ pub(crate) trait Typed<In, Out>: Send + Sync {
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Caught>;
+    ) -> BoxFuture<'a, Ended>;
 }
 
 /// Handles JSON.
@@ -61,10 +61,10 @@ impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Caught> {
+    ) -> BoxFuture<'a, Ended> {
         contained(async move {
             let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
-            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::Work)?;
+            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
             Ok(())
@@ -80,10 +80,10 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Caught> {
+    ) -> BoxFuture<'a, Ended> {
         contained(async move {
             let input: T = read_text(contract, text)?;
-            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::Work)?;
+            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
             Ok(())
@@ -94,7 +94,7 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
 pub(crate) fn read_text<T: DeserializeOwned>(contract: &Contract, text: &str) -> Result<T, Failed> {
     serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
         let told = format!("input of `{}` does not fit: {fault}", contract.name());
-        Failed::Arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
+        Failed::arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
     })
 }
 
@@ -127,7 +127,7 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
         arguments: &'a str,
         cx: &'a Context,
         place: Place<'a>,
-    ) -> BoxFuture<'a, Caught> {
+    ) -> BoxFuture<'a, Ended> {
         contained(async move {
             let input: Input;
             let text = if self.custom {
@@ -138,7 +138,7 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
             };
             let mut outcome = Outcome::new(String::new(), CallKind::Function);
             let cx_in = &self.binding.cx_in;
-            Failed::caught(self.typed.run(contract, text, cx_in, cx, &mut outcome).await)?;
+            self.typed.run(contract, text, cx_in, cx, &mut outcome).await?;
             if let Some(out) = outcome.context {
                 (self.binding.on_out)(contract.name(), out);
             }
