@@ -39,25 +39,70 @@ fn settings(direction: Direction) -> SchemaSettings {
 fn generate<T: JsonSchema>(direction: Direction) -> Value {
     let mut schema = settings(direction).into_generator().into_root_schema_for::<T>();
     schema.remove("title");
-    RecursiveTransform(drop_noise).transform(&mut schema);
+    RecursiveTransform(mend).transform(&mut schema);
     schema.to_value()
 }
 
-/// Drops what costs bytes on every call and tells a model nothing.
-fn drop_noise(schema: &mut Schema) {
-    // OpenAPI's names for Rust's number types; JSON Schema does not know them and
-    // several providers refuse them. The type itself still enforces the range.
-    let rust_number = schema.get("format").and_then(Value::as_str).is_some_and(|format| {
-        let width = format.trim_start_matches(['u', 'i']).trim_start_matches("nt");
-        matches!(format, "float" | "double")
-            || ((format.starts_with("int") || format.starts_with("uint"))
-                && width.chars().all(|c| c.is_ascii_digit()))
-    });
-    if rust_number {
-        schema.remove("format");
-    }
+/// Drops what costs bytes on every call and tells a model nothing, and says what
+/// schemars leaves out: the schema accepts what serde reads.
+fn mend(schema: &mut Schema) {
+    let Some(schema) = schema.as_object_mut() else {
+        return;
+    };
+    mend_format(schema);
     if schema.get("default").is_some_and(Value::is_null) {
-        schema.remove("default");
+        schema.shift_remove("default");
+    }
+    // `Result`: the derived unions close their members, this one does not.
+    if let Some(Value::Array(members)) = schema.get_mut("oneOf") {
+        members.iter_mut().filter_map(Value::as_object_mut).for_each(close_variant);
+    }
+}
+
+/// JSON Schema does not know these formats, and several providers refuse them.
+fn mend_format(schema: &mut Map<String, Value>) {
+    const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
+    const TIME: &str = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?";
+    let pattern = match schema.get("format").and_then(Value::as_str) {
+        Some("partial-date-time") => format!("^{DATE}T{TIME}$"),
+        Some("partial-time") => format!("^{TIME}$"),
+        // Ranges as schemars gives them for the smaller widths. A range of 64 bits is
+        // not worth its bytes: no model comes near, and the type still enforces it.
+        Some("int32") => return width(schema, i32::MIN.into(), i32::MAX.into()),
+        Some("uint32") => return width(schema, 0, u32::MAX.into()),
+        Some(format) if is_width(format) => {
+            schema.shift_remove("format");
+            return;
+        }
+        _ => return,
+    };
+    schema.shift_remove("format");
+    schema.entry("pattern").or_insert(pattern.into());
+}
+
+/// OpenAPI's names for Rust's number types.
+fn is_width(format: &str) -> bool {
+    let width = format.strip_prefix('u').unwrap_or(format).strip_prefix("int");
+    matches!(format, "float" | "double")
+        || width.is_some_and(|width| width.chars().all(|c| c.is_ascii_digit()))
+}
+
+fn width(schema: &mut Map<String, Value>, least: i64, most: i64) {
+    schema.shift_remove("format");
+    schema.entry("minimum").or_insert(least.into());
+    schema.entry("maximum").or_insert(most.into());
+}
+
+fn close_variant(member: &mut Map<String, Value>) {
+    let is = |name| {
+        member.get("required") == Some(&serde_json::json!([name]))
+            && member
+                .get("properties")
+                .and_then(Value::as_object)
+                .is_some_and(|own| own.len() == 1 && own.contains_key(name))
+    };
+    if is("Ok") || is("Err") {
+        member.entry("additionalProperties").or_insert(false.into());
     }
 }
 
