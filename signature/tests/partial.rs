@@ -395,7 +395,7 @@ struct Dice(u64);
 impl Dice {
     fn one_in(&mut self, n: u64) -> bool {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % n == 0
+        (self.0 >> 33).is_multiple_of(n)
     }
 }
 

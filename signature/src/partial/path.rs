@@ -36,6 +36,7 @@ impl<'a> Steps<'a> {
         }
     }
 
+    #[inline]
     fn name(&mut self, from: &'a str) -> Option<Step<'a>> {
         let end = from.bytes().position(|byte| matches!(byte, b'.' | b'['));
         let (name, rest) = from.split_at(end.unwrap_or(from.len()));
@@ -71,6 +72,7 @@ impl<'a> Steps<'a> {
 impl<'a> Iterator for Steps<'a> {
     type Item = Option<Step<'a>>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let rest = std::mem::take(&mut self.rest);
         if rest.is_empty() {

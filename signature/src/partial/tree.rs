@@ -203,6 +203,7 @@ impl Tree {
         self.token(id).is_some_and(|token| token.end != 0)
     }
 
+    #[inline]
     pub(super) fn kind(&self, id: u32) -> Kind {
         let start = self.token(id).map_or(usize::MAX, |token| token.start as usize);
         match self.text.as_bytes().get(start) {
@@ -225,6 +226,7 @@ impl Tree {
     }
 
     /// What a text or a key says so far.
+    #[inline]
     pub(super) fn string(&self, id: u32) -> &str {
         let Some(&Token { start, end, from, to }) = self.token(id) else {
             return "";
@@ -239,6 +241,7 @@ impl Tree {
     }
 
     /// The items of a list or the keys of an object so far.
+    #[inline]
     pub(super) fn children(&self, id: u32) -> &[u32] {
         let Some(token) = self.token(id) else {
             return &[];
@@ -246,15 +249,12 @@ impl Tree {
         if token.end != 0 {
             return self.children.get(token.from as usize..token.to as usize).unwrap_or_default();
         }
-        let Ok(depth) = self.open.binary_search_by_key(&id, |open| open.token) else {
+        let Some(depth) = self.open.iter().position(|open| open.token == id) else {
             return &[];
         };
-        let first = self.open.get(depth).map_or(0, |open| open.first);
-        let last = self.open.get(depth + 1).map_or(self.waiting.len(), |inner| {
-            // A list holds the inner one; an object its key.
-            inner.first
-        });
-        self.waiting.get(first..last).unwrap_or_default()
+        let begins = |depth: usize| self.open.get(depth).map(|open| open.first);
+        let last = begins(depth + 1).unwrap_or(self.waiting.len());
+        self.waiting.get(begins(depth).unwrap_or(last)..last).unwrap_or_default()
     }
 
     /// The value of a key, once it has begun.
@@ -266,6 +266,7 @@ impl Tree {
         self.children(list).get(i).map_or(Child::Missing, |&item| Child::At(item))
     }
 
+    #[inline]
     pub(super) fn field(&self, object: u32, name: &str) -> Child {
         let keys = match self.children(object) {
             [ended @ .., growing] if !self.is_done(*growing) => ended,
@@ -277,8 +278,9 @@ impl Tree {
     }
 
     /// The key that says `name`, of an object that has `keys`; all of them have ended.
+    #[inline]
     fn position(&self, object: u32, keys: &[u32], name: &str) -> Option<u32> {
-        let is_it = |key: &u32| self.string(*key) == name;
+        let is_it = |key: &u32| self.says(*key, name);
         if keys.len() >= MANY {
             let hash = self.keys.hasher().hash_one(name);
             match self.keys.get(&(object, hash)) {
@@ -289,6 +291,20 @@ impl Tree {
             }
         }
         keys.iter().copied().find(is_it)
+    }
+
+    /// Whether a key that has ended is `name`: most differ by their length.
+    #[inline]
+    fn says(&self, key: u32, name: &str) -> bool {
+        match self.token(key) {
+            Some(&Token { start, end, from: PLAIN, .. }) => {
+                (end - start) as usize == name.len() + 2
+                    && self.text.as_bytes().get(start as usize + 1..end as usize - 1)
+                        == Some(name.as_bytes())
+            }
+            Some(_) => self.string(key) == name,
+            None => false,
+        }
     }
 
     /// The path of what is growing: where a fault in the text is.
