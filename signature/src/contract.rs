@@ -97,6 +97,8 @@ impl Contract {
         let unit_input = input.get("type").is_some_and(|kind| kind == "null");
         if unit_input {
             input = schema::nothing();
+        } else {
+            schema::close_empty(&mut input);
         }
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
@@ -150,6 +152,9 @@ impl Contract {
         mut output: Option<(Value, Value)>,
     ) -> Result<Self> {
         let refused = |side, reason| Error::Schema { contract: name.clone(), side, reason };
+        if !schema::is_deeper(&input, DEEPEST) {
+            schema::root_object(&mut input);
+        }
         if !schema::is_object(&input) {
             let reason = "it is not an object; put the value in a field of a struct";
             return Err(refused(Side::Input, reason));
@@ -162,6 +167,7 @@ impl Contract {
             if schema::is_deeper(schema, DEEPEST) {
                 return Err(too_deep(&name, side));
             }
+            schema::modernise(schema);
             schema::plain_definitions(schema);
         }
         if let Some(root) = input.as_object_mut() {
@@ -313,7 +319,9 @@ impl Contract {
     /// [`Error::Lowering`] if the dialect has no words for something, or its provider
     /// would refuse it, with its path and what to do instead.
     pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.lowered_input[dialect.index()], || self.lower_now(dialect, self.input()))
+        kept(&self.lowered_input[dialect.index()], || {
+            self.lower_now(dialect, self.input(), false, schema::INPUT_WRAPPER)
+        })
     }
 
     /// The output schema as `dialect` takes it, with an object at its root.
@@ -336,18 +344,75 @@ impl Contract {
                 let reason = "there is none, so a model cannot be asked for it";
                 return Err(self.refused(Side::Output, reason));
             };
-            if schema::is_object(output) {
-                return self.lower_now(dialect, output);
-            }
-            self.lower_now(dialect, &schema::wrap(output.clone()))
+            self.lower_now(dialect, output, !schema::is_object(output), schema::WRAPPER)
         })
     }
 
-    fn lower_now(&self, dialect: Dialect, root: &Value) -> Result<Lowered> {
-        let mut lowering = Lowering { contract: &self.name, dialect, root, losses: Vec::new() };
-        let schema = serde_json::value::to_raw_value(&lowering.lower()?)
+    fn lower_now(
+        &self,
+        dialect: Dialect,
+        schema: &Value,
+        wrapped: bool,
+        wrapper: &'static str,
+    ) -> Result<Lowered> {
+        let lowering = Lowering { dialect, name: &self.name, schema, wrapped, wrapper };
+        let (schema, losses, form) = lowering.lower().map_err(|refusal| Error::Lowering {
+            contract: self.name.clone(),
+            dialect,
+            path: shortened(refusal.path),
+            advice: refusal.advice,
+        })?;
+        let schema = serde_json::value::to_raw_value(&schema)
             .map_err(|source| Error::write(self.name.clone(), source))?;
-        Ok(Lowered { schema, losses: lowering.losses })
+        Ok(Lowered { schema, losses, form })
+    }
+
+    /// An input in the shape that `dialect` asks for: what a model would send.
+    ///
+    /// Use it for examples in a prompt. [`read`](Self::read) gives back what was put in.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use toolwright_signature::{Contract, Dialect};
+    /// let counts = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+    /// let input = json!({"type": "object", "properties": {"counts": counts}, "required": ["counts"]});
+    /// let contract = Contract::dynamic("count", "Count words.", input, None)?;
+    /// let value = json!({"counts": {"a": 1}});
+    /// assert_eq!(
+    ///     contract.lower_value(Dialect::OpenAiStrict, &value)?,
+    ///     json!({"counts": [{"key": "a", "value": 1}]}),
+    /// );
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lower`](Self::lower), and [`Error::Reading`] where the value does not fit its
+    /// schema or has no form in the dialect. A dialect that takes values as they are
+    /// looks at nothing.
+    pub fn lower_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
+        let unit = serde_json::json!({});
+        let value = if self.unit_input && value.is_null() { &unit } else { value };
+        self.render(self.lower(dialect)?, Side::Input, value)
+    }
+
+    /// An output in the shape that `dialect` asks for, as
+    /// [`lower_value`](Self::lower_value) gives an input.
+    ///
+    /// # Errors
+    ///
+    /// As [`lower_output`](Self::lower_output), and [`Error::Reading`] as for an input.
+    pub fn lower_output_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
+        self.render(self.lower_output(dialect)?, Side::Output, value)
+    }
+
+    fn render(&self, lowered: &Lowered, side: Side, value: &Value) -> Result<Value> {
+        lowered.form.render(value).map_err(|fault| Error::Reading {
+            contract: self.name.clone(),
+            side,
+            faults: vec![fault],
+            raw: value.to_string(),
+        })
     }
 
     fn refused(&self, side: Side, reason: &'static str) -> Error {
@@ -387,6 +452,17 @@ impl Contract {
                     "parameters": input,
                     "strict": dialect == Dialect::OpenAiStrict,
                 },
+            }),
+            Dialect::Anthropic => json!({
+                "name": name,
+                "description": description,
+                "input_schema": input,
+                "strict": true,
+            }),
+            Dialect::Gemini => json!({
+                "name": name,
+                "description": description,
+                "parametersJsonSchema": input,
             }),
             Dialect::Mcp => {
                 let mut tool =
@@ -503,6 +579,16 @@ fn or_words(description: String, name: &str) -> String {
         return name::words(name);
     }
     description
+}
+
+/// A path as one line of bearable length: fields may be called anything.
+fn shortened(path: String) -> String {
+    const LONGEST: usize = 300;
+    if path.len() <= LONGEST {
+        return path;
+    }
+    let end = path.ceil_char_boundary(path.len() - LONGEST);
+    format!("…{}", path.get(end..).unwrap_or_default())
 }
 
 fn kept(slot: &OnceLock<Lowered>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {

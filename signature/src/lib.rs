@@ -41,6 +41,7 @@
 //! # Ok::<(), toolwright_signature::Error>(())
 //! ```
 
+mod assert_fits;
 mod contract;
 mod error;
 mod lowering;
@@ -50,6 +51,7 @@ mod reading;
 mod schema;
 mod signature;
 
+pub use assert_fits::assert_fits;
 pub use contract::Contract;
 pub use error::{Error, Fault, NameFault, Result, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};

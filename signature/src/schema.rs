@@ -1,5 +1,9 @@
 //! From a Rust type to the JSON Schema that a contract keeps.
 
+mod fold;
+mod modern;
+mod normal;
+
 use std::collections::{HashMap, HashSet};
 
 use schemars::JsonSchema;
@@ -7,6 +11,12 @@ use schemars::Schema;
 use schemars::generate::{Contract as Direction, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value};
+
+pub(crate) use self::modern::modernise;
+pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, normal};
+
+/// Where definitions stand.
+pub(crate) const DEFINITIONS: &str = "$defs";
 
 /// The schema of what serde reads into `T`.
 pub(crate) fn to_read<T: JsonSchema>() -> Value {
@@ -40,7 +50,9 @@ fn generate<T: JsonSchema>(direction: Direction) -> Value {
     let mut schema = settings(direction).into_generator().into_root_schema_for::<T>();
     schema.remove("title");
     RecursiveTransform(mend).transform(&mut schema);
-    schema.to_value()
+    let mut schema = schema.to_value();
+    fold::fold(&mut schema);
+    schema
 }
 
 /// Drops what costs bytes on every call and tells a model nothing, and says what
@@ -50,6 +62,7 @@ fn mend(schema: &mut Schema) {
         return;
     };
     mend_format(schema);
+    name_no_fields(schema);
     if schema.get("default").is_some_and(Value::is_null) {
         schema.shift_remove("default");
     }
@@ -106,8 +119,73 @@ fn close_variant(member: &mut Map<String, Value>) {
     }
 }
 
+/// Tells a struct without fields from an object of any fields: schemars writes a map of
+/// anything with `additionalProperties`, so this is all it says of such a struct.
+fn name_no_fields(schema: &mut Map<String, Value>) {
+    let silent = |keyword: &String| matches!(keyword.as_str(), "type" | "description" | "title");
+    if is_type_object(schema) && schema.keys().all(silent) {
+        schema.insert("properties".into(), Value::Object(Map::new()));
+    }
+}
+
+fn is_type_object(schema: &Map<String, Value>) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "object")
+}
+
 pub(crate) fn is_object(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
+}
+
+/// Says that the root is an object where that only follows from what it says: a union of
+/// objects, a reference to one, nothing but properties.
+pub(crate) fn root_object(schema: &mut Value) {
+    if schema.get("type").is_none()
+        && is_always_object(schema)
+        && let Some(map) = schema.as_object_mut()
+    {
+        map.shift_insert(0, "type".into(), "object".into());
+    }
+}
+
+fn is_noise(keyword: &str) -> bool {
+    matches!(keyword, "$schema" | "$id" | "$comment" | "title" | "description")
+}
+
+/// How many parts of a root are looked at.
+const MOST_PARTS: usize = 10_000;
+
+fn is_always_object(root: &Value) -> bool {
+    let mut waiting = vec![root];
+    let mut followed = HashSet::new();
+    while let Some(schema) = waiting.pop() {
+        let Some(map) = schema.as_object().filter(|_| followed.len() < MOST_PARTS) else {
+            return false;
+        };
+        let list = |keyword: &str| map.get(keyword).and_then(Value::as_array);
+        if is_object(schema) || map.get("const").is_some_and(Value::is_object) {
+            continue;
+        }
+        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+            if followed.insert(reference) {
+                let target = resolve(root, reference);
+                waiting.push(target.unwrap_or(&Value::Null));
+            }
+        } else if map.contains_key("type") {
+            return false;
+        } else if let Some(parts) = list("allOf")
+            && let Some(part) =
+                parts.iter().find(|part| is_object(part) || part.get("$ref").is_some())
+        {
+            waiting.push(part);
+        } else if map.contains_key("properties") {
+            // Nobody describes fields of what is none.
+        } else if let Some(members) = list("anyOf").or_else(|| list("oneOf")) {
+            waiting.extend(members);
+        } else if !std::ptr::eq(schema, root) || !map.keys().all(|keyword| is_noise(keyword)) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Whether there are more than `levels` objects and lists in each other.
@@ -135,6 +213,19 @@ pub(crate) fn take_apart(schemas: impl IntoIterator<Item = Value>) {
 /// The schema of an input with no fields.
 pub(crate) fn nothing() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
+}
+
+/// Lets nothing into a struct without fields: nothing is asked for.
+pub(crate) fn close_empty(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else {
+        return;
+    };
+    let empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+    let says_more =
+        |keyword: &String| !matches!(keyword.as_str(), "type" | "properties" | "description");
+    if map.get("properties").is_some_and(empty) && !map.keys().any(says_more) {
+        map.insert("additionalProperties".into(), false.into());
+    }
 }
 
 /// An object at the root for what is none: `{"result": …}`.
@@ -266,7 +357,7 @@ pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value>
     root.pointer(reference.strip_prefix('#')?)
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
+pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {
@@ -333,3 +424,6 @@ pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
 
 /// The one property of a wrapped output.
 pub(crate) const WRAPPER: &str = "result";
+
+/// The one property of an input that a dialect does not take at the root.
+pub(crate) const INPUT_WRAPPER: &str = "input";
