@@ -54,6 +54,8 @@ pub enum Error {
         side: Side,
         /// What was found wrong, first fault first; never empty.
         faults: Vec<Fault>,
+        /// How many more there are than `faults` tells.
+        more: usize,
         /// The text that was read.
         raw: String,
     },
@@ -80,6 +82,7 @@ fn reading(
     contract: &str,
     side: &Side,
     faults: &[Fault],
+    more: &usize,
     raw: &str,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
@@ -89,6 +92,9 @@ fn reading(
             f.write_str("; ")?;
         }
         write!(f, "{fault}")?;
+    }
+    if *more > 0 {
+        write!(f, "; and {more} more")?;
     }
     if f.alternate() {
         write!(f, "\nread from: {raw}")?;
@@ -136,7 +142,11 @@ impl fmt::Display for Side {
 pub struct Fault {
     /// Where in the value, from `$`: `$.filters.year`, `$.tags[2]`.
     pub path: String,
-    /// What was expected and what was there.
+    /// What may stand there.
+    pub expected: String,
+    /// What did, in at most about 80 characters.
+    pub got: String,
+    /// Both in a sentence for the model, with what else helps it to do better.
     pub message: String,
 }
 
