@@ -420,7 +420,13 @@ impl Contract {
     /// [`Error::Reading`] with everything that does not fit.
     #[inline]
     pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        self.read_with(wire, Policy::default()).map(|reading| reading.value)
+        match self.input.read_plain(wire) {
+            Some(value) => Ok(value),
+            None => self
+                .input_target()
+                .read_closely(wire, Policy::default())
+                .map(|reading| reading.value),
+        }
     }
 
     /// Reads an input as far as `policy` goes, and says what was put right.
@@ -430,14 +436,10 @@ impl Contract {
     /// [`Error::Reading`] with everything that does not fit.
     #[inline]
     pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
-        let target = Target {
-            contract: &self.name,
-            side: Side::Input,
-            readable: Some(&self.input),
-            unit: self.unit_input,
-            wrapped: false,
-        };
-        target.read(wire, policy)
+        match self.input.read_plain(wire) {
+            Some(value) => Ok(Reading::new(value, Vec::new())),
+            None => self.input_target().read_closely(wire, policy),
+        }
     }
 
     /// Reads an output: what a model was asked to produce by
@@ -461,7 +463,13 @@ impl Contract {
     /// [`Error::Reading`] with everything that does not fit.
     #[inline]
     pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        self.read_output_with(wire, Policy::default()).map(|reading| reading.value)
+        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
+            Some(value) => Ok(value),
+            None => self
+                .output_target()
+                .read_closely(wire, Policy::default())
+                .map(|reading| reading.value),
+        }
     }
 
     /// Reads an output as far as `policy` goes, and says what was put right.
@@ -475,14 +483,30 @@ impl Contract {
         wire: &str,
         policy: Policy,
     ) -> Result<Reading<T>> {
-        let target = Target {
+        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
+            Some(value) => Ok(Reading::new(value, Vec::new())),
+            None => self.output_target().read_closely(wire, policy),
+        }
+    }
+
+    fn input_target(&self) -> Target<'_> {
+        Target {
+            contract: &self.name,
+            side: Side::Input,
+            readable: Some(&self.input),
+            unit: self.unit_input,
+            wrapped: false,
+        }
+    }
+
+    fn output_target(&self) -> Target<'_> {
+        Target {
             contract: &self.name,
             side: Side::Output,
             readable: self.output.as_ref().map(|output| &output.to_read),
             unit: false,
             wrapped: !self.output_to_read().is_some_and(schema::is_object),
-        };
-        target.read(wire, policy)
+        }
     }
 
     /// Writes an input as a model reads it: one line of JSON, `{}` where there are no

@@ -150,6 +150,28 @@ pub struct Fault {
     pub message: String,
 }
 
+impl Fault {
+    /// A fault in serde's words, which end with what was expected.
+    pub(crate) fn of_serde(path: String, text: &str) -> Self {
+        /// Quotes of a value may be as long as a book.
+        const LONGEST: usize = 300;
+        let (got, expected) = match text.rsplit_once(", expected ") {
+            Some((got, expected)) => (cut(got, LONGEST), cut(expected, LONGEST)),
+            None => (cut(text, LONGEST), String::new()),
+        };
+        let message =
+            if expected.is_empty() { got.clone() } else { format!("{got}, expected {expected}") };
+        Self { path: cut(&path, LONGEST), expected, got: cut(&got, 79), message }
+    }
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.message)

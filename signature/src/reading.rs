@@ -53,6 +53,14 @@ impl Readable {
         let form = Arc::new(Form::of(&source, typed));
         Self { schema, source: Arc::new(source), typed, form }
     }
+
+    /// Reads a text of a plain contract that is as it should be, in one pass; `None`
+    /// asks for a closer look.
+    #[inline]
+    pub(crate) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
+        let short = self.form.plain && !self.form.is_buffered();
+        if short { strict::read(wire, &self.form) } else { None }
+    }
 }
 
 /// What a text is read against, and for whom.
@@ -68,8 +76,9 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    #[inline]
-    pub(crate) fn read<T: DeserializeOwned>(
+    /// Reads a text for which the shortest way was too short.
+    #[inline(never)]
+    pub(crate) fn read_closely<T: DeserializeOwned>(
         &self,
         wire: &str,
         policy: Policy,
@@ -78,14 +87,10 @@ impl Target<'_> {
             return self.read_slowly(&Form::of(&Value::Bool(true), false), wire, policy);
         };
         let form = &*readable.form;
-        if form.plain && !self.unit && !self.wrapped {
-            if let Some(value) = strict::read(wire) {
-                return Ok(Reading::new(value, Vec::new()));
-            }
-        } else if let Some(value) = self.read_checked(form, wire) {
-            return Ok(Reading::new(value, Vec::new()));
+        match self.read_checked(form, wire) {
+            Some(value) => Ok(Reading::new(value, Vec::new())),
+            None => self.read_slowly(form, wire, policy),
         }
-        self.read_slowly(form, wire, policy)
     }
 
     /// A text that fits as it is.
@@ -147,31 +152,9 @@ fn wrapped(tape: &Tape<'_>) -> Option<usize> {
     (entries.next().is_none() && tape.text(key) == WRAPPER).then_some(value)
 }
 
-/// What only the type knows, in serde's words.
+/// What only the type knows. Where in the text is left out: it may be one that we wrote.
 fn of_serde(path: String, error: &serde_json::Error) -> Fault {
-    /// Quotes of a value may be as long as a book.
-    const LONGEST: usize = 300;
     let text = error.to_string();
-    // Where in the text: but it may be one that we wrote.
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
-    let (got, expected) = match text.rsplit_once(", expected ") {
-        Some((got, expected)) => (got, expected),
-        None => (text, "a value that its type takes"),
-    };
-    let cut = |text: &str, longest: usize| match text.char_indices().nth(longest) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    };
-    let message = match text.rsplit_once(", expected ") {
-        Some((got, expected)) => {
-            format!("{}, expected {}", cut(got, LONGEST), cut(expected, LONGEST))
-        }
-        None => cut(text, LONGEST),
-    };
-    Fault {
-        path: cut(&path, LONGEST),
-        expected: cut(expected, LONGEST),
-        got: cut(got, 79),
-        message,
-    }
+    Fault::of_serde(path, text)
 }

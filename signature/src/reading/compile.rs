@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 
 use regex_lite::Regex;
 use serde_json::{Map, Value};
@@ -32,7 +33,13 @@ impl Form {
             known: HashMap::new(),
         };
         let root = compiler.node(schema, 0);
-        let mut form = Self { nodes: compiler.nodes, root, plain: false, typed };
+        let mut form = Self {
+            nodes: compiler.nodes,
+            root,
+            plain: false,
+            typed,
+            buffered: AtomicBool::new(false),
+        };
         if typed {
             form.open_root();
             form.plain = form.is_plain();
@@ -489,8 +496,10 @@ fn number(map: &Map<String, Value>) -> NumberRule {
         single: format == "float",
         implied,
         quick: None,
+        quick_fraction: None,
     };
     rule.quick = rule.quick();
+    rule.quick_fraction = rule.quick_fraction();
     rule
 }
 

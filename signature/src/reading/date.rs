@@ -38,7 +38,7 @@ impl Format {
 
     pub(super) fn fits(self, text: &str) -> bool {
         match self {
-            Self::DateTime => date_time(text).as_deref() == Some(text),
+            Self::DateTime => is_date_time(text),
             Self::Date => is_date(text),
             Self::Uuid => is_uuid(text),
             Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
@@ -81,6 +81,15 @@ fn is_date(text: &str) -> bool {
         _ => 31,
     };
     number(day, 2, 1..=days).is_some()
+}
+
+/// RFC 3339 as everyone writes it.
+fn is_date_time(text: &str) -> bool {
+    let Some((date, rest)) = text.split_once('T') else {
+        return false;
+    };
+    let zone = rest.find(['Z', '+', '-']).and_then(|at| rest.split_at_checked(at));
+    zone.is_some_and(|(time, zone)| is_date(date) && is_time(time) && is_zone(zone))
 }
 
 /// RFC 3339: a date, a time, a zone. In lower case, with a space, without seconds and

@@ -289,6 +289,13 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
     {
         return Fits::Yes;
     }
+    if !integer
+        && kinds.has(Kinds::NUMBER)
+        && let Some((low, high)) = rule.quick_fraction
+        && literal.parse::<f64>().is_ok_and(|number| low < number && number < high)
+    {
+        return Fits::Yes;
+    }
     let Some(decimal) = Decimal::parse(literal) else {
         return Fits::No;
     };

@@ -1,6 +1,7 @@
 //! A schema as it is read against: flat, indexed, made once with the contract.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use regex_lite::Regex;
 use serde_json::Value;
@@ -21,9 +22,17 @@ pub(crate) struct Form {
     /// Made from a Rust type: serde picks the first member of a union that fits, and
     /// drops fields it does not know.
     pub(super) typed: bool,
+    /// The type keeps what it reads before it knows what it is, so the short way does
+    /// not see all of it. No schema tells; the first reading does.
+    pub(super) buffered: AtomicBool,
 }
 
 impl Form {
+    #[inline]
+    pub(super) fn is_buffered(&self) -> bool {
+        self.buffered.load(Ordering::Relaxed)
+    }
+
     pub(super) fn node(&self, id: Id) -> &Node {
         self.nodes.get(id).unwrap_or(&ANY)
     }
@@ -113,6 +122,7 @@ impl Node {
                 single: false,
                 implied: true,
                 quick: None,
+                quick_fraction: None,
             },
             text: TextRule { shortest: 0, longest: usize::MAX, pattern: None, format: None },
             list: ListRule {
@@ -179,6 +189,8 @@ pub(super) struct NumberRule {
     pub(super) implied: bool,
     /// The integers that certainly fit: most do, and need no closer look.
     pub(super) quick: Option<(i64, i64)>,
+    /// The same for numbers with a fraction: between these, and not equal to them.
+    pub(super) quick_fraction: Option<(f64, f64)>,
 }
 
 impl NumberRule {
@@ -195,6 +207,20 @@ impl NumberRule {
         let low = lows.into_iter().max().unwrap_or(i64::MIN);
         let high = highs.into_iter().min().unwrap_or(i64::MAX);
         self.step.is_none().then_some((low, high))
+    }
+
+    pub(super) fn quick_fraction(&self) -> Option<(f64, f64)> {
+        if self.step.is_some() {
+            return None;
+        }
+        let (range_low, range_high) = self.range.clone().unzip();
+        let float = |bound: &Decimal| bound.to_string().parse::<f64>().ok();
+        let largest = if self.single { f64::from(f32::MAX) } else { f64::MAX };
+        let lows = [&self.least, &range_low, &self.above].into_iter().flatten().map(float);
+        let highs = [&self.greatest, &range_high, &self.below].into_iter().flatten().map(float);
+        let low = lows.collect::<Option<Vec<_>>>()?.into_iter().fold(-largest, f64::max);
+        let high = highs.collect::<Option<Vec<_>>>()?.into_iter().fold(largest, f64::min);
+        Some((low, high))
     }
 
     /// Whether a number is inside all bounds.

@@ -6,36 +6,55 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess,
     Visitor,
 };
 
-/// Reads a text that is all it should be; `None` asks for a closer look.
-#[inline]
-pub(super) fn read<T: DeserializeOwned>(wire: &str) -> Option<T> {
-    // serde would take a list for a struct.
-    if !wire.trim_ascii_start().starts_with('{') {
-        return None;
-    }
-    let unasked = Cell::new(false);
-    let mut json = serde_json::Deserializer::from_str(wire);
-    let value = T::deserialize(Strict { inner: &mut json, unasked: &unasked }).ok()?;
-    json.end().ok()?;
-    (!unasked.get()).then_some(value)
+use crate::reading::Form;
+
+/// What a type did that nothing here sees the end of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    /// It skipped a field that it does not know.
+    Unasked,
+    /// It kept a value before it knew what it is.
+    Buffered,
 }
 
-/// Something of serde's, and where to note a field that nobody asked for.
+/// Reads a text that is all it should be; `None` asks for a closer look.
+#[inline]
+pub(super) fn read<T: DeserializeOwned>(wire: &str, form: &Form) -> Option<T> {
+    // serde would take a list for a struct.
+    if !wire.starts_with('{') && !wire.trim_ascii_start().starts_with('{') {
+        return None;
+    }
+    let seen = Cell::new(Seen::Nothing);
+    let mut json = serde_json::Deserializer::from_str(wire);
+    match T::deserialize(Strict { inner: &mut json, seen: &seen }) {
+        Ok(value) if seen.get() == Seen::Nothing => json.end().ok().map(|()| value),
+        _ => {
+            if seen.get() == Seen::Buffered {
+                form.buffered.store(true, Ordering::Relaxed);
+            }
+            None
+        }
+    }
+}
+
+/// Something of serde's, and where to note what is seen.
 struct Strict<'c, I> {
     inner: I,
-    unasked: &'c Cell<bool>,
+    seen: &'c Cell<Seen>,
 }
 
 impl<'c, I> Strict<'c, I> {
     #[inline]
     fn of<O>(&self, inner: O) -> Strict<'c, O> {
-        Strict { inner, unasked: self.unasked }
+        Strict { inner, seen: self.seen }
     }
 }
 
@@ -79,12 +98,13 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     fn deserialize_map<V: Visitor<'de>>(self, _: V) -> Result<V::Value, D::Error> {
         // A struct with something flattened into it, or keys that are data: the second
         // of two equal ones would win.
+        self.seen.set(Seen::Buffered);
         Err(D::Error::custom("not plain"))
     }
 
     #[inline]
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.unasked.set(true);
+        self.seen.set(Seen::Unasked);
         self.inner.deserialize_ignored_any(visitor)
     }
 
@@ -190,6 +210,21 @@ macro_rules! pass {
 }
 
 visitor!(Scalar {
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<V::Value, A::Error> {
+        self.0.seen.set(Seen::Buffered);
+        Err(A::Error::custom("not plain"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<V::Value, A::Error> {
+        self.0.seen.set(Seen::Buffered);
+        Err(A::Error::custom("not plain"))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.0.seen.set(Seen::Buffered);
+        Err(E::custom("not plain"))
+    }
+
     pass!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_i128: i128, visit_u128: u128,
         visit_f64: f64, visit_str: &str, visit_borrowed_str: &'de str, visit_string: String);
 });
