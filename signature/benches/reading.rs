@@ -32,7 +32,7 @@ macro_rules! signatures {
 }
 
 signatures! {
-    Count Text Task Search Nested Long Bounded Counts Choice Shapes Single Flat Dated Recursive
+    Count Text Task Search Nested Long Bounded Counts Choice Shapes Single Flat Dated Matched Recursive
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -151,8 +151,14 @@ struct Flat {
 struct Dated {
     #[schemars(extend("format" = "date-time"))]
     at: String,
-    #[schemars(regex(pattern = r"^[a-z]+$"))]
-    word: String,
+    title: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Matched {
+    #[schemars(regex(pattern = r"^[A-Z]{2}-\d+$"))]
+    code: String,
+    title: String,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -193,7 +199,8 @@ fn main() {
         r#"{"shapes": [{"_type": "Circle", "radius": 1.5}, {"_type": "Square", "side": 2.5}]}"#,
     );
     checked::<Flat>("Flattened", r#"{"id": 1, "name": "screw", "quantity": 12, "price": 0.25}"#);
-    checked::<Dated>("Date and pattern", r#"{"at": "2026-11-21T20:00:00Z", "word": "abc"}"#);
+    checked::<Dated>("Date", r#"{"at": "2026-11-21T20:00:00Z", "title": "evening"}"#);
+    checked::<Matched>("Pattern", r#"{"code": "AB-123", "title": "order"}"#);
 }
 
 fn plain<S: Signature>(name: &str, wire: &str) {
