@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, NameFault, Result, Side};
 use crate::lowering::Lowering;
 use crate::lowering::dialect::{Dialect, Lowered};
+use crate::reading::policy::{Policy, Reading};
 use crate::reading::{Readable, Target};
 use crate::signature::Signature;
 use crate::{name, schema};
@@ -42,12 +43,6 @@ type Cache = [OnceLock<Lowered>; Dialect::ALL.len()];
 struct Output {
     to_read: Readable,
     to_write: Value,
-}
-
-impl Output {
-    fn new(to_read: Value, to_write: Value) -> Self {
-        Self { to_read: Readable::new(to_read), to_write }
-    }
 }
 
 /// How deep a schema may nest: what is stored must be readable again, and JSON deeper
@@ -102,7 +97,8 @@ impl Contract {
         }
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
-        Self::checked(own_name.into(), S::description().into(), input, unit_input, Some(output))
+        let typed = Typed { unit_input };
+        Self::checked(own_name.into(), S::description().into(), input, Some(typed), Some(output))
     }
 
     /// A contract made at run time, from schemas that come from elsewhere.
@@ -141,14 +137,14 @@ impl Contract {
         }
         name::check(name)?;
         let output = output.map(|schema| (schema.clone(), schema));
-        Self::checked(name.to_owned(), description.to_owned(), input, false, output)
+        Self::checked(name.to_owned(), description.to_owned(), input, None, output)
     }
 
     fn checked(
         name: String,
         mut description: String,
         mut input: Value,
-        unit_input: bool,
+        typed: Option<Typed>,
         mut output: Option<(Value, Value)>,
     ) -> Result<Self> {
         let refused = |side, reason| Error::Schema { contract: name.clone(), side, reason };
@@ -197,9 +193,12 @@ impl Contract {
         Ok(Self {
             description: or_words(description, &name),
             name,
-            input: Readable::new(input),
-            unit_input,
-            output: output.map(|(to_read, to_write)| Output::new(to_read, to_write)),
+            input: readable(input, typed.is_some()),
+            unit_input: typed.is_some_and(|typed| typed.unit_input),
+            output: output.map(|(to_read, to_write)| Output {
+                to_read: readable(to_read, typed.is_some()),
+                to_write,
+            }),
             lowered_input: Cache::default(),
             lowered_output: Cache::default(),
         })
@@ -237,7 +236,8 @@ impl Contract {
         };
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
-        let output = Output::new(both(&output.to_read.schema), both(&output.to_write));
+        let to_read = readable(both(&output.to_read.source), output.to_read.typed);
+        let output = Output { to_read, to_write: both(&output.to_write) };
         Ok(Self { output: Some(output), lowered_output: Cache::default(), ..self.clone() })
     }
 
@@ -250,17 +250,17 @@ impl Contract {
     ///
     /// [`Error::Schema`] if this contract does not say what it returns.
     pub fn finish(&self) -> Result<Self> {
-        let Some(output) = self.output_to_read() else {
+        let Some(Output { to_read, .. }) = &self.output else {
             let reason = "there is none, so a run cannot end with it";
             return Err(self.refused(Side::Output, reason));
         };
-        let input =
-            if schema::is_object(output) { output.clone() } else { schema::wrap(output.clone()) };
+        let output = Value::clone(&to_read.source);
+        let input = if schema::is_object(&output) { output } else { schema::wrap(output) };
         Ok(Self {
             name: Self::FINISH.to_owned(),
             description: "Give the final answer and end. Call it alone, once you know the answer."
                 .to_owned(),
-            input: Readable::new(input),
+            input: readable(input, to_read.typed),
             unit_input: false,
             output: None,
             lowered_input: Cache::default(),
@@ -411,6 +411,7 @@ impl Contract {
             contract: self.name.clone(),
             side,
             faults: vec![fault],
+            more: 0,
             raw: value.to_string(),
         })
     }
@@ -483,22 +484,39 @@ impl Contract {
 
     /// Reads an input: a tool's arguments as a model sent them.
     ///
-    /// A text that fits costs one pass of `serde_json::from_str` into the type, unless
-    /// null may stand in it for a field that was left out. As in `serde_json`, a number
-    /// too large for an `f32` becomes infinity; an `f64` refuses it.
+    /// Takes the contract's own shape and that of every dialect, puts right what has
+    /// one meaning ([`Policy::Coerce`]), and otherwise says all that is wrong. A text
+    /// that is as it should be costs one pass of `serde_json::from_str` into the type;
+    /// where only the schema knows a rule, it costs a check before that.
+    ///
+    /// `T` is the contract's type, or `serde_json::Value` for a contract made at run
+    /// time.
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`] with the path of what does not fit.
+    /// [`Error::Reading`] with everything that does not fit.
+    #[inline]
     pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        let target = Target {
-            contract: &self.name,
-            side: Side::Input,
-            readable: Some(&self.input),
-            unit: self.unit_input,
-            wrapped: false,
-        };
-        target.read(wire)
+        match self.input.read_plain(wire) {
+            Some(value) => Ok(value),
+            None => self
+                .input_target()
+                .read_closely(wire, Policy::default())
+                .map(|reading| reading.value),
+        }
+    }
+
+    /// Reads an input as far as `policy` goes, and says what was put right.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reading`] with everything that does not fit.
+    #[inline]
+    pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
+        match self.input.read_plain(wire) {
+            Some(value) => Ok(Reading::new(value, Vec::new())),
+            None => self.input_target().read_closely(wire, policy),
+        }
     }
 
     /// Reads an output: what a model was asked to produce by
@@ -519,16 +537,53 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`] with the path of what does not fit.
+    /// [`Error::Reading`] with everything that does not fit.
+    #[inline]
     pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        let target = Target {
+        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
+            Some(value) => Ok(value),
+            None => self
+                .output_target()
+                .read_closely(wire, Policy::default())
+                .map(|reading| reading.value),
+        }
+    }
+
+    /// Reads an output as far as `policy` goes, and says what was put right.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reading`] with everything that does not fit.
+    #[inline]
+    pub fn read_output_with<T: DeserializeOwned>(
+        &self,
+        wire: &str,
+        policy: Policy,
+    ) -> Result<Reading<T>> {
+        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
+            Some(value) => Ok(Reading::new(value, Vec::new())),
+            None => self.output_target().read_closely(wire, policy),
+        }
+    }
+
+    fn input_target(&self) -> Target<'_> {
+        Target {
+            contract: &self.name,
+            side: Side::Input,
+            readable: Some(&self.input),
+            unit: self.unit_input,
+            wrapped: false,
+        }
+    }
+
+    fn output_target(&self) -> Target<'_> {
+        Target {
             contract: &self.name,
             side: Side::Output,
             readable: self.output.as_ref().map(|output| &output.to_read),
             unit: false,
             wrapped: !self.output_to_read().is_some_and(schema::is_object),
-        };
-        target.read(wire)
+        }
     }
 
     /// Writes an input as a model reads it: one line of JSON, `{}` where there are no
@@ -566,6 +621,17 @@ impl Contract {
         }
         format!("{hash:032x}")
     }
+}
+
+/// What is known of a contract beyond its schemas if a type stands behind it.
+#[derive(Clone, Copy)]
+struct Typed {
+    unit_input: bool,
+}
+
+fn readable(source: Value, typed: bool) -> Readable {
+    let schema = if typed { schema::without_noise(source.clone()) } else { source.clone() };
+    Readable::new(schema, source, typed)
 }
 
 fn too_deep(contract: &str, side: Side) -> Error {
@@ -642,7 +708,7 @@ impl<'de> Deserialize<'de> for Contract {
             stored.name.into_owned(),
             stored.description.into_owned(),
             stored.input.into_owned(),
-            false,
+            None,
             output,
         )
         .map_err(D::Error::custom)

@@ -36,7 +36,8 @@
 //! let error = contract.read::<SearchDocuments>(r#"{"limit": 3}"#).err().unwrap();
 //! assert_eq!(
 //!     error.to_string(),
-//!     "input of `search_documents` does not fit: $: missing field `query`",
+//!     "input of `search_documents` does not fit: \
+//!      $.query: this field is missing; expected a string",
 //! );
 //! # Ok::<(), toolwright_signature::Error>(())
 //! ```
@@ -56,4 +57,5 @@ pub use contract::Contract;
 pub use error::{Error, Fault, NameFault, Result, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use partial::{Field, Partial};
+pub use reading::policy::{Policy, Reading, Repair};
 pub use signature::Signature;

@@ -10,18 +10,16 @@ mod shape;
 mod value;
 mod walk;
 
-use std::collections::HashSet;
-
 use serde_json::{Value, json};
 
 use crate::error::Fault;
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::limits::{check, check_words};
 use crate::lowering::rules::Rules;
+pub(crate) use crate::lowering::shape::members;
 use crate::lowering::shape::{Shape, may, takes_pairs};
-pub(crate) use crate::lowering::shape::{members, requires as is_required};
 use crate::lowering::walk::Walk;
-use crate::schema::{Refusal, normal, object, resolve};
+use crate::schema::{Refusal, normal, object};
 
 /// How values are brought to the shape of a lowered schema.
 #[derive(Debug, Clone)]
@@ -137,39 +135,4 @@ impl Lowering<'_> {
         );
         Refusal::new("$", advice)
     }
-}
-
-/// Whether null fits a schema of this root, as far as its plain keywords say.
-pub(crate) fn accepts_null(root: &Value, schema: &Value) -> bool {
-    let mut waiting = vec![schema];
-    // Each reference once: what leads back to itself adds nothing.
-    let mut followed = HashSet::new();
-    while let Some(schema) = waiting.pop() {
-        let Some(map) = schema.as_object() else {
-            if schema == &Value::Bool(true) {
-                return true;
-            }
-            continue;
-        };
-        let other_type = map.contains_key("type") && !shape::has_type(map, "null");
-        let other_value = map.get("const").is_some_and(|value| !value.is_null())
-            || map
-                .get("enum")
-                .and_then(Value::as_array)
-                .is_some_and(|values| !values.contains(&Value::Null));
-        if other_type || other_value {
-            continue;
-        }
-        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-            if followed.insert(reference) {
-                // What leads nowhere excludes nothing.
-                waiting.push(resolve(root, reference).unwrap_or(&Value::Bool(true)));
-            }
-        } else if let Some(members) = members(map) {
-            waiting.extend(members);
-        } else {
-            return true;
-        }
-    }
-    false
 }

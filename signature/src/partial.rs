@@ -264,7 +264,8 @@ enum Found {
 }
 
 fn fault(path: String, expected: &str, got: &str) -> Fault {
-    Fault { path, message: format!("expected {expected}, got {got}") }
+    let message = format!("expected {expected}, got {got}");
+    Fault { path, expected: expected.to_owned(), got: got.to_owned(), message }
 }
 
 fn missing(path: &str) -> Fault {
@@ -290,7 +291,7 @@ fn unfit<T: DeserializeOwned>(text: &str, path: &str) -> Fault {
             without_place(&error.into_inner())
         }
     };
-    Fault { path, message }
+    Fault::of_sentence(path, &message)
 }
 
 /// The line and the column are those of a part of the text, which nobody sees.

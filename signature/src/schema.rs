@@ -18,14 +18,23 @@ pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, n
 /// Where definitions stand.
 pub(crate) const DEFINITIONS: &str = "$defs";
 
-/// The schema of what serde reads into `T`.
+/// The schema of what serde reads into `T`, with all that schemars says of it.
 pub(crate) fn to_read<T: JsonSchema>() -> Value {
     generate::<T>(Direction::Deserialize)
 }
 
 /// The schema of what serde writes from `T`.
 pub(crate) fn to_write<T: JsonSchema>() -> Value {
-    generate::<T>(Direction::Serialize)
+    without_noise(generate::<T>(Direction::Serialize))
+}
+
+/// A schema without what costs bytes on every call and tells a model nothing.
+pub(crate) fn without_noise(schema: Value) -> Value {
+    let Ok(mut schema) = Schema::try_from(schema) else {
+        return Value::Bool(true);
+    };
+    RecursiveTransform(drop_widths).transform(&mut schema);
+    schema.to_value()
 }
 
 /// The type's doc comment.
@@ -79,18 +88,27 @@ fn mend_format(schema: &mut Map<String, Value>) {
     let pattern = match schema.get("format").and_then(Value::as_str) {
         Some("partial-date-time") => format!("^{DATE}T{TIME}$"),
         Some("partial-time") => format!("^{TIME}$"),
-        // Ranges as schemars gives them for the smaller widths. A range of 64 bits is
-        // not worth its bytes: no model comes near, and the type still enforces it.
-        Some("int32") => return width(schema, i32::MIN.into(), i32::MAX.into()),
-        Some("uint32") => return width(schema, 0, u32::MAX.into()),
-        Some(format) if is_width(format) => {
-            schema.shift_remove("format");
-            return;
-        }
         _ => return,
     };
     schema.shift_remove("format");
     schema.entry("pattern").or_insert(pattern.into());
+}
+
+/// Drops the names of Rust's numbers.
+fn drop_widths(schema: &mut Schema) {
+    let Some(schema) = schema.as_object_mut() else {
+        return;
+    };
+    match schema.get("format").and_then(Value::as_str) {
+        // Ranges as schemars gives them for the smaller widths. A range of 64 bits is
+        // not worth its bytes: no model comes near, and the type still enforces it.
+        Some("int32") => width(schema, i32::MIN.into(), i32::MAX.into()),
+        Some("uint32") => width(schema, 0, u32::MAX.into()),
+        Some(format) if is_width(format) => {
+            schema.shift_remove("format");
+        }
+        _ => {}
+    }
 }
 
 /// OpenAPI's names for Rust's number types.

@@ -167,7 +167,7 @@ fn a_number_too_large_for_its_type_is_refused() {
 #[test]
 fn a_field_given_twice_is_refused() {
     let error = read(r#"{"text": "a", "text": "b"}"#).unwrap_err();
-    insta::assert_snapshot!(error, @"input of `note` does not fit: $: field `text` is given twice at line 1 column 26");
+    insta::assert_snapshot!(error, @"input of `note` does not fit: $: field `text` is given twice; give it once");
     // Also where the text needs more than one pass.
     assert!(read(r#"{"text": "a", "number": null, "text": "b"}"#).is_err());
 }
@@ -195,7 +195,7 @@ fn a_message_is_cut_between_characters() {
     for length in 990..1010 {
         let long = "ä€😀".repeat(length);
         let error = read(&format!(r#"{{"text": "", "number": "{long}"}}"#)).unwrap_err();
-        assert!(error.to_string().ends_with("expected f64"), "{error}");
+        assert!(error.to_string().ends_with("😀…\""), "{error}");
     }
 }
 

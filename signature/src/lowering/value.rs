@@ -229,7 +229,7 @@ impl Render<'_> {
         let Some(known) = values.iter().find(|known| same(known, value)) else {
             let all: Vec<_> = values.iter().map(|value| value.to_string()).collect();
             let all = shown(&all.join(", "));
-            return Err(fault(path, format!("expected one of {all}, got {}", told(value))));
+            return Err(fault(path, format!("got {}, expected one of {all}", told(value))));
         };
         match listed_as(self.rules, values, in_union) {
             Listed::Texts(_) if !known.is_null() => Ok(known.to_string().into()),
@@ -352,7 +352,7 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
 fn misfit(path: &str, map: &Schema, value: &Value) -> Fault {
     let kind = map.get("type").map_or_else(|| "a value".to_owned(), Value::to_string);
     let kind = kind.replace('"', "").replace(',', " or ").replace(['[', ']'], "");
-    fault(path, format!("expected {kind} that fits its schema, got {}", told(value)))
+    fault(path, format!("got {}, expected {kind} that fits its schema", told(value)))
 }
 
 fn told(value: &Value) -> String {
@@ -360,5 +360,5 @@ fn told(value: &Value) -> String {
 }
 
 fn fault(path: &str, message: String) -> Fault {
-    Fault { path: path.to_owned(), message }
+    Fault::of_sentence(path.to_owned(), &message)
 }
