@@ -412,7 +412,8 @@ impl Contract {
             side,
             faults: vec![fault],
             more: 0,
-            raw: value.to_string(),
+            // Writing takes stack for each level too.
+            raw: if schema::is_deeper(value, DEEPEST) { "…".into() } else { value.to_string() },
         })
     }
 

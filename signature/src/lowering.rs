@@ -40,6 +40,8 @@ struct Plan {
 impl Form {
     /// A value in the shape of the lowered schema.
     pub(crate) fn render(&self, value: &Value) -> Result<Value, Fault> {
+        // First of all: copying a value takes stack for each of its levels.
+        value::check_depth(value)?;
         let wrapped = match self.wrapper {
             Some(name) => json!({ name: value }),
             None => value.clone(),

@@ -7,11 +7,16 @@ use serde_json::{Map, Number, Value, json};
 use crate::error::{Fault, shown};
 use crate::lowering::fits::Fits;
 use crate::lowering::rules::{Rules, Values};
-use crate::lowering::shape::{FURTHER, KEY, Pairs, Schema, Shape, Struct, VALUE, has_type, place};
+use crate::lowering::shape::{
+    FURTHER, KEY, Pairs, Schema, Shape, Struct, VALUE, has_type, members, place,
+};
 use crate::schema::{is_deeper, resolve};
 
 /// How deep a value may nest: as deep as JSON is read.
 const DEEPEST: usize = 128;
+
+/// How many references and unions may lead from one schema of a value to another.
+const HOPS: usize = 32;
 
 /// How much is tried to find the member of a union that a value fits.
 const STEPS: usize = 1_000_000;
@@ -165,16 +170,24 @@ pub(crate) fn render(
     schema: &Value,
     value: &Value,
 ) -> Result<Value, Fault> {
-    if is_deeper(value, DEEPEST) {
-        return Err(fault("$", "it nests too deep".to_owned()));
-    }
-    let render = Render { rules, fits: Fits { root, left: Cell::new(STEPS) } };
+    check_depth(value)?;
+    let fits = Fits { root, left: Cell::new(STEPS) };
+    let render = Render { rules, fits, hops: Cell::new(0) };
     render.node(schema, value, "$", false)
+}
+
+pub(crate) fn check_depth(value: &Value) -> Result<(), Fault> {
+    if is_deeper(value, DEEPEST) {
+        return Err(fault("$", "it nests too deep; make it flatter".to_owned()));
+    }
+    Ok(())
 }
 
 struct Render<'a> {
     rules: &'static Rules,
     fits: Fits<'a>,
+    /// The references followed and unions entered since the value last changed.
+    hops: Cell<usize>,
 }
 
 type Rendered = Result<Value, Fault>;
@@ -194,14 +207,30 @@ impl Render<'_> {
             return Ok(Value::Null);
         }
         match (Shape::of(map), value) {
-            (Shape::Reference(reference), _) => {
-                let target = resolve(self.fits.root, reference).unwrap_or(&Value::Null);
-                self.node(target, value, path, true)
-            }
-            (Shape::Union(members), _) => self.union(members, value, path),
+            (Shape::Reference(_) | Shape::Union(_), _) => self.hop(map, value, path),
             (Shape::Values(values), _) => self.listed(&values, value, path, in_union),
-            (Shape::Struct(this), Value::Object(fields)) => self.fields(this, fields, path),
-            (Shape::Map(pairs), Value::Object(fields)) => self.map(&pairs, fields, path),
+            (shape, Value::Object(_) | Value::Array(_)) => {
+                let hops = self.hops.take();
+                let rendered = self.below(&shape, schema, map, value, path);
+                self.hops.set(hops);
+                rendered
+            }
+            _ if self.fits.fits(schema, value) => Ok(value.clone()),
+            _ => Err(misfit(path, map, value)),
+        }
+    }
+
+    fn below(
+        &self,
+        shape: &Shape<'_>,
+        schema: &Value,
+        map: &Schema,
+        value: &Value,
+        path: &str,
+    ) -> Rendered {
+        match (shape, value) {
+            (Shape::Struct(this), Value::Object(fields)) => self.fields(*this, fields, path),
+            (Shape::Map(pairs), Value::Object(fields)) => self.map(pairs, fields, path),
             (Shape::Tuple(places), Value::Array(items)) => self.places(places, map, items, path),
             (Shape::List(Some(schema)), Value::Array(items)) => {
                 let item = |(i, item)| self.node(schema, item, &format!("{path}[{i}]"), false);
@@ -210,6 +239,21 @@ impl Render<'_> {
             _ if self.fits.fits(schema, value) => Ok(value.clone()),
             _ => Err(misfit(path, map, value)),
         }
+    }
+
+    /// Follows what leads to the schema of the same value, which may lead back to itself.
+    fn hop(&self, map: &Schema, value: &Value, path: &str) -> Rendered {
+        let hops = self.hops.replace(self.hops.get() + 1);
+        let rendered = if hops >= HOPS {
+            Err(fault(path, "its schema leads back to itself".to_owned()))
+        } else if let Shape::Reference(reference) = Shape::of(map) {
+            let target = resolve(self.fits.root, reference).unwrap_or(&Value::Null);
+            self.node(target, value, path, true)
+        } else {
+            self.union(members(map).unwrap_or_default(), value, path)
+        };
+        self.hops.set(hops);
+        rendered
     }
 
     /// The first member that the value fits and has a form in.

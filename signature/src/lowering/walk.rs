@@ -18,6 +18,9 @@ use crate::schema::{DEFINITIONS, NOTHING_FITS, Refusal, keep_used, resolve};
 /// described where it is used is written out there.
 const MOST: usize = 400_000;
 
+/// How many may stand in each other.
+const DEEPEST: usize = 110;
+
 /// Keywords that each shape brings to the dialect in its own way.
 const STRUCTURE: [&str; 16] = [
     "type",
@@ -111,7 +114,7 @@ impl<'a> Walk<'a> {
     fn node(&mut self, schema: &Value, at: At<'_>) -> Lowered {
         self.steps += 1;
         // Written out where it is used, a definition nests in each that uses it.
-        if self.steps > MOST || self.depth > 200 {
+        if self.steps > MOST || self.depth > DEEPEST {
             return Err(Refusal::new(at.path, "it grows too large there; make it smaller"));
         }
         let Some(map) = schema.as_object() else {
