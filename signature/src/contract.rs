@@ -1,13 +1,14 @@
+mod lowered;
+
 use std::any::type_name;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{Error, NameFault, Result, Side};
-use crate::lowering::Lowering;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::reading::policy::{Policy, Reading};
 use crate::reading::{Readable, Target};
@@ -25,6 +26,8 @@ use crate::{name, schema};
 #[derive(Debug, Clone)]
 pub struct Contract {
     name: String,
+    /// A name for people, where the type gives one.
+    title: Option<String>,
     description: String,
     input: Readable,
     /// The input type serialises as `null`; models are asked for `{}`.
@@ -97,8 +100,10 @@ impl Contract {
         }
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
-        let typed = Typed { unit_input };
-        Self::checked(own_name.into(), S::description().into(), input, Some(typed), Some(output))
+        let typed = Some(Typed { unit_input });
+        let contract =
+            Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
+        Ok(Self { title: schema::title_of::<S>(), ..contract })
     }
 
     /// A contract made at run time, from schemas that come from elsewhere.
@@ -193,6 +198,7 @@ impl Contract {
         Ok(Self {
             description: or_words(description, &name),
             name,
+            title: None,
             input: readable(input, typed.is_some()),
             unit_input: typed.is_some_and(|typed| typed.unit_input),
             output: output.map(|(to_read, to_write)| Output {
@@ -258,6 +264,7 @@ impl Contract {
         let input = if schema::is_object(&output) { output } else { schema::wrap(output) };
         Ok(Self {
             name: Self::FINISH.to_owned(),
+            title: None,
             description: "Give the final answer and end. Call it alone, once you know the answer."
                 .to_owned(),
             input: readable(input, to_read.typed),
@@ -298,189 +305,8 @@ impl Contract {
         self.output.as_ref().map(|output| &output.to_write)
     }
 
-    /// The input schema as `dialect` takes it; computed at the first call and kept.
-    ///
-    /// ```
-    /// # use schemars::JsonSchema;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use toolwright_signature::{Contract, Dialect, Signature};
-    /// # #[derive(Serialize, Deserialize, JsonSchema)]
-    /// # struct Find { limit: Option<u8> }
-    /// # impl Signature for Find { type Output = Vec<String>; }
-    /// let contract = Contract::of::<Find>()?;
-    /// let strict = contract.lower(Dialect::OpenAiStrict)?;
-    /// assert!(strict.schema.get().contains(r#""required":["limit"]"#));
-    /// assert!(strict.losses.is_empty());
-    /// # Ok::<(), toolwright_signature::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lowering`] if the dialect has no words for something, or its provider
-    /// would refuse it, with its path and what to do instead.
-    pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.lowered_input[dialect.index()], || {
-            self.lower_now(dialect, self.input(), false, schema::INPUT_WRAPPER)
-        })
-    }
-
-    /// The output schema as `dialect` takes it, with an object at its root.
-    ///
-    /// An output that is no object is asked for as `{"result": …}`, and
-    /// [`Contract::read_output`] takes it out again. For MCP it is the schema of what
-    /// a tool gives, for the others of what a model has to produce.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Schema`] if the contract does not say what it returns, otherwise as
-    /// [`Contract::lower`].
-    pub fn lower_output(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.lowered_output[dialect.index()], || {
-            let output = match dialect {
-                Dialect::Mcp => self.output_to_write(),
-                _ => self.output_to_read(),
-            };
-            let Some(output) = output else {
-                let reason = "there is none, so a model cannot be asked for it";
-                return Err(self.refused(Side::Output, reason));
-            };
-            self.lower_now(dialect, output, !schema::is_object(output), schema::WRAPPER)
-        })
-    }
-
-    fn lower_now(
-        &self,
-        dialect: Dialect,
-        schema: &Value,
-        wrapped: bool,
-        wrapper: &'static str,
-    ) -> Result<Lowered> {
-        let lowering = Lowering { dialect, name: &self.name, schema, wrapped, wrapper };
-        let (schema, losses, form) = lowering.lower().map_err(|refusal| Error::Lowering {
-            contract: self.name.clone(),
-            dialect,
-            path: shortened(refusal.path),
-            advice: refusal.advice,
-        })?;
-        let schema = serde_json::value::to_raw_value(&schema)
-            .map_err(|source| Error::write(self.name.clone(), source))?;
-        Ok(Lowered { schema, losses, form })
-    }
-
-    /// An input in the shape that `dialect` asks for: what a model would send.
-    ///
-    /// Use it for examples in a prompt. [`read`](Self::read) gives back what was put in.
-    ///
-    /// ```
-    /// # use serde_json::json;
-    /// # use toolwright_signature::{Contract, Dialect};
-    /// let counts = json!({"type": "object", "additionalProperties": {"type": "integer"}});
-    /// let input = json!({"type": "object", "properties": {"counts": counts}, "required": ["counts"]});
-    /// let contract = Contract::dynamic("count", "Count words.", input, None)?;
-    /// let value = json!({"counts": {"a": 1}});
-    /// assert_eq!(
-    ///     contract.lower_value(Dialect::OpenAiStrict, &value)?,
-    ///     json!({"counts": [{"key": "a", "value": 1}]}),
-    /// );
-    /// # Ok::<(), toolwright_signature::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`lower`](Self::lower), and [`Error::Reading`] where the value does not fit its
-    /// schema or has no form in the dialect. A dialect that takes values as they are
-    /// looks at nothing.
-    pub fn lower_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
-        let unit = serde_json::json!({});
-        let value = if self.unit_input && value.is_null() { &unit } else { value };
-        self.render(self.lower(dialect)?, Side::Input, value)
-    }
-
-    /// An output in the shape that `dialect` asks for, as
-    /// [`lower_value`](Self::lower_value) gives an input.
-    ///
-    /// # Errors
-    ///
-    /// As [`lower_output`](Self::lower_output), and [`Error::Reading`] as for an input.
-    pub fn lower_output_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
-        self.render(self.lower_output(dialect)?, Side::Output, value)
-    }
-
-    fn render(&self, lowered: &Lowered, side: Side, value: &Value) -> Result<Value> {
-        lowered.form.render(value).map_err(|fault| Error::Reading {
-            contract: self.name.clone(),
-            side,
-            faults: vec![fault],
-            more: 0,
-            // Writing takes stack for each level too.
-            raw: if schema::is_deeper(value, DEEPEST) { "…".into() } else { value.to_string() },
-        })
-    }
-
     fn refused(&self, side: Side, reason: &'static str) -> Error {
         Error::Schema { contract: self.name.clone(), side, reason }
-    }
-
-    /// The tool as `dialect`'s provider takes it, for printing and comparing.
-    ///
-    /// OpenAI's form is that of Chat Completions. Providers send the parts themselves,
-    /// without this detour.
-    ///
-    /// ```
-    /// # use serde_json::json;
-    /// # use toolwright_signature::{Contract, Dialect};
-    /// let input = json!({"type": "object", "properties": {}});
-    /// let contract = Contract::dynamic("ping", "Answer pong.", input, None)?;
-    /// let tool = contract.tool(Dialect::Mcp)?;
-    /// assert_eq!(
-    ///     tool.to_string(),
-    ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object","properties":{}}}"#,
-    /// );
-    /// # Ok::<(), toolwright_signature::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Contract::lower`].
-    pub fn tool(&self, dialect: Dialect) -> Result<Value> {
-        let input = &self.lower(dialect)?.schema;
-        let (name, description) = (&self.name, &self.description);
-        Ok(match dialect {
-            Dialect::OpenAiStrict | Dialect::OpenAiLoose => json!({
-                "type": "function",
-                "function": {
-                    "name": name,
-                    "description": description,
-                    "parameters": input,
-                    "strict": dialect == Dialect::OpenAiStrict,
-                },
-            }),
-            Dialect::Anthropic => json!({
-                "name": name,
-                "description": description,
-                "input_schema": input,
-                "strict": true,
-            }),
-            Dialect::Gemini => json!({
-                "name": name,
-                "description": description,
-                "parametersJsonSchema": input,
-            }),
-            Dialect::Mcp => {
-                let mut tool =
-                    json!({"name": name, "description": description, "inputSchema": input});
-                if self.output.is_some() {
-                    tool["outputSchema"] = json!(self.lower_output(dialect)?.schema);
-                }
-                tool
-            }
-            Dialect::JsonSchema2020 => json!({
-                "name": name,
-                "description": description,
-                "input_schema": input,
-                "output_schema": self.output_to_write(),
-            }),
-        })
     }
 
     /// Reads an input: a tool's arguments as a model sent them.
@@ -648,24 +474,6 @@ fn or_words(description: String, name: &str) -> String {
     description
 }
 
-/// A path as one line of bearable length: fields may be called anything.
-fn shortened(path: String) -> String {
-    const LONGEST: usize = 300;
-    if path.len() <= LONGEST {
-        return path;
-    }
-    let end = path.ceil_char_boundary(path.len() - LONGEST);
-    format!("…{}", path.get(end..).unwrap_or_default())
-}
-
-fn kept(slot: &OnceLock<Lowered>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
-    if let Some(lowered) = slot.get() {
-        return Ok(lowered);
-    }
-    let lowered = make()?;
-    Ok(slot.get_or_init(|| lowered))
-}
-
 /// Two contracts are equal if a model could not tell them apart.
 impl PartialEq for Contract {
     fn eq(&self, other: &Self) -> bool {
@@ -681,6 +489,7 @@ impl Serialize for Contract {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Stored {
             name: Cow::Borrowed(&self.name),
+            title: self.title.as_deref().map(Cow::Borrowed),
             description: Cow::Borrowed(&self.description),
             input: Cow::Borrowed(self.input()),
             output: self.output_to_read().map(Cow::Borrowed),
@@ -705,20 +514,23 @@ impl<'de> Deserialize<'de> for Contract {
             let to_write = stored.output_to_write.unwrap_or_else(|| to_read.clone());
             (to_read.into_owned(), to_write.into_owned())
         });
-        Self::checked(
+        let contract = Self::checked(
             stored.name.into_owned(),
             stored.description.into_owned(),
             stored.input.into_owned(),
             None,
             output,
-        )
-        .map_err(D::Error::custom)
+        );
+        let title = stored.title.map(Cow::into_owned);
+        contract.map(|contract| Self { title, ..contract }).map_err(D::Error::custom)
     }
 }
 
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     name: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<Cow<'a, str>>,
     description: Cow<'a, str>,
     input: Cow<'a, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

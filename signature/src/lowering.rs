@@ -53,11 +53,22 @@ impl Form {
     }
 }
 
+/// Whether a dialect takes a tool of this name.
+pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
+    let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let with_letter = Rules::of(dialect).is_some_and(|rules| rules.starts_with_letter);
+    if with_letter && !name.starts_with(starts) {
+        return Err(Refusal::new(
+            "$",
+            "a tool's name starts with a letter or `_` there; rename it",
+        ));
+    }
+    Ok(())
+}
+
 /// What is lowered: one side of a contract.
 pub(crate) struct Lowering<'a> {
     pub(crate) dialect: Dialect,
-    /// The tool's name.
-    pub(crate) name: &'a str,
     pub(crate) schema: &'a Value,
     /// Whether the value is no object, so that it stands in a field in every dialect.
     pub(crate) wrapped: bool,
@@ -77,7 +88,6 @@ impl Lowering<'_> {
             check_words(&base)?;
             return Ok((base, Vec::new(), Form { plan: None, wrapper }));
         };
-        self.check_name(rules)?;
         let plain = normal(&base)?;
         let (schema, wrapper) = match self.must_wrap(rules, &plain)? {
             true => (object([(self.wrapper, plain)]), Some(self.wrapper)),
@@ -88,17 +98,6 @@ impl Lowering<'_> {
         let losses = std::mem::take(&mut walk.losses);
         check(&lowered, rules)?;
         Ok((lowered, losses, Form { plan: Some(Plan { rules, schema }), wrapper }))
-    }
-
-    fn check_name(&self, rules: &Rules) -> Result<(), Refusal> {
-        let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
-        if rules.starts_with_letter && !self.name.starts_with(starts) {
-            return Err(Refusal::new(
-                "$",
-                "a tool's name starts with a letter or `_` there; rename it",
-            ));
-        }
-        Ok(())
     }
 
     /// Whether the root is no object there, or a union, so that it needs a field of its

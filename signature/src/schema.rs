@@ -44,6 +44,13 @@ pub(crate) fn description_of<T: JsonSchema + ?Sized>() -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// The title that a type gives itself; schemars' own is the type's name.
+pub(crate) fn title_of<T: JsonSchema>() -> Option<String> {
+    let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
+    let title = schema.get("title")?.as_str()?;
+    (title != T::schema_name()).then(|| title.to_owned())
+}
+
 fn settings(direction: Direction) -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| {
         // Every provider understands inlined schemas, OpenAI's strict mode refuses

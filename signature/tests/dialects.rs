@@ -14,8 +14,12 @@ use std::path::PathBuf;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Dialect, Error, Loss, Lowered, Result, assert_fits};
+use toolwright_signature::{
+    Contract, Dialect, Error, Loss, Lowered, Result, Signature, assert_fits,
+};
 
 use zoo::generate::values;
 use zoo::{Bare, Echo, Specimen, Visitor};
@@ -304,6 +308,34 @@ fn s74_s87_s100_s101_s103_the_mcp_form_names_describes_and_shows_both_sides() {
     assert_eq!(tool["inputSchema"], *contract.input());
     assert_eq!(tool["outputSchema"], *contract.output_to_write().unwrap());
     insta::assert_json_snapshot!(tool);
+}
+
+#[test]
+fn the_mcp_form_has_the_title_that_a_type_gives_itself() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[schemars(title = "Weather, now")]
+    struct GetWeather {}
+    impl Signature for GetWeather {
+        type Output = ();
+    }
+    let contract = Contract::of::<GetWeather>().unwrap();
+    let tool = contract.tool(Dialect::Mcp).unwrap();
+    let keys: Vec<_> = tool.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["name", "title", "description", "inputSchema", "outputSchema"]);
+    assert_eq!(tool["title"], "Weather, now");
+    let stored: Contract = serde_json::from_value(json!(contract)).unwrap();
+    assert_eq!(stored.tool(Dialect::Mcp).unwrap(), tool);
+    assert!(!tool["inputSchema"].to_string().contains("Weather"));
+}
+
+#[test]
+fn gemini_wants_a_letter_first_whatever_was_lowered_under_another_name() {
+    let contract = Contract::of::<Bare<zoo::Plain>>().unwrap();
+    contract.lower(Dialect::Gemini).unwrap();
+    let renamed = contract.named("3d_view").unwrap();
+    renamed.lower(Dialect::Anthropic).unwrap();
+    let error = renamed.lower(Dialect::Gemini).unwrap_err();
+    insta::assert_snapshot!(error, @"`3d_view` does not fit gemini at $: a tool's name starts with a letter or `_` there; rename it");
 }
 
 /// A tool gives what is written, a model has to produce what is read.
