@@ -360,10 +360,8 @@ impl Compiler<'_> {
             .contains(&Some(&Value::Bool(false)));
         let rest = match map.get("additionalProperties") {
             _ if closed => Rest::Closed,
-            Some(schema @ Value::Object(inner)) if !inner.is_empty() => {
-                Rest::Of(self.node(schema, depth + 1))
-            }
-            _ => Rest::Open,
+            Some(schema) => Rest::Of(self.node(schema, depth + 1)),
+            None => Rest::Open,
         };
         let index = (fields.len() > MANY).then(|| {
             fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect()

@@ -308,7 +308,7 @@ impl ObjectRule {
 
     /// Its keys are data.
     pub(super) fn is_map(&self) -> bool {
-        self.fields.is_empty() && !(self.patterns.is_empty() && matches!(self.rest, Rest::Closed))
+        self.fields.is_empty() && (!self.patterns.is_empty() || matches!(self.rest, Rest::Of(_)))
     }
 
     /// The field of a name; most texts have the fields in the order of the schema.
@@ -327,6 +327,7 @@ impl ObjectRule {
 /// What a field that is not declared has to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rest {
+    /// Nothing is said of it.
     Open,
     Closed,
     Of(Id),

@@ -32,11 +32,8 @@ impl Fit<'_> {
     pub(super) fn object(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         let rule = &node.object;
         let mut plan = Plan::new(at.tape, at.token, rule);
-        if level == Level::Coerce {
-            self.near_names(at, rule, &mut plan);
-        }
         let mut seen = HashSet::new();
-        let mut fits = true;
+        let mut fits = self.near_names(at, rule, &mut plan, level);
         self.out.push('{');
         for entry in &plan.entries {
             let path = Path::Field(at.path, &entry.name);
@@ -250,10 +247,21 @@ impl Fit<'_> {
     }
 
     /// Declared fields under names in another case or with other separators.
-    fn near_names(&mut self, at: At<'_>, rule: &ObjectRule, plan: &mut Plan<'_>) {
-        if plan.given.iter().all(|given| *given) {
-            return;
+    ///
+    /// Where none may be put right, such a one is a fault: to leave it out would lose
+    /// what it says.
+    fn near_names(
+        &mut self,
+        at: At<'_>,
+        rule: &ObjectRule,
+        plan: &mut Plan<'_>,
+        level: Level,
+    ) -> bool {
+        let all = plan.entries.iter().all(|entry| entry.field.is_some());
+        if all || plan.given.iter().all(|given| *given) {
+            return true;
         }
+        let mut fits = true;
         let free: Vec<(usize, String)> = rule
             .fields
             .iter()
@@ -278,12 +286,20 @@ impl Fit<'_> {
                     rule.fields.get(*index),
                 )
             {
+                if level < Level::Coerce {
+                    let (expected, path) =
+                        (format!("`{}`", field.name), Path::Field(at.path, &entry.name));
+                    let got = format!("`{}`", shortened(&entry.name));
+                    fits = self.push_fault(&path, expected, got, "");
+                    continue;
+                }
                 entry.field = Some(*index);
                 *given = true;
                 let what = format!("read {} as `{}`", excerpt(&entry.name), field.name);
                 self.repaired(&Path::Field(at.path, &field.name), what);
             }
         }
+        fits
     }
 }
 

@@ -133,10 +133,22 @@ impl Root<'_> {
         left: usize,
     ) -> Result<Found, Refused> {
         let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
-        if self.policy < Policy::Repair && !restoring {
-            return as_is;
-        }
         let below = format!("{path}.{name}");
+        if self.policy < Policy::Repair && !restoring {
+            let meant = as_is.is_ok() && self.value(tape, inner, &below, left - 1).is_ok();
+            let found = format!("`{name}` around it");
+            // None of its fields is asked for: as it is, nothing would be left.
+            return if meant {
+                Err(refused(
+                    path,
+                    "the value itself",
+                    &found,
+                    "the value is inside a wrapper; give it alone",
+                ))
+            } else {
+                as_is
+            };
+        }
         match self.value(tape, inner, &below, left - 1) {
             Ok(mut found) => {
                 if !restoring {
