@@ -187,7 +187,10 @@ fn looks_like_json(text: &str) -> bool {
                 .trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'));
             name.len() < rest.len() && name.trim_start().starts_with([':', '='])
         }
-        _ => next.is_ascii_digit() || next == '-',
+        _ => {
+            let words = ["true", "false", "null", "True", "False", "None"];
+            next.is_ascii_digit() || next == '-' || words.iter().any(|word| rest.starts_with(word))
+        }
     }
 }
 

@@ -235,6 +235,10 @@ impl Root<'_> {
         let root = Path::Root(path);
         let null = self.unit && tape.kind(token) == Kind::Null;
         if null || fit.value(At { tape, token, path: &root }, self.form.root, self.level()) {
+            if fit.more_repairs > 0 {
+                let what = format!("and {} more of these", fit.more_repairs);
+                fit.repairs.push(Repair { path: path.to_owned(), what });
+            }
             return Ok(Found { json: fit.out, path: path.to_owned(), repairs: fit.repairs });
         }
         Err((fit.faults, fit.more))
