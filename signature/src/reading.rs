@@ -15,6 +15,7 @@ mod lenient;
 mod merge;
 mod number;
 mod object;
+mod pattern;
 pub(crate) mod policy;
 mod restore;
 mod root;

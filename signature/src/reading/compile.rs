@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 
-use regex_lite::Regex;
 use serde_json::{Map, Value};
 
 use crate::reading::date::Format;
@@ -13,6 +12,7 @@ use crate::reading::form::{
 };
 use crate::reading::merge::{ALSO, constrains, merged};
 use crate::reading::number::Decimal;
+use crate::reading::pattern::Pattern;
 use crate::schema::resolve;
 
 /// So many places at most: a schema that would unfold into more is not checked there.
@@ -353,17 +353,15 @@ impl Compiler<'_> {
             }
         }
         let patterns = object_of(map, "patternProperties")
-            .filter_map(|(pattern, schema)| Some((Regex::new(pattern).ok()?, schema)));
+            .filter_map(|(pattern, schema)| Some((Pattern::new(pattern)?, schema)));
         let patterns: Vec<_> =
             patterns.map(|(pattern, schema)| (pattern, self.node(schema, depth + 1))).collect();
         let closed = [map.get("additionalProperties"), map.get("unevaluatedProperties")]
             .contains(&Some(&Value::Bool(false)));
         let rest = match map.get("additionalProperties") {
             _ if closed => Rest::Closed,
-            Some(schema @ Value::Object(inner)) if !inner.is_empty() => {
-                Rest::Of(self.node(schema, depth + 1))
-            }
-            _ => Rest::Open,
+            Some(schema) => Rest::Of(self.node(schema, depth + 1)),
+            None => Rest::Open,
         };
         let index = (fields.len() > MANY).then(|| {
             fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect()
@@ -382,8 +380,9 @@ impl Compiler<'_> {
 
     /// What a required field has to be that `properties` does not declare.
     fn undeclared(&mut self, map: &Map<String, Value>, name: &str, depth: usize) -> Id {
-        let matching = object_of(map, "patternProperties")
-            .find(|(pattern, _)| Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(name)));
+        let matching = object_of(map, "patternProperties").find(|(pattern, _)| {
+            Pattern::new(pattern).is_some_and(|pattern| pattern.is_match(name))
+        });
         match matching.map(|(_, schema)| schema).or(map.get("additionalProperties")) {
             Some(schema) => self.node(schema, depth + 1),
             None => self.push(Node::any()),
@@ -526,7 +525,7 @@ fn text(map: &Map<String, Value>) -> TextRule {
     TextRule {
         shortest: size(map, "minLength", 0),
         longest: size(map, "maxLength", usize::MAX),
-        pattern: pattern.and_then(|text| Some((text.to_owned(), Regex::new(text).ok()?))),
+        pattern: pattern.and_then(Pattern::new),
         format: map.get("format").and_then(Value::as_str).and_then(Format::named),
     }
 }

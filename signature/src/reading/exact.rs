@@ -216,8 +216,10 @@ impl<'f> Exact<'f> {
         self.unions -= 1;
         match found {
             0 | 1 => fits,
+            // Without a type behind it, the value is its text, whichever it is.
+            _ if !self.form.typed && winner.is_some() => Fits::Yes,
             // serde takes the first, so that has to be the one that is meant.
-            _ if exact == 1 && (winner == first || !self.form.typed) => Fits::Yes,
+            _ if exact == 1 && winner == first => Fits::Yes,
             // Two that fit have to be told apart.
             _ => Fits::Nearly,
         }
@@ -299,6 +301,10 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
     let Some(decimal) = Decimal::parse(literal) else {
         return Fits::No;
     };
+    // Of any value nothing is known but that it will be kept as 64 bits.
+    if kinds == Kinds::ALL && !is_common(literal) {
+        return Fits::No;
+    }
     let any_number = kinds.has(Kinds::NUMBER);
     if !(any_number || decimal.is_integral()) || !rule.fits(&decimal, literal) {
         return Fits::No;
@@ -318,7 +324,7 @@ pub(super) fn text(text: &str, rule: &TextRule) -> bool {
     let bounded = rule.shortest > 0 || rule.longest < usize::MAX;
     let long_enough = !bounded || (rule.shortest..=rule.longest).contains(&text.chars().count());
     long_enough
-        && rule.pattern.as_ref().is_none_or(|(_, pattern)| pattern.is_match(text))
+        && rule.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
         && rule.format.is_none_or(|format| format.fits(text))
 }
 
@@ -335,8 +341,10 @@ pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool 
                 .iter()
                 .any(|value| value.is_number() && Decimal::parse(&value.to_string()) == number)
         }
-        _ => serde_json::from_str::<Value>(tape.whole(token))
-            .is_ok_and(|value| values.contains(&value)),
+        _ => {
+            let found = canonical(tape.whole(token));
+            values.iter().any(|value| canonical(&value.to_string()) == found)
+        }
     }
 }
 
@@ -363,6 +371,8 @@ fn canonical(json: &str) -> String {
                 entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
             }
             Value::Array(items) => items.iter().map(sorted).collect(),
+            Value::Number(number) => Decimal::parse(&number.to_string())
+                .map_or_else(|| value.clone(), |number| format!("{number:?}").into()),
             other => other.clone(),
         }
     }

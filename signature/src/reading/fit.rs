@@ -24,6 +24,10 @@ pub(super) enum Level {
 /// So many faults are told; a model that made more will not read more.
 const MOST_FAULTS: usize = 50;
 
+/// So many repairs are told one by one: a text of a million small mistakes would
+/// otherwise take many times its own memory.
+const MOST_REPAIRS: usize = 1_000;
+
 /// So deep at most, texts inside texts included.
 const DEEPEST: usize = 200;
 
@@ -72,12 +76,17 @@ impl<'a> At<'a> {
 /// What a walk has found and written so far.
 pub(super) struct Fit<'f> {
     pub(super) form: &'f Form,
+    /// What is known of the whole text, and where that is in memory: texts inside it
+    /// come and go, and must not be taken for one another.
+    exact: Exact<'f>,
+    source: usize,
     /// The value as JSON; of no meaning after a fault.
     pub(super) out: String,
     pub(super) faults: Vec<Fault>,
     /// Faults beyond those that are told.
     pub(super) more: usize,
     pub(super) repairs: Vec<Repair>,
+    pub(super) more_repairs: usize,
     /// Fields with a value that nobody asked for.
     pub(super) unknown: usize,
     /// Nobody will hear of the faults: it is only being tried.
@@ -91,10 +100,13 @@ impl<'f> Fit<'f> {
     pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
         Self {
             form,
+            exact: Exact::new(form),
+            source: tape.source.as_ptr() as usize,
             out: String::with_capacity(tape.source.len()),
             faults: Vec::new(),
             more: 0,
             repairs: Vec::new(),
+            more_repairs: 0,
             unknown: 0,
             trying: false,
             steps: 4_000 + 64 * tape.len(),
@@ -112,11 +124,24 @@ impl<'f> Fit<'f> {
         self.steps -= 1;
         self.depth += 1;
         let fits = match &node.union {
+            // Looked at first, because trying all members of all unions in each other
+            // would not come to an end.
+            Some(_) if self.is_exact(at, id) => self.keep(at),
             Some(union) => self.union(at, node, union, level),
             None => self.node(at, node, level),
         };
         self.depth -= 1;
         fits && self.beside(at, node, start)
+    }
+
+    /// Whether a value needs nothing.
+    pub(super) fn is_exact(&mut self, at: At<'_>, id: Id) -> bool {
+        let fits = if at.tape.source.as_ptr() as usize == self.source {
+            self.exact.fits(at.tape, at.token, id)
+        } else {
+            Exact::new(self.form).fits(at.tape, at.token, id)
+        };
+        fits == Fits::Yes
     }
 
     /// What a value also has to be, or must not be.
@@ -151,6 +176,7 @@ impl<'f> Fit<'f> {
                 self.number(at, literal, node)
             }
             Kind::Text | Kind::Escaped if node.kinds.has(Kinds::TEXT) => self.text(at, node, level),
+            Kind::List | Kind::Object if node.values.is_some() => self.listed(at, node),
             Kind::List if node.kinds.has(Kinds::LIST) => self.list(at, node, level),
             Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(at, node, level),
             _ => self.other_kind(at, node, level),
@@ -231,13 +257,13 @@ impl<'f> Fit<'f> {
                 None => self.fault(below, node, "the list has to end before this"),
             };
             count += 1;
-            if !fits && (self.trying || self.more > MOST_FAULTS) {
+            if !fits && self.trying {
                 break;
             }
         }
         self.out.push(']');
         if fits && !(rule.shortest..=rule.longest).contains(&count) {
-            return self.fault(at, node, &format!("the list has {count}"));
+            return self.fault(at, node, "");
         }
         fits && self.among_items(at, node, start)
     }
@@ -259,12 +285,19 @@ impl<'f> Fit<'f> {
 
     /// Notes that a value does not fit; `why` adds what the two descriptions do not say.
     pub(super) fn fault(&mut self, at: At<'_>, node: &Node, why: &str) -> bool {
-        if self.trying {
+        if self.trying || self.is_full() {
             return false;
         }
         let expected = expected(self.form, node);
         let got = got(at.tape, at.token);
         self.push_fault(at.path, expected, got, why)
+    }
+
+    /// Whether enough was told; what is not told is counted.
+    fn is_full(&mut self) -> bool {
+        let full = self.faults.len() >= MOST_FAULTS;
+        self.more += usize::from(full);
+        full
     }
 
     pub(super) fn push_fault(
@@ -274,11 +307,7 @@ impl<'f> Fit<'f> {
         got: String,
         why: &str,
     ) -> bool {
-        if self.trying {
-            return false;
-        }
-        if self.faults.len() >= MOST_FAULTS {
-            self.more += 1;
+        if self.trying || self.is_full() {
             return false;
         }
         let mut message = match got.as_str() {
@@ -293,7 +322,11 @@ impl<'f> Fit<'f> {
     }
 
     pub(super) fn repaired(&mut self, path: &Path<'_>, what: String) {
-        self.repairs.push(Repair { path: path.to_string(), what });
+        if self.repairs.len() < MOST_REPAIRS {
+            self.repairs.push(Repair { path: path.to_string(), what });
+        } else {
+            self.more_repairs += 1;
+        }
     }
 
     /// Reads a value for trial: what it would be, or nothing happened.

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use regex_lite::Regex;
 use serde_json::Value;
 
 use crate::reading::date::Format;
 use crate::reading::number::Decimal;
+use crate::reading::pattern::Pattern;
 
 /// Where in a [`Form`] a node stands.
 pub(super) type Id = usize;
@@ -242,7 +242,7 @@ impl NumberRule {
 pub(super) struct TextRule {
     pub(super) shortest: usize,
     pub(super) longest: usize,
-    pub(super) pattern: Option<(String, Regex)>,
+    pub(super) pattern: Option<Pattern>,
     pub(super) format: Option<Format>,
 }
 
@@ -287,7 +287,7 @@ pub(super) struct ObjectRule {
     pub(super) rest: Rest,
     /// What a key has to be.
     pub(super) names: Option<Id>,
-    pub(super) patterns: Vec<(Regex, Id)>,
+    pub(super) patterns: Vec<(Pattern, Id)>,
     pub(super) fewest: usize,
     pub(super) most: usize,
     /// Which fields ask for which others.
@@ -308,7 +308,7 @@ impl ObjectRule {
 
     /// Its keys are data.
     pub(super) fn is_map(&self) -> bool {
-        self.fields.is_empty() && !(self.patterns.is_empty() && matches!(self.rest, Rest::Closed))
+        self.fields.is_empty() && (!self.patterns.is_empty() || matches!(self.rest, Rest::Of(_)))
     }
 
     /// The field of a name; most texts have the fields in the order of the schema.
@@ -327,6 +327,7 @@ impl ObjectRule {
 /// What a field that is not declared has to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rest {
+    /// Nothing is said of it.
     Open,
     Closed,
     Of(Id),

@@ -49,12 +49,11 @@ pub(super) fn value(text: &str) -> Result<Found, Refusal> {
 /// The value that is in a text, whatever stands around it. `lists` says whether a list
 /// may be meant; otherwise one beside an object is no rival.
 pub(super) fn document(text: &str, lists: bool) -> Result<Found, Refusal> {
-    let text = text.trim_start_matches('\u{feff}');
     if let Some(at) = text.find('\0') {
         return Err(Refusal::Unclear { at, what: "a NUL is no part of a text" });
     }
     let inner = fenced(text).unwrap_or(text);
-    let whole = value(inner.trim());
+    let whole = value(inner);
     let note = |what: &str| Note { path: "$".into(), what: what.into() };
     match whole {
         Ok((json, mut notes)) => {
@@ -155,7 +154,20 @@ fn is_part(before: &str, after: &str) -> bool {
     let closers = after.contains(['}', ']']);
     // One bracket too many at the very end takes nothing away.
     let harmless = only_closers && before.is_empty();
-    closers && !harmless || after.trim_start().starts_with([',', ':'])
+    closers && !harmless || after.trim_start().starts_with(':') || goes_on(after)
+}
+
+/// Whether a comma leads to more of the same, and not to more words.
+fn goes_on(after: &str) -> bool {
+    let Some(rest) = after.trim_start().strip_prefix(',') else {
+        return false;
+    };
+    let rest = rest.trim_start();
+    let name = rest.trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    let marks = ['"', '\'', '{', '[', '“', '-', '+', '.'];
+    rest.starts_with(marks)
+        || rest.starts_with(|c: char| c.is_ascii_digit())
+        || name.trim_start().starts_with([':', '='])
 }
 
 /// Whether a bracket in a text was meant to open a value.
@@ -175,7 +187,10 @@ fn looks_like_json(text: &str) -> bool {
                 .trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'));
             name.len() < rest.len() && name.trim_start().starts_with([':', '='])
         }
-        _ => next.is_ascii_digit() || next == '-',
+        _ => {
+            let words = ["true", "false", "null", "True", "False", "None"];
+            next.is_ascii_digit() || next == '-' || words.iter().any(|word| rest.starts_with(word))
+        }
     }
 }
 
@@ -239,8 +254,13 @@ impl<'t> Parser<'t> {
     fn space(&mut self) -> Result<(), Refusal> {
         loop {
             let rest = self.rest();
-            let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
-            self.at += rest.len() - trimmed.len();
+            let blank = |c: char| c.is_whitespace() || c == '\u{feff}';
+            let trimmed = rest.trim_start_matches(blank);
+            let blanks = rest.len() - trimmed.len();
+            if rest.get(..blanks).is_some_and(|blanks| !blanks.trim_ascii().is_empty()) {
+                self.note("left out white space that JSON does not know");
+            }
+            self.at += blanks;
             if self.skip("/*") {
                 let end = self.rest().find("*/").ok_or(Refusal::EndsEarly)?;
                 self.at += end + 2;

@@ -1,7 +1,7 @@
 //! Objects: structs with declared fields, and maps whose keys are data.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::reading::coerce::{folded, is_nothing};
 use crate::reading::exact::{Exact, Fits};
@@ -32,11 +32,8 @@ impl Fit<'_> {
     pub(super) fn object(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         let rule = &node.object;
         let mut plan = Plan::new(at.tape, at.token, rule);
-        if level == Level::Coerce {
-            self.near_names(at, rule, &mut plan);
-        }
         let mut seen = HashSet::new();
-        let mut fits = true;
+        let mut fits = self.near_names(at, rule, &mut plan, level);
         self.out.push('{');
         for entry in &plan.entries {
             let path = Path::Field(at.path, &entry.name);
@@ -186,8 +183,11 @@ impl Fit<'_> {
     fn refused_key(&mut self, at: At<'_>, name: &str, rule: &ObjectRule) -> bool {
         let known: Vec<_> =
             rule.fields.iter().take(12).map(|field| format!("`{}`", field.name)).collect();
-        let patterns: Vec<_> =
-            rule.patterns.iter().map(|(pattern, _)| format!("keys that match {pattern}")).collect();
+        let patterns: Vec<_> = rule
+            .patterns
+            .iter()
+            .map(|(pattern, _)| format!("keys that match {}", pattern.text))
+            .collect();
         let all = [known, patterns].concat();
         let expected = if all.is_empty() {
             "no fields".to_owned()
@@ -250,10 +250,21 @@ impl Fit<'_> {
     }
 
     /// Declared fields under names in another case or with other separators.
-    fn near_names(&mut self, at: At<'_>, rule: &ObjectRule, plan: &mut Plan<'_>) {
-        if plan.given.iter().all(|given| *given) {
-            return;
+    ///
+    /// Where none may be put right, such a one is a fault: to leave it out would lose
+    /// what it says.
+    fn near_names(
+        &mut self,
+        at: At<'_>,
+        rule: &ObjectRule,
+        plan: &mut Plan<'_>,
+        level: Level,
+    ) -> bool {
+        let all = plan.entries.iter().all(|entry| entry.field.is_some());
+        if all || plan.given.iter().all(|given| *given) {
+            return true;
         }
+        let mut fits = true;
         let free: Vec<(usize, String)> = rule
             .fields
             .iter()
@@ -261,29 +272,47 @@ impl Fit<'_> {
             .filter(|(index, _)| plan.given.get(*index) == Some(&false))
             .map(|(index, field)| (index, folded(&field.name)))
             .collect();
+        let free: HashMap<String, Vec<usize>> =
+            free.into_iter().fold(HashMap::new(), |mut free, (index, name)| {
+                free.entry(name).or_insert_with(Vec::new).push(index);
+                free
+            });
         let unknown: Vec<(usize, String)> = plan
             .entries
             .iter()
             .enumerate()
             .filter(|(_, entry)| entry.field.is_none())
             .map(|(index, entry)| (index, folded(&entry.name)))
+            .filter(|(_, name)| free.contains_key(name))
             .collect();
+        let mut rivals: HashMap<&str, usize> = HashMap::new();
+        for (_, name) in &unknown {
+            *rivals.entry(name).or_default() += 1;
+        }
         for (entry_index, name) in &unknown {
-            let mut fields = free.iter().filter(|(_, field)| field == name);
-            let rivals = unknown.iter().filter(|(_, other)| other == name).count();
-            if let (Some((index, _)), None, 1) = (fields.next(), fields.next(), rivals)
+            let fields = free.get(name).map_or(&[][..], Vec::as_slice);
+            let rivals = rivals.get(name.as_str()).copied();
+            if let ([index], Some(1)) = (fields, rivals)
                 && let (Some(entry), Some(given), Some(field)) = (
                     plan.entries.get_mut(*entry_index),
                     plan.given.get_mut(*index),
                     rule.fields.get(*index),
                 )
             {
+                if level < Level::Coerce {
+                    let (expected, path) =
+                        (format!("`{}`", field.name), Path::Field(at.path, &entry.name));
+                    let got = format!("`{}`", shortened(&entry.name));
+                    fits = self.push_fault(&path, expected, got, "");
+                    continue;
+                }
                 entry.field = Some(*index);
                 *given = true;
                 let what = format!("read {} as `{}`", excerpt(&entry.name), field.name);
                 self.repaired(&Path::Field(at.path, &field.name), what);
             }
         }
+        fits
     }
 }
 

@@ -48,6 +48,11 @@ impl<T> Reading<T> {
     pub(crate) fn new(value: T, repairs: Vec<Repair>) -> Self {
         Self { value, repairs }
     }
+
+    /// The same with what `change` makes of the value.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
+        Reading { value: change(self.value), repairs: self.repairs }
+    }
 }
 
 /// One thing that was not as it should be, and was read all the same.

@@ -133,10 +133,22 @@ impl Root<'_> {
         left: usize,
     ) -> Result<Found, Refused> {
         let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
-        if self.policy < Policy::Repair && !restoring {
-            return as_is;
-        }
         let below = format!("{path}.{name}");
+        if self.policy < Policy::Repair && !restoring {
+            let meant = as_is.is_ok() && self.value(tape, inner, &below, left - 1).is_ok();
+            let found = format!("`{name}` around it");
+            // None of its fields is asked for: as it is, nothing would be left.
+            return if meant {
+                Err(refused(
+                    path,
+                    "the value itself",
+                    &found,
+                    "the value is inside a wrapper; give it alone",
+                ))
+            } else {
+                as_is
+            };
+        }
         match self.value(tape, inner, &below, left - 1) {
             Ok(mut found) => {
                 if !restoring {
@@ -223,6 +235,10 @@ impl Root<'_> {
         let root = Path::Root(path);
         let null = self.unit && tape.kind(token) == Kind::Null;
         if null || fit.value(At { tape, token, path: &root }, self.form.root, self.level()) {
+            if fit.more_repairs > 0 {
+                let what = format!("and {} more of these", fit.more_repairs);
+                fit.repairs.push(Repair { path: path.to_owned(), what });
+            }
             return Ok(Found { json: fit.out, path: path.to_owned(), repairs: fit.repairs });
         }
         Err((fit.faults, fit.more))

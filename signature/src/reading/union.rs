@@ -83,8 +83,11 @@ impl Fit<'_> {
     fn choose(&mut self, at: At<'_>, union: &Union, level: Level, tagged: bool) -> Choice {
         let mut candidates: Vec<Candidate> = Vec::new();
         for step in [Level::Exact, Level::Restore, Level::Coerce] {
-            // Coercion only where nothing reads all that is there as it is.
-            let settled = candidates.iter().any(|candidate| candidate.attempt.unknown == 0);
+            // Coercion only where nothing reads all that is there as it is. Without a
+            // type, fields that nobody asked for are kept, so nothing is lost by them.
+            let settled =
+                |candidate: &Candidate| !self.form.typed || candidate.attempt.unknown == 0;
+            let settled = candidates.iter().any(settled);
             if step > level || step == Level::Coerce && settled {
                 break;
             }
@@ -95,7 +98,11 @@ impl Fit<'_> {
                 }
             }
         }
-        let rank = |candidate: &Candidate| (candidate.attempt.unknown > 0, candidate.attempt.level);
+        let typed = self.form.typed;
+        let rank = |candidate: &Candidate| {
+            let (unknown, level) = (candidate.attempt.unknown, candidate.attempt.level);
+            if typed { (unknown, level, 0) } else { (0, level, unknown) }
+        };
         let Some(best) = candidates.iter().map(rank).min() else {
             return Choice::None;
         };
@@ -106,9 +113,13 @@ impl Fit<'_> {
             _ => true,
         });
         if candidates.len() > 1 && (self.form.typed || !equal) {
-            let all: Vec<_> =
+            let mut all: Vec<_> =
                 candidates.iter().map(|candidate| member(self.form, candidate.id)).collect();
-            return Choice::Doubt(format!("it may be {}", all.join(", and also ")));
+            all.dedup();
+            return Choice::Doubt(match all.as_slice() {
+                [one] => format!("it may be {one} in more than one way"),
+                some => format!("it may be {}", some.join(", and also ")),
+            });
         }
         let Some(winner) = candidates.into_iter().next() else {
             return Choice::None;
@@ -149,6 +160,9 @@ impl Fit<'_> {
 
     /// Why the only member that fits best is not the one that is meant beyond doubt.
     fn doubt(&self, at: At<'_>, union: &Union, winner: &Candidate, tagged: bool) -> Option<String> {
+        if !self.form.typed {
+            return None;
+        }
         let others = |index: usize| index != winner.index;
         if winner.attempt.unknown > 0 && at.kind() == Kind::Object {
             let own = self.form.node(winner.id);
@@ -165,7 +179,7 @@ impl Fit<'_> {
                 return Some(format!("{} belongs to another of them", excerpt(&name)));
             }
         }
-        if !self.form.typed || tagged {
+        if tagged {
             return None;
         }
         // serde takes the first that fits.

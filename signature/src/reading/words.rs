@@ -156,8 +156,8 @@ fn text(node: &Node) -> String {
     if let Some(range) = range_words(rule.shortest, rule.longest) {
         words.push_str(&format!(" of {range} characters"));
     }
-    if let Some((pattern, _)) = &rule.pattern {
-        words.push_str(&format!(" that matches {}", shortened(pattern)));
+    if let Some(pattern) = &rule.pattern {
+        words.push_str(&format!(" that matches {}", shortened(&pattern.text)));
     }
     words
 }
@@ -235,7 +235,8 @@ impl NumberRule {
         let number = Decimal::parse(literal)?;
         let (low, high) = self.range.as_ref()?;
         let outside = number < *low || *high < number;
-        outside.then(|| format!("it has to be from {low} to {high}"))
+        let told = bounds(self).contains(" to ");
+        (outside && !told).then(|| format!("it has to be from {low} to {high}"))
     }
 }
 
