@@ -16,8 +16,7 @@ use crate::error::Fault;
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::limits::{check, check_words};
 use crate::lowering::rules::Rules;
-pub(crate) use crate::lowering::shape::members;
-use crate::lowering::shape::{Shape, may, takes_pairs};
+use crate::lowering::shape::{Shape, may, members, takes_pairs};
 use crate::lowering::walk::Walk;
 use crate::schema::{Refusal, normal, object};
 

@@ -121,9 +121,6 @@ fn foreign_values_come_back_from_every_dialect() {
             case.values.iter().flat_map(|value| Dialect::ALL.map(|dialect| (value, dialect)))
         {
             let Ok(wire) = case.contract.lower_value(dialect, value) else { continue };
-            if without_null(&wire) != without_null(value) {
-                continue;
-            }
             let read: Value = case
                 .contract
                 .read(&wire.to_string())
@@ -134,6 +131,16 @@ fn foreign_values_come_back_from_every_dialect() {
                 "{}, {dialect}: {wire}",
                 case.name
             );
+        }
+    }
+}
+
+#[test]
+fn the_same_schema_gives_the_same_bytes() {
+    for (one, other) in cases().into_iter().zip(cases()) {
+        for dialect in Dialect::ALL {
+            let bytes = |case: &Case| case.contract.tool(dialect).map(|tool| tool.to_string());
+            assert_eq!(bytes(&one).ok(), bytes(&other).ok(), "{}, {dialect}", one.name);
         }
     }
 }

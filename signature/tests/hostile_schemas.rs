@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use toolwright_signature::{Contract, Dialect, Error};
 
-/// Half of what a thread has unless it is given more, here without optimisation.
-const STACK: usize = 1024 * 1024;
+/// As much as a thread has unless it is given more, here without optimisation.
+const STACK: usize = 2 * 1024 * 1024;
 
 /// Far more than is needed in a build without optimisation on a busy machine.
 const SOON: Duration = Duration::from_secs(20);

@@ -229,7 +229,9 @@ impl Compiler<'_> {
         map: &Map<String, Value>,
         followed: &mut Followed,
     ) -> Option<Map<String, Value>> {
-        if followed.depth > DEEPEST {
+        // Parts of parts double: few bytes can stand for more than there is time.
+        self.gathered.set(self.gathered.get() + 1);
+        if followed.depth > DEEPEST || self.gathered.get() > MOST {
             return None;
         }
         let mut map = map.clone();
