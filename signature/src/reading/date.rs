@@ -56,21 +56,20 @@ impl Format {
     }
 }
 
-fn number(text: &str, digits: usize, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
-    let numeric = text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
-    text.parse().ok().filter(|n| numeric && range.contains(n))
+/// The number that all of a text's bytes write, in so many digits.
+fn number(text: &[u8], digits: usize) -> Option<u32> {
+    let numeric = text.len() == digits && text.iter().all(u8::is_ascii_digit);
+    numeric.then(|| text.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
 }
 
 /// `2026-11-21`, a day that exists.
 fn is_date(text: &str) -> bool {
-    let Some((year, month, day)) = text
-        .split_once('-')
-        .and_then(|(year, rest)| Some((year, rest.split_once('-')?)))
-        .map(|(year, (month, day))| (year, month, day))
-    else {
+    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text.as_bytes() else {
         return false;
     };
-    let (Some(year), Some(month)) = (number(year, 4, 0..=9999), number(month, 2, 1..=12)) else {
+    let (Some(year), Some(month), Some(day)) =
+        (number(&[y1, y2, y3, y4], 4), number(&[m1, m2], 2), number(&[d1, d2], 2))
+    else {
         return false;
     };
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -78,18 +77,24 @@ fn is_date(text: &str) -> bool {
         2 if leap => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
-        _ => 31,
+        1..=12 => 31,
+        _ => return false,
     };
-    number(day, 2, 1..=days).is_some()
+    (1..=days).contains(&day)
 }
 
 /// RFC 3339 as everyone writes it.
 fn is_date_time(text: &str) -> bool {
-    let Some((date, rest)) = text.split_once('T') else {
+    let Some((date, rest)) = text.split_at_checked(10) else {
         return false;
     };
-    let zone = rest.find(['Z', '+', '-']).and_then(|at| rest.split_at_checked(at));
-    zone.is_some_and(|(time, zone)| is_date(date) && is_time(time) && is_zone(zone))
+    let Some((time, zone)) = rest.strip_prefix('T').and_then(|rest| {
+        let at = rest.bytes().position(|byte| matches!(byte, b'Z' | b'+' | b'-'))?;
+        rest.split_at_checked(at)
+    }) else {
+        return false;
+    };
+    is_date(date) && is_time(time) && is_zone(zone)
 }
 
 /// RFC 3339: a date, a time, a zone. In lower case, with a space, without seconds and
@@ -122,26 +127,32 @@ fn date_time(text: &str) -> Option<Cow<'_, str>> {
 
 /// `20:00:00` or `20:00:00.123`, as fine as nanoseconds.
 fn is_time(text: &str) -> bool {
-    let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let mut parts = clock.split(':');
-    let mut next =
-        |greatest| parts.next().is_some_and(|part| number(part, 2, 0..=greatest).is_some());
-    let fine = (1..=9).contains(&fraction.len()) && fraction.bytes().all(|b| b.is_ascii_digit());
-    next(23) && next(59) && next(59) && parts.next().is_none() && fine
+    let Some(([h1, h2, b':', m1, m2, b':', s1, s2], fraction)) =
+        text.as_bytes().split_first_chunk()
+    else {
+        return false;
+    };
+    let within = |digits: [u8; 2], most| number(&digits, 2).is_some_and(|number| number <= most);
+    let fine = match fraction {
+        [] => true,
+        [b'.', digits @ ..] => {
+            (1..=9).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)
+        }
+        _ => false,
+    };
+    within([*h1, *h2], 23) && within([*m1, *m2], 59) && within([*s1, *s2], 59) && fine
 }
 
 /// `Z` or `+01:00`.
 fn is_zone(text: &str) -> bool {
-    if text == "Z" {
-        return true;
+    match *text.as_bytes() {
+        [b'Z'] => true,
+        [b'+' | b'-', h1, h2, b':', m1, m2] => {
+            number(&[h1, h2], 2).is_some_and(|hours| hours <= 23)
+                && number(&[m1, m2], 2).is_some_and(|minutes| minutes <= 59)
+        }
+        _ => false,
     }
-    if !text.starts_with(['+', '-']) {
-        return false;
-    }
-    let offset = text.get(1..).and_then(|offset| offset.split_once(':'));
-    offset.is_some_and(|(hours, minutes)| {
-        number(hours, 2, 0..=23).is_some() && number(minutes, 2, 0..=59).is_some()
-    })
 }
 
 fn is_uuid(text: &str) -> bool {
