@@ -51,6 +51,7 @@ mod partial;
 mod reading;
 mod schema;
 mod signature;
+mod type_tag;
 
 pub use assert_fits::assert_fits;
 pub use contract::Contract;
@@ -59,3 +60,4 @@ pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use partial::{Field, Partial};
 pub use reading::policy::{Policy, Reading, Repair};
 pub use signature::Signature;
+pub use type_tag::type_tag;
