@@ -41,6 +41,12 @@
 //! );
 //! # Ok::<(), toolwright_signature::Error>(())
 //! ```
+//!
+//! # Features
+//!
+//! None is on by itself. Each lets types of one crate stand in a signature, by turning on
+//! what schemars knows of it: `bytes`, `chrono`, `decimal` (`rust_decimal`), `indexmap`,
+//! `jiff`, `semver`, `url` and `uuid`. Turn on that crate's own `serde` feature too.
 
 mod assert_fits;
 mod contract;

@@ -13,7 +13,8 @@ use proptest::test_runner::TestRunner;
 use serde_json::Value;
 use toolwright_signature::Contract;
 
-use zoo::generate::{sloppy, smallest, values};
+use zoo::generate::{smallest, values};
+use zoo::mistakes::sloppy;
 use zoo::{Echo, Specimen, Visitor};
 
 /// How many values of each type, and three times as many that nearly fit.

@@ -163,7 +163,7 @@ pub(crate) enum Beside {
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Inside {
     Clear,
-    Set { key: String, value: serde_json::Value },
+    Set { key: String, value: i64 },
     GetAll { keys: Vec<String> },
 }
 
