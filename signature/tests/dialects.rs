@@ -223,11 +223,12 @@ impl Table {
 }
 
 /// The types that a strict dialect refuses, and why no form was found.
-const REFUSED: [(&str, &[Dialect], &str); 13] = [
+const REFUSED: [(&str, &[Dialect], &str); 14] = [
     ("any_value", STRICT, ANY),
     ("map_of_any_value", STRICT, ANY),
     ("flattened_map_of_any_value", STRICT, ANY),
     ("union_of_a_map_and_pairs", STRICT, "a map is pairs there: which of the two was meant?"),
+    ("map_of_lists", STRICT, "at the root: an empty list may be the map or its one entry"),
     ("recursive_struct", ANTHROPIC, RECURSION),
     ("recursive_union", ANTHROPIC, RECURSION),
     ("recursion_below_the_root", ANTHROPIC, RECURSION),

@@ -216,6 +216,18 @@ fn s48_a_class_name_is_a_text_of_registered_names() {
     kept::<ClassName>(json!("Circle"));
 }
 
+/// The registry is known when the program runs: a contract made from its names.
+#[test]
+fn s48_a_class_name_is_checked_against_a_registry_made_at_run_time() {
+    let registry = ["Legal::SearchDocuments", "Circle"];
+    let class = json!({"type": "string", "enum": registry});
+    let input = json!({"type": "object", "properties": {"class": class}, "required": ["class"]});
+    let contract = Contract::dynamic("make", "Make one.", input, None).unwrap();
+    let made: Value = contract.read(r#"{"class": "Circle"}"#).unwrap();
+    assert!(registry.iter().any(|name| made["class"] == *name));
+    assert_eq!(first_fault(contract.read::<Value>(r#"{"class": "Square"}"#)), "$.class");
+}
+
 /// Dates are RFC 3339 texts, and nothing else is guessed to be one.
 #[test]
 fn s25_dates_are_texts_with_a_format() {

@@ -28,6 +28,7 @@ impl Form {
     pub(crate) fn of(schema: &Value, typed: bool) -> Self {
         let mut compiler = Compiler {
             root: schema,
+            typed,
             gathered: Cell::new(0),
             nodes: Vec::new(),
             known: HashMap::new(),
@@ -117,6 +118,8 @@ impl Node {
 
 struct Compiler<'s> {
     root: &'s Value,
+    /// Whether a Rust type stands behind it.
+    typed: bool,
     /// How often a member of a union was looked at.
     gathered: Cell<usize>,
     nodes: Vec<Node>,
@@ -361,6 +364,10 @@ impl Compiler<'_> {
         let rest = match map.get("additionalProperties") {
             _ if closed => Rest::Closed,
             Some(schema @ Value::Object(inner)) if !inner.is_empty() => {
+                Rest::Of(self.node(schema, depth + 1))
+            }
+            // A type that says so keeps what it does not know: a flattened map.
+            Some(schema @ Value::Bool(true)) if self.typed && !fields.is_empty() => {
                 Rest::Of(self.node(schema, depth + 1))
             }
             _ => Rest::Open,

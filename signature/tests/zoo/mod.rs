@@ -178,6 +178,8 @@ pub(crate) fn collection_tour(visitor: &mut impl Visitor) {
     visitor.visit::<BTreeMap<Status, u8>>("map_with_enum_keys");
     visitor.visit::<BTreeMap<char, bool>>("map_with_letter_keys");
     visitor.visit::<HashMap<String, BTreeMap<String, Place>>>("map_of_maps");
+    visitor.visit::<BTreeMap<String, Vec<u8>>>("map_of_lists");
+    visitor.visit::<BTreeMap<String, Scalar>>("map_of_scalars");
     visitor.visit::<Maps>("maps");
     visitor.visit::<DeepMaps>("maps_of_each_kind");
     visitor.visit::<Pairs>("map_beside_pairs");
