@@ -41,6 +41,12 @@
 //! );
 //! # Ok::<(), toolwright_signature::Error>(())
 //! ```
+//!
+//! # Features
+//!
+//! None is on by itself. Each lets types of one crate stand in a signature, by turning on
+//! what schemars knows of it: `bytes`, `chrono`, `decimal` (`rust_decimal`), `indexmap`,
+//! `jiff`, `semver`, `url` and `uuid`. Turn on that crate's own `serde` feature too.
 
 mod assert_fits;
 mod contract;
@@ -51,6 +57,7 @@ mod partial;
 mod reading;
 mod schema;
 mod signature;
+mod type_tag;
 
 pub use assert_fits::assert_fits;
 pub use contract::Contract;
@@ -59,3 +66,4 @@ pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use partial::{Field, Partial};
 pub use reading::policy::{Policy, Reading, Repair};
 pub use signature::Signature;
+pub use type_tag::type_tag;

@@ -16,7 +16,7 @@ use crate::error::Fault;
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::limits::{check, check_words};
 use crate::lowering::rules::Rules;
-use crate::lowering::shape::{Shape, may, members, takes_pairs};
+use crate::lowering::shape::{Shape, may, members, takes_list};
 use crate::lowering::walk::Walk;
 use crate::schema::{Refusal, normal, object};
 
@@ -110,7 +110,8 @@ impl Lowering<'_> {
             Shape::Any | Shape::Map(_) if !rules.closed => return Ok(false),
             Shape::Any => return Ok(false),
             Shape::Map(pairs) => {
-                if pairs.kinds.iter().any(|(_, value)| takes_pairs(root, value)) {
+                // Even an empty list: it may be the map's, or that of its one entry.
+                if pairs.kinds.iter().any(|(_, value)| takes_list(root, value)) {
                     return Err(self.looks_alike());
                 }
             }

@@ -35,7 +35,7 @@ pub(crate) use crate::reading::form::Form;
 use crate::reading::policy::{Policy, Reading};
 use crate::reading::root::Root;
 use crate::reading::tape::{Kind, Tape};
-use crate::schema::WRAPPER;
+use crate::schema::{INPUT_WRAPPER, WRAPPER};
 
 /// A schema that texts are read against.
 #[derive(Debug, Clone)]
@@ -115,7 +115,11 @@ impl Target<'_> {
         wire: &str,
         policy: Policy,
     ) -> Result<Reading<T>> {
-        let root = Root { form, policy, unit: self.unit, wrapped: self.wrapped };
+        let wrapper = match self.side {
+            Side::Input => INPUT_WRAPPER,
+            Side::Output => WRAPPER,
+        };
+        let root = Root { form, policy, unit: self.unit, wrapped: self.wrapped, wrapper };
         let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
         let json = if self.unit { "null" } else { &found.json };
         let mut json = serde_json::Deserializer::from_str(json);

@@ -251,7 +251,7 @@ pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
     match tape.kind(token) {
         Kind::Number => {
             let integer = !tape.raw(token).contains(['.', 'e', 'E']);
-            listed + u8::from(integer && !node.kinds.has(Kinds::NUMBER))
+            listed + u8::from(integer != node.kinds.has(Kinds::NUMBER))
         }
         Kind::Text | Kind::Escaped => {
             let formal = node.text.format.is_some() || node.text.pattern.is_some();

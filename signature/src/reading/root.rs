@@ -2,6 +2,7 @@
 
 use crate::error::Fault;
 use crate::reading::coerce::folded;
+use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
 use crate::reading::form::{Form, Kinds};
 use crate::reading::lenient::{self, Note, Refusal};
@@ -39,6 +40,8 @@ pub(super) struct Root<'f> {
     pub(super) policy: Policy,
     pub(super) unit: bool,
     pub(super) wrapped: bool,
+    /// Where lowering puts what is no plain object, for dialects that want one.
+    pub(super) wrapper: &'static str,
 }
 
 impl Root<'_> {
@@ -102,6 +105,11 @@ impl Root<'_> {
                 };
             }
         }
+        if let Some(inner) = self.set_apart(tape, token)
+            && let Ok(found) = self.fit(tape, inner, &format!("{path}.{}", self.wrapper))
+        {
+            return Ok(found);
+        }
         let as_is = self.fit(tape, token, path);
         if tape.is_text(token) && self.policy >= Policy::Repair && as_is.is_err() && left > 0 {
             return self.encoded_twice(tape, token, path, left).unwrap_or(as_is);
@@ -122,6 +130,23 @@ impl Root<'_> {
             }
             _ => as_is,
         }
+    }
+
+    /// The value in the field that lowering gave it: a union, or a map as its pairs.
+    /// None if the object is one as it is, with a field of that name.
+    fn set_apart(&self, tape: &Tape<'_>, token: usize) -> Option<usize> {
+        let root = self.form.node(self.form.root);
+        if tape.kind(token) != Kind::Object || self.knows(self.wrapper) {
+            return None;
+        }
+        let mut entries = tape.entries(token);
+        let (key, inner) = entries.next()?;
+        if entries.next().is_some() || tape.text(key) != self.wrapper {
+            return None;
+        }
+        let pairs = root.object.is_map() && tape.kind(inner) == Kind::List;
+        let as_is = || Exact::new(self.form).fits(tape, token, self.form.root) == Fits::Yes;
+        ((root.union.is_some() || pairs) && !as_is()).then_some(inner)
     }
 
     fn unwrapped(

@@ -24,10 +24,15 @@ pub(crate) struct Sequences {
     chain: LinkedList<String>,
     boxed: Box<[bool]>,
     triple: [i32; 3],
-    none: [u8; 0],
     pairs: Vec<(String, i64)>,
     shapes: Vec<Shape>,
     bytes: Bytes,
+}
+
+/// A list that is always empty.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct NoneOfThem {
+    none: [u8; 0],
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::enums::{LookAlike, Priority, Status};
+use super::enums::{Priority, Status};
 use super::plain::{Filters, Place};
 use super::unions::{Scalar, Shape};
 
@@ -50,7 +50,6 @@ pub(crate) struct Code(#[schemars(regex(pattern = r"^[A-Z]{2}[0-9]{1,3}$"))] Str
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Coded {
     names: BTreeMap<Code, String>,
-    odd: BTreeMap<LookAlike, u8>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -62,4 +61,6 @@ pub(crate) struct FreeForm {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Anything {
     value: Value,
+    maybe: Option<Value>,
+    many: Vec<Value>,
 }

@@ -21,6 +21,7 @@ mod enums;
 pub(crate) mod generate;
 mod lists;
 mod maps;
+pub(crate) mod mistakes;
 mod options;
 mod plain;
 mod recursion;
@@ -43,7 +44,7 @@ pub(crate) use attributes::{
 pub(crate) use bounds::{Addresses, Bounded, ClassName, MoreBounds};
 pub(crate) use dates::{Chrono, Identified, Jiff, Price, StandardTimes};
 pub(crate) use enums::{HalfHidden, LookAlike, Priority, Rated, Single, Stars, Status};
-pub(crate) use lists::{Lists, Sequences, Sets};
+pub(crate) use lists::{Lists, NoneOfThem, Sequences, Sets};
 pub(crate) use maps::{Anything, Coded, DeepMaps, FreeForm, Maps, Pairs};
 pub(crate) use options::{AllDefaulted, Defaulted, Optional, OptionalKinds, Patch, Spoken};
 pub(crate) use plain::{
@@ -79,7 +80,7 @@ pub(crate) fn tour(visitor: &mut impl Visitor) {
     attribute_tour(visitor);
 }
 
-fn plain_tour(visitor: &mut impl Visitor) {
+pub(crate) fn plain_tour(visitor: &mut impl Visitor) {
     visitor.visit::<String>("text");
     visitor.visit::<i64>("integer");
     visitor.visit::<f64>("float");
@@ -127,7 +128,7 @@ fn plain_tour(visitor: &mut impl Visitor) {
     visitor.visit::<Price>("decimals");
 }
 
-fn union_tour(visitor: &mut impl Visitor) {
+pub(crate) fn union_tour(visitor: &mut impl Visitor) {
     visitor.visit::<Status>("enum_with_wire_names");
     visitor.visit::<Priority>("enum_with_documented_values");
     visitor.visit::<LookAlike>("enum_of_look_alikes");
@@ -165,10 +166,11 @@ fn union_tour(visitor: &mut impl Visitor) {
     visitor.visit::<Logic>("recursive_union_with_a_tag_beside");
 }
 
-fn collection_tour(visitor: &mut impl Visitor) {
+pub(crate) fn collection_tour(visitor: &mut impl Visitor) {
     visitor.visit::<Lists>("lists");
     visitor.visit::<Vec<Place>>("list_of_structs");
     visitor.visit::<Sequences>("sequences");
+    visitor.visit::<NoneOfThem>("list_of_none");
     visitor.visit::<Sets>("sets");
     visitor.visit::<BTreeSet<Status>>("set_of_enums");
     visitor.visit::<BTreeMap<String, i64>>("map_with_text_keys");
@@ -176,15 +178,18 @@ fn collection_tour(visitor: &mut impl Visitor) {
     visitor.visit::<BTreeMap<Status, u8>>("map_with_enum_keys");
     visitor.visit::<BTreeMap<char, bool>>("map_with_letter_keys");
     visitor.visit::<HashMap<String, BTreeMap<String, Place>>>("map_of_maps");
+    visitor.visit::<BTreeMap<String, Vec<u8>>>("map_of_lists");
+    visitor.visit::<BTreeMap<String, Scalar>>("map_of_scalars");
     visitor.visit::<Maps>("maps");
     visitor.visit::<DeepMaps>("maps_of_each_kind");
     visitor.visit::<Pairs>("map_beside_pairs");
     visitor.visit::<Coded>("map_with_keys_of_a_pattern");
+    visitor.visit::<BTreeMap<LookAlike, u8>>("map_with_look_alike_keys");
     visitor.visit::<FreeForm>("map_of_any_value");
     visitor.visit::<Anything>("any_value");
 }
 
-fn attribute_tour(visitor: &mut impl Visitor) {
+pub(crate) fn attribute_tour(visitor: &mut impl Visitor) {
     visitor.visit::<TwoWays>("read_and_written_differ");
     visitor.visit::<Flat>("flattened_struct");
     visitor.visit::<FlatTwice>("flattened_structs");

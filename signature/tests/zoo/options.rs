@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 
 use super::enums::{Priority, Status};
 use super::plain::Place;
@@ -29,7 +28,6 @@ pub(crate) struct OptionalKinds {
     tagged: Option<Shape>,
     event: Option<Event>,
     loose: Option<Loose>,
-    any: Option<Value>,
     nothing: Option<()>,
     twice: Option<Option<u8>>,
     boxed: Option<Box<Place>>,

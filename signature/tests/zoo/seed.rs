@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_signature::Signature;
+use toolwright_signature::{Signature, type_tag};
 
 use super::unions::Scalar;
 
@@ -50,6 +50,7 @@ impl Signature for UpdateTask {
 
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
 #[serde(tag = "_type")]
+#[schemars(transform = type_tag("TaskMetadata"))]
 pub(crate) struct TaskMetadata {
     pub(crate) id: String,
     pub(crate) priority: Priority,
@@ -59,6 +60,7 @@ pub(crate) struct TaskMetadata {
 
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
 #[serde(tag = "_type")]
+#[schemars(transform = type_tag("TaskRequest"))]
 pub(crate) struct TaskRequest {
     pub(crate) title: String,
     pub(crate) description: String,

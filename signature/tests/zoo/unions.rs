@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_signature::type_tag;
 
 use super::enums::{Priority, Status};
 use super::plain::{Filters, Place};
@@ -162,7 +163,7 @@ pub(crate) enum Beside {
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Inside {
     Clear,
-    Set { key: String, value: serde_json::Value },
+    Set { key: String, value: i64 },
     GetAll { keys: Vec<String> },
 }
 
@@ -209,6 +210,7 @@ pub(crate) struct Outcome {
 /// A struct that names itself (S43).
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "_type")]
+#[schemars(transform = type_tag("Point"))]
 pub(crate) struct Point {
     x: i64,
     note: Option<String>,
