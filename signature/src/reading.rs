@@ -12,7 +12,6 @@ mod exact;
 mod fit;
 mod form;
 mod lenient;
-mod merge;
 mod number;
 mod object;
 mod pattern;

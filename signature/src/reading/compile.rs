@@ -1,7 +1,6 @@
-//! From a schema to its form.
+//! From a schema in its normal form to the form that texts are read against.
 
-use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicBool;
 
 use serde_json::{Map, Value};
@@ -10,36 +9,27 @@ use crate::reading::date::Format;
 use crate::reading::form::{
     Field, Form, Id, Kinds, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule, Union,
 };
-use crate::reading::merge::{ALSO, constrains, merged};
 use crate::reading::number::Decimal;
 use crate::reading::pattern::Pattern;
-use crate::schema::resolve;
-
-/// So many places at most: a schema that would unfold into more is not checked there.
-const MOST: usize = 20_000;
-
-/// So deep at most, for schemas that unfold without end.
-const DEEPEST: usize = 120;
+use crate::schema::{normal, resolve};
 
 /// Objects with so many fields look them up by hash.
 const MANY: usize = 12;
 
 impl Form {
+    /// A schema without a normal form cannot be lowered, so no model is asked for it:
+    /// nothing is checked then but that the text is JSON.
     pub(crate) fn of(schema: &Value, typed: bool) -> Self {
+        let normal = normal(schema).unwrap_or(Value::Bool(true));
         let mut compiler = Compiler {
-            root: schema,
-            gathered: Cell::new(0),
+            root: &normal,
             nodes: Vec::new(),
             known: HashMap::new(),
+            waiting: VecDeque::new(),
         };
-        let root = compiler.node(schema, 0);
-        let mut form = Self {
-            nodes: compiler.nodes,
-            root,
-            plain: false,
-            typed,
-            buffered: AtomicBool::new(false),
-        };
+        let root = compiler.reference("#");
+        let nodes = compiler.finish();
+        let mut form = Self { nodes, root, plain: false, typed, buffered: AtomicBool::new(false) };
         if typed {
             form.open_root();
             form.plain = form.is_plain();
@@ -117,41 +107,70 @@ impl Node {
 
 struct Compiler<'s> {
     root: &'s Value,
-    /// How often a member of a union was looked at.
-    gathered: Cell<usize>,
     nodes: Vec<Node>,
-    /// What was compiled already, by its text: recursion ends here.
-    known: HashMap<String, Id>,
+    /// The node of each schema, by where it is: one that is reached in two ways, or by
+    /// way of itself, has one node.
+    known: HashMap<*const Value, Id>,
+    /// Nodes that have a place and no content yet: not by recursion, because a schema
+    /// may be deep.
+    waiting: VecDeque<(Id, &'s Value)>,
 }
 
-impl Compiler<'_> {
-    fn node(&mut self, schema: &Value, depth: usize) -> Id {
-        if self.nodes.len() >= MOST || depth > DEEPEST {
-            return usize::MAX;
-        }
-        let Some(map) = schema.as_object() else {
-            let mut node = Node::any();
-            if schema == &Value::Bool(false) {
-                node.kinds = Kinds::NONE;
+impl<'s> Compiler<'s> {
+    fn finish(mut self) -> Vec<Node> {
+        while let Some((id, schema)) = self.waiting.pop_front() {
+            let node = self.made(schema);
+            if let Some(place) = self.nodes.get_mut(id) {
+                *place = node;
             }
-            return self.push(node);
-        };
-        let leads_on = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf"];
-        if !leads_on.iter().any(|keyword| map.contains_key(*keyword)) {
-            let node = self.simple(map, depth);
-            return self.push(node);
         }
-        let key = schema.to_string();
-        if let Some(id) = self.known.get(&key) {
+        for id in 0..self.nodes.len() {
+            self.complete(id);
+        }
+        self.nodes
+    }
+
+    /// What a node says of those below it, now that they are there.
+    fn complete(&mut self, id: Id) {
+        let Some(node) = self.nodes.get(id) else {
+            return;
+        };
+        let kinds_of = |id: &Id| self.nodes.get(*id).map_or(Kinds::ALL, |node| node.kinds);
+        let members = node.union.iter().flat_map(|union| &union.members);
+        let kinds = members.map(kinds_of).fold(node.kinds, Kinds::with);
+        let only = |field: &Field| self.nodes.get(field.node).and_then(Node::only_text);
+        let tags: Vec<_> =
+            node.object.fields.iter().map(|field| only(field).map(Box::from)).collect();
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.kinds = kinds;
+            for (field, only) in node.object.fields.iter_mut().zip(tags) {
+                field.only = only;
+            }
+        }
+    }
+
+    fn node(&mut self, schema: &'s Value) -> Id {
+        match schema.get("$ref").and_then(Value::as_str) {
+            Some(reference) => self.reference(reference),
+            None => self.place(schema),
+        }
+    }
+
+    fn reference(&mut self, reference: &'s str) -> Id {
+        match resolve(self.root, reference) {
+            Some(target) => self.place(target),
+            None => self.push(Node::any()),
+        }
+    }
+
+    fn place(&mut self, schema: &'s Value) -> Id {
+        let address = std::ptr::from_ref(schema);
+        if let Some(id) = self.known.get(&address) {
             return *id;
         }
-        // Its place first: what is below may lead back here.
         let id = self.push(Node::any());
-        self.known.insert(key, id);
-        let node = self.combined(map, depth);
-        if let Some(place) = self.nodes.get_mut(id) {
-            *place = node;
-        }
+        self.known.insert(address, id);
+        self.waiting.push_back((id, schema));
         id
     }
 
@@ -160,27 +179,20 @@ impl Compiler<'_> {
         self.nodes.len() - 1
     }
 
-    /// A schema with references or combinators: all of them undone.
-    fn combined(&mut self, map: &Map<String, Value>, depth: usize) -> Node {
-        let mut members = Vec::new();
-        let mut nullable = false;
-        let is_union = self.gather(map, &Followed::default(), &mut members);
-        members.retain(|member| {
-            let null = member.get("type").is_some_and(|kind| kind == "null")
-                || member.get("const").is_some_and(Value::is_null)
-                || member.get("enum").is_some_and(|values| *values == serde_json::json!([null]));
-            nullable |= null;
-            !null
-        });
-        if is_union && let Some(texts) = all_texts(&members) {
-            members = vec![texts];
-        }
+    fn made(&mut self, schema: &'s Value) -> Node {
+        let mut members = self.members(schema);
+        let before = members.len();
+        members.retain(|member| !is_null(member));
+        let nullable = members.len() < before;
         let mut node = match members.as_slice() {
+            [] if nullable => Node { kinds: Kinds::NULL, ..Node::any() },
             // Nothing but itself is in it.
-            [] if !nullable => Node::any(),
-            [] => Node { kinds: Kinds::NULL, ..Node::any() },
-            [one] => self.simple(one, depth),
-            many => self.union(many, depth),
+            [] => Node::any(),
+            [one] => self.simple(one),
+            many => match all_texts(many) {
+                Some(texts) => texts,
+                None => self.union(many),
+            },
         };
         if nullable {
             node.kinds = node.kinds.with(Kinds::NULL);
@@ -188,183 +200,87 @@ impl Compiler<'_> {
         node
     }
 
-    /// Collects the members of a union, each complete by itself; a schema that is no
-    /// union has one. Whether it is a union.
-    fn gather(
-        &self,
-        map: &Map<String, Value>,
-        followed: &Followed,
-        members: &mut Vec<Map<String, Value>>,
-    ) -> bool {
-        let mut followed = followed.clone();
-        self.gathered.set(self.gathered.get() + 1);
-        if self.gathered.get() > MOST {
-            return true;
-        }
-        let Some(mut map) = self.flat(map, &mut followed) else {
-            return true;
-        };
-        let keyword = if map.contains_key("anyOf") { "anyOf" } else { "oneOf" };
-        let Some(Value::Array(below)) = map.shift_remove(keyword) else {
-            members.push(map);
-            return false;
-        };
-        // What stands beside a union holds for each member.
-        let own: Map<_, _> = map.into_iter().filter(|(keyword, _)| constrains(keyword)).collect();
-        for member in &below {
-            let member = match member {
-                Value::Object(member) => merged(member, &own),
-                Value::Bool(false) => continue,
-                _ => own.clone(),
-            };
-            self.gather(&member, &followed.below(), members);
-        }
-        true
-    }
-
-    /// The schema with its references and `allOf` merged in; `None` if it only leads
-    /// back to itself.
-    fn flat(
-        &self,
-        map: &Map<String, Value>,
-        followed: &mut Followed,
-    ) -> Option<Map<String, Value>> {
-        // Parts of parts double: few bytes can stand for more than there is time.
-        self.gathered.set(self.gathered.get() + 1);
-        if followed.depth > DEEPEST || self.gathered.get() > MOST {
-            return None;
-        }
-        let mut map = map.clone();
-        loop {
-            if let Some(reference) = map.shift_remove("$ref") {
-                let reference = reference.as_str().unwrap_or_default().to_owned();
-                if !followed.references.insert(reference.clone()) {
-                    return None;
-                }
-                // What leads nowhere excludes nothing.
-                if let Some(Value::Object(target)) = resolve(self.root, &reference) {
-                    map = merged(target, &map);
+    /// The members of a union, those of unions in it among them; a schema that is no
+    /// union is its only member.
+    fn members(&self, schema: &'s Value) -> Vec<&'s Value> {
+        let mut members = Vec::new();
+        let mut waiting = vec![schema];
+        // What leads back to itself adds nothing.
+        let mut followed = HashSet::new();
+        while let Some(schema) = waiting.pop() {
+            if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+                if followed.insert(reference) {
+                    waiting.extend(resolve(self.root, reference));
                 }
                 continue;
             }
-            let Some(Value::Array(all)) = map.shift_remove("allOf") else {
-                return Some(map);
-            };
-            for part in all.iter().filter_map(Value::as_object) {
-                let part = self.flat(part, &mut followed.below())?;
-                map = merged(&map, &part);
+            let union = schema.get("anyOf").or_else(|| schema.get("oneOf"));
+            match union.and_then(Value::as_array) {
+                Some(below) => waiting.extend(below.iter().rev()),
+                None => members.push(schema),
             }
         }
+        members
     }
 
-    fn union(&mut self, members: &[Map<String, Value>], depth: usize) -> Node {
-        let tag = tag(members);
-        let ids: Vec<Id> = members
-            .iter()
-            .map(|member| self.node(&Value::Object(member.clone()), depth + 1))
-            .collect();
-        let kinds = ids.iter().fold(Kinds::NONE, |kinds, id| {
-            kinds.with(self.nodes.get(*id).map_or(Kinds::ALL, |node| node.kinds))
-        });
-        let union = Union { members: ids, tag: tag.map(Into::into) };
-        Node { kinds, union: Some(Box::new(union)), ..Node::any() }
+    fn union(&mut self, members: &[&'s Value]) -> Node {
+        let tag = self.tag(members).map(Into::into);
+        let ids = members.iter().map(|member| self.place(member));
+        let union = Union { members: ids.collect(), tag };
+        // What the members are is not known yet.
+        Node { kinds: Kinds::NONE, union: Some(Box::new(union)), ..Node::any() }
     }
 
-    fn simple(&mut self, map: &Map<String, Value>, depth: usize) -> Node {
+    fn simple(&mut self, schema: &'s Value) -> Node {
+        let Some(map) = schema.as_object() else {
+            let kinds = if schema == false { Kinds::NONE } else { Kinds::ALL };
+            return Node { kinds, ..Node::any() };
+        };
         let mut node = Node {
             kinds: kinds(map),
             number: number(map),
             text: text(map),
-            list: self.list(map, depth),
-            object: self.object(map, depth),
+            list: self.list(map),
+            object: self.object(map),
             ..Node::any()
         };
-        self.values(map, &mut node);
-        for also in map.get(ALSO).and_then(Value::as_array).into_iter().flatten() {
-            let id = self.node(also, depth + 1);
-            node.also.push(id);
-        }
-        if let Some(not) = map.get("not") {
-            let id = self.node(not, depth + 1);
-            node.never.push(id);
-        }
+        values(map, &mut node);
+        let also = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        node.also = also.map(|part| self.node(part)).collect();
+        node.never = map.get("not").map(|not| self.node(not)).into_iter().collect();
         node
     }
 
-    fn values(&self, map: &Map<String, Value>, node: &mut Node) {
-        let listed = map.get("enum").and_then(Value::as_array).cloned();
-        let values = match (map.get("const"), listed) {
-            (Some(only), listed) => {
-                let fits = listed.is_none_or(|listed| listed.contains(only));
-                if fits { vec![only.clone()] } else { Vec::new() }
-            }
-            (None, Some(listed)) => listed,
-            (None, None) => return,
-        };
-        if !values.iter().any(Value::is_null) {
-            node.kinds = node.kinds.without(Kinds::NULL);
-        }
-        let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
-        let present = values.iter().fold(Kinds::NULL, |kinds, value| kinds.with(kind_of(value)));
-        let narrowed =
-            [Kinds::NULL, Kinds::BOOLEAN, Kinds::NUMBER, Kinds::TEXT, Kinds::LIST, Kinds::OBJECT]
-                .into_iter()
-                .filter(|kind| !present.meets(*kind))
-                .fold(node.kinds, Kinds::without);
-        node.kinds = narrowed;
-        node.values = Some(values.into());
-    }
-
-    fn list(&mut self, map: &Map<String, Value>, depth: usize) -> ListRule {
-        // In draft-07 a list of schemas under `items` is what `prefixItems` is now.
-        let old = map.get("items").and_then(Value::as_array);
-        let prefix = map.get("prefixItems").and_then(Value::as_array).or(old);
-        let rest = if old.is_some() { map.get("additionalItems") } else { map.get("items") };
-        let prefix: Vec<Id> =
-            prefix.into_iter().flatten().map(|item| self.node(item, depth + 1)).collect();
+    fn list(&mut self, map: &'s Map<String, Value>) -> ListRule {
+        let prefix = map.get("prefixItems").and_then(Value::as_array).into_iter().flatten();
+        let prefix: Vec<Id> = prefix.map(|item| self.node(item)).collect();
+        let rest = map.get("items");
         let (shortest, longest) = (size(map, "minItems", 0), size(map, "maxItems", usize::MAX));
         ListRule {
             closed: rest == Some(&Value::Bool(false))
                 || !prefix.is_empty() && longest <= prefix.len(),
-            items: rest.filter(|rest| !rest.is_boolean()).map(|rest| self.node(rest, depth + 1)),
+            items: rest.filter(|rest| !rest.is_boolean()).map(|rest| self.node(rest)),
             prefix,
             shortest,
             longest,
             unique: map.get("uniqueItems") == Some(&Value::Bool(true)),
             contains: map.get("contains").map(|contains| {
-                let id = self.node(contains, depth + 1);
+                let id = self.node(contains);
                 (id, size(map, "minContains", 1), size(map, "maxContains", usize::MAX))
             }),
         }
     }
 
-    fn object(&mut self, map: &Map<String, Value>, depth: usize) -> ObjectRule {
-        let required: HashSet<&str> = texts(map.get("required")).collect();
-        let mut fields = Vec::new();
-        for (name, property) in object_of(map, "properties") {
-            let node = self.node(property, depth + 1);
-            let only = self.nodes.get(node).and_then(Node::only_text).map(Into::into);
-            let required = required.contains(name.as_str());
-            fields.push(Field { name: name.as_str().into(), node, required, only });
-        }
-        // Required without being declared: any value, but there has to be one.
-        for name in texts(map.get("required")) {
-            if !fields.iter().any(|field| *field.name == *name) {
-                let node = self.undeclared(map, name, depth);
-                fields.push(Field { name: name.into(), node, required: true, only: None });
-            }
-        }
-        let patterns = object_of(map, "patternProperties")
-            .filter_map(|(pattern, schema)| Some((Pattern::new(pattern)?, schema)));
-        let patterns: Vec<_> =
-            patterns.map(|(pattern, schema)| (pattern, self.node(schema, depth + 1))).collect();
-        let closed = [map.get("additionalProperties"), map.get("unevaluatedProperties")]
-            .contains(&Some(&Value::Bool(false)));
+    fn object(&mut self, map: &'s Map<String, Value>) -> ObjectRule {
+        let patterns: Vec<_> = object_of(map, "patternProperties")
+            .filter_map(|(pattern, schema)| Some((Pattern::new(pattern)?, self.node(schema))))
+            .collect();
         let rest = match map.get("additionalProperties") {
-            _ if closed => Rest::Closed,
-            Some(schema) => Rest::Of(self.node(schema, depth + 1)),
+            Some(Value::Bool(false)) => Rest::Closed,
+            Some(schema) => Rest::Of(self.node(schema)),
             None => Rest::Open,
         };
+        let fields = self.fields(map, &patterns, rest);
         let index = (fields.len() > MANY).then(|| {
             fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect()
         });
@@ -372,7 +288,7 @@ impl Compiler<'_> {
             fields,
             index,
             rest,
-            names: map.get("propertyNames").map(|names| self.node(names, depth + 1)),
+            names: map.get("propertyNames").map(|names| self.node(names)),
             patterns,
             fewest: size(map, "minProperties", 0),
             most: size(map, "maxProperties", usize::MAX),
@@ -380,29 +296,94 @@ impl Compiler<'_> {
         }
     }
 
-    /// What a required field has to be that `properties` does not declare.
-    fn undeclared(&mut self, map: &Map<String, Value>, name: &str, depth: usize) -> Id {
-        let matching = object_of(map, "patternProperties").find(|(pattern, _)| {
-            Pattern::new(pattern).is_some_and(|pattern| pattern.is_match(name))
-        });
-        match matching.map(|(_, schema)| schema).or(map.get("additionalProperties")) {
-            Some(schema) => self.node(schema, depth + 1),
-            None => self.push(Node::any()),
+    fn fields(
+        &mut self,
+        map: &'s Map<String, Value>,
+        patterns: &[(Pattern, Id)],
+        rest: Rest,
+    ) -> Vec<Field> {
+        let required: HashSet<&str> = texts(map.get("required")).collect();
+        let mut fields = Vec::new();
+        let mut declared = HashSet::new();
+        for (name, property) in object_of(map, "properties") {
+            declared.insert(name.as_str());
+            let required = required.contains(name.as_str());
+            let node = self.node(property);
+            fields.push(Field { name: name.as_str().into(), node, required, only: None });
+        }
+        // Required without being declared: what it has to be stands elsewhere.
+        for name in texts(map.get("required")).filter(|name| declared.insert(name)) {
+            let matching = patterns.iter().find(|(pattern, _)| pattern.is_match(name));
+            let node = match (matching.map(|(_, id)| *id), rest) {
+                (Some(id), _) | (None, Rest::Of(id)) => id,
+                (None, Rest::Open) => self.push(Node::any()),
+                (None, Rest::Closed) => self.push(Node { kinds: Kinds::NONE, ..Node::any() }),
+            };
+            fields.push(Field { name: name.into(), node, required: true, only: None });
+        }
+        fields
+    }
+
+    /// The field that each member which is an object fixes to texts of its own.
+    fn tag(&self, members: &[&'s Value]) -> Option<String> {
+        let maps = members.iter().filter_map(|member| member.as_object());
+        let objects: Vec<_> = maps.filter(|map| kinds(map).has(Kinds::OBJECT)).collect();
+        let (first, rest) = objects.split_first()?;
+        let differs = |name: &str| {
+            let mut seen = HashSet::new();
+            objects.iter().all(|member| {
+                let property = member.get("properties").and_then(|all| all.get(name));
+                property
+                    .and_then(|property| self.fixed(property))
+                    .is_some_and(|texts| texts.into_iter().all(|text| seen.insert(text)))
+            })
+        };
+        let names = object_of(first, "properties").map(|(name, _)| name);
+        names.filter(|_| !rest.is_empty()).find(|name| differs(name)).cloned()
+    }
+
+    /// The texts that a property is fixed to.
+    fn fixed(&self, property: &'s Value) -> Option<Vec<&'s str>> {
+        let property = match property.get("$ref").and_then(Value::as_str) {
+            Some(reference) => resolve(self.root, reference)?,
+            None => property,
+        };
+        match (property.get("const"), property.get("enum").and_then(Value::as_array)) {
+            (Some(text), _) => Some(vec![text.as_str()?]),
+            (None, Some(texts)) if !texts.is_empty() => texts.iter().map(Value::as_str).collect(),
+            _ => None,
         }
     }
 }
 
-/// The references that led to a schema: one of them again would lead round in circles.
-#[derive(Clone, Default)]
-struct Followed {
-    references: HashSet<String>,
-    depth: usize,
+fn is_null(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "null")
+        || schema.get("const").is_some_and(Value::is_null)
+        || schema.get("enum").is_some_and(|values| *values == serde_json::json!([null]))
 }
 
-impl Followed {
-    fn below(&self) -> Self {
-        Self { references: self.references.clone(), depth: self.depth + 1 }
+fn values(map: &Map<String, Value>, node: &mut Node) {
+    let listed = map.get("enum").and_then(Value::as_array).cloned();
+    let values = match (map.get("const"), listed) {
+        (Some(only), listed) => {
+            let fits = listed.is_none_or(|listed| listed.contains(only));
+            if fits { vec![only.clone()] } else { Vec::new() }
+        }
+        (None, Some(listed)) => listed,
+        (None, None) => return,
+    };
+    if !values.iter().any(Value::is_null) {
+        node.kinds = node.kinds.without(Kinds::NULL);
     }
+    let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
+    let present = values.iter().fold(Kinds::NULL, |kinds, value| kinds.with(kind_of(value)));
+    let narrowed =
+        [Kinds::NULL, Kinds::BOOLEAN, Kinds::NUMBER, Kinds::TEXT, Kinds::LIST, Kinds::OBJECT]
+            .into_iter()
+            .filter(|kind| !present.meets(*kind))
+            .fold(node.kinds, Kinds::without);
+    node.kinds = narrowed;
+    node.values = Some(values.into());
 }
 
 fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
@@ -469,13 +450,8 @@ fn number(map: &Map<String, Value>) -> NumberRule {
     };
     let format = map.get("format").and_then(Value::as_str).unwrap_or_default();
     let range = range(format);
-    // In draft-04 it was a word beside `minimum`.
-    let strict = |keyword: &str| map.get(keyword) == Some(&Value::Bool(true));
-    let (mut least, mut greatest) = (bound("minimum"), bound("maximum"));
-    let above = bound("exclusiveMinimum")
-        .or_else(|| if strict("exclusiveMinimum") { least.take() } else { None });
-    let below = bound("exclusiveMaximum")
-        .or_else(|| if strict("exclusiveMaximum") { greatest.take() } else { None });
+    let (least, greatest) = (bound("minimum"), bound("maximum"));
+    let (above, below) = (bound("exclusiveMinimum"), bound("exclusiveMaximum"));
     let step = bound("multipleOf");
     let inside = |bound: &Option<Decimal>, implied: Option<&Decimal>| {
         bound.as_ref().is_none_or(|bound| implied.is_some_and(|implied| implied == bound))
@@ -533,55 +509,25 @@ fn text(map: &Map<String, Value>) -> TextRule {
 }
 
 /// Members that are each one text or some: together they are one list of texts.
-fn all_texts(members: &[Map<String, Value>]) -> Option<Map<String, Value>> {
+fn all_texts(members: &[&Value]) -> Option<Node> {
     let mut all: Vec<Value> = Vec::new();
+    let mut seen = HashSet::new();
     for member in members {
-        let silent = ["type", "const", "enum", "description", "title", "deprecated"];
-        if member.keys().any(|keyword| !silent.contains(&keyword.as_str())) {
+        let map = member.as_object()?;
+        let silent = ["type", "const", "enum", "description", "default"];
+        if map.keys().any(|keyword| !silent.contains(&keyword.as_str())) {
             return None;
         }
-        let texts: Vec<&Value> = match (member.get("const"), member.get("enum")) {
+        let texts: Vec<&Value> = match (map.get("const"), map.get("enum")) {
             (Some(only), None) => vec![only],
             (None, Some(Value::Array(some))) => some.iter().collect(),
             _ => return None,
         };
         // One text in two members: serde would pick one of them.
-        if texts.iter().any(|text| !text.is_string() || all.contains(text)) {
+        if !texts.iter().all(|text| text.as_str().is_some_and(|text| seen.insert(text))) {
             return None;
         }
         all.extend(texts.into_iter().cloned());
     }
-    let enumeration = serde_json::json!({"type": "string", "enum": all});
-    enumeration.as_object().filter(|_| !all.is_empty()).cloned()
-}
-
-/// The field that each member which is an object fixes to texts of its own.
-fn tag(members: &[Map<String, Value>]) -> Option<String> {
-    let objects: Vec<_> =
-        members.iter().filter(|member| kinds(member).has(Kinds::OBJECT)).collect();
-    let fixed = |property: &Value| -> Option<Vec<Value>> {
-        match (property.get("const"), property.get("enum")) {
-            (Some(text), _) => Some(vec![text.clone()]),
-            (None, Some(Value::Array(texts))) if !texts.is_empty() => Some(texts.clone()),
-            _ => None,
-        }
-        .filter(|texts| texts.iter().all(Value::is_string))
-    };
-    let (first, rest) = objects.split_first()?;
-    object_of(first, "properties")
-        .find(|(name, property)| {
-            let Some(mut seen) = fixed(property).filter(|_| !rest.is_empty()) else {
-                return false;
-            };
-            rest.iter().all(|member| {
-                let property = member.get("properties").and_then(|all| all.get(name.as_str()));
-                let Some(texts) = property.and_then(fixed) else {
-                    return false;
-                };
-                let new = texts.iter().all(|text| !seen.contains(text));
-                seen.extend(texts);
-                new
-            })
-        })
-        .map(|(name, _)| name.clone())
+    Some(Node { kinds: Kinds::TEXT, values: Some(all.into()), ..Node::any() })
 }
