@@ -7,7 +7,17 @@
 //! and JSON Schemas, ready to be sent. [`Contract::lower`] rewrites it for what
 //! one provider accepts and says what was lost on the way.
 //!
-//! This crate does no I/O, needs no async runtime and holds no state.
+//! This crate does no I/O and needs no async runtime.
+//!
+//! | to | take |
+//! |---|---|
+//! | write a contract as a type | [`Signature`], [`Contract::of`] |
+//! | make one of a schema that comes from elsewhere | [`Contract::dynamic`] |
+//! | send it to a provider, and hear what it cannot be told | [`Contract::lower`], [`Contract::tool`], [`Dialect`], [`Loss`] |
+//! | show a model an example in its provider's shape | [`Contract::lower_value`] |
+//! | test that a type fits a provider | [`assert_fits`] |
+//! | read what a model wrote | [`Contract::read`], [`Contract::read_with`], [`Policy`], [`Fault`] |
+//! | read it while it still grows | [`Partial`] |
 //!
 //! ```
 //! use schemars::JsonSchema;

@@ -68,7 +68,8 @@ use tree::{Child, Kind, Tree};
 /// JSON, from the first `{` or `[` on to its end; what comes before and after is skipped,
 /// such as a sentence or a fence. Nothing is repaired or coerced here, and what lowering
 /// did to the shape is still there: an output that was wrapped is under `result`, a
-/// thoughtful one under `reasoning` and `output`. The whole text ([`as_str`](Self::as_str))
+/// thoughtful one under `reasoning` and `output`, and in a strict dialect a map is a list of
+/// `key` and `value`, a tuple an object of `item_0`, `item_1`. The whole text ([`as_str`](Self::as_str))
 /// is for [`Contract::read_output`](crate::Contract::read_output), which also judges it
 /// when the stream has ended too early: nobody says so here.
 ///

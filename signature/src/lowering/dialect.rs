@@ -120,7 +120,8 @@ pub struct Lowered {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Where in the value, from `$`.
+    /// Where in the value, from `$`; `[]` is every item of a list and `*` every value of a
+    /// map.
     pub path: String,
     /// The schema keyword that was lost.
     pub keyword: String,

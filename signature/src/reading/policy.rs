@@ -5,6 +5,21 @@ use std::fmt;
 /// How much a text may need before it is a value.
 ///
 /// What lowering did to a shape is undone under every policy: a dialect asked for it.
+///
+/// | the model wrote | `Strict` | `Repair` | `Coerce` |
+/// |---|---|---|---|
+/// | a shape of a dialect, no text where there are no arguments | read | read | read |
+/// | `3.0` for an integer | read | read | read |
+/// | a code fence or words around the JSON, comments, other quotes, a trailing comma, `True`, `None` | fault | read | read |
+/// | the arguments in `input`, `arguments`, `parameters`, or as text in a text | fault | read | read |
+/// | `"3"` for 3, `"true"` for true, `""` or `"null"` for null, `HIGH` for `high`, `dueDate` for `due_date` | fault | fault | read |
+/// | a list or an object as text, one item for a list of one | fault | fault | read |
+/// | `2026-12-01 10:00:00z` for a date with a time and a zone | fault | fault | read |
+/// | text that is cut off, `3.5` for an integer, `"three"`, `1` for true, `5` for a string, a number that is too large, either of two union members | fault | fault | fault |
+///
+/// A field that nobody asked for is left out and listed as a repair under every policy, as
+/// serde does it; a type with `deny_unknown_fields` refuses it. Under a name that is nearly
+/// that of an absent field it is read under `Coerce` and a fault otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Policy {
@@ -40,7 +55,8 @@ pub enum Policy {
 pub struct Reading<T> {
     /// What was read.
     pub value: T,
-    /// What was done to the text, in its order; empty if it was as it should be.
+    /// What was done to the text and what was left out of it; empty if it was as it should
+    /// be.
     pub repairs: Vec<Repair>,
 }
 
@@ -59,7 +75,7 @@ impl<T> Reading<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repair {
-    /// Where in the value, from `$`.
+    /// Where, from `$`; the first place if it was done in several.
     pub path: String,
     /// What was done.
     pub what: String,
