@@ -172,7 +172,7 @@ fn two_members_that_fit_are_a_fault_unless_nobody_could_tell_them_apart() {
 }
 
 #[test]
-fn all_faults_are_told_and_a_flood_of_them_is_counted() {
+fn s14_s33_all_faults_are_told_and_a_flood_of_them_is_counted() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Many {
         #[schemars(range(min = 1, max = 5))]
@@ -333,7 +333,7 @@ fn shapes_of_dialects_are_restored_under_every_policy() {
 }
 
 #[test]
-fn a_key_given_twice_among_pairs_is_a_fault() {
+fn s45_a_key_given_twice_among_pairs_is_a_fault() {
     let contract = dynamic(json!({"type": "object", "additionalProperties": {"type": "integer"}}));
     let twice = r#"[{"key": "a", "value": 1}, {"key": "a", "value": 1}]"#;
     assert_snapshot!(read_dynamic(&contract, twice, Policy::Strict).unwrap_err(), @r#"input of `check` does not fit: $.it[1].value: expected each key once, got the key "a": it is there twice"#);
@@ -407,8 +407,6 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
-
     /// Whatever is read fits the schema, and whatever fits it is read as it is.
     #[test]
     fn reading_and_json_schema_agree(it in value(), which in 0..schemas().len()) {
