@@ -156,6 +156,10 @@ impl Contract {
         if !schema::is_deeper(&input, DEEPEST) {
             schema::root_object(&mut input);
         }
+        // Arguments are an object, whatever a generator says of everything it writes.
+        if let Some(root) = input.as_object_mut() {
+            root.shift_remove("nullable");
+        }
         if !schema::is_object(&input) {
             let reason = "it is not an object; put the value in a field of a struct";
             return Err(refused(Side::Input, reason));

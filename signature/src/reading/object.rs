@@ -206,7 +206,9 @@ impl Fit<'_> {
             .fields
             .iter()
             .zip(&plan.given)
-            .any(|(field, given)| *given && field.only.is_none());
+            .any(|(field, given)| *given && field.only.is_none())
+            // What nobody asked for may be the tag by another name, and another tag.
+            && plan.entries.iter().all(|entry| entry.field.is_some());
         for (field, given) in rule.fields.iter().zip(&plan.given) {
             if *given || !field.required {
                 continue;
@@ -249,6 +251,27 @@ impl Fit<'_> {
         missed.is_none_or(|why| self.fault(at, node, &why))
     }
 
+    /// A field that is there must not be there once more under nearly its name: which of
+    /// the two was meant is a guess.
+    fn said_once(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
+        if !self.form.typed || matches!(rule.rest, Rest::Of(_)) {
+            return true;
+        }
+        let given = rule.fields.iter().zip(&plan.given).filter(|(_, given)| **given);
+        let given: HashMap<String, &str> =
+            given.map(|(field, _)| (folded(&field.name), &*field.name)).collect();
+        let mut fits = true;
+        for entry in plan.entries.iter().filter(|entry| entry.field.is_none()) {
+            if let Some(name) = given.get(&folded(&entry.name)) {
+                let path = Path::Field(at.path, &entry.name);
+                let expected = format!("`{name}` alone, which is there too");
+                let got = format!("`{}`", shortened(&entry.name));
+                fits = self.push_fault(&path, expected, got, "");
+            }
+        }
+        fits
+    }
+
     /// Declared fields under names in another case or with other separators.
     ///
     /// Where none may be put right, such a one is a fault: to leave it out would lose
@@ -260,11 +283,13 @@ impl Fit<'_> {
         plan: &mut Plan<'_>,
         level: Level,
     ) -> bool {
-        let all = plan.entries.iter().all(|entry| entry.field.is_some());
-        if all || plan.given.iter().all(|given| *given) {
+        if plan.entries.iter().all(|entry| entry.field.is_some()) {
             return true;
         }
-        let mut fits = true;
+        let mut fits = self.said_once(at, rule, plan);
+        if plan.given.iter().all(|given| *given) {
+            return fits;
+        }
         let free: Vec<(usize, String)> = rule
             .fields
             .iter()

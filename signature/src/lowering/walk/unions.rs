@@ -66,6 +66,10 @@ impl Walk<'_> {
         at: At<'_>,
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
+        if self.rules.closed && values.iter().any(|value| holds_list(value)) {
+            let advice = "a list among the values it may have; describe its items instead";
+            return Err(Refusal::new(at.path, advice));
+        }
         let as_it_is = || {
             let mut out = typed(map.get("type").cloned().unwrap_or_else(|| json!("string")));
             for keyword in ["const", "enum"] {
@@ -103,6 +107,15 @@ impl Walk<'_> {
                 Ok(with_null(json!({"type": "string", "enum": texts}), values))
             }
         }
+    }
+}
+
+/// A list would be written as a tuple is, and not be the listed value any more.
+fn holds_list(value: &Value) -> bool {
+    match value {
+        Value::Array(_) => true,
+        Value::Object(map) => map.values().any(holds_list),
+        _ => false,
     }
 }
 
