@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Dialect, Error, Policy, Side, Signature};
 
-use zoo::{Echo, Node, Status, Tree};
+use zoo::{Echo, FlatAny, Node, Status, Tree};
 
 /// Search legal documents.
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Clone)]
@@ -412,4 +412,13 @@ read from: {"query": 5}
     assert_eq!(faults[0].path, "$.query");
     assert_eq!((&*faults[0].expected, &*faults[0].got), ("a string", "the number 5"));
     assert_eq!(raw, r#"{"query": 5}"#);
+}
+
+#[test]
+fn a_type_tag_among_fields_of_any_value_is_one_of_them() {
+    let contract = Contract::of::<Echo<FlatAny>>().unwrap();
+    for wire in [r#"{"name":"a","_type":{"b":1}}"#, r#"{"name":"a","_type":"Tag"}"#] {
+        let value: FlatAny = contract.read_output(wire).unwrap();
+        assert_eq!(serde_json::to_string(&value).unwrap(), wire);
+    }
 }

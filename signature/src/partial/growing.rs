@@ -17,13 +17,15 @@ use super::tree::{Kind, Tree};
 ///
 /// `T` may have no use for the innermost of what grows, such as half the name of a
 /// variant, but be content without it. So what failed is left out, and then what holds
-/// it, up to the value asked for.
+/// it, up to the value asked for. What is complete and does not fit is not left out: the
+/// whole will not fit either.
 pub(super) fn read<T: DeserializeOwned>(tree: &Tree, id: u32) -> Option<T> {
     let mut without = u32::MAX;
     loop {
-        let attempt = Attempt { without, failed: Cell::new(None) };
+        let attempt = Attempt { without, failed: Cell::new(None), misfit: Cell::new(false) };
         match T::deserialize(Value { tree, id, attempt: &attempt }) {
             Ok(value) => return Some(value),
+            Err(_) if attempt.misfit.get() => return None,
             Err(_) => without = attempt.failed.get().filter(|failed| *failed > id)?,
         }
     }
@@ -35,6 +37,8 @@ struct Attempt {
     without: u32,
     /// The innermost that grows and did not do.
     failed: Cell<Option<u32>>,
+    /// Something complete did not do.
+    misfit: Cell<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -60,9 +64,11 @@ impl<'a> Value<'a> {
         Err(Error::custom("not complete yet"))
     }
 
-    /// Notes what grows and did not do: the innermost comes first.
+    /// Notes what did not do: the innermost comes first.
     fn noting<T>(self, result: Result<T, Error>) -> Result<T, Error> {
-        if result.is_err() && self.attempt.failed.get().is_none() {
+        if result.is_err() && self.is_done() {
+            self.attempt.misfit.set(true);
+        } else if result.is_err() && self.attempt.failed.get().is_none() {
             self.attempt.failed.set(Some(self.id));
         }
         result
@@ -101,7 +107,7 @@ macro_rules! deserialize {
         ) -> Result<V::Value, Error> {
             if self.is_done() {
                 let mut whole = serde_json::Deserializer::from_str(self.tree.slice(self.id));
-                return (&mut whole).$method($($argument,)* visitor);
+                return self.noting((&mut whole).$method($($argument,)* visitor));
             }
             self.noting(deserialize!(self visitor $($growing)?))
         }
@@ -164,7 +170,7 @@ impl<'a> Deserializer<'a> for Value<'a> {
         if self.is_done() {
             // By its name `serde_json` knows its own, such as `RawValue`.
             let mut whole = serde_json::Deserializer::from_str(self.tree.slice(self.id));
-            return whole.deserialize_newtype_struct(name, visitor);
+            return self.noting(whole.deserialize_newtype_struct(name, visitor));
         }
         self.noting(visitor.visit_newtype_struct(self))
     }

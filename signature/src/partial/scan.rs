@@ -198,7 +198,10 @@ impl Scan {
             return Ok(());
         }
         self.pass(Next::Colon);
-        let twice = |key| Broken { expected: "every field once", got: format!("{key:?} twice") };
+        let twice = |key: String| {
+            let key = crate::error::shown(&key);
+            Broken { expected: "every field once", got: format!("`{key}` twice") }
+        };
         tree.note_key().map_err(twice)
     }
 

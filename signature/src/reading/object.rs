@@ -105,8 +105,9 @@ impl Fit<'_> {
         let rule = &node.object;
         let name = at.tape.text(key);
         if !rule.fields.is_empty() {
-            if name == TAG && !matches!(rule.rest, Rest::Of(_)) {
-                return true;
+            if name == TAG && at.tape.is_text(at.token) && !matches!(rule.rest, Rest::Of(_)) {
+                // Where any field is let in, it may be one of a map: that is for the type.
+                return matches!(rule.rest, Rest::Closed) || self.pass_on(at, key);
             }
             if let (true, Rest::Of(id)) = (level >= Level::Restore && name == FURTHER, rule.rest)
                 && !self.form.node(id).kinds.has(Kinds::LIST)
@@ -128,6 +129,10 @@ impl Fit<'_> {
         if self.form.typed {
             self.repaired(at.path, "left out a field that is not asked for".to_owned());
         }
+        self.pass_on(at, key)
+    }
+
+    fn pass_on(&mut self, at: At<'_>, key: usize) -> bool {
         self.separate();
         self.out.push_str(at.tape.whole(key));
         self.out.push(':');
