@@ -26,7 +26,7 @@ use fuzzed::{lowering, partial, reading};
 
 /// The committed corpus of a target: a text in JSON on each line.
 fn packed(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/corpus/{target}.jsonl"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fuzzed/{target}.jsonl"))
 }
 
 /// Where the fuzzer keeps its own: a file for each input.
@@ -101,7 +101,7 @@ const PACKED: usize = 90_000;
 
 /// Takes what the fuzzers left, minimised, into the committed corpus.
 #[test]
-#[ignore = "reads fuzz/corpus and writes tests/corpus"]
+#[ignore = "reads fuzz/corpus and writes tests/fuzzed"]
 fn pack() {
     for target in ["partial", "reading", "lowering"] {
         let Ok(files) = fs::read_dir(unpacked(target)) else {

@@ -147,6 +147,7 @@ fn nullable(map: &mut Map<String, Value>) {
                 kinds.push("null".into());
             }
         }
+        Some(kind) if kind == "null" => {}
         Some(kind) => *kind = json!([kind.take(), "null"]),
         None if listed => {}
         None => {

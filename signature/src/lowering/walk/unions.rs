@@ -75,6 +75,10 @@ impl Walk<'_> {
             for keyword in ["const", "enum"] {
                 out.extend(map.get(keyword).map(|value| (keyword.to_owned(), value.clone())));
             }
+            if has_type(&out, "array") {
+                // OpenAI refuses a list that does not say what is in it.
+                out.insert("items".into(), json!({}));
+            }
             out
         };
         match listed_as(self.rules, values, at.in_union) {
