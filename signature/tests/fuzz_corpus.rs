@@ -68,7 +68,7 @@ fn lowering_holds() {
 /// Gives the fuzzers the committed corpus, and values of the zoo to start from.
 #[test]
 #[ignore = "writes fuzz/corpus"]
-fn unpack() {
+fn give_to_the_fuzzers() {
     let mut runner = TestRunner::deterministic();
     for target in ["partial", "reading", "lowering"] {
         let mut inputs = if packed(target).exists() { inputs(target) } else { Vec::new() };
@@ -102,7 +102,7 @@ const PACKED: usize = 90_000;
 /// Takes what the fuzzers left, minimised, into the committed corpus.
 #[test]
 #[ignore = "reads fuzz/corpus and writes tests/fuzzed"]
-fn pack() {
+fn take_from_the_fuzzers() {
     for target in ["partial", "reading", "lowering"] {
         let Ok(files) = fs::read_dir(unpacked(target)) else {
             continue;
@@ -127,6 +127,10 @@ fn pack() {
 fn line(target: &str, mut input: Vec<u8>) -> Option<Value> {
     if target != "lowering" {
         *input.first_mut()? &= 0x7f;
+    }
+    if target == "lowering" {
+        // Half of what the fuzzer keeps is no JSON.
+        serde_json::Deserializer::from_slice(&input).into_iter::<Value>().next()?.ok()?;
     }
     if target != "reading" {
         return Some(String::from_utf8(input).ok()?.into());
