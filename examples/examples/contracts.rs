@@ -12,7 +12,7 @@ use toolwright_signature::Dialect;
 /// Prints every contract of the toolsets as a JSON array.
 #[derive(Parser)]
 struct Args {
-    /// json-schema, openai-strict, openai-loose or mcp
+    /// json-schema, openai-strict, openai-loose, anthropic, gemini or mcp
     #[arg(long, default_value = "json-schema")]
     dialect: Dialect,
 }

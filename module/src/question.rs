@@ -111,9 +111,7 @@ impl Question {
             }
             Finish::Stop | Finish::Other(_) => {}
         }
-        self.contract
-            .read_output(strip_fence(text))
-            .map_err(|error| Error::other(error).at(Stage::Validation))
+        self.contract.read_output(text).map_err(|error| Error::other(error).at(Stage::Validation))
     }
 
     fn messages(&self, input: String, model: &dyn LanguageModel) -> Result<Vec<Arc<Message>>> {
@@ -157,13 +155,4 @@ fn said(mut parts: Vec<ReplyPart>) -> Option<Arc<Message>> {
     let has_text =
         parts.iter().any(|part| matches!(part, ReplyPart::Text(text) if !text.trim().is_empty()));
     has_text.then(|| Arc::new(Message::Assistant { parts }))
-}
-
-/// Models like to put JSON into a Markdown block, asked or not.
-fn strip_fence(text: &str) -> &str {
-    let text = text.trim();
-    let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
-        return text;
-    };
-    inner.strip_prefix("json").unwrap_or(inner).trim()
 }

@@ -43,7 +43,7 @@ use crate::module::Module;
 /// assert_eq!(output.text(), "Hello Kate!");
 ///
 /// let error = tool.call("{}", &Context::default()).await.unwrap_err();
-/// assert_eq!(error.for_model(), "input of `greet` does not fit: $: missing field `name`");
+/// assert_eq!(error.for_model(), "input of `greet` does not fit: $.name: this field is missing; expected a string");
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

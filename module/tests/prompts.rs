@@ -99,7 +99,7 @@ async fn chain_of_thought_honours_its_instructions_and_gives_its_reasoning() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_fit_goes_back_once_with_what_is_wrong() {
-    let wrong = r#"{"sentence": "It rained.", "topics": "weather"}"#;
+    let wrong = r#"{"sentence": "It rained.", "topics": 7}"#;
     let (model, asked) = replies(plain(), [Reply::text(wrong), Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let summary = module.call(summarize()).await.unwrap();
@@ -121,7 +121,7 @@ async fn chain_of_thought_sends_a_wrong_answer_back_too() {
         panic!("asked {} times", asked.requests().len());
     };
     let last = serde_json::to_value(&again.messages[3]).unwrap();
-    insta::assert_snapshot!(last["parts"][0]["text"].as_str().unwrap(), @"That answer cannot be used: output of `summarize` does not fit: $: missing field `reasoning`. Answer again, with JSON that fits the schema and nothing else.");
+    insta::assert_snapshot!(last["parts"][0]["text"].as_str().unwrap(), @"That answer cannot be used: output of `summarize` does not fit: $.reasoning: this field is missing; expected a string. Answer again, with JSON that fits the schema and nothing else.");
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn used_up_attempts_are_an_error_with_the_last_answer_and_all_that_it_cost
     assert_eq!(error.usage(), Usage::new(30, 3));
     assert_eq!(error.raw(), Some("More rain!"));
     insta::assert_snapshot!(format!("{error:#}"), @r"
-    output of `summarize` does not fit: $: not JSON: expected value at line 1 column 1
+    output of `summarize` does not fit: $: not JSON: a value is expected at character 1, got `More rain!`
     stage: validation
     reply: More rain!
     ");

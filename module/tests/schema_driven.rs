@@ -219,7 +219,7 @@ async fn sampled<T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 's
 
 #[tokio::test]
 async fn a_sample_keeps_the_bounds_that_only_the_schema_knows() {
-    insta::assert_snapshot!(sampled::<Bounded>().await, @r#"{"stars":1,"port":10,"below":-3,"share":0.1,"small":0.25,"word":"textxx","short":"te","pair":["in-progress","in-progress"],"words":["textx"]}"#);
+    insta::assert_snapshot!(sampled::<Bounded>().await, @r#"{"stars":1,"port":10,"below":-3,"share":0.2,"small":0.25,"word":"textxx","short":"te","pair":["in-progress","in-progress"],"words":["textx"]}"#);
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ async fn a_name_a_description_and_an_effect_can_be_overridden_and_the_work_stays
     assert_eq!(output.text(), r#"{"celsius":21.5,"rain":true}"#);
     // Faults speak of the tool as the model knows it.
     let error = call(&tool, "{}").await.unwrap_err();
-    insta::assert_snapshot!(error.for_model(), @"input of `forecast` does not fit: $: missing field `city`");
+    insta::assert_snapshot!(error.for_model(), @"input of `forecast` does not fit: $.city: this field is missing; expected a string");
 }
 
 #[test]
@@ -127,7 +127,7 @@ async fn the_user_sees_the_arguments_that_did_not_fit_and_every_sentence_once() 
     let error = call(&get_weather(), r#"{"city": 7}"#).await.unwrap_err();
     assert_eq!(error.raw(), Some(r#"{"city": 7}"#));
     insta::assert_snapshot!(format!("{error:#}"), @r#"
-    input of `get_weather` does not fit: $.city: invalid type: integer `7`, expected a string
+    input of `get_weather` does not fit: $.city: expected a string, got the number 7
     stage: arguments
     reply: {"city": 7}
     "#);

@@ -163,7 +163,7 @@ async fn a_rejected_output_counts_as_an_iteration() {
     assert_eq!(asked.requests().len(), 2);
     let unfinished: &Unfinished = error.downcast_ref().unwrap();
     let Message::Tool(last) = &**unfinished.history.last().unwrap() else { panic!("no result") };
-    assert!(last.failed && last.text.contains("missing field `rooms`"), "{last:?}");
+    assert!(last.failed && last.text.contains("$.rooms: this field is missing"), "{last:?}");
 }
 
 #[tokio::test]

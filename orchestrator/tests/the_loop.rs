@@ -171,7 +171,7 @@ async fn invalid_arguments_are_told_and_can_be_corrected() {
     insta::assert_snapshot!(show(&finished.history), @r#"
     user: Look after the house.
     assistant: 1 look({"room": "hall"})
-    tool 1 failed: input of `look` does not fit: $: missing field `place`
+    tool 1 failed: input of `look` does not fit: $.place: this field is missing; expected a string
     assistant: 2 look({"place":"hall"})
     tool 2: hall is empty
     assistant: Empty.

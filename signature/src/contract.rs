@@ -1,3 +1,5 @@
+mod lowered;
+
 use std::any::type_name;
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -5,11 +7,11 @@ use std::sync::OnceLock;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{Error, NameFault, Result, Side};
-use crate::lowering::Lowering;
 use crate::lowering::dialect::{Dialect, Lowered};
+use crate::reading::policy::{Policy, Reading};
 use crate::reading::{Readable, Target};
 use crate::signature::Signature;
 use crate::{name, schema};
@@ -25,6 +27,8 @@ use crate::{name, schema};
 #[derive(Debug, Clone)]
 pub struct Contract {
     name: String,
+    /// A name for people, where the type gives one.
+    title: Option<String>,
     description: String,
     input: Readable,
     /// The input type serialises as `null`; models are asked for `{}`.
@@ -43,12 +47,6 @@ type Cache = [OnceLock<Lowered>; Dialect::ALL.len()];
 struct Output {
     to_read: Readable,
     to_write: Value,
-}
-
-impl Output {
-    fn new(to_read: Value, to_write: Value) -> Self {
-        Self { to_read: Readable::new(to_read), to_write }
-    }
 }
 
 /// How deep a schema may nest: what is stored must be readable again, and JSON deeper
@@ -98,10 +96,15 @@ impl Contract {
         let unit_input = input.get("type").is_some_and(|kind| kind == "null");
         if unit_input {
             input = schema::nothing();
+        } else {
+            schema::close_empty(&mut input);
         }
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
-        Self::checked(own_name.into(), S::description().into(), input, unit_input, Some(output))
+        let typed = Some(Typed { unit_input });
+        let contract =
+            Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
+        Ok(Self { title: schema::title_of::<S>(), ..contract })
     }
 
     /// The contract of a type that is only read: a tool's arguments where the answer is
@@ -140,6 +143,8 @@ impl Contract {
         let unit_input = input.get("type").is_some_and(|kind| kind == "null");
         if unit_input {
             input = schema::nothing();
+        } else {
+            schema::close_empty(&mut input);
         }
         let name = if name.is_empty() { own_name } else { name.to_owned() };
         name::check(&name)?;
@@ -147,7 +152,8 @@ impl Contract {
             "" => Self::description_of::<T>().unwrap_or_default(),
             text => text.to_owned(),
         };
-        Self::checked(name, description, input, unit_input, None)
+        let typed = Some(Typed { unit_input });
+        Self::checked(name, description, input, typed, None)
     }
 
     /// The name of a type's contract where none is given: its own in snake case.
@@ -198,17 +204,24 @@ impl Contract {
         }
         name::check(name)?;
         let output = output.map(|schema| (schema.clone(), schema));
-        Self::checked(name.to_owned(), description.to_owned(), input, false, output)
+        Self::checked(name.to_owned(), description.to_owned(), input, None, output)
     }
 
     fn checked(
         name: String,
         mut description: String,
         mut input: Value,
-        unit_input: bool,
+        typed: Option<Typed>,
         mut output: Option<(Value, Value)>,
     ) -> Result<Self> {
         let refused = |side, reason| Error::Schema { contract: name.clone(), side, reason };
+        if !schema::is_deeper(&input, DEEPEST) {
+            schema::root_object(&mut input);
+        }
+        // Arguments are an object, whatever a generator says of everything it writes.
+        if let Some(root) = input.as_object_mut() {
+            root.shift_remove("nullable");
+        }
         if !schema::is_object(&input) {
             let reason = "it is not an object; put the value in a field of a struct";
             return Err(refused(Side::Input, reason));
@@ -221,6 +234,7 @@ impl Contract {
             if schema::is_deeper(schema, DEEPEST) {
                 return Err(too_deep(&name, side));
             }
+            schema::modernise(schema);
             schema::plain_definitions(schema);
         }
         if let Some(root) = input.as_object_mut() {
@@ -250,9 +264,13 @@ impl Contract {
         Ok(Self {
             description: or_words(description, &name),
             name,
-            input: Readable::new(input),
-            unit_input,
-            output: output.map(|(to_read, to_write)| Output::new(to_read, to_write)),
+            title: None,
+            input: readable(input, typed.is_some()),
+            unit_input: typed.is_some_and(|typed| typed.unit_input),
+            output: output.map(|(to_read, to_write)| Output {
+                to_read: readable(to_read, typed.is_some()),
+                to_write,
+            }),
             lowered_input: Cache::default(),
             lowered_output: Cache::default(),
         })
@@ -290,7 +308,8 @@ impl Contract {
         };
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
-        let output = Output::new(both(&output.to_read.schema), both(&output.to_write));
+        let to_read = readable(both(&output.to_read.source), output.to_read.typed);
+        let output = Output { to_read, to_write: both(&output.to_write) };
         Ok(Self { output: Some(output), lowered_output: Cache::default(), ..self.clone() })
     }
 
@@ -303,17 +322,18 @@ impl Contract {
     ///
     /// [`Error::Schema`] if this contract does not say what it returns.
     pub fn finish(&self) -> Result<Self> {
-        let Some(output) = self.output_to_read() else {
+        let Some(Output { to_read, .. }) = &self.output else {
             let reason = "there is none, so a run cannot end with it";
             return Err(self.refused(Side::Output, reason));
         };
-        let input =
-            if schema::is_object(output) { output.clone() } else { schema::wrap(output.clone()) };
+        let output = Value::clone(&to_read.source);
+        let input = if schema::is_object(&output) { output } else { schema::wrap(output) };
         Ok(Self {
             name: Self::FINISH.to_owned(),
+            title: None,
             description: "Give the final answer and end. Call it alone, once you know the answer."
                 .to_owned(),
-            input: Readable::new(input),
+            input: readable(input, to_read.typed),
             unit_input: false,
             output: None,
             lowered_input: Cache::default(),
@@ -351,137 +371,45 @@ impl Contract {
         self.output.as_ref().map(|output| &output.to_write)
     }
 
-    /// The input schema as `dialect` takes it; computed at the first call and kept.
-    ///
-    /// ```
-    /// # use schemars::JsonSchema;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use toolwright_signature::{Contract, Dialect, Signature};
-    /// # #[derive(Serialize, Deserialize, JsonSchema)]
-    /// # struct Find { limit: Option<u8> }
-    /// # impl Signature for Find { type Output = Vec<String>; }
-    /// let contract = Contract::of::<Find>()?;
-    /// let strict = contract.lower(Dialect::OpenAiStrict)?;
-    /// assert!(strict.schema.get().contains(r#""required":["limit"]"#));
-    /// assert!(strict.losses.is_empty());
-    /// # Ok::<(), toolwright_signature::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lowering`] if the dialect has no words for something, or its provider
-    /// would refuse it, with its path and what to do instead.
-    pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.lowered_input[dialect.index()], || self.lower_now(dialect, self.input()))
-    }
-
-    /// The output schema as `dialect` takes it, with an object at its root.
-    ///
-    /// An output that is no object is asked for as `{"result": …}`, and
-    /// [`Contract::read_output`] takes it out again. For MCP it is the schema of what
-    /// a tool gives, for the others of what a model has to produce.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Schema`] if the contract does not say what it returns, otherwise as
-    /// [`Contract::lower`].
-    pub fn lower_output(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.lowered_output[dialect.index()], || {
-            let output = match dialect {
-                Dialect::Mcp => self.output_to_write(),
-                _ => self.output_to_read(),
-            };
-            let Some(output) = output else {
-                let reason = "there is none, so a model cannot be asked for it";
-                return Err(self.refused(Side::Output, reason));
-            };
-            if schema::is_object(output) {
-                return self.lower_now(dialect, output);
-            }
-            self.lower_now(dialect, &schema::wrap(output.clone()))
-        })
-    }
-
-    fn lower_now(&self, dialect: Dialect, root: &Value) -> Result<Lowered> {
-        let mut lowering = Lowering { contract: &self.name, dialect, root, losses: Vec::new() };
-        let schema = serde_json::value::to_raw_value(&lowering.lower()?)
-            .map_err(|source| Error::write(self.name.clone(), source))?;
-        Ok(Lowered { schema, losses: lowering.losses })
-    }
-
     fn refused(&self, side: Side, reason: &'static str) -> Error {
         Error::Schema { contract: self.name.clone(), side, reason }
     }
 
-    /// The tool as `dialect`'s provider takes it, for printing and comparing.
-    ///
-    /// OpenAI's form is that of Chat Completions. Providers send the parts themselves,
-    /// without this detour.
-    ///
-    /// ```
-    /// # use serde_json::json;
-    /// # use toolwright_signature::{Contract, Dialect};
-    /// let input = json!({"type": "object", "properties": {}});
-    /// let contract = Contract::dynamic("ping", "Answer pong.", input, None)?;
-    /// let tool = contract.tool(Dialect::Mcp)?;
-    /// assert_eq!(
-    ///     tool.to_string(),
-    ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object","properties":{}}}"#,
-    /// );
-    /// # Ok::<(), toolwright_signature::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Contract::lower`].
-    pub fn tool(&self, dialect: Dialect) -> Result<Value> {
-        let input = &self.lower(dialect)?.schema;
-        let (name, description) = (&self.name, &self.description);
-        Ok(match dialect {
-            Dialect::OpenAiStrict | Dialect::OpenAiLoose => json!({
-                "type": "function",
-                "function": {
-                    "name": name,
-                    "description": description,
-                    "parameters": input,
-                    "strict": dialect == Dialect::OpenAiStrict,
-                },
-            }),
-            Dialect::Mcp => {
-                let mut tool =
-                    json!({"name": name, "description": description, "inputSchema": input});
-                if self.output.is_some() {
-                    tool["outputSchema"] = json!(self.lower_output(dialect)?.schema);
-                }
-                tool
-            }
-            Dialect::JsonSchema2020 => json!({
-                "name": name,
-                "description": description,
-                "input_schema": input,
-                "output_schema": self.output_to_write(),
-            }),
-        })
-    }
-
     /// Reads an input: a tool's arguments as a model sent them.
     ///
-    /// A text that fits costs one pass of `serde_json::from_str` into the type, unless
-    /// null may stand in it for a field that was left out. As in `serde_json`, a number
-    /// too large for an `f32` becomes infinity; an `f64` refuses it.
+    /// Takes the contract's own shape and that of every dialect, puts right what has
+    /// one meaning ([`Policy::Coerce`]), and otherwise says all that is wrong. A text
+    /// that is as it should be costs one pass of `serde_json::from_str` into the type;
+    /// where only the schema knows a rule, it costs a check before that.
+    ///
+    /// `T` is the contract's type, or `serde_json::Value` for a contract made at run
+    /// time.
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`] with the path of what does not fit.
+    /// [`Error::Reading`] with everything that does not fit.
+    #[inline]
     pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        let target = Target {
-            contract: &self.name,
-            side: Side::Input,
-            readable: Some(&self.input),
-            unit: self.unit_input,
-            wrapped: false,
-        };
-        target.read(wire)
+        match self.input.read_plain(wire) {
+            Some(value) => Ok(value),
+            None => self
+                .input_target()
+                .read_closely(wire, Policy::default())
+                .map(|reading| reading.value),
+        }
+    }
+
+    /// Reads an input as far as `policy` goes, and says what was put right.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reading`] with everything that does not fit.
+    #[inline]
+    pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
+        match self.input.read_plain(wire) {
+            Some(value) => Ok(Reading::new(value, Vec::new())),
+            None => self.input_target().read_closely(wire, policy),
+        }
     }
 
     /// Reads an output: what a model was asked to produce by
@@ -502,16 +430,53 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`] with the path of what does not fit.
+    /// [`Error::Reading`] with everything that does not fit.
+    #[inline]
     pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        let target = Target {
+        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
+            Some(value) => Ok(value),
+            None => self
+                .output_target()
+                .read_closely(wire, Policy::default())
+                .map(|reading| reading.value),
+        }
+    }
+
+    /// Reads an output as far as `policy` goes, and says what was put right.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reading`] with everything that does not fit.
+    #[inline]
+    pub fn read_output_with<T: DeserializeOwned>(
+        &self,
+        wire: &str,
+        policy: Policy,
+    ) -> Result<Reading<T>> {
+        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
+            Some(value) => Ok(Reading::new(value, Vec::new())),
+            None => self.output_target().read_closely(wire, policy),
+        }
+    }
+
+    fn input_target(&self) -> Target<'_> {
+        Target {
+            contract: &self.name,
+            side: Side::Input,
+            readable: Some(&self.input),
+            unit: self.unit_input,
+            wrapped: false,
+        }
+    }
+
+    fn output_target(&self) -> Target<'_> {
+        Target {
             contract: &self.name,
             side: Side::Output,
             readable: self.output.as_ref().map(|output| &output.to_read),
             unit: false,
             wrapped: !self.output_to_read().is_some_and(schema::is_object),
-        };
-        target.read(wire)
+        }
     }
 
     /// Writes an input as a model reads it: one line of JSON, `{}` where there are no
@@ -551,6 +516,17 @@ impl Contract {
     }
 }
 
+/// What is known of a contract beyond its schemas if a type stands behind it.
+#[derive(Clone, Copy)]
+struct Typed {
+    unit_input: bool,
+}
+
+fn readable(source: Value, typed: bool) -> Readable {
+    let schema = if typed { schema::without_noise(source.clone()) } else { source.clone() };
+    Readable::new(schema, source, typed)
+}
+
 fn too_deep(contract: &str, side: Side) -> Error {
     let reason = "it nests too deep; make it flatter";
     Error::Schema { contract: contract.to_owned(), side, reason }
@@ -562,14 +538,6 @@ fn or_words(description: String, name: &str) -> String {
         return name::words(name);
     }
     description
-}
-
-fn kept(slot: &OnceLock<Lowered>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
-    if let Some(lowered) = slot.get() {
-        return Ok(lowered);
-    }
-    let lowered = make()?;
-    Ok(slot.get_or_init(|| lowered))
 }
 
 /// Two contracts are equal if a model could not tell them apart.
@@ -587,6 +555,7 @@ impl Serialize for Contract {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Stored {
             name: Cow::Borrowed(&self.name),
+            title: self.title.as_deref().map(Cow::Borrowed),
             description: Cow::Borrowed(&self.description),
             input: Cow::Borrowed(self.input()),
             output: self.output_to_read().map(Cow::Borrowed),
@@ -611,20 +580,23 @@ impl<'de> Deserialize<'de> for Contract {
             let to_write = stored.output_to_write.unwrap_or_else(|| to_read.clone());
             (to_read.into_owned(), to_write.into_owned())
         });
-        Self::checked(
+        let contract = Self::checked(
             stored.name.into_owned(),
             stored.description.into_owned(),
             stored.input.into_owned(),
-            false,
+            None,
             output,
-        )
-        .map_err(D::Error::custom)
+        );
+        let title = stored.title.map(Cow::into_owned);
+        contract.map(|contract| Self { title, ..contract }).map_err(D::Error::custom)
     }
 }
 
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     name: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<Cow<'a, str>>,
     description: Cow<'a, str>,
     input: Cow<'a, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

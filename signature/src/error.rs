@@ -54,6 +54,8 @@ pub enum Error {
         side: Side,
         /// What was found wrong, first fault first; never empty.
         faults: Vec<Fault>,
+        /// How many more there are than `faults` tells.
+        more: usize,
         /// The text that was read.
         raw: String,
     },
@@ -80,6 +82,7 @@ fn reading(
     contract: &str,
     side: &Side,
     faults: &[Fault],
+    more: &usize,
     raw: &str,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
@@ -89,6 +92,9 @@ fn reading(
             f.write_str("; ")?;
         }
         write!(f, "{fault}")?;
+    }
+    if *more > 0 {
+        write!(f, "; and {more} more")?;
     }
     if f.alternate() {
         write!(f, "\nread from: {raw}")?;
@@ -136,8 +142,34 @@ impl fmt::Display for Side {
 pub struct Fault {
     /// Where in the value, from `$`: `$.filters.year`, `$.tags[2]`.
     pub path: String,
-    /// What was expected and what was there.
+    /// What may stand there.
+    pub expected: String,
+    /// What did, in at most about 80 characters.
+    pub got: String,
+    /// Both in a sentence for the model, with what else helps it to do better.
     pub message: String,
+}
+
+impl Fault {
+    /// A fault in one sentence, which as serde has it ends with what was expected.
+    pub(crate) fn of_sentence(path: String, text: &str) -> Self {
+        /// Quotes of a value may be as long as a book.
+        const LONGEST: usize = 300;
+        let (got, expected) = match text.rsplit_once(", expected ") {
+            Some((got, expected)) => (cut(got, LONGEST), cut(expected, LONGEST)),
+            None => (cut(text, LONGEST), String::new()),
+        };
+        let message =
+            if expected.is_empty() { got.clone() } else { format!("{got}, expected {expected}") };
+        Self { path: cut(&path, LONGEST), expected, got: cut(&got, 79), message }
+    }
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
 }
 
 impl fmt::Display for Fault {

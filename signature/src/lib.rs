@@ -7,7 +7,17 @@
 //! and JSON Schemas, ready to be sent. [`Contract::lower`] rewrites it for what
 //! one provider accepts and says what was lost on the way.
 //!
-//! This crate does no I/O, needs no async runtime and holds no state.
+//! This crate does no I/O and needs no async runtime.
+//!
+//! | to | take |
+//! |---|---|
+//! | write a contract as a type | [`Signature`], [`Contract::of`] |
+//! | make one of a schema that comes from elsewhere | [`Contract::dynamic`] |
+//! | send it to a provider, and hear what it cannot be told | [`Contract::lower`], [`Contract::tool`], [`Dialect`], [`Loss`] |
+//! | show a model an example in its provider's shape | [`Contract::lower_value`] |
+//! | test that a type fits a provider | [`assert_fits`] |
+//! | read what a model wrote | [`Contract::read`], [`Contract::read_with`], [`Policy`], [`Fault`] |
+//! | read it while it still grows | [`Partial`] |
 //!
 //! ```
 //! use schemars::JsonSchema;
@@ -36,20 +46,34 @@
 //! let error = contract.read::<SearchDocuments>(r#"{"limit": 3}"#).err().unwrap();
 //! assert_eq!(
 //!     error.to_string(),
-//!     "input of `search_documents` does not fit: $: missing field `query`",
+//!     "input of `search_documents` does not fit: \
+//!      $.query: this field is missing; expected a string",
 //! );
 //! # Ok::<(), toolwright_signature::Error>(())
 //! ```
+//!
+//! # Features
+//!
+//! None is on by itself. Each lets types of one crate stand in a signature, by turning on
+//! what schemars knows of it: `bytes`, `chrono`, `decimal` (`rust_decimal`), `indexmap`,
+//! `jiff`, `semver`, `url` and `uuid`. Turn on that crate's own `serde` feature too.
 
+mod assert_fits;
 mod contract;
 mod error;
 mod lowering;
 mod name;
+mod partial;
 mod reading;
 mod schema;
 mod signature;
+mod type_tag;
 
+pub use assert_fits::assert_fits;
 pub use contract::Contract;
 pub use error::{Error, Fault, NameFault, Result, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};
+pub use partial::{Field, Partial};
+pub use reading::policy::{Policy, Reading, Repair};
 pub use signature::Signature;
+pub use type_tag::type_tag;

@@ -1,30 +1,65 @@
 //! From the text on the wire to a value of the contract's type.
+//!
+//! A text that is as it should be takes one of two short ways: plain contracts go
+//! straight into the type, the others are checked against their [`Form`] first. All
+//! other texts are walked once more, slowly, to put right what has one meaning and to
+//! say what does not fit.
 
-mod once;
+mod coerce;
+mod compile;
+mod date;
+mod exact;
+mod fit;
+mod form;
+mod lenient;
+mod number;
+mod object;
+mod pattern;
+pub(crate) mod policy;
+mod restore;
+mod root;
+mod strict;
+mod tape;
+mod union;
+mod words;
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::{Error, Fault, Result, Side};
-use crate::lowering::{accepts_null, is_required, members};
-use crate::reading::once::Once;
-use crate::schema::{WRAPPER, resolve};
+use crate::reading::exact::{Exact, Fits};
+pub(crate) use crate::reading::form::Form;
+use crate::reading::policy::{Policy, Reading};
+use crate::reading::root::Root;
+use crate::reading::tape::{Kind, Tape};
+use crate::schema::{INPUT_WRAPPER, WRAPPER};
 
 /// A schema that texts are read against.
 #[derive(Debug, Clone)]
 pub(crate) struct Readable {
+    /// As it is shown.
     pub(crate) schema: Value,
-    /// Somewhere null can only stand for a field that was left out. serde may take it
-    /// for something else: another member of a union, a flattened `None`.
-    null_is_absent: bool,
+    /// With the names of Rust's numbers, which only readers need.
+    pub(crate) source: Arc<Value>,
+    pub(crate) typed: bool,
+    form: Arc<Form>,
 }
 
 impl Readable {
-    pub(crate) fn new(schema: Value) -> Self {
-        Self { null_is_absent: has_absent(&schema, &schema), schema }
+    /// `typed` if a Rust type stands behind the schema.
+    pub(crate) fn new(schema: Value, source: Value, typed: bool) -> Self {
+        let form = Arc::new(Form::of(&source, typed));
+        Self { schema, source: Arc::new(source), typed, form }
+    }
+
+    /// Reads a text of a plain contract that is as it should be, in one pass; `None`
+    /// asks for a closer look.
+    #[inline]
+    pub(crate) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
+        let short = self.form.plain && !self.form.is_buffered();
+        if short { strict::read(wire, &self.form) } else { None }
     }
 }
 
@@ -40,213 +75,90 @@ pub(crate) struct Target<'a> {
     pub(crate) wrapped: bool,
 }
 
-/// An object with the one property [`WRAPPER`].
-#[derive(Deserialize)]
-#[serde(bound = "T: DeserializeOwned")]
-struct Wrapped<T> {
-    // Otherwise serde would read a missing `Option` as `None`.
-    #[serde(deserialize_with = "T::deserialize")]
-    result: T,
-}
-
 impl Target<'_> {
-    pub(crate) fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        let null_is_absent = self.readable.is_some_and(|readable| readable.null_is_absent);
-        // The way nearly every text goes: one pass, nothing in between.
-        if !(self.unit || null_is_absent && wire.contains("null"))
-            && let Some(value) = self.read_as_it_is(wire)
-        {
-            return Ok(value);
+    /// Reads a text for which the shortest way was too short.
+    #[inline(never)]
+    pub(crate) fn read_closely<T: DeserializeOwned>(
+        &self,
+        wire: &str,
+        policy: Policy,
+    ) -> Result<Reading<T>> {
+        let Some(readable) = self.readable else {
+            return self.read_slowly(&Form::of(&Value::Bool(true), false), wire, policy);
+        };
+        let form = &*readable.form;
+        match self.read_checked(form, wire) {
+            Some(value) => Ok(Reading::new(value, Vec::new())),
+            None => self.read_slowly(form, wire, policy),
         }
-        self.read_restored(wire)
     }
 
-    fn read_as_it_is<T: DeserializeOwned>(&self, text: &str) -> Option<T> {
-        if !self.wrapped {
-            return serde_json::from_str(text).ok();
-        }
-        // Only an object: serde would take a list of one for it too.
-        if !text.trim_start().starts_with('{') {
+    /// A text that fits as it is.
+    fn read_checked<T: DeserializeOwned>(&self, form: &Form, wire: &str) -> Option<T> {
+        if self.unit {
             return None;
         }
-        serde_json::from_str(text).ok().map(|Wrapped { result }| result)
+        let tape = Tape::parse(wire).ok()?;
+        let token = if self.wrapped { wrapped(&tape)? } else { 0 };
+        if Exact::new(form).fits(&tape, token, form.root) != Fits::Yes {
+            return None;
+        }
+        serde_json::from_str(tape.whole(token)).ok()
     }
 
-    /// Undoes what lowering did to the shape, then reads.
-    fn read_restored<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        // Some servers send nothing where a tool takes no arguments.
-        let text = if wire.trim().is_empty() { "{}" } else { wire };
-        let Once(mut value) = serde_json::from_str(text).map_err(|error| {
-            self.error(wire, Fault { path: "$".into(), message: not_json(text, &error) })
-        })?;
-        let mut root = String::from("$");
-        if self.wrapped
-            && let Some(inner) = value.get_mut(WRAPPER)
-        {
-            value = inner.take();
-            root = format!("$.{WRAPPER}");
-        }
-        if self.unit {
-            if !(value.is_object() || value.is_null()) {
-                let message = format!("expected an object without fields, got {value}");
-                return Err(self.error(wire, Fault { path: "$".into(), message }));
+    #[cold]
+    #[inline(never)]
+    fn read_slowly<T: DeserializeOwned>(
+        &self,
+        form: &Form,
+        wire: &str,
+        policy: Policy,
+    ) -> Result<Reading<T>> {
+        let wrapper = match self.side {
+            Side::Input => INPUT_WRAPPER,
+            Side::Output => WRAPPER,
+        };
+        let root = Root { form, policy, unit: self.unit, wrapped: self.wrapped, wrapper };
+        let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
+        let json = if self.unit { "null" } else { &found.json };
+        let mut json = serde_json::Deserializer::from_str(json);
+        match serde_path_to_error::deserialize(&mut json) {
+            Ok(value) => Ok(Reading::new(value, found.repairs)),
+            Err(error) => {
+                let path = match error.path().to_string() {
+                    all if all == "." => found.path,
+                    below if below.starts_with('[') => format!("{}{below}", found.path),
+                    below => format!("{}.{below}", found.path),
+                };
+                Err(self.error(wire, vec![of_serde(path, &error.into_inner())], 0))
             }
-            value = Value::Null;
-        } else if let Some(Readable { schema, .. }) = self.readable
-            && !drop_absent(schema, schema, &mut value)
-            && let Some(value) = self.read_as_it_is(text)
-        {
-            // The text knows numbers that the value does not: `u128`.
-            return Ok(value);
         }
-        serde_path_to_error::deserialize(value).map_err(|error| {
-            let path = match error.path().to_string() {
-                all if all == "." => root.clone(),
-                below if below.starts_with('[') => format!("{root}{below}"),
-                below => format!("{root}.{below}"),
-            };
-            self.error(wire, Fault { path, message: error.into_inner().to_string() })
-        })
     }
 
-    fn error(&self, wire: &str, mut fault: Fault) -> Error {
-        shorten(&mut fault.message);
-        shorten(&mut fault.path);
+    fn error(&self, wire: &str, faults: Vec<Fault>, more: usize) -> Error {
         Error::Reading {
             contract: self.contract.to_owned(),
             side: self.side,
-            faults: vec![fault],
+            faults,
+            more,
             raw: wire.to_owned(),
         }
     }
 }
 
-fn not_json(text: &str, error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return format!("the JSON text ends too early, after {} characters", text.chars().count());
+/// The value in an object that has nothing else.
+fn wrapped(tape: &Tape<'_>) -> Option<usize> {
+    if tape.kind(0) != Kind::Object {
+        return None;
     }
-    if error.is_data() {
-        return error.to_string();
-    }
-    format!("not JSON: {error}")
+    let mut entries = tape.entries(0);
+    let (key, value) = entries.next()?;
+    (entries.next().is_none() && tape.text(key) == WRAPPER).then_some(value)
 }
 
-/// Cuts out the middle of a text that quotes a value as long as a book: the start says
-/// what is wrong, the end what was expected.
-fn shorten(text: &mut String) {
-    const ENDS: usize = 1_000;
-    if text.len() > 2 * ENDS {
-        let head = text.floor_char_boundary(ENDS);
-        let tail = text.ceil_char_boundary(text.len() - ENDS);
-        text.replace_range(head..tail, " … ");
-    }
-}
-
-/// Whether null stands for an absent field, and for nothing else, anywhere in `node`.
-///
-/// Looks at data too, such as a `default`: a wrong yes costs time only.
-fn has_absent(root: &Value, node: &Value) -> bool {
-    match node {
-        Value::Object(map) => {
-            let properties = map.get("properties").and_then(Value::as_object);
-            properties
-                .into_iter()
-                .flatten()
-                .any(|(name, property)| null_is_absent(root, map, name, property))
-                || map.values().any(|below| has_absent(root, below))
-        }
-        Value::Array(items) => items.iter().any(|below| has_absent(root, below)),
-        _ => false,
-    }
-}
-
-/// Strict dialects make every property required, so a model says null for one it
-/// would have left out. Where the type itself takes null, null is a value.
-fn null_is_absent(root: &Value, object: &Map<String, Value>, name: &str, property: &Value) -> bool {
-    !is_required(object, name) && !accepts_null(root, property)
-}
-
-/// Removes null where it stands for a field that was left out; whether there was one.
-fn drop_absent(root: &Value, schema: &Value, value: &mut Value) -> bool {
-    if !(value.is_object() || value.is_array()) {
-        return false;
-    }
-    let Some(schema) = part(root, schema, value) else {
-        return false;
-    };
-    let mut dropped = false;
-    match value {
-        Value::Object(fields) => {
-            let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-                return false;
-            };
-            fields.retain(|name, field| {
-                let absent = field.is_null()
-                    && properties
-                        .get(name)
-                        .is_some_and(|property| null_is_absent(root, schema, name, property));
-                dropped |= absent;
-                !absent
-            });
-            for (name, field) in fields {
-                if let Some(property) = properties.get(name) {
-                    dropped |= drop_absent(root, property, field);
-                }
-            }
-        }
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for item in items {
-                    dropped |= drop_absent(root, schema, item);
-                }
-            }
-        }
-        _ => {}
-    }
-    dropped
-}
-
-/// The part of a schema that speaks of a value: behind references, and of a union the
-/// one member that has the value's fields.
-fn part<'a>(root: &'a Value, schema: &'a Value, value: &Value) -> Option<&'a Map<String, Value>> {
-    let mut only = None;
-    let mut in_union = false;
-    let mut waiting = vec![schema];
-    // Each reference once: a union may lead back to itself many times over.
-    let mut followed = HashSet::new();
-    while let Some(schema) = waiting.pop() {
-        let Some(map) = schema.as_object() else {
-            continue;
-        };
-        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-            if followed.insert(reference) {
-                waiting.extend(resolve(root, reference));
-            }
-        } else if let Some(members) = members(map) {
-            in_union = true;
-            waiting.extend(members);
-        } else if !in_union || has_fields(map, value) {
-            // Two that fit: null may mean something else in each.
-            if only.replace(map).is_some() {
-                return None;
-            }
-        }
-    }
-    only
-}
-
-fn has_fields(member: &Map<String, Value>, value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => {
-            let Some(properties) = member.get("properties").and_then(Value::as_object) else {
-                return false;
-            };
-            let tagged = |(name, property): (&String, &Value)| {
-                property.get("const").is_none_or(|tag| fields.get(name) == Some(tag))
-            };
-            fields.keys().all(|name| properties.contains_key(name)) && properties.iter().all(tagged)
-        }
-        Value::Array(_) => member.contains_key("items"),
-        _ => false,
-    }
+/// What only the type knows. Where in the text is left out: it may be one that we wrote.
+fn of_serde(path: String, error: &serde_json::Error) -> Fault {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    Fault::of_sentence(path, text)
 }

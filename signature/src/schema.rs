@@ -1,5 +1,9 @@
 //! From a Rust type to the JSON Schema that a contract keeps.
 
+mod fold;
+mod modern;
+mod normal;
+
 use std::collections::{HashMap, HashSet};
 
 use schemars::JsonSchema;
@@ -8,14 +12,29 @@ use schemars::generate::{Contract as Direction, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value};
 
-/// The schema of what serde reads into `T`.
+pub(crate) use self::modern::modernise;
+pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, normal};
+
+/// Where definitions stand.
+pub(crate) const DEFINITIONS: &str = "$defs";
+
+/// The schema of what serde reads into `T`, with all that schemars says of it.
 pub(crate) fn to_read<T: JsonSchema>() -> Value {
     generate::<T>(Direction::Deserialize)
 }
 
 /// The schema of what serde writes from `T`.
 pub(crate) fn to_write<T: JsonSchema>() -> Value {
-    generate::<T>(Direction::Serialize)
+    without_noise(generate::<T>(Direction::Serialize))
+}
+
+/// A schema without what costs bytes on every call and tells a model nothing.
+pub(crate) fn without_noise(schema: Value) -> Value {
+    let Ok(mut schema) = Schema::try_from(schema) else {
+        return Value::Bool(true);
+    };
+    RecursiveTransform(drop_widths).transform(&mut schema);
+    schema.to_value()
 }
 
 /// The type's doc comment.
@@ -23,6 +42,13 @@ pub(crate) fn description_of<T: JsonSchema + ?Sized>() -> Option<String> {
     let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
     let text = schema.get("description")?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The title that a type gives itself; schemars' own is the type's name.
+pub(crate) fn title_of<T: JsonSchema>() -> Option<String> {
+    let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
+    let title = schema.get("title")?.as_str()?;
+    (title != T::schema_name()).then(|| title.to_owned())
 }
 
 fn settings(direction: Direction) -> SchemaSettings {
@@ -39,30 +65,152 @@ fn settings(direction: Direction) -> SchemaSettings {
 fn generate<T: JsonSchema>(direction: Direction) -> Value {
     let mut schema = settings(direction).into_generator().into_root_schema_for::<T>();
     schema.remove("title");
-    RecursiveTransform(drop_noise).transform(&mut schema);
-    schema.to_value()
+    RecursiveTransform(mend).transform(&mut schema);
+    let mut schema = schema.to_value();
+    fold::fold(&mut schema);
+    schema
 }
 
-/// Drops what costs bytes on every call and tells a model nothing.
-fn drop_noise(schema: &mut Schema) {
-    // OpenAPI's names for Rust's number types; JSON Schema does not know them and
-    // several providers refuse them. The type itself still enforces the range.
-    let rust_number = schema.get("format").and_then(Value::as_str).is_some_and(|format| {
-        let width = format.trim_start_matches(['u', 'i']).trim_start_matches("nt");
-        matches!(format, "float" | "double")
-            || ((format.starts_with("int") || format.starts_with("uint"))
-                && width.chars().all(|c| c.is_ascii_digit()))
-    });
-    if rust_number {
-        schema.remove("format");
-    }
+/// Drops what costs bytes on every call and tells a model nothing, and says what
+/// schemars leaves out: the schema accepts what serde reads.
+fn mend(schema: &mut Schema) {
+    let Some(schema) = schema.as_object_mut() else {
+        return;
+    };
+    mend_format(schema);
+    name_no_fields(schema);
     if schema.get("default").is_some_and(Value::is_null) {
-        schema.remove("default");
+        schema.shift_remove("default");
     }
+    // `Result`: the derived unions close their members, this one does not.
+    if let Some(Value::Array(members)) = schema.get_mut("oneOf") {
+        members.iter_mut().filter_map(Value::as_object_mut).for_each(close_variant);
+    }
+}
+
+/// JSON Schema does not know these formats, and several providers refuse them.
+fn mend_format(schema: &mut Map<String, Value>) {
+    const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
+    const TIME: &str = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?";
+    let pattern = match schema.get("format").and_then(Value::as_str) {
+        Some("partial-date-time") => format!("^{DATE}T{TIME}$"),
+        Some("partial-time") => format!("^{TIME}$"),
+        _ => return,
+    };
+    schema.shift_remove("format");
+    schema.entry("pattern").or_insert(pattern.into());
+}
+
+/// Drops the names of Rust's numbers.
+fn drop_widths(schema: &mut Schema) {
+    let Some(schema) = schema.as_object_mut() else {
+        return;
+    };
+    match schema.get("format").and_then(Value::as_str) {
+        // Ranges as schemars gives them for the smaller widths. A range of 64 bits is
+        // not worth its bytes: no model comes near, and the type still enforces it.
+        Some("int32") => width(schema, i32::MIN.into(), i32::MAX.into()),
+        Some("uint32") => width(schema, 0, u32::MAX.into()),
+        Some(format) if is_width(format) => {
+            schema.shift_remove("format");
+        }
+        _ => {}
+    }
+}
+
+/// OpenAPI's names for Rust's number types.
+fn is_width(format: &str) -> bool {
+    let width = format.strip_prefix('u').unwrap_or(format).strip_prefix("int");
+    matches!(format, "float" | "double")
+        || width.is_some_and(|width| width.chars().all(|c| c.is_ascii_digit()))
+}
+
+fn width(schema: &mut Map<String, Value>, least: i64, most: i64) {
+    schema.shift_remove("format");
+    schema.entry("minimum").or_insert(least.into());
+    schema.entry("maximum").or_insert(most.into());
+}
+
+fn close_variant(member: &mut Map<String, Value>) {
+    let is = |name| {
+        member.get("required") == Some(&serde_json::json!([name]))
+            && member
+                .get("properties")
+                .and_then(Value::as_object)
+                .is_some_and(|own| own.len() == 1 && own.contains_key(name))
+    };
+    if is("Ok") || is("Err") {
+        member.entry("additionalProperties").or_insert(false.into());
+    }
+}
+
+/// Tells a struct without fields from an object of any fields: schemars writes a map of
+/// anything with `additionalProperties`, so this is all it says of such a struct.
+fn name_no_fields(schema: &mut Map<String, Value>) {
+    let silent = |keyword: &String| matches!(keyword.as_str(), "type" | "description" | "title");
+    if is_type_object(schema) && schema.keys().all(silent) {
+        schema.insert("properties".into(), Value::Object(Map::new()));
+    }
+}
+
+fn is_type_object(schema: &Map<String, Value>) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "object")
 }
 
 pub(crate) fn is_object(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
+}
+
+/// Says that the root is an object where that only follows from what it says: a union of
+/// objects, a reference to one, nothing but properties.
+pub(crate) fn root_object(schema: &mut Value) {
+    if schema.get("type").is_none()
+        && is_always_object(schema)
+        && let Some(map) = schema.as_object_mut()
+    {
+        map.shift_insert(0, "type".into(), "object".into());
+    }
+}
+
+fn is_noise(keyword: &str) -> bool {
+    matches!(keyword, "$schema" | "$id" | "$comment" | "title" | "description")
+}
+
+/// How many parts of a root are looked at.
+const MOST_PARTS: usize = 10_000;
+
+fn is_always_object(root: &Value) -> bool {
+    let mut waiting = vec![root];
+    let mut followed = HashSet::new();
+    while let Some(schema) = waiting.pop() {
+        let Some(map) = schema.as_object().filter(|_| followed.len() < MOST_PARTS) else {
+            return false;
+        };
+        let list = |keyword: &str| map.get(keyword).and_then(Value::as_array);
+        if is_object(schema) || map.get("const").is_some_and(Value::is_object) {
+            continue;
+        }
+        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+            if followed.insert(reference) {
+                let target = resolve(root, reference);
+                waiting.push(target.unwrap_or(&Value::Null));
+            }
+        } else if map.contains_key("type") {
+            return false;
+        } else if let Some(parts) = list("allOf")
+            && let Some(part) =
+                parts.iter().find(|part| is_object(part) || part.get("$ref").is_some())
+        {
+            waiting.push(part);
+        } else if map.contains_key("properties") {
+            // Nobody describes fields of what is none.
+        } else if let Some(members) = list("anyOf").or_else(|| list("oneOf")) {
+            waiting.extend(members);
+        } else if !std::ptr::eq(schema, root) || !map.keys().all(|keyword| is_noise(keyword)) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Whether there are more than `levels` objects and lists in each other.
@@ -90,6 +238,19 @@ pub(crate) fn take_apart(schemas: impl IntoIterator<Item = Value>) {
 /// The schema of an input with no fields.
 pub(crate) fn nothing() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
+}
+
+/// Lets nothing into a struct without fields: nothing is asked for.
+pub(crate) fn close_empty(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else {
+        return;
+    };
+    let empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+    let says_more =
+        |keyword: &String| !matches!(keyword.as_str(), "type" | "properties" | "description");
+    if map.get("properties").is_some_and(empty) && !map.keys().any(says_more) {
+        map.insert("additionalProperties".into(), false.into());
+    }
 }
 
 /// An object at the root for what is none: `{"result": …}`.
@@ -221,7 +382,7 @@ pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value>
     root.pointer(reference.strip_prefix('#')?)
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
+pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {
@@ -288,3 +449,6 @@ pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
 
 /// The one property of a wrapped output.
 pub(crate) const WRAPPER: &str = "result";
+
+/// The one property of an input that a dialect does not take at the root.
+pub(crate) const INPUT_WRAPPER: &str = "input";

@@ -95,6 +95,11 @@ fn the_fingerprint_is_the_same_on_every_machine_and_day() {
     assert_eq!(contract.clone().fingerprint(), contract.fingerprint());
 }
 
+/// The dialects that take a type which contains itself.
+fn recursive() -> impl Iterator<Item = Dialect> {
+    Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Anthropic)
+}
+
 /// Takes the only output that refers to its own root.
 fn schema(contract: &Contract, dialect: Dialect) -> Value {
     let lowered = contract.lower_output(dialect).unwrap();
@@ -107,13 +112,15 @@ fn recursion_at_the_root_survives_wrapping() {
     let leaf = json!({"leaf": 1});
     let tree =
         json!({"branch": {"left": leaf, "right": {"branch": {"left": leaf, "right": leaf}}}});
-    for dialect in Dialect::ALL {
+    for dialect in recursive() {
         let schema = schema(&contract, dialect);
         let judge = jsonschema::validator_for(&schema).unwrap();
         assert!(judge.is_valid(&json!({"result": tree})), "{dialect}: {schema:#}");
         let cut =
             json!({"result": {"branch": {"left": leaf, "right": {"branch": {"left": leaf}}}}});
-        assert!(!judge.is_valid(&cut), "{dialect}: {schema:#}");
+        // Gemini takes recursion in optional fields only, which is a loss.
+        let is_loss = dialect == Dialect::Gemini;
+        assert_eq!(judge.is_valid(&cut), is_loss, "{dialect}: {schema:#}");
     }
 }
 
@@ -133,7 +140,7 @@ fn definitions_of_the_same_name_are_kept_apart() {
     }
     let contract = Contract::of::<Echo<Outer>>().unwrap();
     let good = json!({"L": {"R": {"next": {"next": null}}}});
-    for dialect in Dialect::ALL {
+    for dialect in recursive() {
         let schema = schema(&contract, dialect);
         let judge = jsonschema::validator_for(&schema).unwrap();
         assert!(judge.is_valid(&json!({ "result": good })), "{dialect}: {schema:#}");
@@ -190,7 +197,7 @@ fn references_to_names_outside_ascii_resolve_as_they_stand() {
 
     let contract = Contract::of::<Echo<Holds>>().unwrap();
     resolve_all(contract.input(), contract.input());
-    for dialect in Dialect::ALL {
+    for dialect in recursive() {
         let schema = schema(&contract, dialect);
         resolve_all(&schema, &schema);
         let judge = jsonschema::validator_for(&schema).unwrap();
@@ -226,14 +233,13 @@ fn asking_first_nests_the_output_and_keeps_its_recursion() {
     let contract = Contract::of::<Echo<Tree>>().unwrap();
     let asking = contract.asking_first("reasoning", json!({"type": "string"})).unwrap();
     let leaf = json!({"leaf": 1});
-    for dialect in Dialect::ALL {
+    for dialect in recursive() {
         let schema = schema(&asking, dialect);
         let judge = jsonschema::validator_for(&schema).unwrap();
         let tree = json!({"branch": {"left": leaf, "right": leaf}});
         assert!(judge.is_valid(&json!({"reasoning": "So.", "output": tree})));
-        assert!(
-            !judge.is_valid(&json!({"reasoning": "So.", "output": {"branch": {"left": leaf}}}))
-        );
+        let cut = json!({"reasoning": "So.", "output": {"branch": {"left": leaf}}});
+        assert_eq!(judge.is_valid(&cut), dialect == Dialect::Gemini);
         assert!(!judge.is_valid(&json!({"output": leaf})));
     }
     // What is asked first stands first, and the contract keeps its own name and input.

@@ -6,6 +6,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ fn read(wire: &str) -> Result<Note, Error> {
 
 #[test]
 fn deep_nesting_is_an_error_and_no_overflow() {
-    const DEPTH: usize = 100_000;
+    const DEPTH: usize = 1_000_000;
     let open = "[".repeat(DEPTH);
     let closed = format!("{open}{}", "]".repeat(DEPTH));
     let objects = r#"{"a":"#.repeat(DEPTH);
@@ -167,7 +168,7 @@ fn a_number_too_large_for_its_type_is_refused() {
 #[test]
 fn a_field_given_twice_is_refused() {
     let error = read(r#"{"text": "a", "text": "b"}"#).unwrap_err();
-    insta::assert_snapshot!(error, @"input of `note` does not fit: $: field `text` is given twice at line 1 column 26");
+    insta::assert_snapshot!(error, @"input of `note` does not fit: $: field `text` is given twice; give it once");
     // Also where the text needs more than one pass.
     assert!(read(r#"{"text": "a", "number": null, "text": "b"}"#).is_err());
 }
@@ -195,7 +196,7 @@ fn a_message_is_cut_between_characters() {
     for length in 990..1010 {
         let long = "ä€😀".repeat(length);
         let error = read(&format!(r#"{{"text": "", "number": "{long}"}}"#)).unwrap_err();
-        assert!(error.to_string().ends_with("expected f64"), "{error}");
+        assert!(error.to_string().ends_with("😀…\""), "{error}");
     }
 }
 
@@ -209,10 +210,10 @@ fn a_union_of_itself_is_read_in_no_time() {
         "$defs": {"a": {"anyOf": members}},
     });
     let contract = Contract::dynamic("a", "", schema, None).unwrap();
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     let read: Value = contract.read(r#"{"a": {"a": [{}]}, "b": null}"#).unwrap();
     // Far more than is needed, far less than 8 to the power of its depth takes.
-    assert!(start.elapsed() < std::time::Duration::from_millis(500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     assert_eq!(read, json!({"a": {"a": [{}]}}));
 }
 
@@ -222,4 +223,109 @@ fn a_byte_order_mark_and_other_oddities_do_not_panic() {
     {
         assert!(read(wire).is_err(), "{wire:?}");
     }
+}
+
+/// Two members for each level: without a memory of what was tried, 2 to the power of 100.
+#[test]
+fn a_union_in_itself_is_not_tried_in_all_ways() {
+    let member = |name: &str| {
+        json!({
+            "type": "object",
+            "properties": {"below": {"$ref": "#/$defs/tree"}, (name): {"type": "integer"}},
+        })
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {"tree": {"$ref": "#/$defs/tree"}},
+        "$defs": {"tree": {"anyOf": [member("a"), member("b"), {"type": "null"}]}},
+    });
+    let contract = Contract::dynamic("tree", "", schema, None).unwrap();
+    let nested = |leaf: &str| {
+        let (open, close) = (r#"{"below":"#.repeat(100), "}".repeat(100));
+        format!(r#"{{"tree": {open}{leaf}{close}}}"#)
+    };
+    for leaf in ["null", "{}", "1", r#"{"a": "1"}"#, r#"{"a": 1, "b": 1}"#, r#""null""#] {
+        let start = Instant::now();
+        let _ = contract.read::<Value>(&nested(leaf));
+        assert!(start.elapsed() < Duration::from_secs(20), "{leaf}: {:?}", start.elapsed());
+    }
+    assert!(contract.read::<Value>(&nested("null")).is_ok());
+}
+
+/// Time grows with the text, and not faster, whatever is wrong with it.
+#[test]
+fn a_large_text_full_of_mistakes_is_read_in_no_time() {
+    const MANY: usize = 100_000;
+    let numbered = |of: &dyn Fn(usize) -> String| (0..MANY).map(of).collect::<String>();
+    let cases = [
+        (
+            "pairs",
+            format!(
+                r#"{{"text": "", "counts": [{}]}}"#,
+                numbered(&|i| { format!(r#"{{"key": "k{i}", "value": "1"}},"#) })
+            ),
+        ),
+        (
+            "keys",
+            format!(r#"{{"text": "", "counts": {{{}}}}}"#, numbered(&|i| format!("k{i}: '1',"))),
+        ),
+        ("unknown", format!(r#"{{{} "text": ""}}"#, numbered(&|i| format!(r#""k{i}": 1,"#)))),
+        (
+            "near",
+            format!(
+                r#"{{{} "text": ""}}"#,
+                numbered(&|i| format!(r#""Te-{}xt": 1,"#, "-".repeat(i % 50)))
+            ),
+        ),
+        (
+            "faults",
+            format!(r#"{{"text": "", "counts": {{{}}}}}"#, numbered(&|i| format!("k{i}: [],"))),
+        ),
+        ("brackets", format!("{}{{\"text\": \"\"}}", "{x ".repeat(MANY))),
+        ("notes", format!("{}{{\"text\": \"\"}}", "[1] ".repeat(MANY))),
+        ("quotes", "\\\"".repeat(MANY)),
+        ("strings", format!("{{\"text\": {}", "\"a\" ".repeat(MANY))),
+        ("comments", format!("{}{{\"text\": \"\"}}", "/* { */".repeat(MANY))),
+        ("fences", "```\n".repeat(MANY)),
+        ("digits", format!(r#"{{"text": "", "number": {}}}"#, "1".repeat(MANY))),
+        ("exponent", format!(r#"{{"text": "", "counts": {{"a": 1e{}}}}}"#, "9".repeat(MANY))),
+        ("escapes", format!(r#"{{"text": "{}"}}"#, r"\u00e4".repeat(MANY))),
+    ];
+    for (name, text) in cases {
+        let start = Instant::now();
+        let _ = read(&text);
+        // A debug build reads a megabyte in a small part of this.
+        assert!(start.elapsed() < Duration::from_secs(60), "{name}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_text_inside_texts_is_read_to_an_end() {
+    let mut text = r#"{"text": "kept"}"#.to_owned();
+    for _ in 0..12 {
+        text = json!(text).to_string();
+    }
+    assert!(read(&text).is_err());
+    assert_eq!(read(&json!(r#"{"text": "kept"}"#).to_string()).unwrap().text, "kept");
+}
+
+/// `cargo test --release -p toolwright-signature --test hostile -- --ignored heavy`
+#[test]
+#[ignore = "heavy: it needs a gigabyte of memory"]
+fn heavy_a_hundred_megabytes_are_read() {
+    let long = "x".repeat(100_000_000);
+    for text in [
+        format!(r#"{{"text": "{long}"}}"#),
+        format!("{{'text': '{long}',}}"),
+        format!("```json\n{{\"text\": \"{long}\"}}\n```"),
+        format!(r#"{{"input": {{"text": "{long}"}}}}"#),
+    ] {
+        let start = Instant::now();
+        assert_eq!(read(&text).unwrap().text.len(), long.len());
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    }
+    let error = read(&format!(r#"{{"text": "{long}"#)).unwrap_err();
+    assert!(error.to_string().len() < 1_000);
+    let numbers = format!(r#"{{"text": "", "counts": [{}1]}}"#, "1,".repeat(50_000_000));
+    assert!(read(&numbers).is_err());
 }

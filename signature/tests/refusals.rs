@@ -88,16 +88,16 @@ fn levels_behind_references_count_once() {
 fn all_properties_together_are_5000() {
     let many = |count| taking((0..count).map(|i| (format!("p{i}"), json!({"type": "null"}))));
     accepted(many(5_000));
-    assert_snapshot!(refused(many(5_001)), @"`take` does not fit openai-strict at $: 5001 properties where 5000 are accepted; split it, or send the loose dialect");
+    assert_snapshot!(refused(many(5_001)), @"`take` does not fit openai-strict at $: 5001 properties where 5000 are accepted; split it, or send a dialect that is not strict");
     let halves = taking((0..2).map(|i| (format!("half{i}"), many(2_500))));
-    assert_snapshot!(refused(halves), @"`take` does not fit openai-strict at $: 5002 properties where 5000 are accepted; split it, or send the loose dialect");
+    assert_snapshot!(refused(halves), @"`take` does not fit openai-strict at $: 5002 properties where 5000 are accepted; split it, or send a dialect that is not strict");
 }
 
 #[test]
 fn all_values_of_enums_together_are_1000() {
     let enums = |count| taking((0..4).map(|i| (format!("e{i}"), texts(count, 4))));
     accepted(enums(250));
-    assert_snapshot!(refused(enums(251)), @"`take` does not fit openai-strict at $: 1004 values of enums where 1000 are accepted; split it, or send the loose dialect");
+    assert_snapshot!(refused(enums(251)), @"`take` does not fit openai-strict at $: 1004 values of enums where 1000 are accepted; split it, or send a dialect that is not strict");
 }
 
 #[test]
@@ -111,25 +111,30 @@ fn a_long_enum_has_15000_characters() {
 fn all_names_and_values_together_have_120000_characters() {
     let long = |length: usize| taking((0..100).map(|i| (format!("{i:0length$}"), text())));
     accepted(long(1_200));
-    assert_snapshot!(refused(long(1_201)), @"`take` does not fit openai-strict at $: 120100 characters of names and values where 120000 are accepted; split it, or send the loose dialect");
-    assert_snapshot!(refused(one(json!({"const": "ä".repeat(120_000)}))), @"`take` does not fit openai-strict at $: 120001 characters of names and values where 120000 are accepted; split it, or send the loose dialect");
+    assert_snapshot!(refused(long(1_201)), @"`take` does not fit openai-strict at $: 120100 characters of names and values where 120000 are accepted; split it, or send a dialect that is not strict");
+    assert_snapshot!(refused(one(json!({"const": "ä".repeat(120_000)}))), @"`take` does not fit openai-strict at $: 120001 characters of names and values where 120000 are accepted; split it, or send a dialect that is not strict");
 }
 
 #[test]
 fn a_pattern_does_not_look_around() {
     let pattern = |pattern| one(json!({"type": "string", "pattern": pattern}));
-    for fine in ["^(?:a|b)+$", "^[a-z]{2,}$", "(?<name>a)"] {
-        accepted(pattern(fine));
+    let kept = |text, dialect| lower(pattern(text), dialect).unwrap().contains("\"pattern\":");
+    for fine in ["^(?:a|b)+$", "^[a-z]{2,}$", r"\d"] {
+        assert!(kept(fine, Dialect::OpenAiStrict) && kept(fine, Dialect::Anthropic), "{fine}");
     }
-    assert_snapshot!(refused(pattern("^(?!a)")), @"`take` does not fit openai-strict at $.a: a pattern that looks around; say it in the description instead");
-    for other in ["(?=a)", "(?<=a)", "(?<!a)"] {
-        refused(pattern(other));
+    assert!(kept("(?<name>a)", Dialect::OpenAiStrict));
+    for other in ["(?=a)", "(?!a)", "(?<=a)", "(?<!a)"] {
+        assert!(!kept(other, Dialect::OpenAiStrict), "{other}");
     }
+    for other in ["^(?!a)", "(?<name>a)", r"\bcat\b", r"(a)\1"] {
+        assert!(!kept(other, Dialect::Anthropic), "{other}");
+    }
+    assert_snapshot!(lower(pattern("^(?!a)"), Dialect::Anthropic).unwrap(), @r#"{"type":"object","properties":{"a":{"type":"string","description":"pattern: ^(?!a)."}},"required":["a"],"additionalProperties":false}"#);
 }
 
 /// Also where nothing else is asked of a schema, but not in data.
 #[test]
-fn references_lead_somewhere_and_types_are_spelled_right_for_openai() {
+fn references_lead_somewhere_and_types_are_spelled_right() {
     let bad = [
         json!({"$ref": "https://example.com/schema.json"}),
         json!({"$ref": "#/$defs/nowhere"}),
@@ -142,21 +147,20 @@ fn references_lead_somewhere_and_types_are_spelled_right_for_openai() {
     ];
     for schema in &bad {
         let listed = json!({"type": "array", "items": schema});
-        for dialect in [Dialect::OpenAiStrict, Dialect::OpenAiLoose] {
+        for dialect in Dialect::ALL {
             for input in [one(schema.clone()), one(listed.clone())] {
                 let error = lower(input, dialect).unwrap_err();
                 assert!(matches!(error, Error::Lowering { .. }), "{error:?}");
                 assert!(error.to_string().contains("$.a"), "{error}");
             }
-            lower(one(json!({"const": [schema], "type": "string"})), dialect).unwrap();
         }
-        for dialect in [Dialect::JsonSchema2020, Dialect::Mcp] {
-            lower(one(schema.clone()), dialect).unwrap();
+        for dialect in [Dialect::JsonSchema2020, Dialect::OpenAiLoose, Dialect::Mcp] {
+            lower(one(json!({"const": [schema]})), dialect).unwrap();
         }
     }
     assert_snapshot!(refused(one(bad[0].clone())), @r#"`take` does not fit openai-strict at $.a: the reference "https://example.com/schema.json" leads nowhere in this schema; put what it means under `$defs`"#);
     assert_snapshot!(refused(one(json!({"type": "array", "items": bad[4]}))), @r#"`take` does not fit openai-strict at $.a[]: "strng" is no type of JSON Schema; choose from string, number, integer, boolean, object, array, null"#);
-    let mut defined = taking([]);
+    let mut defined = one(json!({"$ref": "#/$defs/b"}));
     defined["$defs"] = json!({"b": bad[5]});
     assert_snapshot!(refused(defined), @r#"`take` does not fit openai-strict at #/$defs/b: ["string","any"] is no type of JSON Schema; choose from string, number, integer, boolean, object, array, null"#);
     let long = json!({"$ref": "\n".repeat(1_000_000)});
@@ -182,7 +186,9 @@ fn missing_items_are_added_to_schemas_and_not_to_data() {
     let lowered: Value =
         serde_json::from_str(&lower(input, Dialect::OpenAiLoose).unwrap()).unwrap();
     let properties = &lowered["properties"];
-    assert_eq!(properties["data"], data);
+    let mut told = data;
+    told.as_object_mut().unwrap().shift_remove("examples");
+    assert_eq!(properties["data"], told);
     let filled = json!({"type": "array", "items": {}});
     assert_eq!(properties["items"], filled);
     assert_eq!(properties["default"], filled);

@@ -231,7 +231,7 @@ fn string(map: &Map<String, Value>) -> String {
     text
 }
 
-/// The first of a few numbers that keeps all bounds; a `unit` of 0 lets fractions in.
+/// The most usual of a few numbers that keep all bounds; a `unit` of 0 lets fractions in.
 fn number(map: &Map<String, Value>, usual: f64, unit: f64) -> Option<f64> {
     let bound = |keyword| map.get(keyword).and_then(Value::as_f64);
     let (least, above) = (bound("minimum"), bound("exclusiveMinimum"));
@@ -251,7 +251,8 @@ fn number(map: &Map<String, Value>, usual: f64, unit: f64) -> Option<f64> {
     let from_high = high.map(|n| [n, (n / step).floor() * step, (n / step).ceil() * step - step]);
     let middle = low.zip(high).map(|(low, high)| (low + high) / 2.0);
     let near = from_low.into_iter().chain(from_high).flatten();
-    [usual].into_iter().chain(near).chain(middle).find(fits)
+    let fitting = [usual].into_iter().chain(near).chain(middle).filter(fits);
+    fitting.min_by(|one, other| (one - usual).abs().total_cmp(&(other - usual).abs()))
 }
 
 /// Two parts of one value: the fields of both, or what the latter says.

@@ -2,6 +2,8 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
+use crate::lowering::Form;
+
 /// The JSON Schema that one kind of provider accepts.
 ///
 /// ```
@@ -26,6 +28,16 @@ pub enum Dialect {
     /// Source: the refusals (HTTP 400) of the Chat Completions API: the root is an
     /// object without combinators, has `properties`, and arrays have `items`.
     OpenAiLoose,
+    /// Anthropic with `strict: true`: arguments are guaranteed to fit, and objects are
+    /// closed and never contain themselves.
+    ///
+    /// Source: Anthropic's guide "Structured outputs", section "JSON Schema limitations".
+    Anthropic,
+    /// Gemini's `parametersJsonSchema`: few keywords, and enums of texts only.
+    ///
+    /// Source: the comments of `FunctionDeclaration` and `Schema` in
+    /// google.ai.generativelanguage v1beta.
+    Gemini,
     /// The Model Context Protocol: objects at the root of both sides.
     ///
     /// Source: the specification's `Tool` type, revision 2025-11-25 and later.
@@ -34,8 +46,14 @@ pub enum Dialect {
 
 impl Dialect {
     /// Every dialect there is.
-    pub const ALL: [Self; 4] =
-        [Self::JsonSchema2020, Self::OpenAiStrict, Self::OpenAiLoose, Self::Mcp];
+    pub const ALL: [Self; 6] = [
+        Self::JsonSchema2020,
+        Self::OpenAiStrict,
+        Self::OpenAiLoose,
+        Self::Anthropic,
+        Self::Gemini,
+        Self::Mcp,
+    ];
 
     /// The name on a command line: `openai-strict`.
     #[must_use]
@@ -44,6 +62,8 @@ impl Dialect {
             Self::JsonSchema2020 => "json-schema",
             Self::OpenAiStrict => "openai-strict",
             Self::OpenAiLoose => "openai-loose",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
             Self::Mcp => "mcp",
         }
     }
@@ -53,7 +73,9 @@ impl Dialect {
             Self::JsonSchema2020 => 0,
             Self::OpenAiStrict => 1,
             Self::OpenAiLoose => 2,
-            Self::Mcp => 3,
+            Self::Anthropic => 3,
+            Self::Gemini => 4,
+            Self::Mcp => 5,
         }
     }
 }
@@ -88,6 +110,8 @@ pub struct Lowered {
     pub schema: Box<RawValue>,
     /// What the dialect could not say; empty if everything was.
     pub losses: Vec<Loss>,
+    /// How values are brought to its shape.
+    pub(crate) form: Form,
 }
 
 /// Something a dialect could not say, so that a model is not told or not held to it.
@@ -96,7 +120,8 @@ pub struct Lowered {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Where in the value, from `$`.
+    /// Where in the value, from `$`; `[]` is every item of a list and `*` every value of a
+    /// map.
     pub path: String,
     /// The schema keyword that was lost.
     pub keyword: String,

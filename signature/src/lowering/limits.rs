@@ -1,62 +1,33 @@
-//! What OpenAI would refuse with HTTP 400, found when a contract is lowered.
+//! What a provider would refuse with HTTP 400, found when a contract is lowered.
 
 use serde_json::{Map, Value};
 
 use crate::error::shown;
-use crate::lowering::dialect::Dialect;
-use crate::lowering::may_be;
-use crate::schema::{below, resolve};
-
-/// How much a schema may hold in strict mode, all of it together.
-///
-/// Source: OpenAI's guide "Structured Outputs", section "Supported schemas".
-mod most {
-    /// Objects in each other.
-    pub(super) const LEVELS: usize = 10;
-    /// Properties of all objects.
-    pub(super) const PROPERTIES: usize = 5_000;
-    /// Values of all enums.
-    pub(super) const VALUES: usize = 1_000;
-    /// Values of one enum whose texts have more than [`LONG_ENUM_CHARACTERS`].
-    pub(super) const LONG_ENUM: usize = 250;
-    pub(super) const LONG_ENUM_CHARACTERS: usize = 15_000;
-    /// Characters of the names of properties and definitions and the texts of enums
-    /// and consts.
-    pub(super) const CHARACTERS: usize = 120_000;
-}
-
-/// What a pattern may not have in strict mode; the source is the same.
-const LOOKAROUND: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
+use crate::lowering::rules::{Limits, Rules};
+use crate::lowering::shape::has_type;
+use crate::schema::{Refusal, below, leads_nowhere, percent_decoded, resolve};
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
 
-/// Where a schema is refused, and what to do instead.
-pub(crate) struct Refusal {
-    pub(crate) path: String,
-    pub(crate) advice: String,
-}
-
 type Checked = Result<(), Refusal>;
 
-/// Checks a schema that was lowered to one of OpenAI's dialects.
-pub(crate) fn check(schema: &Value, dialect: Dialect) -> Checked {
-    every(schema, "$", &mut |path, node| sound(schema, path, node))?;
-    if dialect == Dialect::OpenAiStrict {
-        let mut sums = Sums::default();
-        every(schema, "$", &mut |path, node| sums.add(path, node))?;
-        sums.check()?;
-        if let Some(path) = too_deep(schema) {
-            return refuse(
-                &path,
-                format!("more than {} objects in each other; make it flatter", most::LEVELS),
-            );
-        }
+/// Checks a schema that was lowered by these rules.
+pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked {
+    every(schema, "$", &mut |path, node| types(path, node))?;
+    let mut sums = Sums::default();
+    every(schema, "$", &mut |path, node| sums.add(path, node, &rules.limits))?;
+    sums.check(&rules.limits)?;
+    if let Some(path) = too_deep(schema, rules.limits.levels) {
+        return refuse(
+            &path,
+            format!("more than {} objects in each other; make it flatter", rules.limits.levels),
+        );
     }
     Ok(())
 }
 
 fn refuse(path: &str, advice: String) -> Checked {
-    Err(Refusal { path: path.to_owned(), advice })
+    Err(Refusal::new(path, advice))
 }
 
 /// Visits a schema and every schema below it.
@@ -80,24 +51,38 @@ fn path_below(path: &str, keyword: &str, name: Option<&str>) -> String {
         ("properties", Some(name)) => format!("{path}.{name}"),
         ("$defs" | "definitions", Some(name)) => format!("#/{keyword}/{name}"),
         ("items" | "prefixItems", None) => format!("{path}[]"),
+        ("additionalProperties" | "patternProperties", _) => format!("{path}.*"),
         _ => path.to_owned(),
     }
 }
 
-/// References lead somewhere and types are spelled right.
-fn sound(root: &Value, path: &str, node: &Map<String, Value>) -> Checked {
-    if let Some(reference) = node.get("$ref") {
-        let target = reference.as_str().and_then(|reference| resolve(root, reference));
-        if !target.is_some_and(|target| target.is_object() || target.is_boolean()) {
-            let reference = shown(&reference.to_string());
-            return refuse(
-                path,
-                format!(
-                    "the reference {reference} leads nowhere in this schema; put what it means under `$defs`"
-                ),
-            );
-        }
+/// Checks a schema that a dialect takes as it is: what no reader understands is refused.
+pub(crate) fn check_words(schema: &Value) -> Checked {
+    every(schema, "$", &mut |path, node| {
+        leads_somewhere(schema, path, node)?;
+        types(path, node)
+    })
+}
+
+fn leads_somewhere(root: &Value, path: &str, node: &Map<String, Value>) -> Checked {
+    let Some(reference) = node.get("$ref") else {
+        return Ok(());
+    };
+    let leads = |pointer: &str| {
+        let target = resolve(root, pointer);
+        target.is_some_and(|target| target.is_object() || target.is_boolean())
+    };
+    let text = reference.as_str();
+    if text
+        .is_some_and(|text| leads(text) || percent_decoded(text).is_some_and(|text| leads(&text)))
+    {
+        return Ok(());
     }
+    Err(leads_nowhere(path, reference))
+}
+
+/// Types are spelled right.
+fn types(path: &str, node: &Map<String, Value>) -> Checked {
     if let Some(kind) = node.get("type") {
         let known = |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
         let fits = match kind {
@@ -120,33 +105,30 @@ struct Sums {
     properties: usize,
     values: usize,
     characters: usize,
+    optional: usize,
+    unions: usize,
 }
 
 impl Sums {
-    fn add(&mut self, path: &str, node: &Map<String, Value>) -> Checked {
-        if let Some(pattern) = node.get("pattern").and_then(Value::as_str)
-            && LOOKAROUND.iter().any(|group| pattern.contains(group))
-        {
-            return refuse(
-                path,
-                "a pattern that looks around; say it in the description instead".into(),
-            );
-        }
-        let names = |keyword| node.get(keyword).and_then(Value::as_object).into_iter().flatten();
-        self.properties += names("properties").count();
-        let names = names("properties").chain(names("$defs"));
+    fn add(&mut self, path: &str, node: &Map<String, Value>, limits: &Limits) -> Checked {
+        let named = |keyword| node.get(keyword).and_then(Value::as_object).into_iter().flatten();
+        let required = node.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+        let properties = named("properties").count();
+        self.properties += properties;
+        self.optional += properties.saturating_sub(required);
+        self.unions += named("properties").filter(|(_, property)| is_union(property)).count();
+        let names = named("properties").chain(named("$defs"));
         self.characters += names.map(|(name, _)| name.chars().count()).sum::<usize>();
         self.characters += node.get("const").map_or(0, characters);
 
         let values = node.get("enum").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let texts = values.iter().map(characters).sum::<usize>();
-        if values.len() > most::LONG_ENUM && texts > most::LONG_ENUM_CHARACTERS {
+        if values.len() > limits.long_enum && texts > limits.long_enum_characters {
             return refuse(
                 path,
                 format!(
                     "an enum of more than {} values with more than {} characters; shorten the values or take text",
-                    most::LONG_ENUM,
-                    most::LONG_ENUM_CHARACTERS,
+                    limits.long_enum, limits.long_enum_characters,
                 ),
             );
         }
@@ -155,23 +137,29 @@ impl Sums {
         Ok(())
     }
 
-    fn check(&self) -> Checked {
+    fn check(&self, limits: &Limits) -> Checked {
         for (count, most, what) in [
-            (self.properties, most::PROPERTIES, "properties"),
-            (self.values, most::VALUES, "values of enums"),
-            (self.characters, most::CHARACTERS, "characters of names and values"),
+            (self.properties, limits.properties, "properties"),
+            (self.values, limits.values, "values of enums"),
+            (self.characters, limits.characters, "characters of names and values"),
+            (self.optional, limits.optional, "optional fields"),
+            (self.unions, limits.unions, "fields of several types"),
         ] {
             if count > most {
                 return refuse(
                     "$",
                     format!(
-                        "{count} {what} where {most} are accepted; split it, or send the loose dialect"
+                        "{count} {what} where {most} are accepted; split it, or send a dialect that is not strict"
                     ),
                 );
             }
         }
         Ok(())
     }
+}
+
+fn is_union(property: &Value) -> bool {
+    property.get("anyOf").is_some() || property.get("type").is_some_and(Value::is_array)
 }
 
 fn characters(value: &Value) -> usize {
@@ -188,7 +176,10 @@ const HOPS: usize = 32;
 /// The path of an object in too many others, following each reference once on a way.
 ///
 /// Without recursion, because a way may be long.
-fn too_deep(root: &Value) -> Option<String> {
+fn too_deep(root: &Value, levels_accepted: usize) -> Option<String> {
+    if levels_accepted == usize::MAX {
+        return None;
+    }
     let mut steps = 0;
     let mut waiting = vec![(root, "$".to_owned(), 0, Vec::new())];
     while let Some((schema, path, mut levels, mut followed)) = waiting.pop() {
@@ -202,10 +193,10 @@ fn too_deep(root: &Value) -> Option<String> {
             waiting.extend(target.map(|target| (target, path, levels, followed)));
             continue;
         }
-        if may_be(map, "object") {
+        if has_type(map, "object") {
             levels += 1;
         }
-        if levels > most::LEVELS {
+        if levels > levels_accepted {
             return Some(path);
         }
         let below = below(map).into_iter().filter(|(keyword, ..)| *keyword != "$defs");

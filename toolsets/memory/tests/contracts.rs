@@ -102,8 +102,10 @@ fn every_dialect_says_everything() {
             for lowered in
                 [contract.lower(dialect).unwrap(), contract.lower_output(dialect).unwrap()]
             {
-                let losses = &lowered.losses;
-                assert!(losses.is_empty(), "{} {dialect}: {losses:?}", contract.name());
+                // Anthropic has no bounds of numbers: the description says them.
+                let mut losses = lowered.losses.iter();
+                let told = |keyword| dialect == Dialect::Anthropic && keyword == "minimum";
+                assert!(losses.all(|loss| told(&loss.keyword)), "{} {dialect}", contract.name());
                 let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
                 assert_eq!(schema["type"], "object", "{} {dialect}", contract.name());
                 jsonschema::draft202012::meta::validate(&schema).unwrap();

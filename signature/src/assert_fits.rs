@@ -1,0 +1,72 @@
+use std::any::type_name;
+
+use crate::contract::Contract;
+use crate::error::Result;
+use crate::lowering::dialect::{Dialect, Loss};
+use crate::signature::Signature;
+
+/// Panics if a signature cannot be sent to the providers of `dialect`, in either
+/// direction; otherwise says what is lost on the way.
+///
+/// Put it into a unit test for each signature and each dialect you send: what a provider
+/// would refuse in production then fails in `cargo test`, with the place and what to do.
+/// A loss is no failure, because reading enforces what a model was not held to. A test
+/// that wants none says so.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// use toolwright_signature::{Dialect, Signature, assert_fits};
+///
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Rate {
+///     #[schemars(range(min = 1, max = 5))]
+///     stars: u8,
+/// }
+///
+/// impl Signature for Rate {
+///     type Output = ();
+/// }
+///
+/// assert!(assert_fits::<Rate>(Dialect::OpenAiStrict).is_empty());
+///
+/// let losses = assert_fits::<Rate>(Dialect::Anthropic);
+/// assert_eq!(losses[0].to_string(), "$.stars: `minimum` is said in the description only");
+/// ```
+///
+/// # Panics
+///
+/// If the input or the output has no form in the dialect, or the type is no signature:
+///
+/// ```should_panic
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// # use toolwright_signature::{Dialect, Signature, assert_fits};
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Store {
+///     value: serde_json::Value,
+/// }
+///
+/// impl Signature for Store {
+///     type Output = ();
+/// }
+///
+/// // the input of `Store` cannot be sent: `store` does not fit openai-strict at $.value:
+/// // any value at all; give it a type, or send a dialect that is not strict
+/// assert_fits::<Store>(Dialect::OpenAiStrict);
+/// ```
+#[track_caller]
+pub fn assert_fits<S: Signature>(dialect: Dialect) -> Vec<Loss> {
+    let contract = said::<S, _>("contract", Contract::of::<S>());
+    let input = said::<S, _>("input", contract.lower(dialect));
+    let output = said::<S, _>("output", contract.lower_output(dialect));
+    input.losses.iter().chain(&output.losses).cloned().collect()
+}
+
+#[track_caller]
+#[expect(clippy::panic, reason = "that is what an assertion does")]
+fn said<S, T>(what: &str, outcome: Result<T>) -> T {
+    outcome.unwrap_or_else(|error| {
+        panic!("the {what} of `{}` cannot be sent: {error}", type_name::<S>())
+    })
+}

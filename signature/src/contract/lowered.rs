@@ -1,0 +1,224 @@
+//! A contract as a dialect takes it: schemas, values, the whole tool.
+
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use super::{Contract, DEEPEST};
+use crate::error::{Error, Result, Side};
+use crate::lowering::dialect::{Dialect, Lowered};
+use crate::lowering::{Lowering, check_name};
+use crate::schema::{self, Refusal};
+
+impl Contract {
+    /// The input schema as `dialect` takes it; computed at the first call and kept.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_signature::{Contract, Dialect, Signature};
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Find { limit: Option<u8> }
+    /// # impl Signature for Find { type Output = Vec<String>; }
+    /// let contract = Contract::of::<Find>()?;
+    /// let strict = contract.lower(Dialect::OpenAiStrict)?;
+    /// assert!(strict.schema.get().contains(r#""required":["limit"]"#));
+    /// assert!(strict.losses.is_empty());
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lowering`] if the dialect has no words for something, or its provider
+    /// would refuse it, with its path and what to do instead.
+    pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
+        // Not kept with the schema: the same contract may go by another name.
+        check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;
+        kept(&self.lowered_input[dialect.index()], || {
+            self.lower_now(dialect, self.input(), false, schema::INPUT_WRAPPER)
+        })
+    }
+
+    /// The output schema as `dialect` takes it, with an object at its root.
+    ///
+    /// An output that is no object is asked for as `{"result": …}`, and
+    /// [`Contract::read_output`] takes it out again. For MCP it is the schema of what
+    /// a tool gives, for the others of what a model has to produce.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] if the contract does not say what it returns, otherwise as
+    /// [`Contract::lower`].
+    pub fn lower_output(&self, dialect: Dialect) -> Result<&Lowered> {
+        kept(&self.lowered_output[dialect.index()], || {
+            let output = match dialect {
+                Dialect::Mcp => self.output_to_write(),
+                _ => self.output_to_read(),
+            };
+            let Some(output) = output else {
+                let reason = "there is none, so a model cannot be asked for it";
+                return Err(self.refused(Side::Output, reason));
+            };
+            self.lower_now(dialect, output, !schema::is_object(output), schema::WRAPPER)
+        })
+    }
+
+    fn lower_now(
+        &self,
+        dialect: Dialect,
+        schema: &Value,
+        wrapped: bool,
+        wrapper: &'static str,
+    ) -> Result<Lowered> {
+        let lowering = Lowering { dialect, schema, wrapped, wrapper };
+        let (schema, losses, form) =
+            lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
+        let schema = serde_json::value::to_raw_value(&schema)
+            .map_err(|source| Error::write(self.name.clone(), source))?;
+        Ok(Lowered { schema, losses, form })
+    }
+
+    fn not_lowered(&self, dialect: Dialect, refusal: Refusal) -> Error {
+        Error::Lowering {
+            contract: self.name.clone(),
+            dialect,
+            path: shortened(refusal.path),
+            advice: refusal.advice,
+        }
+    }
+
+    /// An input in the shape that `dialect` asks for: what a model would send.
+    ///
+    /// Use it for examples in a prompt. [`read`](Self::read) gives back what was put in.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use toolwright_signature::{Contract, Dialect};
+    /// let counts = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+    /// let input = json!({"type": "object", "properties": {"counts": counts}, "required": ["counts"]});
+    /// let contract = Contract::dynamic("count", "Count words.", input, None)?;
+    /// let value = json!({"counts": {"a": 1}});
+    /// assert_eq!(
+    ///     contract.lower_value(Dialect::OpenAiStrict, &value)?,
+    ///     json!({"counts": [{"key": "a", "value": 1}]}),
+    /// );
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lower`](Self::lower), and [`Error::Reading`] where the value does not fit its
+    /// schema or has no form in the dialect. A dialect that takes values as they are
+    /// looks at nothing.
+    pub fn lower_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
+        let unit = serde_json::json!({});
+        let value = if self.unit_input && value.is_null() { &unit } else { value };
+        self.render(self.lower(dialect)?, Side::Input, value)
+    }
+
+    /// An output in the shape that `dialect` asks for, as
+    /// [`lower_value`](Self::lower_value) gives an input.
+    ///
+    /// # Errors
+    ///
+    /// As [`lower_output`](Self::lower_output), and [`Error::Reading`] as for an input.
+    pub fn lower_output_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
+        self.render(self.lower_output(dialect)?, Side::Output, value)
+    }
+
+    fn render(&self, lowered: &Lowered, side: Side, value: &Value) -> Result<Value> {
+        lowered.form.render(value).map_err(|fault| Error::Reading {
+            contract: self.name.clone(),
+            side,
+            faults: vec![fault],
+            more: 0,
+            // Writing takes stack for each level too.
+            raw: if schema::is_deeper(value, DEEPEST) { "…".into() } else { value.to_string() },
+        })
+    }
+
+    /// The tool as `dialect`'s provider takes it, for printing and comparing.
+    ///
+    /// OpenAI's form is that of Chat Completions. Providers send the parts themselves,
+    /// without this detour. MCP's has a title where the type gives itself one
+    /// (`#[schemars(title = "…")]`): the name in other letters would tell nothing.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use toolwright_signature::{Contract, Dialect};
+    /// let input = json!({"type": "object", "properties": {}});
+    /// let contract = Contract::dynamic("ping", "Answer pong.", input, None)?;
+    /// let tool = contract.tool(Dialect::Mcp)?;
+    /// assert_eq!(
+    ///     tool.to_string(),
+    ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object","properties":{}}}"#,
+    /// );
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Contract::lower`].
+    pub fn tool(&self, dialect: Dialect) -> Result<Value> {
+        let input = &self.lower(dialect)?.schema;
+        let (name, description) = (&self.name, &self.description);
+        Ok(match dialect {
+            Dialect::OpenAiStrict | Dialect::OpenAiLoose => json!({
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "description": description,
+                    "parameters": input,
+                    "strict": dialect == Dialect::OpenAiStrict,
+                },
+            }),
+            Dialect::Anthropic => json!({
+                "name": name,
+                "description": description,
+                "input_schema": input,
+                "strict": true,
+            }),
+            Dialect::Gemini => json!({
+                "name": name,
+                "description": description,
+                "parametersJsonSchema": input,
+            }),
+            Dialect::Mcp => {
+                let mut tool = json!({"name": name});
+                if let Some(title) = &self.title {
+                    tool["title"] = json!(title);
+                }
+                tool["description"] = json!(description);
+                tool["inputSchema"] = json!(input);
+                if self.output.is_some() {
+                    tool["outputSchema"] = json!(self.lower_output(dialect)?.schema);
+                }
+                tool
+            }
+            Dialect::JsonSchema2020 => json!({
+                "name": name,
+                "description": description,
+                "input_schema": input,
+                "output_schema": self.output_to_write(),
+            }),
+        })
+    }
+}
+
+/// A path as one line of bearable length: fields may be called anything.
+fn shortened(path: String) -> String {
+    const LONGEST: usize = 300;
+    if path.len() <= LONGEST {
+        return path;
+    }
+    let end = path.ceil_char_boundary(path.len() - LONGEST);
+    format!("…{}", path.get(end..).unwrap_or_default())
+}
+
+fn kept(slot: &OnceLock<Lowered>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
+    if let Some(lowered) = slot.get() {
+        return Ok(lowered);
+    }
+    let lowered = make()?;
+    Ok(slot.get_or_init(|| lowered))
+}

@@ -1,0 +1,113 @@
+//! Whether two members of a union could take the same value.
+
+use serde_json::Value;
+
+use super::shape::{Schema, Shape, has_type, listed, requires};
+use crate::schema::resolve;
+
+const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
+
+/// How many pairs are looked at; beyond, they may overlap.
+const MOST: usize = 50_000;
+
+/// How deep fields are compared.
+const DEEPEST: usize = 4;
+
+pub(crate) struct Overlap<'a> {
+    root: &'a Value,
+    /// Whether objects let nothing in that they do not name, said or not.
+    closed: bool,
+    left: usize,
+}
+
+impl<'a> Overlap<'a> {
+    pub(crate) fn new(root: &'a Value, closed: bool) -> Self {
+        Self { root, closed, left: MOST }
+    }
+
+    /// Whether two of these may take the same value.
+    pub(crate) fn any(&mut self, members: &[Value]) -> bool {
+        members
+            .iter()
+            .enumerate()
+            .any(|(i, one)| members.iter().skip(i + 1).any(|other| self.two(one, other, DEEPEST)))
+    }
+
+    fn two(&mut self, one: &Value, other: &Value, depth: usize) -> bool {
+        if depth == 0 || self.left == 0 {
+            return true;
+        }
+        self.left -= 1;
+        let (Value::Object(a), Value::Object(b)) = (one, other) else {
+            return *one != Value::Bool(false) && *other != Value::Bool(false);
+        };
+        for (map, against) in [(a, other), (b, one)] {
+            match Shape::of(map) {
+                Shape::Reference(reference) => {
+                    let target = resolve(self.root, reference);
+                    return target.is_none_or(|target| self.two(target, against, depth - 1));
+                }
+                Shape::Union(members) => {
+                    return members.iter().any(|member| self.two(member, against, depth));
+                }
+                Shape::Any if !map.contains_key("type") => return true,
+                _ => {}
+            }
+        }
+        self.plain(a, b, depth)
+    }
+
+    fn plain(&mut self, a: &Schema, b: &Schema, depth: usize) -> bool {
+        if let (Some(ours), Some(theirs)) = (listed(a), listed(b)) {
+            return ours.iter().any(|value| theirs.contains(value));
+        }
+        let shared = |kind: &&str| {
+            let has = |map| has_type(map, kind) || *kind == "integer" && has_type(map, "number");
+            has(a) && has(b)
+        };
+        let shared: Vec<_> = TYPES.iter().filter(|kind| shared(kind)).collect();
+        match shared.as_slice() {
+            [] => false,
+            [kind] if **kind == "object" => self.objects(a, b, depth),
+            [kind] if **kind == "array" => lists(a, b),
+            _ => true,
+        }
+    }
+
+    fn objects(&mut self, a: &Schema, b: &Schema, depth: usize) -> bool {
+        if self.needs_too_much(a, b) || self.needs_too_much(b, a) {
+            return false;
+        }
+        let (Some(ours), Some(theirs)) = (
+            a.get("properties").and_then(Value::as_object),
+            b.get("properties").and_then(Value::as_object),
+        ) else {
+            return true;
+        };
+        let apart = ours.iter().any(|(name, one)| {
+            (requires(a, name) || requires(b, name))
+                && theirs.get(name).is_some_and(|other| !self.two(one, other, depth - 1))
+        });
+        !apart
+    }
+
+    /// Whether one requires a field that the other does not let in.
+    fn needs_too_much(&self, one: &Schema, other: &Schema) -> bool {
+        let rest = other.get("additionalProperties");
+        let closed = *rest.unwrap_or(&Value::Bool(!self.closed)) == Value::Bool(false)
+            && !other.contains_key("patternProperties");
+        let known = other.get("properties").and_then(Value::as_object);
+        let required = one.get("required").and_then(Value::as_array).into_iter().flatten();
+        closed
+            && required
+                .filter_map(Value::as_str)
+                .any(|name| known.is_none_or(|known| !known.contains_key(name)))
+    }
+}
+
+/// Lists of other lengths are other lists.
+fn lists(a: &Schema, b: &Schema) -> bool {
+    let bound = |map: &Schema, keyword: &str| map.get(keyword).and_then(Value::as_u64);
+    let apart = |a, b| bound(a, "maxItems").unwrap_or(u64::MAX) < bound(b, "minItems").unwrap_or(0);
+    !(apart(a, b) || apart(b, a))
+}

@@ -1,0 +1,218 @@
+//! From a schema of the normal form to one that a dialect accepts.
+
+mod lists;
+mod objects;
+mod unions;
+mod words;
+
+use serde_json::{Map, Value, json};
+
+use crate::lowering::cycles::Cycles;
+use crate::lowering::dialect::Loss;
+use crate::lowering::rules::{Recursion, Rules};
+use crate::lowering::shape::{Schema, Shape, definitions, has_type};
+use crate::lowering::value;
+use crate::schema::{DEFINITIONS, NOTHING_FITS, Refusal, keep_used, resolve};
+
+/// How many schemas are lowered: in a dialect whose references stand alone, what is
+/// described where it is used is written out there.
+const MOST: usize = 400_000;
+
+/// How many may stand in each other.
+const DEEPEST: usize = 110;
+
+/// Keywords that each shape brings to the dialect in its own way.
+const STRUCTURE: [&str; 16] = [
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "items",
+    "prefixItems",
+    "enum",
+    "const",
+    "anyOf",
+    "oneOf",
+    "$ref",
+    DEFINITIONS,
+    "description",
+    "default",
+];
+
+/// A constraint longer than this is not said in a description.
+const LONGEST_TOLD: usize = 300;
+
+pub(crate) const TOLD: &str = "is said in the description only";
+const LEFT_OUT: &str = "is left out";
+
+type Lowered<T = Value> = Result<T, Refusal>;
+
+/// One lowering on its way through a schema.
+pub(crate) struct Walk<'a> {
+    rules: &'static Rules,
+    root: &'a Value,
+    cycles: Cycles,
+    /// The definition that is being lowered, as references say it.
+    here: String,
+    pub(crate) losses: Vec<Loss>,
+    steps: usize,
+    depth: usize,
+}
+
+/// What is known of a schema's surroundings.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    path: &'a str,
+    /// Other members of a union stand beside it: its values must stay apart from theirs.
+    in_union: bool,
+}
+
+impl<'a> At<'a> {
+    fn alone(path: &'a str) -> Self {
+        Self { path, in_union: false }
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(rules: &'static Rules, root: &'a Value) -> Self {
+        Self {
+            rules,
+            root,
+            cycles: Cycles::of(root),
+            here: "#".to_owned(),
+            losses: Vec::new(),
+            steps: 0,
+            depth: 0,
+        }
+    }
+
+    pub(crate) fn lower(&mut self) -> Lowered {
+        if let (Recursion::Refused, Some(reference)) = (&self.rules.recursion, self.cycles.first())
+        {
+            let path = if reference == "#" { "$" } else { reference };
+            return Err(Refusal::new(
+                path,
+                "it contains itself; make it a few levels deep, or a list of items that name their parent",
+            ));
+        }
+        let mut lowered = self.node(self.root, At::alone("$"))?;
+        let mut done = Map::new();
+        for (name, definition) in definitions(self.root).into_iter().flatten() {
+            self.here = format!("#/{DEFINITIONS}/{name}");
+            let path = self.here.clone();
+            done.insert(name.clone(), self.node(definition, At { path: &path, in_union: true })?);
+        }
+        keep_used(&lowered, &mut done);
+        if let (false, Some(root)) = (done.is_empty(), lowered.as_object_mut()) {
+            root.insert(DEFINITIONS.into(), done.into());
+        }
+        Ok(lowered)
+    }
+
+    fn node(&mut self, schema: &Value, at: At<'_>) -> Lowered {
+        self.steps += 1;
+        // Written out where it is used, a definition nests in each that uses it.
+        if self.steps > MOST || self.depth > DEEPEST {
+            return Err(Refusal::new(at.path, "it grows too large there; make it smaller"));
+        }
+        let Some(map) = schema.as_object() else {
+            return Err(Refusal::new(at.path, NOTHING_FITS));
+        };
+        self.depth += 1;
+        let lowered = self.shape(map, at);
+        self.depth -= 1;
+        lowered
+    }
+
+    fn shape(&mut self, map: &Schema, at: At<'_>) -> Lowered {
+        let mut told = Vec::new();
+        let mut out = match Shape::of(map) {
+            Shape::Reference(reference) => return self.reference(reference, map, at),
+            Shape::Any => self.any(map, at)?,
+            Shape::Union(members) => self.union(members, map, at)?,
+            Shape::Values(values) => self.values(&values, map, at, &mut told)?,
+            Shape::Struct(this) => self.structure(this, map, at, &mut told)?,
+            Shape::Map(pairs) => self.map(&pairs, map, at, &mut told)?,
+            Shape::Tuple(items) => self.tuple(items, map, at)?,
+            Shape::List(items) => self.list(items, map, at)?,
+            Shape::Scalar => typed(map.get("type").cloned().unwrap_or_default()),
+        };
+        self.words(map, &mut out, told, at)?;
+        Ok(in_order_of(map, out).into())
+    }
+
+    fn any(&mut self, map: &Schema, at: At<'_>) -> Lowered<Schema> {
+        if !self.rules.any {
+            return Err(self.no_any(map, at.path));
+        }
+        let mut out = Map::new();
+        out.extend(map.get("type").map(|kind| ("type".to_owned(), kind.clone())));
+        if at.path == "$" {
+            out.insert("properties".into(), json!({}));
+        }
+        Ok(out)
+    }
+
+    fn no_any(&self, map: &Schema, path: &str) -> Refusal {
+        Refusal::new(
+            path,
+            if has_type(map, "object") {
+                "an object with any fields; name its fields, or send a dialect that is not strict"
+            } else {
+                "any value at all; give it a type, or send a dialect that is not strict"
+            },
+        )
+    }
+
+    fn reference(&mut self, reference: &str, map: &Schema, at: At<'_>) -> Lowered {
+        let told = map.keys().any(|keyword| keyword != "$ref" && keyword != DEFINITIONS);
+        if told && self.rules.recursion == Recursion::Refused {
+            // Written out: there are no keywords left that could hold it as it is.
+            let target = resolve(self.root, reference).and_then(Value::as_object).cloned();
+            let mut target = target.unwrap_or_default();
+            for annotation in ["description", "default"] {
+                target.extend(map.get(annotation).map(|text| (annotation.into(), text.clone())));
+            }
+            return self.node(&target.into(), At { in_union: true, ..at });
+        }
+        let mut out = Map::from_iter([("$ref".to_owned(), json!(reference))]);
+        if told {
+            if !self.rules.told_references {
+                out = Map::from_iter([("anyOf".to_owned(), json!([out]))]);
+            }
+            self.words(map, &mut out, Vec::new(), at)?;
+        }
+        Ok(out.into())
+    }
+
+    /// A value in this dialect's shape.
+    fn rendered(&self, schema: &Schema, value: &Value) -> Option<Value> {
+        value::render(self.rules, self.root, &schema.clone().into(), value).ok()
+    }
+
+    fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
+        self.losses.push(Loss { path: path.to_owned(), keyword: keyword.to_owned(), why });
+    }
+}
+
+fn typed(kind: Value) -> Schema {
+    Map::from_iter([("type".to_owned(), kind)])
+}
+
+/// The keywords in the order of the schema they come from, new ones last: what nothing
+/// changed in keeps its bytes.
+fn in_order_of(schema: &Schema, mut lowered: Schema) -> Schema {
+    let mut ordered = Map::new();
+    for keyword in schema.keys() {
+        ordered.extend(lowered.shift_remove_entry(keyword));
+    }
+    ordered.extend(lowered);
+    ordered
+}
+
+/// The type, or the type and null where the schema takes null.
+fn type_like(map: &Schema, kind: &str) -> Value {
+    if has_type(map, "null") { json!([kind, "null"]) } else { kind.into() }
+}

@@ -1,0 +1,298 @@
+//! Structs and maps.
+
+use serde_json::{Map, Value, json};
+
+use super::words::describe;
+use super::{At, Lowered, Walk, type_like};
+use crate::lowering::rules::{Names, Recursion};
+use crate::lowering::shape::{
+    FURTHER, KEY, Pairs, Schema, Struct, VALUE, requires, takes_list, takes_null,
+};
+use crate::schema::{Refusal, below};
+
+impl Walk<'_> {
+    pub(super) fn structure(
+        &mut self,
+        this: Struct<'_>,
+        map: &Schema,
+        at: At<'_>,
+        told: &mut Vec<String>,
+    ) -> Lowered<Schema> {
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        for (name, property) in this.properties.into_iter().flatten() {
+            let path = format!("{}.{name}", at.path);
+            self.name(name, &path)?;
+            if *property == false {
+                if !self.rules.closed {
+                    self.lose(&path, "properties", super::LEFT_OUT);
+                }
+                continue;
+            }
+            let field = self.field(this, name, property, &path)?;
+            if self.is_required(this, name, property, &path) {
+                required.push(Value::from(name.clone()));
+            }
+            properties.insert(name.clone(), field);
+        }
+        self.unknown(map, &properties, &mut required, at.path)?;
+        let further = this.pairs();
+        if let (true, Some(pairs)) = (self.rules.closed, &further) {
+            properties.insert(FURTHER.into(), self.further(pairs, &properties, at.path)?);
+            required.push(FURTHER.into());
+        }
+        let mut out = Map::from_iter([
+            ("type".to_owned(), type_like(map, "object")),
+            ("properties".into(), properties.into()),
+        ]);
+        if !required.is_empty() || !self.rules.optional {
+            out.insert("required".into(), required.into());
+        }
+        self.rest(map, further.as_ref(), &mut out, told, at.path)?;
+        Ok(out)
+    }
+
+    fn field(&mut self, this: Struct<'_>, name: &str, property: &Value, path: &str) -> Lowered {
+        let lowered = self.node(property, At::alone(path))?;
+        if self.rules.optional || this.requires(name) {
+            return Ok(lowered);
+        }
+        if !takes_null(self.root, property) {
+            return Ok(nullable(lowered));
+        }
+        if property.get("default").is_some_and(|default| !default.is_null()) {
+            // Only an optional field that takes null can tell null from absent.
+            self.lose(path, "default", "cannot be told from null: absent is sent as null");
+        }
+        Ok(lowered)
+    }
+
+    fn is_required(&mut self, this: Struct<'_>, name: &str, property: &Value, path: &str) -> bool {
+        if !self.rules.optional {
+            return true;
+        }
+        if !this.requires(name) {
+            return false;
+        }
+        let cyclic = self.rules.recursion == Recursion::Optional && self.leads_back(property);
+        if cyclic {
+            self.lose(path, "required", "is optional there, as all that leads back to itself");
+        }
+        !cyclic
+    }
+
+    /// Whether a field holds, not only in a field of its own, what it stands in.
+    fn leads_back(&self, property: &Value) -> bool {
+        let mut waiting = vec![property];
+        while let Some(schema) = waiting.pop() {
+            let Some(map) = schema.as_object() else {
+                continue;
+            };
+            if let Some(reference) = map.get("$ref").and_then(Value::as_str)
+                && self.cycles.share(&self.here, reference)
+            {
+                return true;
+            }
+            let below = below(map).into_iter().filter(|(keyword, ..)| *keyword != "properties");
+            waiting.extend(below.map(|(_, _, schema)| schema));
+        }
+        false
+    }
+
+    fn name(&self, name: &str, path: &str) -> Lowered<()> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let fits = !name.is_empty() && name.len() <= 64 && name.chars().all(plain);
+        if self.rules.field_names == Names::Plain && !fits {
+            let advice = "its name must be 1 to 64 characters of A-Z a-z 0-9 _ . -; rename it";
+            return Err(Refusal::new(path, advice));
+        }
+        Ok(())
+    }
+
+    /// Fields that are required and not described.
+    fn unknown(
+        &self,
+        map: &Schema,
+        properties: &Schema,
+        required: &mut Vec<Value>,
+        path: &str,
+    ) -> Lowered<()> {
+        let all = map.get("required").and_then(Value::as_array).into_iter().flatten();
+        let described = map.get("properties").and_then(Value::as_object);
+        for name in all.filter_map(Value::as_str) {
+            if properties.contains_key(name) || described.is_some_and(|all| all.contains_key(name))
+            {
+                continue;
+            }
+            if self.rules.closed {
+                let advice = "it is required but not described; describe it under `properties`";
+                return Err(Refusal::new(&format!("{path}.{name}"), advice));
+            }
+            required.push(name.into());
+        }
+        Ok(())
+    }
+
+    /// What is said of fields that have no name of their own.
+    fn rest(
+        &mut self,
+        map: &Schema,
+        pairs: Option<&Pairs<'_>>,
+        out: &mut Schema,
+        told: &mut Vec<String>,
+        path: &str,
+    ) -> Lowered<()> {
+        if self.rules.closed {
+            out.insert("additionalProperties".into(), false.into());
+            return Ok(());
+        }
+        let below = format!("{path}.*");
+        for keyword in ["patternProperties", "propertyNames"] {
+            let Some(said) = map.get(keyword) else {
+                continue;
+            };
+            if !self.rules.keeps.has(keyword) {
+                self.tell(keyword, said, told, path);
+            } else if let Some(named) = said.as_object().filter(|_| keyword == "patternProperties")
+            {
+                let mut lowered = Map::new();
+                for (pattern, schema) in named {
+                    lowered.insert(pattern.clone(), self.node(schema, At::alone(&below))?);
+                }
+                out.insert(keyword.into(), lowered.into());
+            } else {
+                let lowered = self.node(said, At::alone(&below))?;
+                out.insert(keyword.into(), lowered);
+            }
+        }
+        let folded = !self.rules.keeps.has("patternProperties");
+        let rest = match (map.get("additionalProperties"), pairs) {
+            (_, Some(pairs)) if folded && map.contains_key("patternProperties") => {
+                Some(self.value(pairs, &below)?)
+            }
+            (Some(Value::Object(any)), _) if any.is_empty() => Some(true.into()),
+            (Some(schema @ Value::Object(_)), _) => Some(self.node(schema, At::alone(&below))?),
+            (closed, _) => closed.cloned(),
+        };
+        out.extend(rest.map(|rest| ("additionalProperties".to_owned(), rest)));
+        Ok(())
+    }
+
+    /// The schema of a value whichever kind its key is of.
+    fn value(&mut self, pairs: &Pairs<'_>, path: &str) -> Lowered {
+        let mut values: Vec<Value> = Vec::new();
+        for (_, value) in &pairs.kinds {
+            let value = self.node(value, At { path, in_union: pairs.kinds.len() > 1 })?;
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        Ok(match values.as_slice() {
+            [one] => one.clone(),
+            _ => json!({ "anyOf": values }),
+        })
+    }
+
+    pub(super) fn map(
+        &mut self,
+        pairs: &Pairs<'_>,
+        map: &Schema,
+        at: At<'_>,
+        told: &mut Vec<String>,
+    ) -> Lowered<Schema> {
+        if self.rules.closed {
+            if let Some(name) = first_required(map) {
+                let advice = "it is required but not described; describe it under `properties`";
+                return Err(Refusal::new(&format!("{}.{name}", at.path), advice));
+            }
+            let items = self.pairs(pairs, at.path)?;
+            return Ok(Map::from_iter([
+                ("type".to_owned(), type_like(map, "array")),
+                ("items".into(), items),
+            ]));
+        }
+        let mut out = Map::from_iter([("type".to_owned(), type_like(map, "object"))]);
+        if at.path == "$" || map.contains_key("properties") {
+            out.insert("properties".into(), json!({}));
+        }
+        out.extend(map.get("required").map(|required| ("required".into(), required.clone())));
+        self.rest(map, Some(pairs), &mut out, told, at.path)?;
+        Ok(out)
+    }
+
+    fn further(&mut self, pairs: &Pairs<'_>, own: &Schema, path: &str) -> Lowered {
+        if pairs.are_any() {
+            return Err(Refusal::new(
+                path,
+                "fields of any name and value beside its own; give their values a type, or let none in (`additionalProperties: false`)",
+            ));
+        }
+        let lists = pairs.kinds.iter().any(|(_, value)| takes_list(self.root, value));
+        if own.contains_key(FURTHER) || lists {
+            return Err(Refusal::new(
+                path,
+                format!(
+                    "further fields stand under `{FURTHER}` there, and could not be told from one of that name; put them in a map of their own"
+                ),
+            ));
+        }
+        let items = self.pairs(pairs, path)?;
+        Ok(json!({"type": "array", "items": items}))
+    }
+
+    /// The schema of one key beside its value.
+    fn pairs(&mut self, pairs: &Pairs<'_>, path: &str) -> Lowered {
+        let path = format!("{path}.*");
+        let mut kinds = Vec::new();
+        for (key, value) in &pairs.kinds {
+            let key = self.node(key, At::alone(&path))?;
+            let value = self.node(value, At::alone(&path))?;
+            kinds.push(json!({
+                "type": "object",
+                "properties": {KEY: key, VALUE: value},
+                "required": [KEY, VALUE],
+                "additionalProperties": false,
+            }));
+        }
+        Ok(match kinds.as_slice() {
+            [one] => one.clone(),
+            _ => json!({ "anyOf": kinds }),
+        })
+    }
+}
+
+fn first_required(map: &Schema) -> Option<&str> {
+    let required = map.get("required")?.as_array()?;
+    required.iter().filter_map(Value::as_str).find(|name| requires(map, name))
+}
+
+/// The schema with null let in.
+fn nullable(mut schema: Value) -> Value {
+    let Some(map) = schema.as_object_mut() else {
+        return schema;
+    };
+    let null = json!({"type": "null"});
+    if let Some(members) = map.get_mut("anyOf").and_then(Value::as_array_mut) {
+        members.push(null);
+        return schema;
+    }
+    let simple = !map.contains_key("const") && !map.contains_key("$ref");
+    if let (true, Some(kinds)) = (simple, map.get_mut("type")) {
+        let mut list = match kinds.take() {
+            Value::Array(list) => list,
+            one => vec![one],
+        };
+        list.push("null".into());
+        *kinds = list.into();
+        if let Some(values) = map.get_mut("enum").and_then(Value::as_array_mut) {
+            values.push(Value::Null);
+        }
+        return schema;
+    }
+    let description = map.shift_remove("description");
+    let mut union = json!({"anyOf": [schema, (null)]});
+    if let (Some(Value::String(text)), Some(map)) = (description, union.as_object_mut()) {
+        describe(map, &[text]);
+    }
+    union
+}

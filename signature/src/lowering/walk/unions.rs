@@ -1,0 +1,153 @@
+//! Unions, enums and constants.
+
+use serde_json::{Map, Value, json};
+
+use super::{At, Lowered, TOLD, Walk, typed};
+use crate::lowering::overlap::Overlap;
+use crate::lowering::rules::Values;
+use crate::lowering::shape::{Schema, Shape, has_type, may, place, takes_pairs, takes_places};
+use crate::lowering::value::{Listed, listed_as};
+use crate::schema::Refusal;
+
+impl Walk<'_> {
+    pub(super) fn union(&mut self, members: &[Value], map: &Schema, at: At<'_>) -> Lowered<Schema> {
+        self.apart(members, at.path)?;
+        let mut lowered: Vec<Value> = Vec::new();
+        for member in members {
+            let member = self.node(member, At { path: at.path, in_union: true })?;
+            // Two kinds of union are one there.
+            match member.get("anyOf").and_then(Value::as_array) {
+                Some(inner) if member.as_object().is_some_and(|all| all.len() == 1) => {
+                    lowered.extend(inner.iter().cloned());
+                }
+                _ => lowered.push(member),
+            }
+        }
+        let one_of = map.contains_key("oneOf");
+        if one_of && self.rules.keeps.has("oneOf") {
+            return Ok(Map::from_iter([("oneOf".to_owned(), lowered.into())]));
+        }
+        if one_of && Overlap::new(self.root, self.rules.closed).any(members) {
+            self.lose(at.path, "oneOf", "became `anyOf`: members that overlap are not refused");
+        }
+        Ok(Map::from_iter([("anyOf".to_owned(), lowered.into())]))
+    }
+
+    /// Refuses members that would look alike in this dialect.
+    fn apart(&self, members: &[Value], path: &str) -> Lowered<()> {
+        let is = |of: &dyn Fn(&Shape<'_>) -> bool| -> usize {
+            let of = |map: &Schema| of(&Shape::of(map));
+            members.iter().filter(|member| may(self.root, member, &of)).count()
+        };
+        let maps = self.rules.closed && is(&|shape| matches!(shape, Shape::Map(_))) > 0;
+        if maps && members.iter().any(|member| takes_pairs(self.root, member)) {
+            return Err(Refusal::new(
+                path,
+                "a map is a list of keys and values there, and another member is such a list itself; give each a field of its own",
+            ));
+        }
+        let tuples = !self.rules.tuples && is(&|shape| matches!(shape, Shape::Tuple(_))) > 0;
+        if tuples && members.iter().any(|member| takes_places(self.root, member)) {
+            let first = place(0);
+            return Err(Refusal::new(
+                path,
+                format!(
+                    "a tuple is an object with the field `{first}` there, and another member has one itself; give each a field of its own"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn values(
+        &mut self,
+        values: &[&Value],
+        map: &Schema,
+        at: At<'_>,
+        told: &mut Vec<String>,
+    ) -> Lowered<Schema> {
+        if self.rules.closed && values.iter().any(|value| holds_list(value)) {
+            let advice = "a list among the values it may have; describe its items instead";
+            return Err(Refusal::new(at.path, advice));
+        }
+        let as_it_is = || {
+            let mut out = typed(map.get("type").cloned().unwrap_or_else(|| json!("string")));
+            for keyword in ["const", "enum"] {
+                out.extend(map.get(keyword).map(|value| (keyword.to_owned(), value.clone())));
+            }
+            if has_type(&out, "array") {
+                // OpenAI refuses a list that does not say what is in it.
+                out.insert("items".into(), json!({}));
+            }
+            out
+        };
+        match listed_as(self.rules, values, at.in_union) {
+            Listed::AsTheyAre => {
+                if self.rules.values == Values::Texts {
+                    return Ok(enum_of_texts(values));
+                }
+                let mut out = as_it_is();
+                if !map.contains_key("type") {
+                    out.shift_remove("type");
+                }
+                Ok(out)
+            }
+            Listed::WrittenOut(parts) => match self.node(&parts, at)? {
+                Value::Object(out) => Ok(out),
+                _ => Ok(as_it_is()),
+            },
+            Listed::Range(kind, least, most) => {
+                Ok(with_null(json!({"type": kind, "minimum": least, "maximum": most}), values))
+            }
+            Listed::Boolean(exact) => {
+                if let (false, Some(only)) = (exact, values.iter().find(|value| !value.is_null())) {
+                    told.push(format!("Always {only}."));
+                    self.lose(at.path, keyword(map), TOLD);
+                }
+                Ok(with_null(json!({"type": "boolean"}), values))
+            }
+            Listed::Texts(texts) => {
+                self.lose(at.path, keyword(map), "is written as text");
+                Ok(with_null(json!({"type": "string", "enum": texts}), values))
+            }
+        }
+    }
+}
+
+/// A list would be written as a tuple is, and not be the listed value any more.
+fn holds_list(value: &Value) -> bool {
+    match value {
+        Value::Array(_) => true,
+        Value::Object(map) => map.values().any(holds_list),
+        _ => false,
+    }
+}
+
+fn keyword(map: &Schema) -> &'static str {
+    if map.contains_key("const") { "const" } else { "enum" }
+}
+
+/// Only where all are texts, or null.
+fn enum_of_texts(values: &[&Value]) -> Schema {
+    let texts: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
+    if texts.is_empty() {
+        return typed("null".into());
+    }
+    with_null(json!({"type": "string", "enum": texts}), values)
+}
+
+/// The schema, or null where null is listed.
+fn with_null(schema: Value, values: &[&Value]) -> Schema {
+    let Value::Object(mut map) = schema else {
+        return Map::new();
+    };
+    if !values.iter().any(|value| value.is_null()) {
+        return map;
+    }
+    if !map.contains_key("enum") && !has_type(&map, "null") {
+        let kind = map.get("type").cloned().unwrap_or_default();
+        map.insert("type".into(), json!([kind, "null"]));
+        return map;
+    }
+    Map::from_iter([("anyOf".to_owned(), json!([map, {"type": "null"}]))])
+}

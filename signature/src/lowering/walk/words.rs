@@ -1,0 +1,166 @@
+//! What a schema says of its value beyond its shape: kept, or told in the description.
+
+use serde_json::{Value, json};
+
+use super::{At, LEFT_OUT, LONGEST_TOLD, Lowered, STRUCTURE, TOLD, Walk};
+use crate::lowering::shape::{Schema, Shape, has_type};
+
+impl Walk<'_> {
+    /// Adds the words of a schema to its lowered form.
+    pub(super) fn words(
+        &mut self,
+        map: &Schema,
+        out: &mut Schema,
+        mut told: Vec<String>,
+        at: At<'_>,
+    ) -> Lowered<()> {
+        for (keyword, value) in map {
+            match keyword.as_str() {
+                "description" => {
+                    out.insert("description".into(), value.clone());
+                }
+                "default" => self.default(value, map, out, &mut told),
+                _ if STRUCTURE.contains(&keyword.as_str()) => {}
+                _ => self.constraint(keyword, value, map, out, &mut told, at.path),
+            }
+        }
+        describe(out, &told);
+        Ok(())
+    }
+
+    fn default(&mut self, value: &Value, map: &Schema, out: &mut Schema, told: &mut Vec<String>) {
+        let rendered = self.rendered(map, value);
+        if self.rules.keeps.has("default") && (rendered.is_some() || !self.rules.closed) {
+            out.insert("default".into(), rendered.unwrap_or_else(|| value.clone()));
+        } else if !value.is_null() {
+            told.push(format!("Default: {}.", rendered.as_ref().unwrap_or(value)));
+        }
+    }
+
+    fn constraint(
+        &mut self,
+        keyword: &str,
+        value: &Value,
+        map: &Schema,
+        out: &mut Schema,
+        told: &mut Vec<String>,
+        path: &str,
+    ) {
+        let shape = Shape::of(map);
+        let keyword = match (&shape, keyword) {
+            // A map that became a list, a tuple that became an object.
+            (Shape::Map(_), "minProperties") if self.rules.closed => "minItems",
+            (Shape::Map(_), "maxProperties") if self.rules.closed => "maxItems",
+            (Shape::Tuple(_), "minItems" | "maxItems") if !self.rules.tuples => return,
+            // Gives what a map may have at most nothing to do.
+            (Shape::Struct(_), "minProperties" | "maxProperties")
+                if is_idle(keyword, value, map) =>
+            {
+                return;
+            }
+            _ => keyword,
+        };
+        if self.keeps(keyword, value) {
+            out.insert(keyword.to_owned(), value.clone());
+            return;
+        }
+        if let Some((keyword, value)) = self.inclusive(keyword, value, map) {
+            out.entry(keyword).or_insert(value);
+            return;
+        }
+        // Which bytes hold a number is nothing to a model.
+        let of_number = keyword == "format" && !has_type(map, "string") && map.contains_key("type");
+        if of_number || *value == false || keyword == "minItems" && *value == 0 {
+            return;
+        }
+        self.tell(keyword, value, told, path);
+    }
+
+    fn keeps(&self, keyword: &str, value: &Value) -> bool {
+        let text = value.as_str().unwrap_or("");
+        self.rules.keeps.has(keyword)
+            && match keyword {
+                "format" => self.rules.formats.has(text),
+                "pattern" => !self.rules.patterns.iter().any(|bad| text.contains(bad)),
+                "minItems" => value.as_f64().is_some_and(|n| n <= self.rules.min_items as f64),
+                _ => true,
+            }
+    }
+
+    /// The same bound with the bound itself let in, which whole numbers always have.
+    fn inclusive(&self, keyword: &str, value: &Value, map: &Schema) -> Option<(String, Value)> {
+        let (bound, step) = match keyword {
+            "exclusiveMinimum" => ("minimum", 1),
+            "exclusiveMaximum" => ("maximum", -1),
+            _ => return None,
+        };
+        let whole = has_type(map, "integer") && !map.contains_key(bound);
+        let next = value.as_i64().filter(|_| whole)?.checked_add(step)?;
+        self.rules.keeps.has(bound).then(|| (bound.to_owned(), json!(next)))
+    }
+
+    /// Says in the description what the dialect has no keyword for.
+    pub(super) fn tell(
+        &mut self,
+        keyword: &str,
+        value: &Value,
+        told: &mut Vec<String>,
+        path: &str,
+    ) {
+        let text = match keyword {
+            "patternProperties" | "propertyNames" => keys(value),
+            _ => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        };
+        if text.len() > LONGEST_TOLD {
+            self.lose(path, keyword, LEFT_OUT);
+            return;
+        }
+        told.push(match keyword {
+            "format" => format!("Format: {text}."),
+            "patternProperties" | "propertyNames" => format!("Keys: {text}."),
+            _ => format!("{keyword}: {text}."),
+        });
+        self.lose(path, keyword, TOLD);
+    }
+}
+
+/// What is said of the keys of a map, as a model reads it.
+fn keys(value: &Value) -> String {
+    let named = |map: &Schema| map.keys().cloned().collect::<Vec<_>>().join(" or ");
+    let plain = |value: &Value| value.as_str().map(str::to_owned);
+    match (value.get("enum").and_then(Value::as_array), value.get("pattern")) {
+        (Some(values), _) => values.iter().filter_map(plain).collect::<Vec<_>>().join(", "),
+        (None, Some(Value::String(pattern))) => pattern.clone(),
+        _ if value.get("type").is_some() => value.to_string(),
+        _ => value.as_object().map(named).unwrap_or_default(),
+    }
+}
+
+/// Whether the named fields of a closed object already see to it.
+fn is_idle(keyword: &str, value: &Value, map: &Schema) -> bool {
+    let count = |keyword: &str| match map.get(keyword) {
+        Some(Value::Array(list)) => list.len() as u64,
+        Some(Value::Object(map)) => map.len() as u64,
+        _ => 0,
+    };
+    let closed = map.get("additionalProperties") == Some(&Value::Bool(false));
+    let bound = value.as_u64().unwrap_or(0);
+    match keyword {
+        "minProperties" => bound <= count("required"),
+        _ => closed && bound >= count("properties"),
+    }
+}
+
+pub(super) fn describe(schema: &mut Schema, told: &[String]) {
+    if told.is_empty() {
+        return;
+    }
+    let mut text = schema.get("description").and_then(Value::as_str).unwrap_or("").to_owned();
+    for sentence in told {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(sentence);
+    }
+    schema.insert("description".into(), text.into());
+}

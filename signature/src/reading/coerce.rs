@@ -1,0 +1,211 @@
+//! Values that are meant beyond doubt but written as another type.
+
+use crate::reading::exact::{Fits, number};
+use crate::reading::fit::{At, Fit, Level, Path};
+use crate::reading::form::{Kinds, Node};
+use crate::reading::lenient;
+use crate::reading::number::Decimal;
+use crate::reading::tape::{Kind, Tape};
+use crate::reading::words::{excerpt, kind_words};
+
+impl Fit<'_> {
+    /// A value of a type that the schema does not name here.
+    pub(super) fn other_kind(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+        if level >= Level::Restore
+            && let Some(fits) = self.restored(at, node, level)
+        {
+            return fits;
+        }
+        if level < Level::Coerce {
+            return self.fault(at, node, "");
+        }
+        let faults = self.faults.len() + self.more;
+        let fits = match at.kind() {
+            Kind::Text | Kind::Escaped => self.text_as_other(at, node),
+            Kind::Null => false,
+            _ => self.single(at, node),
+        };
+        let told = self.faults.len() + self.more > faults;
+        fits || !told && self.fault(at, node, "")
+    }
+
+    /// A text that does not keep the rules of a node that takes texts.
+    pub(super) fn coerced_text(&mut self, at: At<'_>, found: &str, node: &Node) -> bool {
+        if let Some(values) = &node.values {
+            let mut alike = values
+                .iter()
+                .filter_map(|value| value.as_str())
+                .filter(|value| folded(value) == folded(found));
+            if let (Some(one), None) = (alike.next(), alike.next()) {
+                self.repaired(at.path, format!("read {} as {one:?}", excerpt(found)));
+                return self.write_text(one);
+            }
+        } else if let Some(format) = node.text.format
+            && let Some(normal) = format.normal(found)
+            && crate::reading::exact::text(&normal, &node.text)
+        {
+            self.repaired(at.path, format!("read {} as {normal:?}", excerpt(found)));
+            return self.write_text(&normal);
+        }
+        node.takes_null() && is_nothing(found) && self.null(at, found)
+    }
+
+    fn null(&mut self, at: At<'_>, found: &str) -> bool {
+        self.repaired(at.path, format!("read {} as null", excerpt(found)));
+        self.out.push_str("null");
+        true
+    }
+
+    fn text_as_other(&mut self, at: At<'_>, node: &Node) -> bool {
+        let text = at.tape.text(at.token);
+        let trimmed = text.trim();
+        if node.takes_null() && is_nothing(trimmed) {
+            return self.null(at, trimmed);
+        }
+        if node.kinds.has(Kinds::BOOLEAN)
+            && let Some(word) = ["true", "false"].iter().find(|w| trimmed.eq_ignore_ascii_case(w))
+            && node.values.as_ref().is_none_or(|values| values.contains(&(*word == "true").into()))
+        {
+            self.repaired(at.path, format!("read the string {} as {word}", excerpt(&text)));
+            self.out.push_str(word);
+            return true;
+        }
+        if node.kinds.meets(Kinds::NUMBER) && self.text_as_number(at, trimmed, node) {
+            return true;
+        }
+        let object = node.kinds.has(Kinds::OBJECT) && trimmed.starts_with(['{', '[']);
+        let list = node.kinds.has(Kinds::LIST) && trimmed.starts_with(['{', '[']);
+        if object || list {
+            return self.text_as_json(at, trimmed, node);
+        }
+        node.kinds.has(Kinds::LIST) && self.single(at, node)
+    }
+
+    fn text_as_number(&mut self, at: At<'_>, trimmed: &str, node: &Node) -> bool {
+        let literal =
+            trimmed.strip_prefix('+').filter(|rest| !rest.starts_with('-')).unwrap_or(trimmed);
+        if Decimal::parse(literal).is_none()
+            || number(literal, node.kinds, &node.number) == Fits::No
+        {
+            return false;
+        }
+        let start = self.out.len();
+        let fits = self.number(at, literal, node);
+        if fits {
+            let read = self.out.get(start..).unwrap_or_default().to_owned();
+            let text = at.tape.text(at.token);
+            self.repaired(
+                at.path,
+                format!("read the string {} as the number {read}", excerpt(&text)),
+            );
+        }
+        fits
+    }
+
+    /// A list or an object that was written into a text.
+    fn text_as_json(&mut self, at: At<'_>, trimmed: &str, node: &Node) -> bool {
+        let repaired;
+        let (tape, notes) = match Tape::parse(trimmed) {
+            Ok(tape) => (tape, Vec::new()),
+            Err(_) => match lenient::value(trimmed) {
+                Ok((text, notes)) => {
+                    repaired = text;
+                    let Ok(tape) = Tape::parse(&repaired) else {
+                        return false;
+                    };
+                    (tape, notes)
+                }
+                Err(_) => return false,
+            },
+        };
+        if !matches!(tape.kind(0), Kind::List | Kind::Object) {
+            return false;
+        }
+        self.steps += 64 * tape.len();
+        let what = kind_words(tape.kind(0));
+        self.repaired(at.path, format!("read the string as the {what} that is written in it"));
+        for note in notes {
+            self.repaired(at.path, note.what);
+        }
+        self.inner(At { tape: &tape, token: 0, path: at.path }, node)
+    }
+
+    fn inner(&mut self, at: At<'_>, node: &Node) -> bool {
+        match at.kind() {
+            Kind::List if node.kinds.has(Kinds::LIST) => self.list(at, node, Level::Coerce),
+            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(at, node, Level::Coerce),
+            _ => self.other_kind(at, node, Level::Coerce),
+        }
+    }
+
+    /// One value where a list of them is asked for.
+    fn single(&mut self, at: At<'_>, node: &Node) -> bool {
+        let rule = &node.list;
+        let inside_list = matches!(at.path, Path::Item(..));
+        let Some(Some(id)) = rule.item(0) else {
+            return false;
+        };
+        let item = self.form.node(id);
+        let list_of_lists = item.kinds.without(Kinds::NULL) == Kinds::LIST;
+        if !node.kinds.has(Kinds::LIST)
+            || !rule.prefix.is_empty()
+            || inside_list
+            || list_of_lists
+            || rule.shortest > 1
+            || rule.longest < 1
+            || rule.contains.is_some()
+            || at.tape.is_text(at.token) && may_be_several(&at.tape.text(at.token), item)
+        {
+            return false;
+        }
+        // An object has to be an item beyond doubt: it may be a list in disguise.
+        let level = if at.kind() == Kind::Object { Level::Restore } else { Level::Coerce };
+        let path = Path::Item(at.path, 0);
+        let Some(attempt) = self.attempt(at.to(at.token, &path), id, level) else {
+            return false;
+        };
+        if at.kind() == Kind::Object && attempt.unknown > 0 {
+            return false;
+        }
+        self.repaired(at.path, "read a single value as a list of one".to_owned());
+        self.out.push('[');
+        self.take(attempt);
+        self.out.push(']');
+        true
+    }
+}
+
+/// Whether a text may stand for no item, or for more than one.
+fn may_be_several(text: &str, item: &Node) -> bool {
+    let listed = item.values.as_ref().is_some_and(|values| values.contains(&text.into()));
+    let trimmed = text.trim();
+    !listed
+        && (is_nothing(trimmed)
+            || trimmed.starts_with(['[', '-', '*', '•']) && trimmed.parse::<f64>().is_err()
+            || item.kinds.has(Kinds::TEXT) && trimmed.contains([',', ';', '\n', '|']))
+}
+
+/// Texts that say there is no value.
+pub(super) fn is_nothing(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty() || text.eq_ignore_ascii_case("null") || text.eq_ignore_ascii_case("none")
+}
+
+/// A name or a listed text without what models get wrong in it: case, and the separators
+/// between words. A separator between digits may be a sign or a point, so it stays.
+pub(super) fn folded(text: &str) -> String {
+    let text: Vec<char> = text.trim().chars().collect();
+    let around = |at: Option<usize>| at.and_then(|at| text.get(at)).copied();
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in text.iter().enumerate() {
+        if matches!(c, ' ' | '_' | '-') {
+            let sides = [around(at.checked_sub(1)), around(Some(at + 1))];
+            let between = sides.iter().all(|c| c.is_some_and(char::is_alphanumeric));
+            if between && sides.iter().any(|c| c.is_some_and(char::is_alphabetic)) {
+                continue;
+            }
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}

@@ -1,0 +1,201 @@
+//! Formats of texts that are checked: those that leave no doubt.
+
+use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A `format` that a text has to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    DateTime,
+    Date,
+    Uuid,
+    Ipv4,
+    Ipv6,
+}
+
+impl Format {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "date-time" => Self::DateTime,
+            "date" => Self::Date,
+            "uuid" => Self::Uuid,
+            "ipv4" => Self::Ipv4,
+            "ipv6" => Self::Ipv6,
+            _ => return None,
+        })
+    }
+
+    /// What a text of this format is, for people and models.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::DateTime => "a date-time with zone like 2026-11-21T20:00:00Z",
+            Self::Date => "a date like 2026-11-21",
+            Self::Uuid => "a UUID",
+            Self::Ipv4 => "an IPv4 address",
+            Self::Ipv6 => "an IPv6 address",
+        }
+    }
+
+    pub(super) fn fits(self, text: &str) -> bool {
+        match self {
+            Self::DateTime => is_date_time(text),
+            Self::Date => is_date(text),
+            Self::Uuid => is_uuid(text),
+            Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
+            Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
+        }
+    }
+
+    /// The text in its usual form, if what it says is beyond doubt.
+    pub(super) fn normal(self, text: &str) -> Option<Cow<'_, str>> {
+        let text = text.trim();
+        match self {
+            Self::DateTime => date_time(text),
+            _ => self.fits(text).then_some(Cow::Borrowed(text)),
+        }
+    }
+}
+
+/// The number that all of a text's bytes write, in so many digits.
+fn number(text: &[u8], digits: usize) -> Option<u32> {
+    let numeric = text.len() == digits && text.iter().all(u8::is_ascii_digit);
+    numeric.then(|| text.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
+}
+
+/// `2026-11-21`, a day that exists.
+fn is_date(text: &str) -> bool {
+    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text.as_bytes() else {
+        return false;
+    };
+    let (Some(year), Some(month), Some(day)) =
+        (number(&[y1, y2, y3, y4], 4), number(&[m1, m2], 2), number(&[d1, d2], 2))
+    else {
+        return false;
+    };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return false,
+    };
+    (1..=days).contains(&day)
+}
+
+/// RFC 3339 as everyone writes it.
+fn is_date_time(text: &str) -> bool {
+    let Some((date, rest)) = text.split_at_checked(10) else {
+        return false;
+    };
+    let Some((time, zone)) = rest.strip_prefix('T').and_then(|rest| {
+        let at = rest.bytes().position(|byte| matches!(byte, b'Z' | b'+' | b'-'))?;
+        rest.split_at_checked(at)
+    }) else {
+        return false;
+    };
+    is_date(date) && is_time(time) && is_zone(zone)
+}
+
+/// RFC 3339: a date, a time, a zone. In lower case, with a space, without seconds and
+/// without the colon in the zone it means the same, and is given back as everyone reads
+/// it. A leap second is refused: hardly a type holds it, and another second would be
+/// another time.
+fn date_time(text: &str) -> Option<Cow<'_, str>> {
+    let (date, rest) = text.split_at_checked(10)?;
+    let mut marks = rest.chars();
+    marks.next().filter(|c| matches!(c, 'T' | 't' | ' '))?;
+    let rest = marks.as_str();
+    let (time, zone) = match rest.find(['Z', 'z', '+', '-']) {
+        Some(at) => rest.split_at_checked(at)?,
+        None => return None,
+    };
+    let seconds = if time.len() == 5 { ":00" } else { "" };
+    let (sign, offset) = zone.split_at_checked(1)?;
+    let (hours, minutes) = match offset.split_at_checked(2) {
+        Some((hours, minutes)) => (hours, minutes.strip_prefix(':').unwrap_or(minutes)),
+        None => (offset, ""),
+    };
+    let colon = if offset.is_empty() { "" } else { ":" };
+    let zone = format!("{}{hours}{colon}{minutes}", sign.to_ascii_uppercase());
+    if !is_date(date) || !is_time(&format!("{time}{seconds}")) || !is_zone(&zone) {
+        return None;
+    }
+    let normal = format!("{date}T{time}{seconds}{zone}");
+    Some(if normal == text { Cow::Borrowed(text) } else { Cow::Owned(normal) })
+}
+
+/// `20:00:00` or `20:00:00.123`, as fine as nanoseconds.
+fn is_time(text: &str) -> bool {
+    let Some(([h1, h2, b':', m1, m2, b':', s1, s2], fraction)) =
+        text.as_bytes().split_first_chunk()
+    else {
+        return false;
+    };
+    let within = |digits: [u8; 2], most| number(&digits, 2).is_some_and(|number| number <= most);
+    let fine = match fraction {
+        [] => true,
+        [b'.', digits @ ..] => {
+            (1..=9).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)
+        }
+        _ => false,
+    };
+    within([*h1, *h2], 23) && within([*m1, *m2], 59) && within([*s1, *s2], 59) && fine
+}
+
+/// `Z` or `+01:00`.
+fn is_zone(text: &str) -> bool {
+    match *text.as_bytes() {
+        [b'Z'] => true,
+        [b'+' | b'-', h1, h2, b':', m1, m2] => {
+            number(&[h1, h2], 2).is_some_and(|hours| hours <= 23)
+                && number(&[m1, m2], 2).is_some_and(|minutes| minutes <= 59)
+        }
+        _ => false,
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    let parts: Vec<&str> = text.splitn(6, '-').collect();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    lengths == [8, 4, 4, 4, 12]
+        && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+
+    #[test]
+    fn a_date_time_says_which_instant() {
+        let normal = |text| Format::DateTime.normal(text).map(|text| text.into_owned());
+        for text in ["2026-11-21T20:00:00Z", "2024-02-29T23:59:59.123456789+14:00"] {
+            assert!(Format::DateTime.fits(text), "{text}");
+        }
+        for text in ["2026-11-21t20:00:00z", "2026-11-21 20:00Z", " 2026-11-21T20:00:00Z\n"] {
+            assert!(!Format::DateTime.fits(text), "{text}");
+            assert_eq!(normal(text).as_deref(), Some("2026-11-21T20:00:00Z"), "{text}");
+        }
+        for text in [
+            "",
+            "tomorrow",
+            "2026-11-21",
+            "2026-11-21T20:00:00",
+            "2026-02-30T00:00:00Z",
+            "2025-02-29T00:00:00Z",
+            "2026-11-21T24:00:00Z",
+            "2026-12-31T23:59:60Z",
+            "2026-11-21T20:00:00Zz",
+            "2026-11-21T20:00:00+25:00",
+            "2026-11-21T20:00:00.Z",
+            "20261121T200000Z",
+            "2026-13-01T00:00:00Z",
+            "ä026-11-21T20:00:00Z",
+            "11/21/2026",
+            "2026-11-21T20:00:00[Europe/Paris]",
+            "2026-11-21T20:00:00Z[UTC]",
+        ] {
+            assert_eq!(normal(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Whether a text fits as it stands: the way of nearly every text, so nothing is
+//! written and nothing is explained here.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::reading::form::{
+    Form, Id, Kinds, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule,
+};
+use crate::reading::number::Decimal;
+use crate::reading::tape::{Kind, Tape};
+
+/// How a value fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fits {
+    No,
+    /// As JSON Schema has it, but not as the type behind it reads: an integer written
+    /// `5.0`, a field that nobody asked for, a union that needs a closer look.
+    Nearly,
+    Yes,
+}
+
+impl Fits {
+    fn and(self, then: impl FnOnce() -> Self) -> Self {
+        if self == Self::No { self } else { self.min(then()) }
+    }
+
+    fn of(fits: bool) -> Self {
+        if fits { Self::Yes } else { Self::No }
+    }
+}
+
+/// One text against one form.
+pub(super) struct Exact<'f> {
+    form: &'f Form,
+    /// What is known of members of unions inside unions, which otherwise would be asked
+    /// for again by each member around them.
+    known: HashMap<(usize, usize, Id), Fits>,
+    unions: usize,
+}
+
+impl<'f> Exact<'f> {
+    pub(super) fn new(form: &'f Form) -> Self {
+        Self { form, known: HashMap::new(), unions: 0 }
+    }
+
+    pub(super) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
+        let form = self.form;
+        let node = form.node(id);
+        let fits = match &node.union {
+            Some(union) => {
+                let null = tape.kind(token) == Kind::Null && node.takes_null();
+                if null {
+                    return Fits::Yes;
+                }
+                self.union(tape, token, &union.members)
+            }
+            None => self.value(tape, token, node),
+        };
+        if node.also.is_empty() && node.never.is_empty() {
+            return fits;
+        }
+        fits.and(|| self.beside(tape, token, node))
+    }
+
+    /// The same for a node that is at hand.
+    pub(super) fn fits_node(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
+        self.value(tape, token, node)
+    }
+
+    fn beside(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
+        let also = node.also.iter().all(|id| self.fits(tape, token, *id) != Fits::No);
+        Fits::of(also && node.never.iter().all(|id| self.fits(tape, token, *id) == Fits::No))
+    }
+
+    #[inline]
+    fn value(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
+        let kind = tape.kind(token);
+        let fits = match kind {
+            Kind::Null => return Fits::of(node.kinds.has(Kinds::NULL)),
+            Kind::True | Kind::False => Fits::of(node.kinds.has(Kinds::BOOLEAN)),
+            Kind::Number if node.kinds.meets(Kinds::NUMBER) => {
+                number(tape.raw(token), node.kinds, &node.number)
+            }
+            Kind::Text | Kind::Escaped if node.kinds.has(Kinds::TEXT) => {
+                Fits::of(text(&tape.text(token), &node.text))
+            }
+            Kind::List if node.kinds.has(Kinds::LIST) => self.list(tape, token, &node.list),
+            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(tape, token, &node.object),
+            _ => Fits::No,
+        };
+        match &node.values {
+            Some(values) => fits.and(|| Fits::of(is_among(tape, token, values))),
+            None => fits,
+        }
+    }
+
+    fn list(&mut self, tape: &Tape<'_>, token: usize, rule: &ListRule) -> Fits {
+        let (mut fits, mut count) = (Fits::Yes, 0);
+        for item in tape.items(token) {
+            fits = match rule.item(count) {
+                Some(Some(id)) => fits.and(|| self.fits(tape, item, id)),
+                Some(None) => fits.and(|| anything(tape, item)),
+                None => Fits::No,
+            };
+            if fits == Fits::No {
+                return fits;
+            }
+            count += 1;
+        }
+        let size = (rule.shortest..=rule.longest).contains(&count);
+        fits.and(|| Fits::of(size && self.list_as_a_whole(tape, token, rule)))
+    }
+
+    /// What holds for a list beyond its items.
+    pub(super) fn list_as_a_whole(
+        &mut self,
+        tape: &Tape<'_>,
+        list: usize,
+        rule: &ListRule,
+    ) -> bool {
+        if rule.unique && !all_differ(tape, list) {
+            return false;
+        }
+        rule.contains.is_none_or(|(id, fewest, most)| {
+            let items = tape.items(list).filter(|item| self.fits(tape, *item, id) != Fits::No);
+            (fewest..=most).contains(&items.count())
+        })
+    }
+
+    fn object(&mut self, tape: &Tape<'_>, token: usize, rule: &ObjectRule) -> Fits {
+        let mut fits = Fits::Yes;
+        let (mut count, mut hint, mut required) = (0, 0, 0);
+        for (key, value) in tape.entries(token) {
+            count += 1;
+            let name = tape.text(key);
+            if let Some(index) = rule.field(&name, hint)
+                && let Some(field) = rule.fields.get(index)
+            {
+                hint = index + 1;
+                required += usize::from(field.required);
+                fits = fits.and(|| self.fits(tape, value, field.node));
+            } else {
+                fits = fits.and(|| self.undeclared(tape, key, &name, value, rule));
+            }
+            if fits == Fits::No {
+                return fits;
+            }
+        }
+        let all = rule.fields.iter().filter(|field| field.required).count();
+        // Keys are unique, so as many required ones as there are is all of them.
+        let complete = required == all && (rule.fewest..=rule.most).contains(&count);
+        let depends = rule.depends.is_empty() || depends(tape, token, rule);
+        fits.and(|| Fits::of(complete && depends))
+    }
+
+    fn undeclared(
+        &mut self,
+        tape: &Tape<'_>,
+        key: usize,
+        name: &str,
+        value: usize,
+        rule: &ObjectRule,
+    ) -> Fits {
+        if let Some(names) = rule.names
+            && self.fits(tape, key, names) == Fits::No
+        {
+            return Fits::No;
+        }
+        let mut fits = Fits::Yes;
+        let mut matched = false;
+        for (pattern, id) in &rule.patterns {
+            if pattern.is_match(name) {
+                matched = true;
+                fits = fits.and(|| self.fits(tape, value, *id));
+            }
+        }
+        if matched {
+            return fits;
+        }
+        match rule.rest {
+            Rest::Of(id) => self.fits(tape, value, id),
+            Rest::Closed => Fits::No,
+            Rest::Open if rule.fields.is_empty() => anything(tape, value),
+            // Nobody asked for it: worth a word.
+            Rest::Open => Fits::Nearly,
+        }
+    }
+
+    fn union(&mut self, tape: &Tape<'_>, token: usize, members: &[Id]) -> Fits {
+        let (mut found, mut exact) = (0, 0);
+        // The first that fits at all, and the first that does exactly.
+        let (mut first, mut winner): (Option<Id>, Option<Id>) = (None, None);
+        let mut fits = Fits::No;
+        self.unions += 1;
+        for id in members {
+            let member = self.member(tape, token, *id);
+            if member == Fits::No || member == Fits::Nearly && tape.kind(token) == Kind::Number {
+                fits = fits.max(member);
+                continue;
+            }
+            found += 1;
+            first = first.or(Some(*id));
+            fits = member;
+            if member == Fits::Yes {
+                let own = self.specificity(tape, token, *id);
+                let best = winner.map(|best| self.specificity(tape, token, best));
+                if best.is_none_or(|best| own > best) {
+                    (exact, winner) = (1, Some(*id));
+                } else if best == Some(own) {
+                    exact += 1;
+                }
+            }
+        }
+        self.unions -= 1;
+        match found {
+            0 | 1 => fits,
+            // Without a type behind it, the value is its text, whichever it is.
+            _ if !self.form.typed && winner.is_some() => Fits::Yes,
+            // serde takes the first, so that has to be the one that is meant.
+            _ if exact == 1 && winner == first => Fits::Yes,
+            // Two that fit have to be told apart.
+            _ => Fits::Nearly,
+        }
+    }
+
+    fn specificity(&self, tape: &Tape<'_>, token: usize, id: Id) -> u8 {
+        specificity(self.form.node(id), tape, token)
+    }
+
+    fn member(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
+        let container = matches!(tape.kind(token), Kind::List | Kind::Object);
+        if !container || self.unions < 2 {
+            return self.fits(tape, token, id);
+        }
+        // The address of a tape's source tells tapes apart.
+        let key = (tape.source.as_ptr() as usize, token, id);
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let fits = self.fits(tape, token, id);
+        self.known.insert(key, fits);
+        fits
+    }
+}
+
+/// How much a scalar says by fitting: of two members the one that takes less is meant.
+pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
+    let listed = if node.values.is_some() { 4 } else { 0 };
+    match tape.kind(token) {
+        Kind::Number => {
+            let integer = !tape.raw(token).contains(['.', 'e', 'E']);
+            listed + u8::from(integer != node.kinds.has(Kinds::NUMBER))
+        }
+        Kind::Text | Kind::Escaped => {
+            let formal = node.text.format.is_some() || node.text.pattern.is_some();
+            listed + if formal { 1 } else { 0 }
+        }
+        _ => listed,
+    }
+}
+
+/// A value of which the schema says nothing. A number that no usual type holds would be
+/// rounded without a word.
+pub(super) fn anything(tape: &Tape<'_>, token: usize) -> Fits {
+    let range = token..tape.next(token);
+    let mut numbers = range.filter(|token| tape.kind(*token) == Kind::Number);
+    Fits::of(numbers.all(|token| is_common(tape.raw(token))))
+}
+
+/// Whether a number fits into one of `i64`, `u64` and `f64`.
+pub(super) fn is_common(literal: &str) -> bool {
+    let integer = !literal.contains(['.', 'e', 'E']);
+    if integer {
+        return literal.len() < 19
+            || literal.parse::<i64>().is_ok()
+            || literal.parse::<u64>().is_ok();
+    }
+    literal.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
+/// How a number fits a node that takes some.
+pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
+    let integer = !literal.contains(['.', 'e', 'E']);
+    if integer
+        && let Some((low, high)) = rule.quick
+        && let Ok(number) = literal.parse::<i64>()
+        && (low..=high).contains(&number)
+        && literal != "-0"
+    {
+        return Fits::Yes;
+    }
+    if !integer
+        && kinds.has(Kinds::NUMBER)
+        && let Some((low, high)) = rule.quick_fraction
+        && literal.parse::<f64>().is_ok_and(|number| low < number && number < high)
+    {
+        return Fits::Yes;
+    }
+    let Some(decimal) = Decimal::parse(literal) else {
+        return Fits::No;
+    };
+    // Of any value nothing is known but that it will be kept as 64 bits.
+    if kinds == Kinds::ALL && !is_common(literal) {
+        return Fits::No;
+    }
+    let any_number = kinds.has(Kinds::NUMBER);
+    if !(any_number || decimal.is_integral()) || !rule.fits(&decimal, literal) {
+        return Fits::No;
+    }
+    // Without a type behind it that holds more, an integer has 64 bits.
+    if !any_number && rule.range.is_none() && !decimal.integer().is_some_and(|n| is_common(&n)) {
+        return Fits::No;
+    }
+    if any_number || integer && literal != "-0" { Fits::Yes } else { Fits::Nearly }
+}
+
+/// Whether a text keeps its rules; lengths are counted in characters.
+pub(super) fn text(text: &str, rule: &TextRule) -> bool {
+    if rule.is_free() {
+        return true;
+    }
+    let bounded = rule.shortest > 0 || rule.longest < usize::MAX;
+    let long_enough = !bounded || (rule.shortest..=rule.longest).contains(&text.chars().count());
+    long_enough
+        && rule.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
+        && rule.format.is_none_or(|format| format.fits(text))
+}
+
+/// Whether a value is one of those listed.
+pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool {
+    match tape.kind(token) {
+        Kind::Text | Kind::Escaped => {
+            let text = tape.text(token);
+            values.iter().any(|value| value.as_str() == Some(&*text))
+        }
+        Kind::Number => {
+            let number = Decimal::parse(tape.raw(token));
+            values
+                .iter()
+                .any(|value| value.is_number() && Decimal::parse(&value.to_string()) == number)
+        }
+        _ => {
+            let found = canonical(tape.whole(token));
+            values.iter().any(|value| canonical(&value.to_string()) == found)
+        }
+    }
+}
+
+/// Whether no item of a list is there twice.
+fn all_differ(tape: &Tape<'_>, list: usize) -> bool {
+    let mut seen = HashSet::new();
+    tape.items(list).all(|item| {
+        let same_form = match tape.kind(item) {
+            Kind::Text | Kind::Escaped => format!("\"{}", tape.text(item)),
+            Kind::Number => format!("{:?}", Decimal::parse(tape.raw(item))),
+            _ => canonical(tape.whole(item)),
+        };
+        seen.insert(same_form)
+    })
+}
+
+/// The same text for the same value, however it is written.
+fn canonical(json: &str) -> String {
+    fn sorted(value: &Value) -> Value {
+        match value {
+            Value::Object(map) => {
+                let mut entries: Vec<_> = map.iter().collect();
+                entries.sort_by_key(|(key, _)| *key);
+                entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
+            }
+            Value::Array(items) => items.iter().map(sorted).collect(),
+            Value::Number(number) => Decimal::parse(&number.to_string())
+                .map_or_else(|| value.clone(), |number| format!("{number:?}").into()),
+            other => other.clone(),
+        }
+    }
+    serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(&value).to_string())
+}
+
+fn depends(tape: &Tape<'_>, object: usize, rule: &ObjectRule) -> bool {
+    let keys: HashSet<_> = tape.entries(object).map(|(key, _)| tape.text(key)).collect();
+    rule.depends.iter().all(|(name, others)| {
+        !keys.contains(name.as_str()) || others.iter().all(|other| keys.contains(other.as_str()))
+    })
+}

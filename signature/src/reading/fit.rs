@@ -1,0 +1,381 @@
+//! One walk over a text and the form it is read against: checks, undoes what lowering
+//! did, coerces, and writes down the value as JSON.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use crate::error::Fault;
+use crate::reading::exact::{Exact, Fits, anything, is_among, number, text};
+use crate::reading::form::{Form, Id, Kinds, Node};
+use crate::reading::policy::Repair;
+use crate::reading::tape::{Kind, Tape};
+use crate::reading::words::{expected, got, shortened};
+
+/// How far a value may be from what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Exact,
+    /// As some dialect asks for it.
+    Restore,
+    /// As models write it all the same.
+    Coerce,
+}
+
+/// So many faults are told; a model that made more will not read more.
+const MOST_FAULTS: usize = 50;
+
+/// So many repairs are told one by one: a text of a million small mistakes would
+/// otherwise take many times its own memory.
+const MOST_REPAIRS: usize = 1_000;
+
+/// So deep at most, texts inside texts included.
+const DEEPEST: usize = 200;
+
+/// The way to a value, from the root.
+#[derive(Clone, Copy)]
+pub(super) enum Path<'p> {
+    Root(&'p str),
+    Field(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root(root) => f.write_str(root),
+            Self::Field(parent, name) => {
+                let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+                if !name.is_empty() && name.chars().all(plain) {
+                    return write!(f, "{parent}.{}", shortened(name));
+                }
+                write!(f, "{parent}[{:?}]", shortened(name))
+            }
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+/// A value: the text it is in, its token there, and where in the whole it is.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub(super) tape: &'a Tape<'a>,
+    pub(super) token: usize,
+    pub(super) path: &'a Path<'a>,
+}
+
+impl<'a> At<'a> {
+    pub(super) fn kind(self) -> Kind {
+        self.tape.kind(self.token)
+    }
+
+    pub(super) fn to(self, token: usize, path: &'a Path<'a>) -> Self {
+        Self { token, path, ..self }
+    }
+}
+
+/// What a walk has found and written so far.
+pub(super) struct Fit<'f> {
+    pub(super) form: &'f Form,
+    /// What is known of the whole text, and where that is in memory: texts inside it
+    /// come and go, and must not be taken for one another.
+    exact: Exact<'f>,
+    source: usize,
+    /// The value as JSON; of no meaning after a fault.
+    pub(super) out: String,
+    pub(super) faults: Vec<Fault>,
+    /// Faults beyond those that are told.
+    pub(super) more: usize,
+    pub(super) repairs: Vec<Repair>,
+    pub(super) more_repairs: usize,
+    /// Fields with a value that nobody asked for.
+    pub(super) unknown: usize,
+    /// Nobody will hear of the faults: it is only being tried.
+    pub(super) trying: bool,
+    /// Steps left: a union of unions could be tried in too many ways.
+    pub(super) steps: usize,
+    pub(super) depth: usize,
+}
+
+impl<'f> Fit<'f> {
+    pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
+        Self {
+            form,
+            exact: Exact::new(form),
+            source: tape.source.as_ptr() as usize,
+            out: String::with_capacity(tape.source.len()),
+            faults: Vec::new(),
+            more: 0,
+            repairs: Vec::new(),
+            more_repairs: 0,
+            unknown: 0,
+            trying: false,
+            steps: 4_000 + 64 * tape.len(),
+            depth: 0,
+        }
+    }
+
+    pub(super) fn value(&mut self, at: At<'_>, id: Id, level: Level) -> bool {
+        let form = self.form;
+        let node = form.node(id);
+        let start = self.out.len();
+        if self.steps == 0 || self.depth >= DEEPEST {
+            return self.fault(at, node, "it can be read in too many ways");
+        }
+        self.steps -= 1;
+        self.depth += 1;
+        let fits = match &node.union {
+            // Looked at first, because trying all members of all unions in each other
+            // would not come to an end.
+            Some(_) if self.is_exact(at, id) => self.keep(at),
+            Some(union) => self.union(at, node, union, level),
+            None => self.node(at, node, level),
+        };
+        self.depth -= 1;
+        fits && self.beside(at, node, start)
+    }
+
+    /// Whether a value needs nothing.
+    pub(super) fn is_exact(&mut self, at: At<'_>, id: Id) -> bool {
+        let fits = if at.tape.source.as_ptr() as usize == self.source {
+            self.exact.fits(at.tape, at.token, id)
+        } else {
+            Exact::new(self.form).fits(at.tape, at.token, id)
+        };
+        fits == Fits::Yes
+    }
+
+    /// What a value also has to be, or must not be.
+    fn beside(&mut self, at: At<'_>, node: &Node, start: usize) -> bool {
+        if node.also.is_empty() && node.never.is_empty() {
+            return true;
+        }
+        let written = self.out.get(start..).unwrap_or_default().to_owned();
+        let Ok(tape) = Tape::parse(&written) else {
+            return self.fault(at, node, "");
+        };
+        let mut exact = Exact::new(self.form);
+        let mut fits = |id: &Id| exact.fits(&tape, 0, *id) != Fits::No;
+        if let Some(missed) = node.also.iter().find(|id| !fits(id)) {
+            return self.fault(at, self.form.node(*missed), "");
+        }
+        if node.never.iter().any(fits) {
+            return self.fault(at, node, "it is just what is excluded");
+        }
+        true
+    }
+
+    fn node(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+        if node.is_any() {
+            return self.any(at, node);
+        }
+        match at.kind() {
+            Kind::Null if node.takes_null() => self.keep(at),
+            Kind::True | Kind::False if node.kinds.has(Kinds::BOOLEAN) => self.listed(at, node),
+            Kind::Number if node.kinds.meets(Kinds::NUMBER) => {
+                let literal = at.tape.raw(at.token);
+                self.number(at, literal, node)
+            }
+            Kind::Text | Kind::Escaped if node.kinds.has(Kinds::TEXT) => self.text(at, node, level),
+            Kind::List | Kind::Object if node.values.is_some() => self.listed(at, node),
+            Kind::List if node.kinds.has(Kinds::LIST) => self.list(at, node, level),
+            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(at, node, level),
+            _ => self.other_kind(at, node, level),
+        }
+    }
+
+    fn any(&mut self, at: At<'_>, node: &Node) -> bool {
+        if anything(at.tape, at.token) == Fits::No {
+            return self.fault(at, node, "it holds a number with more than 64 bits");
+        }
+        self.keep(at)
+    }
+
+    /// Writes a value as it is in the text.
+    pub(super) fn keep(&mut self, at: At<'_>) -> bool {
+        self.out.push_str(at.tape.whole(at.token));
+        true
+    }
+
+    /// Writes a value as it is if it is one of those listed.
+    fn listed(&mut self, at: At<'_>, node: &Node) -> bool {
+        match &node.values {
+            Some(values) if !is_among(at.tape, at.token, values) => self.fault(at, node, ""),
+            _ => self.keep(at),
+        }
+    }
+
+    /// Writes a number, integers as serde reads them.
+    pub(super) fn number(&mut self, at: At<'_>, literal: &str, node: &Node) -> bool {
+        let fits = number(literal, node.kinds, &node.number);
+        let listed = node
+            .values
+            .as_ref()
+            .is_none_or(|values| Tape::parse(literal).is_ok_and(|tape| is_among(&tape, 0, values)));
+        match fits {
+            Fits::Yes if listed => self.out.push_str(literal),
+            Fits::Nearly if listed => {
+                let digits = integer(literal).unwrap_or_else(|| literal.to_owned());
+                self.out.push_str(&digits);
+            }
+            _ => {
+                let why = node.number.range_words(literal).unwrap_or_default();
+                return self.fault(at, node, &why);
+            }
+        }
+        true
+    }
+
+    fn text(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+        let found = at.tape.text(at.token);
+        let fits = match &node.values {
+            Some(values) => is_among(at.tape, at.token, values),
+            None => text(&found, &node.text),
+        };
+        if fits {
+            return self.keep(at);
+        }
+        if level == Level::Coerce && self.coerced_text(at, &found, node) {
+            return true;
+        }
+        self.fault(at, node, "")
+    }
+
+    pub(super) fn list(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+        let rule = &node.list;
+        let start = self.out.len();
+        let (mut fits, mut count) = (true, 0);
+        self.out.push('[');
+        for item in at.tape.items(at.token) {
+            if count > 0 {
+                self.out.push(',');
+            }
+            let path = Path::Item(at.path, count);
+            let below = at.to(item, &path);
+            fits &= match rule.item(count) {
+                Some(Some(id)) => self.value(below, id, level),
+                Some(None) => self.any(below, &Node::any()),
+                None => self.fault(below, node, "the list has to end before this"),
+            };
+            count += 1;
+            if !fits && self.trying {
+                break;
+            }
+        }
+        self.out.push(']');
+        if fits && !(rule.shortest..=rule.longest).contains(&count) {
+            return self.fault(at, node, "");
+        }
+        fits && self.among_items(at, node, start)
+    }
+
+    /// What holds for a list as a whole.
+    pub(super) fn among_items(&mut self, at: At<'_>, node: &Node, start: usize) -> bool {
+        if !node.list.unique && node.list.contains.is_none() {
+            return true;
+        }
+        let written = self.out.get(start..).unwrap_or_default().to_owned();
+        let Ok(tape) = Tape::parse(&written) else {
+            return self.fault(at, node, "");
+        };
+        if Exact::new(self.form).list_as_a_whole(&tape, 0, &node.list) {
+            return true;
+        }
+        self.fault(at, node, if node.list.unique { "an item is there twice" } else { "" })
+    }
+
+    /// Notes that a value does not fit; `why` adds what the two descriptions do not say.
+    pub(super) fn fault(&mut self, at: At<'_>, node: &Node, why: &str) -> bool {
+        if self.trying || self.is_full() {
+            return false;
+        }
+        let expected = expected(self.form, node);
+        let got = got(at.tape, at.token);
+        self.push_fault(at.path, expected, got, why)
+    }
+
+    /// Whether enough was told; what is not told is counted.
+    fn is_full(&mut self) -> bool {
+        let full = self.faults.len() >= MOST_FAULTS;
+        self.more += usize::from(full);
+        full
+    }
+
+    pub(super) fn push_fault(
+        &mut self,
+        path: &Path<'_>,
+        expected: String,
+        got: String,
+        why: &str,
+    ) -> bool {
+        if self.trying || self.is_full() {
+            return false;
+        }
+        let mut message = match got.as_str() {
+            "nothing" => format!("this field is missing; expected {expected}"),
+            _ => format!("expected {expected}, got {got}"),
+        };
+        if !why.is_empty() {
+            let _ = write!(message, ": {why}");
+        }
+        self.faults.push(Fault { path: path.to_string(), expected, got, message });
+        false
+    }
+
+    pub(super) fn repaired(&mut self, path: &Path<'_>, what: String) {
+        if self.repairs.len() < MOST_REPAIRS {
+            self.repairs.push(Repair { path: path.to_string(), what });
+        } else {
+            self.more_repairs += 1;
+        }
+    }
+
+    /// Reads a value for trial: what it would be, or nothing happened.
+    pub(super) fn attempt(&mut self, at: At<'_>, id: Id, level: Level) -> Option<Attempt> {
+        let out = std::mem::take(&mut self.out);
+        let repairs = std::mem::take(&mut self.repairs);
+        let (unknown, trying) = (self.unknown, self.trying);
+        self.trying = true;
+        self.unknown = 0;
+        let fits = self.value(at, id, level);
+        let attempt = Attempt {
+            json: std::mem::replace(&mut self.out, out),
+            repairs: std::mem::replace(&mut self.repairs, repairs),
+            unknown: self.unknown,
+            level,
+        };
+        self.unknown = unknown;
+        self.trying = trying;
+        fits.then_some(attempt)
+    }
+
+    pub(super) fn take(&mut self, attempt: Attempt) -> bool {
+        self.out.push_str(&attempt.json);
+        self.repairs.extend(attempt.repairs);
+        self.unknown += attempt.unknown;
+        true
+    }
+
+    /// Writes a text.
+    pub(super) fn write_text(&mut self, text: &str) -> bool {
+        self.out.push_str(&quoted(text));
+        true
+    }
+}
+
+/// What a value would be.
+pub(super) struct Attempt {
+    pub(super) json: String,
+    pub(super) repairs: Vec<Repair>,
+    pub(super) unknown: usize,
+    pub(super) level: Level,
+}
+
+/// A text as JSON.
+pub(super) fn quoted(text: &str) -> Cow<'static, str> {
+    serde_json::to_string(text).map_or(Cow::Borrowed("\"\""), Cow::Owned)
+}
+
+/// The digits of a number that is an integer.
+pub(super) fn integer(literal: &str) -> Option<String> {
+    crate::reading::number::Decimal::parse(literal)?.integer()
+}

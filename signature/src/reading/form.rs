@@ -1,0 +1,350 @@
+//! A schema as it is read against: flat, indexed, made once with the contract.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use crate::reading::date::Format;
+use crate::reading::number::Decimal;
+use crate::reading::pattern::Pattern;
+
+/// Where in a [`Form`] a node stands.
+pub(super) type Id = usize;
+
+/// All that a contract knows about one side of it, ready to read.
+#[derive(Debug)]
+pub(crate) struct Form {
+    pub(super) nodes: Vec<Node>,
+    pub(super) root: Id,
+    /// serde alone refuses whatever the schema refuses.
+    pub(super) plain: bool,
+    /// Made from a Rust type: serde picks the first member of a union that fits, and
+    /// drops fields it does not know.
+    pub(super) typed: bool,
+    /// The type keeps what it reads before it knows what it is, so the short way does
+    /// not see all of it. No schema tells; the first reading does.
+    pub(super) buffered: AtomicBool,
+}
+
+impl Form {
+    #[inline]
+    pub(super) fn is_buffered(&self) -> bool {
+        self.buffered.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn node(&self, id: Id) -> &Node {
+        self.nodes.get(id).unwrap_or(&ANY)
+    }
+}
+
+/// What fits everywhere.
+static ANY: Node = Node::any();
+
+/// The types of JSON, as a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kinds(u8);
+
+impl Kinds {
+    pub(super) const NONE: Self = Self(0);
+    pub(super) const NULL: Self = Self(1);
+    pub(super) const BOOLEAN: Self = Self(2);
+    pub(super) const INTEGER: Self = Self(4);
+    /// Every number, integers too.
+    pub(super) const NUMBER: Self = Self(4 | 8);
+    pub(super) const TEXT: Self = Self(16);
+    pub(super) const LIST: Self = Self(32);
+    pub(super) const OBJECT: Self = Self(64);
+    pub(super) const ALL: Self = Self(127);
+
+    pub(super) fn named(name: &str) -> Self {
+        match name {
+            "null" => Self::NULL,
+            "boolean" => Self::BOOLEAN,
+            "integer" => Self::INTEGER,
+            "number" => Self::NUMBER,
+            "string" => Self::TEXT,
+            "array" => Self::LIST,
+            "object" => Self::OBJECT,
+            _ => Self::NONE,
+        }
+    }
+
+    pub(super) fn has(self, kinds: Self) -> bool {
+        self.0 & kinds.0 == kinds.0
+    }
+
+    pub(super) fn meets(self, kinds: Self) -> bool {
+        self.0 & kinds.0 != 0
+    }
+
+    #[must_use]
+    pub(super) const fn with(self, kinds: Self) -> Self {
+        Self(self.0 | kinds.0)
+    }
+
+    #[must_use]
+    pub(super) fn without(self, kinds: Self) -> Self {
+        Self(self.0 & !kinds.0)
+    }
+}
+
+/// What one place of a value may hold.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) kinds: Kinds,
+    /// The only values, of `enum` and `const`; null is said by `kinds`.
+    pub(super) values: Option<Box<[Value]>>,
+    pub(super) number: NumberRule,
+    pub(super) text: TextRule,
+    pub(super) list: ListRule,
+    pub(super) object: ObjectRule,
+    /// Everything else is of no meaning where there are members.
+    pub(super) union: Option<Box<Union>>,
+    /// What a value also has to fit.
+    pub(super) also: Vec<Id>,
+    /// What a value must not fit.
+    pub(super) never: Vec<Id>,
+}
+
+impl Node {
+    pub(super) const fn any() -> Self {
+        Self {
+            kinds: Kinds::ALL,
+            values: None,
+            number: NumberRule {
+                least: None,
+                greatest: None,
+                above: None,
+                below: None,
+                step: None,
+                range: None,
+                single: false,
+                implied: true,
+                quick: None,
+                quick_fraction: None,
+            },
+            text: TextRule { shortest: 0, longest: usize::MAX, pattern: None, format: None },
+            list: ListRule {
+                prefix: Vec::new(),
+                items: None,
+                closed: false,
+                shortest: 0,
+                longest: usize::MAX,
+                unique: false,
+                contains: None,
+            },
+            object: ObjectRule {
+                fields: Vec::new(),
+                index: None,
+                rest: Rest::Open,
+                names: None,
+                patterns: Vec::new(),
+                fewest: 0,
+                most: usize::MAX,
+                depends: Vec::new(),
+            },
+            union: None,
+            also: Vec::new(),
+            never: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_any(&self) -> bool {
+        self.kinds == Kinds::ALL
+            && self.values.is_none()
+            && self.union.is_none()
+            && self.also.is_empty()
+            && self.never.is_empty()
+            && self.object.is_free()
+            && self.list.items.is_none()
+    }
+
+    /// Whether null is a value here.
+    pub(super) fn takes_null(&self) -> bool {
+        self.kinds.has(Kinds::NULL)
+    }
+
+    /// The one text that fits, if there is only one value and it is a text.
+    pub(super) fn only_text(&self) -> Option<&str> {
+        match self.values.as_deref()? {
+            [Value::String(text)] if self.kinds == Kinds::TEXT => Some(text),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct NumberRule {
+    pub(super) least: Option<Decimal>,
+    pub(super) greatest: Option<Decimal>,
+    pub(super) above: Option<Decimal>,
+    pub(super) below: Option<Decimal>,
+    pub(super) step: Option<Decimal>,
+    /// The integers that the type behind it holds.
+    pub(super) range: Option<(Decimal, Decimal)>,
+    /// A number of 32 bits: a larger one would become infinite.
+    pub(super) single: bool,
+    /// serde refuses by itself whatever this refuses.
+    pub(super) implied: bool,
+    /// The integers that certainly fit: most do, and need no closer look.
+    pub(super) quick: Option<(i64, i64)>,
+    /// The same for numbers with a fraction: between these, and not equal to them.
+    pub(super) quick_fraction: Option<(f64, f64)>,
+}
+
+impl NumberRule {
+    pub(super) fn quick(&self) -> Option<(i64, i64)> {
+        let (range_low, range_high) = self.range.clone().unzip();
+        let ends =
+            |bounds: [&Option<Decimal>; 2], open: &Option<Decimal>, strict: i64, outer: i64| {
+                let closed = bounds.into_iter().flatten().map(|bound| bound.as_i64(outer));
+                let open = open.iter().map(|bound| Some(bound.as_i64(outer)? + strict));
+                closed.chain(open).collect::<Option<Vec<i64>>>()
+            };
+        let lows = ends([&self.least, &range_low], &self.above, 1, i64::MIN + 1)?;
+        let highs = ends([&self.greatest, &range_high], &self.below, -1, i64::MAX - 1)?;
+        let low = lows.into_iter().max().unwrap_or(i64::MIN);
+        let high = highs.into_iter().min().unwrap_or(i64::MAX);
+        self.step.is_none().then_some((low, high))
+    }
+
+    pub(super) fn quick_fraction(&self) -> Option<(f64, f64)> {
+        if self.step.is_some() {
+            return None;
+        }
+        let (range_low, range_high) = self.range.clone().unzip();
+        let float = |bound: &Decimal| bound.to_string().parse::<f64>().ok();
+        let largest = if self.single { f64::from(f32::MAX) } else { f64::MAX };
+        let lows = [&self.least, &range_low, &self.above].into_iter().flatten().map(float);
+        let highs = [&self.greatest, &range_high, &self.below].into_iter().flatten().map(float);
+        let low = lows.collect::<Option<Vec<_>>>()?.into_iter().fold(-largest, f64::max);
+        let high = highs.collect::<Option<Vec<_>>>()?.into_iter().fold(largest, f64::min);
+        Some((low, high))
+    }
+
+    /// Whether a number is inside all bounds.
+    pub(super) fn fits(&self, number: &Decimal, literal: &str) -> bool {
+        let in_range =
+            self.range.as_ref().is_none_or(|(low, high)| low <= number && number <= high);
+        self.least.as_ref().is_none_or(|least| least <= number)
+            && self.greatest.as_ref().is_none_or(|greatest| number <= greatest)
+            && self.above.as_ref().is_none_or(|above| above < number)
+            && self.below.as_ref().is_none_or(|below| number < below)
+            && in_range
+            && self.step.as_ref().is_none_or(|step| number.is_multiple_of(step))
+            && (!self.single || literal.parse::<f32>().is_ok_and(f32::is_finite))
+            && literal.parse::<f64>().is_ok_and(f64::is_finite)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct TextRule {
+    pub(super) shortest: usize,
+    pub(super) longest: usize,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) format: Option<Format>,
+}
+
+impl TextRule {
+    pub(super) fn is_free(&self) -> bool {
+        self.shortest == 0
+            && self.longest == usize::MAX
+            && self.pattern.is_none()
+            && self.format.is_none()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ListRule {
+    pub(super) prefix: Vec<Id>,
+    pub(super) items: Option<Id>,
+    /// Nothing after the prefix.
+    pub(super) closed: bool,
+    pub(super) shortest: usize,
+    pub(super) longest: usize,
+    pub(super) unique: bool,
+    /// What some items have to be: which, at least and at most how many.
+    pub(super) contains: Option<(Id, usize, usize)>,
+}
+
+impl ListRule {
+    /// What an item has to be; `None` if nothing may stand there.
+    pub(super) fn item(&self, index: usize) -> Option<Option<Id>> {
+        match self.prefix.get(index) {
+            Some(id) => Some(Some(*id)),
+            None if self.closed => None,
+            None => Some(self.items),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ObjectRule {
+    pub(super) fields: Vec<Field>,
+    /// Where each field is, for objects with many.
+    pub(super) index: Option<HashMap<Box<str>, usize>>,
+    pub(super) rest: Rest,
+    /// What a key has to be.
+    pub(super) names: Option<Id>,
+    pub(super) patterns: Vec<(Pattern, Id)>,
+    pub(super) fewest: usize,
+    pub(super) most: usize,
+    /// Which fields ask for which others.
+    pub(super) depends: Vec<(String, Vec<String>)>,
+}
+
+impl ObjectRule {
+    /// Anything may stand in it.
+    pub(super) fn is_free(&self) -> bool {
+        self.fields.is_empty()
+            && matches!(self.rest, Rest::Open)
+            && self.names.is_none()
+            && self.patterns.is_empty()
+            && self.fewest == 0
+            && self.most == usize::MAX
+            && self.depends.is_empty()
+    }
+
+    /// Its keys are data.
+    pub(super) fn is_map(&self) -> bool {
+        self.fields.is_empty() && (!self.patterns.is_empty() || matches!(self.rest, Rest::Of(_)))
+    }
+
+    /// The field of a name; most texts have the fields in the order of the schema.
+    #[inline]
+    pub(super) fn field(&self, name: &str, hint: usize) -> Option<usize> {
+        if self.fields.get(hint).is_some_and(|field| *field.name == *name) {
+            return Some(hint);
+        }
+        match &self.index {
+            Some(index) => index.get(name).copied(),
+            None => self.fields.iter().position(|field| *field.name == *name),
+        }
+    }
+}
+
+/// What a field that is not declared has to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rest {
+    /// Nothing is said of it.
+    Open,
+    Closed,
+    Of(Id),
+}
+
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: Box<str>,
+    pub(super) node: Id,
+    pub(super) required: bool,
+    /// The one text it may hold, if there is only one: a tag.
+    pub(super) only: Option<Box<str>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Union {
+    pub(super) members: Vec<Id>,
+    /// Each member that is an object fixes this field to values of its own.
+    pub(super) tag: Option<Box<str>>,
+}

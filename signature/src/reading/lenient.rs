@@ -1,0 +1,587 @@
+//! Text that is nearly JSON, as JSON.
+//!
+//! Only what has one meaning is put right. What was cut off stays so: whatever follows
+//! a cut is a guess, even if it were only a bracket.
+
+use crate::reading::fit::quoted;
+use crate::reading::tape::{Tape, unescaped_unicode};
+
+/// As deep as an exact text may be.
+const DEEPEST: usize = 127;
+
+/// One kind of thing that was put right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) path: String,
+    pub(super) what: String,
+}
+
+/// Why a text has no meaning, or more than one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    EndsEarly,
+    /// Something cannot stand at an offset in bytes.
+    Unclear {
+        at: usize,
+        what: &'static str,
+    },
+    /// There are several values, and they differ.
+    Several,
+    TooDeep,
+    /// There is no JSON at all.
+    Nothing,
+}
+
+type Found = (String, Vec<Note>);
+
+/// The value that a text is, as a whole.
+pub(super) fn value(text: &str) -> Result<Found, Refusal> {
+    let mut parser = Parser::new(text, 0);
+    parser.space()?;
+    parser.value()?;
+    parser.space()?;
+    if parser.at < text.len() {
+        return Err(parser.unclear("something follows the value"));
+    }
+    Ok(parser.found())
+}
+
+/// The value that is in a text, whatever stands around it. `lists` says whether a list
+/// may be meant; otherwise one beside an object is no rival.
+pub(super) fn document(text: &str, lists: bool) -> Result<Found, Refusal> {
+    if let Some(at) = text.find('\0') {
+        return Err(Refusal::Unclear { at, what: "a NUL is no part of a text" });
+    }
+    let inner = fenced(text).unwrap_or(text);
+    let whole = value(inner);
+    let note = |what: &str| Note { path: "$".into(), what: what.into() };
+    match whole {
+        Ok((json, mut notes)) => {
+            if inner.len() < text.len() {
+                notes.insert(0, note("took the value out of a code fence"));
+            }
+            return Ok((json, notes));
+        }
+        Err(Refusal::EndsEarly | Refusal::TooDeep) if inner.trim().starts_with(['{', '[', '"']) => {
+            return whole;
+        }
+        Err(_) => {}
+    }
+    if let Some(json) = escaped_once_more(inner.trim()) {
+        return Ok((json, vec![note("took away a second layer of escapes")]));
+    }
+    let (json, mut notes) = among_words(text, lists, whole.err().unwrap_or(Refusal::Nothing))?;
+    notes.insert(0, note("took the value out of the text around it"));
+    Ok((json, notes))
+}
+
+/// What is inside a code fence, if the text is one and nothing else.
+fn fenced(text: &str) -> Option<&str> {
+    let rest = text.trim().strip_prefix("```")?;
+    let rest = rest.strip_suffix("```")?;
+    if rest.contains("```") {
+        return None;
+    }
+    let (language, body) = rest.split_once('\n').unwrap_or(("", rest));
+    let word = |c: char| c.is_ascii_alphanumeric() || c.is_whitespace();
+    Some(if language.chars().all(word) { body } else { rest })
+}
+
+/// `{\"a\": 1}`: the inside of a text.
+fn escaped_once_more(text: &str) -> Option<String> {
+    if !text.starts_with(['{', '[']) || !text.contains("\\\"") {
+        return None;
+    }
+    let inner: String = serde_json::from_str(&format!("\"{text}\"")).ok()?;
+    Tape::parse(&inner).is_ok().then_some(inner)
+}
+
+/// The one object or list that stands among words.
+fn among_words(text: &str, lists: bool, refusal: Refusal) -> Result<Found, Refusal> {
+    let mut found: Vec<(Found, usize, usize)> = Vec::new();
+    let mut from = 0;
+    while let Some(start) = text.get(from..).and_then(|rest| rest.find(['{', '['])) {
+        let start = from + start;
+        let mut parser = Parser::new(text, start);
+        match parser.value() {
+            Ok(()) => {
+                from = parser.at;
+                found.push((parser.found(), start, from));
+            }
+            Err(refusal @ (Refusal::EndsEarly | Refusal::TooDeep)) => return Err(refusal),
+            Err(refusal) => {
+                // What looks like a value and is none may be the one that was meant.
+                if looks_like_json(text.get(start..).unwrap_or_default()) {
+                    return Err(refusal);
+                }
+                from = start + 1;
+            }
+        }
+    }
+    let objects = found.iter().any(|((json, _), ..)| json.starts_with('{'));
+    if objects && !lists {
+        found.retain(|((json, _), ..)| json.starts_with('{'));
+    }
+    let differ = found.windows(2).any(|two| match two {
+        [((one, _), ..), ((two, _), ..)] => one != two,
+        _ => false,
+    });
+    if differ {
+        return Err(Refusal::Several);
+    }
+    let last = found.last().map(|(_, _, end)| *end);
+    let Some((found, start, _)) = found.into_iter().next() else {
+        return Err(if text.contains(['{', '[']) { refusal } else { Refusal::Nothing });
+    };
+    let before = text.get(..start).unwrap_or_default();
+    let after = last.and_then(|end| text.get(end..)).unwrap_or_default();
+    if is_part(before, after) {
+        return Err(Refusal::Unclear { at: start, what: "it may be a part of something larger" });
+    }
+    Ok(found)
+}
+
+/// Whether what stands around a value says that it was inside another one.
+fn is_part(before: &str, after: &str) -> bool {
+    let before = before.trim_end();
+    let key = before.strip_suffix(':').map(str::trim_end);
+    if before.ends_with([',', '=', '"'])
+        || key.is_some_and(|key| key.ends_with(['"', '\'', '`', '”']))
+    {
+        return true;
+    }
+    let only_closers = after.chars().all(|c| c.is_whitespace() || matches!(c, '}' | ']'));
+    let closers = after.contains(['}', ']']);
+    // One bracket too many at the very end takes nothing away.
+    let harmless = only_closers && before.is_empty();
+    closers && !harmless || after.trim_start().starts_with(':') || goes_on(after)
+}
+
+/// Whether a comma leads to more of the same, and not to more words.
+fn goes_on(after: &str) -> bool {
+    let Some(rest) = after.trim_start().strip_prefix(',') else {
+        return false;
+    };
+    let rest = rest.trim_start();
+    let name = rest.trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    let marks = ['"', '\'', '{', '[', '“', '-', '+', '.'];
+    rest.starts_with(marks)
+        || rest.starts_with(|c: char| c.is_ascii_digit())
+        || name.trim_start().starts_with([':', '='])
+}
+
+/// Whether a bracket in a text was meant to open a value.
+fn looks_like_json(text: &str) -> bool {
+    let mut chars = text.chars();
+    let open = chars.next();
+    let rest = chars.as_str().trim_start();
+    let Some(next) = rest.chars().next() else {
+        return true;
+    };
+    if matches!(next, '"' | '\'' | '“' | '{' | '[' | '}' | ']' | '/' | '\\' | ',') {
+        return true;
+    }
+    match open {
+        Some('{') => {
+            let name = rest
+                .trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'));
+            name.len() < rest.len() && name.trim_start().starts_with([':', '='])
+        }
+        _ => {
+            let words = ["true", "false", "null", "True", "False", "None"];
+            next.is_ascii_digit() || next == '-' || words.iter().any(|word| rest.starts_with(word))
+        }
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+    out: String,
+    /// What was put right: the first place, and how often.
+    notes: Vec<(&'static str, String, usize)>,
+    path: Vec<String>,
+}
+
+impl<'t> Parser<'t> {
+    fn new(text: &'t str, at: usize) -> Self {
+        Self { text, at, out: String::new(), notes: Vec::new(), path: Vec::new() }
+    }
+
+    fn found(self) -> Found {
+        let notes = self.notes.into_iter().map(|(what, path, count)| Note {
+            path,
+            what: if count > 1 { format!("{what}, {count} times") } else { what.to_owned() },
+        });
+        (self.out, notes.collect())
+    }
+
+    fn note(&mut self, what: &'static str) {
+        match self.notes.iter_mut().find(|(known, ..)| *known == what) {
+            Some((_, _, count)) => *count += 1,
+            None => self.notes.push((what, format!("${}", self.path.concat()), 1)),
+        }
+    }
+
+    fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn skip(&mut self, prefix: &str) -> bool {
+        let found = self.rest().starts_with(prefix);
+        self.at += if found { prefix.len() } else { 0 };
+        found
+    }
+
+    fn unclear(&self, what: &'static str) -> Refusal {
+        if self.at >= self.text.len() {
+            return Refusal::EndsEarly;
+        }
+        Refusal::Unclear { at: self.at, what }
+    }
+
+    /// White space and comments.
+    fn space(&mut self) -> Result<(), Refusal> {
+        loop {
+            let rest = self.rest();
+            let blank = |c: char| c.is_whitespace() || c == '\u{feff}';
+            let trimmed = rest.trim_start_matches(blank);
+            let blanks = rest.len() - trimmed.len();
+            if rest.get(..blanks).is_some_and(|blanks| !blanks.trim_ascii().is_empty()) {
+                self.note("left out white space that JSON does not know");
+            }
+            self.at += blanks;
+            if self.skip("/*") {
+                let end = self.rest().find("*/").ok_or(Refusal::EndsEarly)?;
+                self.at += end + 2;
+            } else if self.skip("//") || self.peek() == Some('#') {
+                self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+            } else {
+                return Ok(());
+            }
+            self.note("left out a comment");
+        }
+    }
+
+    fn value(&mut self) -> Result<(), Refusal> {
+        match self.peek() {
+            Some('{') => self.object(),
+            Some('[') => self.list(),
+            Some('"' | '\'' | '“') => {
+                let text = self.quoted()?;
+                self.out.push_str(&quoted(&text));
+                Ok(())
+            }
+            Some('-' | '+' | '.' | '0'..='9') => self.number(),
+            _ => self.word(),
+        }
+    }
+
+    fn open(&mut self, bracket: char) -> Result<(), Refusal> {
+        if self.path.len() >= DEEPEST {
+            return Err(Refusal::TooDeep);
+        }
+        self.bump();
+        self.out.push(bracket);
+        self.space()
+    }
+
+    fn close(&mut self, bracket: char) {
+        self.bump();
+        self.out.push(bracket);
+    }
+
+    fn list(&mut self) -> Result<(), Refusal> {
+        self.open('[')?;
+        let mut count = 0;
+        while self.peek() != Some(']') {
+            self.path.push(format!("[{count}]"));
+            self.value()?;
+            self.path.pop();
+            self.space()?;
+            count += 1;
+            if !self.comma(']')? {
+                break;
+            }
+        }
+        self.expect_end(']')
+    }
+
+    fn object(&mut self) -> Result<(), Refusal> {
+        self.open('{')?;
+        while self.peek() != Some('}') {
+            let key = self.key()?;
+            self.out.push_str(&quoted(&key));
+            self.space()?;
+            if self.peek() != Some(':') {
+                return Err(self.unclear("`:` is expected"));
+            }
+            self.bump();
+            self.out.push(':');
+            self.space()?;
+            self.path.push(format!(".{key}"));
+            let is_text = matches!(self.peek(), Some('"' | '\'' | '“'));
+            self.value()?;
+            self.path.pop();
+            let end = self.at;
+            self.space()?;
+            let more = self.comma('}')? || self.at > end && !is_text && self.missing_comma();
+            if !more {
+                break;
+            }
+        }
+        self.expect_end('}')
+    }
+
+    fn expect_end(&mut self, bracket: char) -> Result<(), Refusal> {
+        match self.peek() {
+            Some(c) if c == bracket => {
+                self.close(bracket);
+                Ok(())
+            }
+            // The end of what is around it: its own end is missing, and who knows what else.
+            Some('}' | ']') => Err(Refusal::EndsEarly),
+            _ => Err(self.unclear("`,` or the closing bracket is expected")),
+        }
+    }
+
+    /// A comma, and whether something follows it.
+    fn comma(&mut self, bracket: char) -> Result<bool, Refusal> {
+        if self.peek() != Some(',') {
+            return Ok(false);
+        }
+        self.bump();
+        self.space()?;
+        if self.peek() == Some(bracket) {
+            self.note("left out a trailing comma");
+            return Ok(false);
+        }
+        self.out.push(',');
+        Ok(true)
+    }
+
+    /// Between two fields, where the value before is no text, nothing else can be meant.
+    fn missing_comma(&mut self) -> bool {
+        if self.peek() != Some('"') {
+            return false;
+        }
+        let name = self.rest().get(1..).unwrap_or_default();
+        let end = name.find(['"', '\\', '\n']);
+        let after = end.and_then(|end| name.get(end..)).and_then(|rest| rest.strip_prefix('"'));
+        if !after.is_some_and(|after| after.trim_start().starts_with(':')) {
+            return false;
+        }
+        self.note("put in a comma between two fields");
+        self.out.push(',');
+        true
+    }
+
+    fn key(&mut self) -> Result<String, Refusal> {
+        if let Some('"' | '\'' | '“') = self.peek() {
+            return self.quoted();
+        }
+        let rest = self.rest();
+        let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
+        let name = rest.get(..rest.find(|c| !part(c)).unwrap_or(rest.len())).unwrap_or_default();
+        if name.is_empty() || name.starts_with('-') {
+            return Err(self.unclear("a name is expected"));
+        }
+        self.at += name.len();
+        self.note("put a name in quotes");
+        Ok(name.to_owned())
+    }
+
+    /// A text in quotes of any kind.
+    fn quoted(&mut self) -> Result<String, Refusal> {
+        let open = self.bump();
+        let end = match open {
+            Some('“') => '”',
+            Some(quote) => quote,
+            None => return Err(Refusal::EndsEarly),
+        };
+        if end != '"' {
+            self.note("read other quotes as double quotes");
+        }
+        let mut text = String::new();
+        loop {
+            match self.bump() {
+                None => return Err(Refusal::EndsEarly),
+                Some(c) if c == end => break,
+                Some('\\') => text.push(self.escape()?),
+                Some(c) => {
+                    if c < ' ' {
+                        self.note("escaped a control character");
+                    }
+                    text.push(c);
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    fn escape(&mut self) -> Result<char, Refusal> {
+        let rest = self.rest();
+        if rest.starts_with('u') {
+            let Some((c, length)) = unescaped_unicode(rest) else {
+                let early = rest.len() < 11 && !rest.contains(['"', '\'', '”']);
+                let what = "this escape stands for no character";
+                return Err(if early { Refusal::EndsEarly } else { self.unclear(what) });
+            };
+            self.at += length;
+            return Ok(c);
+        }
+        Ok(match self.bump() {
+            Some(c @ ('"' | '\\' | '/')) => c,
+            Some('b') => '\u{8}',
+            Some('f') => '\u{c}',
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('\'') => {
+                self.note("took the backslash off a single quote");
+                '\''
+            }
+            None => return Err(Refusal::EndsEarly),
+            // Whoever forgot to double one backslash forgot it elsewhere: `C:\new`.
+            Some(_) => return Err(self.unclear("this escape stands for no character")),
+        })
+    }
+
+    fn number(&mut self) -> Result<(), Refusal> {
+        let rest = self.rest();
+        let part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
+        let literal = rest.get(..rest.find(|c| !part(c)).unwrap_or(rest.len())).unwrap_or_default();
+        if Tape::parse(literal).is_ok() {
+            self.out.push_str(literal);
+        } else {
+            let (sign, digits) = match literal.strip_prefix('-') {
+                Some(digits) => ("-", digits),
+                None => ("", literal.strip_prefix('+').unwrap_or(literal)),
+            };
+            let zero = if digits.starts_with('.') { "0" } else { "" };
+            let more = if digits.ends_with('.') { "0" } else { "" };
+            let exact = format!("{sign}{zero}{digits}{more}");
+            if digits.starts_with(['+', '-']) || digits == "." || Tape::parse(&exact).is_err() {
+                return Err(self.unclear("this is no number"));
+            }
+            self.note("wrote a number as JSON has it");
+            self.out.push_str(&exact);
+        }
+        self.at += literal.len();
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<(), Refusal> {
+        let rest = self.rest();
+        let part = |c: char| c.is_alphanumeric() || c == '_';
+        let word = rest.get(..rest.find(|c| !part(c)).unwrap_or(rest.len())).unwrap_or_default();
+        let json = match word {
+            "true" | "false" | "null" => word,
+            "True" | "TRUE" => "true",
+            "False" | "FALSE" => "false",
+            "None" | "NULL" | "Null" | "undefined" => "null",
+            _ => return Err(self.unclear("a value is expected")),
+        };
+        if json != word {
+            self.note("read a word of another language");
+        }
+        self.at += word.len();
+        self.out.push_str(json);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, Refusal> {
+        document(text, false).map(|(json, _)| json)
+    }
+
+    #[test]
+    fn what_has_one_meaning_is_put_right() {
+        for (text, json) in [
+            ("{'a': 'it\"s', b: True,}", r#"{"a":"it\"s","b":true}"#),
+            ("```json\n{\"a\": 1}\n```", r#"{"a":1}"#),
+            ("```\n[1, 2,]\n```", "[1,2]"),
+            ("Sure! Here it is: {\"a\": [1]} Anything else?", r#"{"a":[1]}"#),
+            ("{\"a\": 1 // one\n, /* two */ \"b\": 2}", r#"{"a":1,"b":2}"#),
+            ("{\"a\": 1\n \"b\": 2}", r#"{"a":1,"b":2}"#),
+            ("\u{feff}{\"a\": \"x\ty\"}", r#"{"a":"x\ty"}"#),
+            ("{“a”: “x”}", r#"{"a":"x"}"#),
+            ("{\"a\": +5, \"b\": .5, \"c\": None}", r#"{"a":5,"b":0.5,"c":null}"#),
+            ("{\\\"a\\\": 1}", r#"{"a": 1}"#),
+            ("{\"a\": 1}}", r#"{"a":1}"#),
+            ("As [1] says: {\"a\": 1}", r#"{"a":1}"#),
+            ("{placeholder} then {\"a\": 1}", r#"{"a":1}"#),
+            ("{\"a\": 1} or again {\"a\": 1}", r#"{"a":1}"#),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(json), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_cut_off_stays_so() {
+        for text in [
+            "{\"a\": 1",
+            "{\"a\": [1, 2}",
+            "{\"a\": \"x",
+            "[1, 2",
+            "{",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\": 1,",
+            "```json\n{\"a\": {\"b\": 1}",
+            "Here: {\"a\": {\"b\": 1}",
+            "{\"a\": 1 /* x",
+            "{\"a\": \"\\u12",
+            "[{\"a\": 1}, {\"a\": 2}",
+            "{\"a\": {\"b\": 2}",
+        ] {
+            assert_eq!(read(text), Err(Refusal::EndsEarly), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_two_meanings_or_none_is_refused() {
+        for text in [
+            "{\"a\": 1} {\"a\": 2}",
+            "{\"a\": NaN}",
+            "{\"a\": Infinity}",
+            "{\"a\": word}",
+            "{\"a\": 1,,}",
+            "[1,,2]",
+            "[1 2]",
+            "{\"a\": \"x\" \"b\": 1}",
+            "{\"a\": \"say \"hi\"\"}",
+            "{'a': 'it's'}",
+            "{\"a\": 007}",
+            "{\"a\": 1_000}",
+            "{\"a\": 0x1F}",
+            "{\"a\": 1,000}",
+            "{\"a\": \"\\d\"}",
+            "{\"a\": 1}, \"b\": 2}",
+            "\"a\": {\"b\": 1}}",
+            "{\"a\" = 1}",
+            "nothing",
+            "{\"a\": (1)}",
+            "{\"a\": [1, ...]}",
+            "{\"a\": oops {\"n\": 5}}",
+            "{\"a\": \"b\" + \"c\"}",
+            "{\"a\": 5%}",
+        ] {
+            assert!(read(text).is_err(), "{text}: {:?}", read(text));
+        }
+    }
+}

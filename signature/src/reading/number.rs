@@ -1,0 +1,229 @@
+//! Numbers as they are written, compared without rounding.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// A decimal number: its digits, and how many of them stand before the point.
+///
+/// Texts know numbers that no Rust type holds; a `u128` and a bound of `0.1` are
+/// compared here as they stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decimal {
+    negative: bool,
+    /// Without zeros at either end; empty for zero.
+    digits: String,
+    /// The number is `0.digits` times ten to the power of this.
+    point: i64,
+}
+
+impl Decimal {
+    /// Reads a number in the grammar of JSON; `None` if the text is none.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (negative, rest) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, power(exponent)?),
+            None => (rest, 0),
+        };
+        let (whole, fraction) = match mantissa.split_once('.') {
+            Some((_, "")) => return None,
+            Some(parts) => parts,
+            None => (mantissa, ""),
+        };
+        let numeric = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+        let leading_zero = whole.len() > 1 && whole.starts_with('0');
+        if whole.is_empty() || leading_zero || !numeric(whole) || !numeric(fraction) {
+            return None;
+        }
+        let all = [whole, fraction].concat();
+        let significant = all.trim_start_matches('0');
+        let zeros = (all.len() - significant.len()) as i64;
+        let digits = significant.trim_end_matches('0').to_owned();
+        let point = if digits.is_empty() {
+            0
+        } else {
+            (whole.len() as i64).checked_sub(zeros)?.checked_add(exponent)?
+        };
+        Some(Self { negative: negative && !digits.is_empty(), digits, point })
+    }
+
+    /// Its digits as an integer, if it is one that somebody could want.
+    pub(super) fn integer(&self) -> Option<String> {
+        /// More digits than the largest integer of 128 bits has.
+        const LONGEST: i64 = 40;
+        if self.digits.is_empty() {
+            return Some("0".to_owned());
+        }
+        let length = self.digits.len() as i64;
+        if self.point < length || self.point > LONGEST {
+            return None;
+        }
+        let sign = if self.negative { "-" } else { "" };
+        let zeros = "0".repeat((self.point - length) as usize);
+        Some(format!("{sign}{}{zeros}", self.digits))
+    }
+
+    /// Whether there is nothing behind the point.
+    pub(super) fn is_integral(&self) -> bool {
+        self.digits.is_empty() || self.point >= self.digits.len() as i64
+    }
+
+    /// As an `i64`; `outer` in place of one that none can hold on that side.
+    pub(super) fn as_i64(&self, outer: i64) -> Option<i64> {
+        if !self.is_integral() {
+            return None;
+        }
+        let number = self.integer()?.parse::<i128>().ok();
+        let outside = if self.negative { i64::MIN + 1 } else { i64::MAX - 1 };
+        match number.and_then(|number| i64::try_from(number).ok()) {
+            Some(number) if number != i64::MIN && number != i64::MAX => Some(number),
+            _ if outside == outer => Some(outer),
+            _ => None,
+        }
+    }
+
+    /// Whether dividing by `step` leaves nothing.
+    pub(super) fn is_multiple_of(&self, step: &Self) -> bool {
+        let both = [self, step].map(|number| {
+            Some((
+                number
+                    .digits
+                    .parse::<u128>()
+                    .ok()
+                    .or_else(|| number.digits.is_empty().then_some(0))?,
+                number.point - number.digits.len() as i64,
+            ))
+        });
+        let [Some((number, power)), Some((step, step_power))] = both else {
+            return true;
+        };
+        if number == 0 || step == 0 {
+            return true;
+        }
+        // As integers of the smaller of the two powers of ten.
+        let least = power.min(step_power);
+        let scale = |digits: u128, power: i64| {
+            let factor = 10_u128.checked_pow(u32::try_from(power - least).ok()?)?;
+            digits.checked_mul(factor)
+        };
+        match (scale(number, power), scale(step, step_power)) {
+            (Some(number), Some(step)) => number % step == 0,
+            // A power of ten beyond all integers is a multiple of any short step.
+            _ => power > step_power,
+        }
+    }
+
+    fn magnitude(&self, other: &Self) -> Ordering {
+        match (self.digits.is_empty(), other.digits.is_empty()) {
+            (true, true) => Ordering::Equal,
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+            // Without zeros in front, the longer number is the larger one.
+            (false, false) => {
+                self.point.cmp(&other.point).then_with(|| self.digits.cmp(&other.digits))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(integer) = self.integer() {
+            return f.write_str(&integer);
+        }
+        let sign = if self.negative { "-" } else { "" };
+        let length = self.digits.len() as i64;
+        match self.point {
+            // A bound out of this range is a rarity.
+            -20..=0 => write!(f, "{sign}0.{}{}", "0".repeat(-self.point as usize), self.digits),
+            point if (1..length).contains(&point) => {
+                let (whole, fraction) = self.digits.split_at(point as usize);
+                write!(f, "{sign}{whole}.{fraction}")
+            }
+            point => write!(f, "{sign}0.{}e{point}", self.digits),
+        }
+    }
+}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.negative, other.negative) {
+            (false, true) => Ordering::Greater,
+            (true, false) => Ordering::Less,
+            (false, false) => self.magnitude(other),
+            (true, true) => other.magnitude(self),
+        }
+    }
+}
+
+/// An exponent; one out of all reason counts as a very large one.
+fn power(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'-' => (-1, text.get(1..)?),
+        b'+' => (1, text.get(1..)?),
+        _ => (1, text),
+    };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    Some(sign * digits.parse().unwrap_or(i64::from(u32::MAX)).min(i64::from(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn integer(text: &str) -> Option<String> {
+        Decimal::parse(text)?.integer()
+    }
+
+    #[test]
+    fn integers_are_found_however_they_are_written() {
+        for (text, whole) in [
+            ("5", "5"),
+            ("-12", "-12"),
+            ("5.0", "5"),
+            ("1e3", "1000"),
+            ("1.5e1", "15"),
+            ("100e-2", "1"),
+            ("-0", "0"),
+            ("-0.0", "0"),
+            ("0e99999999999999999999", "0"),
+            ("340282366920938463463374607431768211455", "340282366920938463463374607431768211455"),
+        ] {
+            assert_eq!(integer(text).as_deref(), Some(whole), "{text}");
+        }
+        for text in [
+            "5.5",
+            "1e-1",
+            "1e999",
+            "1e99999999999999999999",
+            "",
+            "-",
+            ".5",
+            "5.",
+            "01",
+            "+1",
+            "1_0",
+        ] {
+            assert_eq!(integer(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn order_is_that_of_numbers() {
+        let sorted =
+            ["-1e5", "-10", "-9.5", "-0.1", "0", "1e-9", "0.1", "0.11", "1", "9", "10", "1e2"];
+        let parsed: Vec<_> = sorted.iter().map(|text| Decimal::parse(text).unwrap()).collect();
+        assert!(parsed.is_sorted(), "{parsed:?}");
+        assert_eq!(Decimal::parse("1.50"), Decimal::parse("15e-1"));
+    }
+}

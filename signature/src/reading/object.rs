@@ -1,0 +1,367 @@
+//! Objects: structs with declared fields, and maps whose keys are data.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use crate::reading::coerce::{folded, is_nothing};
+use crate::reading::exact::{Exact, Fits};
+use crate::reading::fit::{At, Fit, Level, Path};
+use crate::reading::form::{Field, Kinds, Node, ObjectRule, Rest};
+use crate::reading::restore::FURTHER;
+use crate::reading::tape::{Kind, Tape};
+use crate::reading::words::{excerpt, expected, shortened};
+
+/// Many systems say with this field what an object is; it never is a value.
+const TAG: &str = "_type";
+
+/// Which declared field each key of an object is, if any.
+struct Plan<'t> {
+    entries: Vec<Entry<'t>>,
+    /// For each declared field, whether it is there.
+    given: Vec<bool>,
+}
+
+struct Entry<'t> {
+    key: usize,
+    value: usize,
+    name: Cow<'t, str>,
+    field: Option<usize>,
+}
+
+impl Fit<'_> {
+    pub(super) fn object(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+        let rule = &node.object;
+        let mut plan = Plan::new(at.tape, at.token, rule);
+        let mut seen = HashSet::new();
+        let mut fits = self.near_names(at, rule, &mut plan, level);
+        self.out.push('{');
+        for entry in &plan.entries {
+            let path = Path::Field(at.path, &entry.name);
+            let below = at.to(entry.value, &path);
+            fits &= match entry.field.and_then(|index| rule.fields.get(index)) {
+                Some(field) => self.field(below, entry.key, field, level),
+                None => self.undeclared(below, entry.key, node, level, &mut seen),
+            };
+            if !fits && self.trying {
+                return false;
+            }
+        }
+        fits &= self.missing(at, rule, &plan, level);
+        self.out.push('}');
+        let count = plan.entries.len();
+        fits && self.count_fits(at, node, count) && self.depends(at, node, &plan)
+    }
+
+    /// A declared field; what stands for an absent one is left out.
+    fn field(&mut self, at: At<'_>, key: usize, field: &Field, level: Level) -> bool {
+        let node = self.form.node(field.node);
+        if !field.required && self.is_absent(at, node, level) {
+            return true;
+        }
+        self.separate();
+        if at.tape.text(key) == *field.name {
+            self.out.push_str(at.tape.whole(key));
+        } else {
+            self.write_text(&field.name);
+        }
+        self.out.push(':');
+        self.value(at, field.node, level)
+    }
+
+    /// Strict dialects ask for every field, so null stands for one that is left out,
+    /// where it is no value itself. Models also write an empty text for it.
+    fn is_absent(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+        if node.takes_null() || level < Level::Restore {
+            return false;
+        }
+        if at.kind() == Kind::Null {
+            return true;
+        }
+        if level < Level::Coerce || !at.tape.is_text(at.token) {
+            return false;
+        }
+        let text = at.tape.text(at.token);
+        let empty = is_nothing(&text) && !text.trim().eq_ignore_ascii_case("none");
+        if !empty || self.takes(at, node) {
+            return false;
+        }
+        self.repaired(at.path, format!("read {} as left out", excerpt(&text)));
+        true
+    }
+
+    fn takes(&self, at: At<'_>, node: &Node) -> bool {
+        let texts = |node: &Node| node.kinds.has(Kinds::TEXT);
+        texts(node) && Exact::new(self.form).fits_node(at.tape, at.token, node) != Fits::No
+    }
+
+    fn undeclared(
+        &mut self,
+        at: At<'_>,
+        key: usize,
+        node: &Node,
+        level: Level,
+        seen: &mut HashSet<String>,
+    ) -> bool {
+        let rule = &node.object;
+        let name = at.tape.text(key);
+        if !rule.fields.is_empty() {
+            if name == TAG && at.tape.is_text(at.token) && !matches!(rule.rest, Rest::Of(_)) {
+                // Where any field is let in, it may be one of a map: that is for the type.
+                return matches!(rule.rest, Rest::Closed) || self.pass_on(at, key);
+            }
+            if let (true, Rest::Of(id)) = (level >= Level::Restore && name == FURTHER, rule.rest)
+                && !self.form.node(id).kinds.has(Kinds::LIST)
+                && let Some(fits) = self.further(at, node, level, seen)
+            {
+                return fits;
+            }
+            if matches!(rule.rest, Rest::Open) && rule.patterns.is_empty() {
+                return self.unasked(at, key);
+            }
+        }
+        self.separate();
+        self.entry(at, key, node, level, seen)
+    }
+
+    /// A field that nobody asked for: it goes on as it is, and is told.
+    fn unasked(&mut self, at: At<'_>, key: usize) -> bool {
+        self.unknown += 1;
+        if self.form.typed {
+            self.repaired(at.path, "left out a field that is not asked for".to_owned());
+        }
+        self.pass_on(at, key)
+    }
+
+    fn pass_on(&mut self, at: At<'_>, key: usize) -> bool {
+        self.separate();
+        self.out.push_str(at.tape.whole(key));
+        self.out.push(':');
+        self.keep(at)
+    }
+
+    /// An entry whose key is data.
+    pub(super) fn entry(
+        &mut self,
+        at: At<'_>,
+        key: usize,
+        node: &Node,
+        level: Level,
+        seen: &mut HashSet<String>,
+    ) -> bool {
+        let rule = &node.object;
+        let Some(name) = self.key(at, key, rule, level) else {
+            return false;
+        };
+        if !seen.insert(name.clone()) || rule.field(&name, 0).is_some() {
+            let got = format!("the key {}", excerpt(&name));
+            return self.push_fault(at.path, "each key once".to_owned(), got, "it is there twice");
+        }
+        self.write_text(&name);
+        self.out.push(':');
+        let matching = rule.patterns.iter().find(|(pattern, _)| pattern.is_match(&name));
+        match (matching.map(|(_, id)| *id), rule.rest) {
+            (Some(id), _) | (None, Rest::Of(id)) => self.value(at, id, level),
+            (None, Rest::Open) => self.value(at, usize::MAX, level),
+            (None, Rest::Closed) => self.refused_key(at, &name, rule),
+        }
+    }
+
+    /// The key of an entry as the schema has it.
+    fn key(&mut self, at: At<'_>, key: usize, rule: &ObjectRule, level: Level) -> Option<String> {
+        let Some(names) = rule.names else {
+            return Some(at.tape.text(key).into_owned());
+        };
+        let key_at = at.to(key, at.path);
+        let Some(found) = self.attempt(key_at, names, level) else {
+            let expected = format!("a key that is {}", expected(self.form, self.form.node(names)));
+            let got = excerpt(&at.tape.text(key));
+            self.push_fault(at.path, expected, got, "");
+            return None;
+        };
+        let Ok(tape) = Tape::parse(&found.json) else {
+            return None;
+        };
+        self.repairs.extend(found.repairs);
+        Some(tape.text(0).into_owned())
+    }
+
+    fn refused_key(&mut self, at: At<'_>, name: &str, rule: &ObjectRule) -> bool {
+        let known: Vec<_> =
+            rule.fields.iter().take(12).map(|field| format!("`{}`", field.name)).collect();
+        let patterns: Vec<_> = rule
+            .patterns
+            .iter()
+            .map(|(pattern, _)| format!("keys that match {}", pattern.text))
+            .collect();
+        let all = [known, patterns].concat();
+        let expected = if all.is_empty() {
+            "no fields".to_owned()
+        } else {
+            format!("only {}", all.join(", "))
+        };
+        let got = format!("the field `{}`", shortened(name));
+        self.push_fault(at.path, expected, got, "")
+    }
+
+    /// What is required and not there.
+    fn missing(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>, level: Level) -> bool {
+        let mut fits = true;
+        // A tag alone says nothing of a member of a union.
+        let telling = rule
+            .fields
+            .iter()
+            .zip(&plan.given)
+            .any(|(field, given)| *given && field.only.is_none())
+            // What nobody asked for may be the tag by another name, and another tag.
+            && plan.entries.iter().all(|entry| entry.field.is_some());
+        for (field, given) in rule.fields.iter().zip(&plan.given) {
+            if *given || !field.required {
+                continue;
+            }
+            let path = Path::Field(at.path, &field.name);
+            if level == Level::Coerce
+                && telling
+                && let Some(only) = &field.only
+            {
+                self.separate();
+                self.write_text(&field.name);
+                self.out.push(':');
+                self.write_text(only);
+                self.repaired(&path, format!("put in {}, the only value", excerpt(only)));
+                continue;
+            }
+            if self.trying {
+                return false;
+            }
+            let expected = expected(self.form, self.form.node(field.node));
+            fits = self.push_fault(&path, expected, "nothing".to_owned(), "");
+        }
+        fits
+    }
+
+    pub(super) fn count_fits(&mut self, at: At<'_>, node: &Node, count: usize) -> bool {
+        let rule = &node.object;
+        if (rule.fewest..=rule.most).contains(&count) {
+            return true;
+        }
+        self.fault(at, node, &format!("it has {count} fields"))
+    }
+
+    fn depends(&mut self, at: At<'_>, node: &Node, plan: &Plan<'_>) -> bool {
+        let given = |name: &String| plan.entries.iter().any(|entry| *entry.name == **name);
+        let missed = node.object.depends.iter().find_map(|(name, others)| {
+            let other = others.iter().find(|other| !given(other))?;
+            given(name).then(|| format!("`{name}` asks for `{other}`"))
+        });
+        missed.is_none_or(|why| self.fault(at, node, &why))
+    }
+
+    /// A field that is there must not be there once more under nearly its name: which of
+    /// the two was meant is a guess.
+    fn said_once(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
+        if !self.form.typed || matches!(rule.rest, Rest::Of(_)) {
+            return true;
+        }
+        let given = rule.fields.iter().zip(&plan.given).filter(|(_, given)| **given);
+        let given: HashMap<String, &str> =
+            given.map(|(field, _)| (folded(&field.name), &*field.name)).collect();
+        let mut fits = true;
+        for entry in plan.entries.iter().filter(|entry| entry.field.is_none()) {
+            if let Some(name) = given.get(&folded(&entry.name)) {
+                let path = Path::Field(at.path, &entry.name);
+                let expected = format!("`{name}` alone, which is there too");
+                let got = format!("`{}`", shortened(&entry.name));
+                fits = self.push_fault(&path, expected, got, "");
+            }
+        }
+        fits
+    }
+
+    /// Declared fields under names in another case or with other separators.
+    ///
+    /// Where none may be put right, such a one is a fault: to leave it out would lose
+    /// what it says.
+    fn near_names(
+        &mut self,
+        at: At<'_>,
+        rule: &ObjectRule,
+        plan: &mut Plan<'_>,
+        level: Level,
+    ) -> bool {
+        if plan.entries.iter().all(|entry| entry.field.is_some()) {
+            return true;
+        }
+        let mut fits = self.said_once(at, rule, plan);
+        if plan.given.iter().all(|given| *given) {
+            return fits;
+        }
+        let free: Vec<(usize, String)> = rule
+            .fields
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| plan.given.get(*index) == Some(&false))
+            .map(|(index, field)| (index, folded(&field.name)))
+            .collect();
+        let free: HashMap<String, Vec<usize>> =
+            free.into_iter().fold(HashMap::new(), |mut free, (index, name)| {
+                free.entry(name).or_insert_with(Vec::new).push(index);
+                free
+            });
+        let unknown: Vec<(usize, String)> = plan
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.field.is_none())
+            .map(|(index, entry)| (index, folded(&entry.name)))
+            .filter(|(_, name)| free.contains_key(name))
+            .collect();
+        let mut rivals: HashMap<&str, usize> = HashMap::new();
+        for (_, name) in &unknown {
+            *rivals.entry(name).or_default() += 1;
+        }
+        for (entry_index, name) in &unknown {
+            let fields = free.get(name).map_or(&[][..], Vec::as_slice);
+            let rivals = rivals.get(name.as_str()).copied();
+            if let ([index], Some(1)) = (fields, rivals)
+                && let (Some(entry), Some(given), Some(field)) = (
+                    plan.entries.get_mut(*entry_index),
+                    plan.given.get_mut(*index),
+                    rule.fields.get(*index),
+                )
+            {
+                if level < Level::Coerce {
+                    let (expected, path) =
+                        (format!("`{}`", field.name), Path::Field(at.path, &entry.name));
+                    let got = format!("`{}`", shortened(&entry.name));
+                    fits = self.push_fault(&path, expected, got, "");
+                    continue;
+                }
+                entry.field = Some(*index);
+                *given = true;
+                let what = format!("read {} as `{}`", excerpt(&entry.name), field.name);
+                self.repaired(&Path::Field(at.path, &field.name), what);
+            }
+        }
+        fits
+    }
+}
+
+impl<'t> Plan<'t> {
+    fn new(tape: &Tape<'t>, object: usize, rule: &ObjectRule) -> Self {
+        let mut given = vec![false; rule.fields.len()];
+        let mut hint = 0;
+        let entries = tape.entries(object).map(|(key, value)| {
+            let name = tape.text(key);
+            let field = rule.field(&name, hint);
+            if let Some(index) = field {
+                hint = index + 1;
+                if let Some(given) = given.get_mut(index) {
+                    *given = true;
+                }
+            }
+            Entry { key, value, name, field }
+        });
+        let entries = entries.collect();
+        Self { entries, given }
+    }
+}

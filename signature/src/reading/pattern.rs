@@ -1,0 +1,214 @@
+//! Patterns of texts. Most are a row of classes from start to end, such as
+//! `^[A-Z]{2}-\d+$`; those are matched without an engine, which would cost more than all
+//! the rest of reading.
+
+use regex_lite::Regex;
+
+/// A pattern that texts or keys have to match somewhere.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    pub(super) text: String,
+    row: Option<Vec<Step>>,
+    regex: Regex,
+}
+
+impl Pattern {
+    /// `None` for one that the engine does not know.
+    pub(super) fn new(text: &str) -> Option<Self> {
+        let regex = Regex::new(text).ok()?;
+        Some(Self { text: text.to_owned(), row: row(text), regex })
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        match &self.row {
+            Some(row) => matches(row, text.as_bytes()),
+            None => self.regex.is_match(text),
+        }
+    }
+}
+
+/// ASCII characters, and how many of them in a row.
+#[derive(Debug, Clone)]
+struct Step {
+    class: u128,
+    fewest: usize,
+    most: usize,
+}
+
+impl Step {
+    fn has(&self, byte: u8) -> bool {
+        byte < 128 && self.class >> byte & 1 == 1
+    }
+}
+
+fn matches(row: &[Step], text: &[u8]) -> bool {
+    let mut rest = text;
+    for step in row {
+        let count = rest.iter().take(step.most).take_while(|byte| step.has(**byte)).count();
+        if count < step.fewest {
+            return false;
+        }
+        rest = rest.get(count..).unwrap_or_default();
+    }
+    rest.is_empty()
+}
+
+/// The steps of a pattern from start to end, if each can take all it gets: then taking
+/// as much as there is never is too much.
+fn row(pattern: &str) -> Option<Vec<Step>> {
+    let mut rest = pattern.strip_prefix('^')?.strip_suffix('$')?.as_bytes();
+    let mut steps: Vec<Step> = Vec::new();
+    while !rest.is_empty() {
+        let (class, after) = class(rest)?;
+        let (fewest, most, after) = count(after)?;
+        steps.push(Step { class, fewest, most });
+        rest = after;
+    }
+    let greedy = steps.windows(2).all(|two| match two {
+        [one, two] => one.fewest == one.most || one.class & two.class == 0 && two.fewest > 0,
+        _ => true,
+    });
+    greedy.then_some(steps)
+}
+
+fn class(rest: &[u8]) -> Option<(u128, &[u8])> {
+    match rest {
+        [b'[', rest @ ..] => set(rest),
+        [b'\\', escaped, rest @ ..] => Some((escape(*escaped)?, rest)),
+        [plain, rest @ ..] if is_plain(*plain) => Some((1 << plain, rest)),
+        _ => None,
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" -_:/@#=,;<>~!%&'\"".contains(&byte)
+}
+
+fn escape(escaped: u8) -> Option<u128> {
+    let digits = range(b'0', b'9');
+    let letters = range(b'a', b'z') | range(b'A', b'Z');
+    Some(match escaped {
+        b'd' => digits,
+        b'w' => digits | letters | 1 << b'_',
+        b'.' | b'-' | b'+' | b'*' | b'?' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'^'
+        | b'$' | b'|' | b'/' | b'\\' => 1 << escaped,
+        _ => return None,
+    })
+}
+
+fn range(first: u8, last: u8) -> u128 {
+    (first..=last).fold(0, |class, byte| class | 1 << byte)
+}
+
+/// What follows an opening bracket, up to the closing one.
+fn set(mut rest: &[u8]) -> Option<(u128, &[u8])> {
+    let mut class = 0;
+    loop {
+        match rest {
+            [b']', after @ ..] if class != 0 => return Some((class, after)),
+            [b'\\', escaped, after @ ..] => {
+                // An escape as the start of a range is too rare to get right.
+                if after.starts_with(b"-") && !after.starts_with(b"-]") {
+                    return None;
+                }
+                class |= escape(*escaped)?;
+                rest = after;
+            }
+            [first, b'-', last, after @ ..]
+                if first.is_ascii_alphanumeric()
+                    && last.is_ascii_alphanumeric()
+                    && first <= last =>
+            {
+                class |= range(*first, *last);
+                rest = after;
+            }
+            [b'-', after @ ..] if after.starts_with(b"]") => {
+                class |= 1 << b'-';
+                rest = after;
+            }
+            // Some have a meaning of their own when they stand twice.
+            [plain, after @ ..]
+                if b"_ .@:/#,+".contains(plain) || plain.is_ascii_alphanumeric() =>
+            {
+                if after.starts_with(b"-") && !after.starts_with(b"-]") {
+                    return None;
+                }
+                class |= 1 << plain;
+                rest = after;
+            }
+            _ => return None,
+        }
+    }
+}
+
+fn count(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
+    let (fewest, most, after) = match rest {
+        [b'+', after @ ..] => (1, usize::MAX, after),
+        [b'*', after @ ..] => (0, usize::MAX, after),
+        [b'?', after @ ..] => (0, 1, after),
+        [b'{', after @ ..] => braces(after)?,
+        _ => return Some((1, 1, rest)),
+    };
+    // Lazy and possessive ones are for the engine.
+    (!matches!(after.first(), Some(b'?' | b'+' | b'*' | b'{'))).then_some((fewest, most, after))
+}
+
+/// `2}`, `2,}` or `2,5}`.
+fn braces(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
+    let end = rest.iter().position(|byte| *byte == b'}')?;
+    let (inside, after) = (std::str::from_utf8(rest.get(..end)?).ok()?, rest.get(end + 1..)?);
+    let number = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<usize>().ok())?
+    };
+    let (fewest, most) = match inside.split_once(',') {
+        Some((fewest, "")) => (number(fewest)?, usize::MAX),
+        Some((fewest, most)) => (number(fewest)?, number(most)?),
+        None => (number(inside)?, number(inside)?),
+    };
+    (fewest <= most).then_some((fewest, most, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Pattern;
+
+    #[test]
+    fn the_usual_patterns_need_no_engine() {
+        for (pattern, fits, not) in [
+            (r"^[A-Z]{2}-\d+$", "AB-12", "AB-"),
+            (r"^\d{4}-\d{2}-\d{2}$", "2026-11-21", "2026-11-2"),
+            ("^[a-z]+$", "abc", "ab1"),
+            ("^[a-zA-Z0-9_-]{1,4}$", "a-_Z", "abcde"),
+            (r"^[^@]+@[^@]+$", "a@b", "ab"),
+            (r"^\+?[0-9]*$", "+12", "12+"),
+            ("^a*b$", "b", "a"),
+            ("^[a-z]*a$", "bca", "bc"),
+            ("abc", "xabcx", "ab"),
+            ("^(a|b)$", "a", "c"),
+        ] {
+            let pattern = Pattern::new(pattern).unwrap();
+            assert!(pattern.is_match(fits) && !pattern.is_match(not), "{pattern:?}");
+        }
+        for pattern in [r"^[A-Z]{2}-\d+$", "^[a-zA-Z0-9_-]{1,4}$", r"^\+?\d{2,}$"] {
+            assert!(Pattern::new(pattern).unwrap().row.is_some(), "{pattern}");
+        }
+        for pattern in ["^[a-z]*a$", "^[^a]$", "^a$|^b$", "^a+?$", "^(a)$", "a", "^.$", r"^\s$"] {
+            assert!(Pattern::new(pattern).unwrap().row.is_none(), "{pattern}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_matches_what_the_engine_matches(
+            pattern in r"\^(([a-c]|\[[a-c0-2]{1,3}\]|\[a-c\]|\\d|-|\\\.)(\+|\*|\?|\{[0-2]\}|\{1,\}|\{0,2\})?){1,4}\$",
+            text in r"[a-c0-2.\-é\n]{0,6}",
+        ) {
+            if let Some(pattern) = Pattern::new(&pattern) {
+                let expected = pattern.regex.is_match(&text);
+                prop_assert_eq!(pattern.is_match(&text), expected, "{:?}", pattern);
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! How far reading may go, and what it says of the way.
+
+use std::fmt;
+
+/// How much a text may need before it is a value.
+///
+/// What lowering did to a shape is undone under every policy: a dialect asked for it.
+///
+/// | the model wrote | `Strict` | `Repair` | `Coerce` |
+/// |---|---|---|---|
+/// | a shape of a dialect, no text where there are no arguments | read | read | read |
+/// | `3.0` for an integer | read | read | read |
+/// | a code fence or words around the JSON, comments, other quotes, a trailing comma, `True`, `None` | fault | read | read |
+/// | the arguments in `input`, `arguments`, `parameters`, or as text in a text | fault | read | read |
+/// | `"3"` for 3, `"true"` for true, `""` or `"null"` for null, `HIGH` for `high`, `dueDate` for `due_date` | fault | fault | read |
+/// | a list or an object as text, one item for a list of one | fault | fault | read |
+/// | `2026-12-01 10:00:00z` for a date with a time and a zone | fault | fault | read |
+/// | text that is cut off, `3.5` for an integer, `"three"`, `1` for true, `5` for a string, a number that is too large, either of two union members | fault | fault | fault |
+///
+/// A field that nobody asked for is left out and listed as a repair under every policy, as
+/// serde does it; a type with `deny_unknown_fields` refuses it. Under a name that is nearly
+/// that of an absent field it is read under `Coerce` and a fault otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Policy {
+    /// JSON that fits the schema, or that fits the schema of some dialect.
+    Strict,
+    /// Also what only is no clean JSON: a code fence or words around it, trailing
+    /// commas, comments, other quotes, arguments in a wrapper.
+    Repair,
+    /// Also values of another type where the schema leaves one meaning: `"5"` for 5,
+    /// `HIGH` for `high`, one item for a list of one.
+    #[default]
+    Coerce,
+}
+
+/// A value, and what had to be done to the text to read it.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// # use toolwright_signature::{Contract, Policy, Signature};
+/// # #[derive(Serialize, Deserialize, JsonSchema)]
+/// # struct Find { limit: u8 }
+/// # impl Signature for Find { type Output = Vec<String>; }
+/// let contract = Contract::of::<Find>()?;
+/// let reading = contract.read_with::<Find>(r#"{"limit": "5"}"#, Policy::Coerce)?;
+/// assert_eq!(reading.value.limit, 5);
+/// assert_eq!(reading.repairs[0].to_string(), r#"$.limit: read the string "5" as the number 5"#);
+/// assert!(contract.read_with::<Find>(r#"{"limit": "5"}"#, Policy::Strict).is_err());
+/// # Ok::<(), toolwright_signature::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reading<T> {
+    /// What was read.
+    pub value: T,
+    /// What was done to the text and what was left out of it; empty if it was as it should
+    /// be.
+    pub repairs: Vec<Repair>,
+}
+
+impl<T> Reading<T> {
+    pub(crate) fn new(value: T, repairs: Vec<Repair>) -> Self {
+        Self { value, repairs }
+    }
+
+    /// The same with what `change` makes of the value.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
+        Reading { value: change(self.value), repairs: self.repairs }
+    }
+}
+
+/// One thing that was not as it should be, and was read all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Repair {
+    /// Where, from `$`; the first place if it was done in several.
+    pub path: String,
+    /// What was done.
+    pub what: String,
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.what)
+    }
+}

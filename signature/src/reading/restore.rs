@@ -1,0 +1,134 @@
+//! What lowering did to a shape, undone.
+
+use std::collections::HashSet;
+
+use crate::reading::fit::{At, Fit, Level, Path};
+use crate::reading::form::{Kinds, Node};
+use crate::reading::tape::{Kind, Tape};
+
+/// The fields of a pair that stands for an entry of a map.
+const KEY: &str = "key";
+const VALUE: &str = "value";
+
+/// Where a struct keeps pairs for its further fields.
+pub(super) const FURTHER: &str = "additional_properties";
+
+impl Fit<'_> {
+    /// A map from pairs, a tuple from an object, a number or a boolean from the text
+    /// that a dialect without them lists.
+    /// `None` if it is no such shape.
+    pub(super) fn restored(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
+        match at.kind() {
+            Kind::List if node.kinds.has(Kinds::OBJECT) && node.object.is_map() => {
+                self.map_of_pairs(at, node, level)
+            }
+            Kind::Object if node.kinds.has(Kinds::LIST) && !node.list.prefix.is_empty() => {
+                self.tuple(at, node, level)
+            }
+            Kind::Text | Kind::Escaped => self.listed_as_text(at, node),
+            _ => None,
+        }
+    }
+
+    fn map_of_pairs(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
+        let pairs = pairs(at.tape, at.token)?;
+        let mut seen = HashSet::new();
+        self.out.push('{');
+        let mut fits = true;
+        for (index, (key, value)) in pairs.iter().enumerate() {
+            if index > 0 {
+                self.out.push(',');
+            }
+            let item = Path::Item(at.path, index);
+            let path = Path::Field(&item, VALUE);
+            fits &= self.entry(at.to(*value, &path), *key, node, level, &mut seen);
+        }
+        self.out.push('}');
+        Some(fits && self.count_fits(at, node, pairs.len()))
+    }
+
+    /// The further fields of a struct, each as a pair.
+    pub(super) fn further(
+        &mut self,
+        at: At<'_>,
+        node: &Node,
+        level: Level,
+        seen: &mut HashSet<String>,
+    ) -> Option<bool> {
+        let mut fits = true;
+        for (index, (key, value)) in pairs(at.tape, at.token)?.into_iter().enumerate() {
+            let item = Path::Item(at.path, index);
+            let path = Path::Field(&item, VALUE);
+            self.separate();
+            fits &= self.entry(at.to(value, &path), key, node, level, seen);
+        }
+        Some(fits)
+    }
+
+    /// `item_0`, `item_1`, … and nothing else.
+    fn tuple(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
+        let entries: Vec<_> = at.tape.entries(at.token).collect();
+        let of = |index: usize| {
+            let name = format!("item_{index}");
+            entries.iter().find(|(key, _)| at.tape.text(*key) == *name).map(|(_, value)| *value)
+        };
+        let items: Vec<usize> = (0..entries.len()).map_while(of).collect();
+        let size = node.list.shortest..=node.list.longest;
+        if items.len() != entries.len() || items.is_empty() || !size.contains(&items.len()) {
+            return None;
+        }
+        let start = self.out.len();
+        let mut fits = true;
+        self.out.push('[');
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.out.push(',');
+            }
+            let name = format!("item_{index}");
+            let path = Path::Field(at.path, &name);
+            fits &= match node.list.item(index) {
+                Some(Some(id)) => self.value(at.to(*item, &path), id, level),
+                Some(None) => self.keep(at.to(*item, &path)),
+                None => self.fault(at, node, ""),
+            };
+        }
+        self.out.push(']');
+        Some(fits && self.among_items(at, node, start))
+    }
+
+    fn listed_as_text(&mut self, at: At<'_>, node: &Node) -> Option<bool> {
+        let text = at.tape.text(at.token);
+        let value = node.values.as_ref()?.iter().find(|value| {
+            (value.is_number() || value.is_boolean()) && value.to_string() == *text
+        })?;
+        self.out.push_str(&value.to_string());
+        Some(true)
+    }
+
+    /// The fields of an object so far are over; another one follows.
+    pub(super) fn separate(&mut self) {
+        if !self.out.ends_with('{') {
+            self.out.push(',');
+        }
+    }
+}
+
+/// A list whose every item is an object with a key, a value and nothing else: the token
+/// of each key with that of its value.
+fn pairs(tape: &Tape<'_>, list: usize) -> Option<Vec<(usize, usize)>> {
+    if tape.kind(list) != Kind::List {
+        return None;
+    }
+    tape.items(list).map(|item| pair(tape, item)).collect()
+}
+
+fn pair(tape: &Tape<'_>, item: usize) -> Option<(usize, usize)> {
+    if tape.kind(item) != Kind::Object {
+        return None;
+    }
+    let mut entries = tape.entries(item);
+    let (one, two, none) = (entries.next()?, entries.next()?, entries.next());
+    let of = |name: &str| [one, two].into_iter().find(|(key, _)| tape.text(*key) == name);
+    let ((_, key), (_, value)) = (of(KEY)?, of(VALUE)?);
+    (none.is_none() && tape.is_text(key)).then_some((key, value))
+}

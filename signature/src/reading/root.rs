@@ -1,0 +1,315 @@
+//! The value of a whole text, out of whatever it is wrapped in.
+
+use crate::error::Fault;
+use crate::reading::coerce::folded;
+use crate::reading::exact::{Exact, Fits};
+use crate::reading::fit::{At, Fit, Level, Path};
+use crate::reading::form::{Form, Kinds};
+use crate::reading::lenient::{self, Note, Refusal};
+use crate::reading::policy::{Policy, Repair};
+use crate::reading::tape::{Broken, Kind, Tape};
+use crate::reading::words::shortened;
+use crate::schema::WRAPPER;
+
+/// Fields that models and servers put arguments into.
+const WRAPPERS: [&str; 8] =
+    ["input", "arguments", "args", "parameters", "params", "kwargs", "tool_input", "action_input"];
+
+/// Fields that stand beside such a one and say which tool is called.
+const BESIDE: [&str; 9] =
+    ["name", "tool", "tool_name", "function", "action", "type", "id", "call_id", "tool_call_id"];
+
+/// So many wrappers in each other.
+const WRAPPED: usize = 3;
+
+/// Where lowering puts a union, for dialects that want an object at the root.
+const UNION: &str = "input";
+
+/// The value as JSON, where it was in the text, and what was put right.
+pub(super) struct Found {
+    pub(super) json: String,
+    pub(super) path: String,
+    pub(super) repairs: Vec<Repair>,
+}
+
+type Refused = (Vec<Fault>, usize);
+
+/// What a text is read against.
+pub(super) struct Root<'f> {
+    pub(super) form: &'f Form,
+    pub(super) policy: Policy,
+    pub(super) unit: bool,
+    pub(super) wrapped: bool,
+    /// Where lowering puts what is no plain object, for dialects that want one.
+    pub(super) wrapper: &'static str,
+}
+
+impl Root<'_> {
+    pub(super) fn read(&self, wire: &str) -> Result<Found, Refused> {
+        // Some servers send nothing where a tool takes no arguments.
+        let text = if wire.trim().is_empty() && !self.wrapped { "{}" } else { wire };
+        let (lenient, notes);
+        let tape = match Tape::parse(text) {
+            Ok(tape) => {
+                notes = Vec::new();
+                tape
+            }
+            Err(broken) => {
+                (lenient, notes) = self.repaired(text, broken)?;
+                Tape::parse(&lenient).map_err(|broken| no_json(text, &broken))?
+            }
+        };
+        let mut found = self.value(&tape, 0, "$", WRAPPED)?;
+        let noted = notes.into_iter().map(|Note { path, what }| Repair { path, what });
+        found.repairs.splice(0..0, noted);
+        Ok(found)
+    }
+
+    fn repaired(&self, text: &str, broken: Broken) -> Result<(String, Vec<Note>), Refused> {
+        let hopeless = matches!(broken, Broken::TooDeep | Broken::TooLong | Broken::Twice { .. });
+        if hopeless || self.policy < Policy::Repair {
+            return Err(no_json(text, &broken));
+        }
+        let lists = self.wrapped || self.form.node(self.form.root).kinds.has(Kinds::LIST);
+        lenient::document(text, lists).map_err(|refusal| match refusal {
+            Refusal::EndsEarly => no_json(text, &Broken::EndsEarly),
+            Refusal::TooDeep => no_json(text, &Broken::TooDeep),
+            Refusal::Unclear { at, what } => no_json(text, &Broken::Unexpected { at, what }),
+            Refusal::Nothing => no_json(text, &broken),
+            Refusal::Several => {
+                let what = "several values, and it is not clear which is meant";
+                refused("$", "one JSON value", what, what)
+            }
+        })
+    }
+
+    fn level(&self) -> Level {
+        if self.policy == Policy::Coerce { Level::Coerce } else { Level::Restore }
+    }
+
+    /// The value at a token, as it is or out of a wrapper.
+    fn value(
+        &self,
+        tape: &Tape<'_>,
+        token: usize,
+        path: &str,
+        left: usize,
+    ) -> Result<Found, Refused> {
+        if self.wrapped && tape.kind(token) == Kind::Object {
+            let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == WRAPPER);
+            if let Some((_, inner)) = inner {
+                let below = format!("{path}.{WRAPPER}");
+                return match self.fit(tape, inner, &below) {
+                    Ok(found) => Ok(found),
+                    Err(refused) => self.fit(tape, token, path).map_err(|_| refused),
+                };
+            }
+        }
+        if let Some(inner) = self.set_apart(tape, token)
+            && let Ok(found) = self.fit(tape, inner, &format!("{path}.{}", self.wrapper))
+        {
+            return Ok(found);
+        }
+        let as_is = self.fit(tape, token, path);
+        if tape.is_text(token) && self.policy >= Policy::Repair && as_is.is_err() && left > 0 {
+            return self.encoded_twice(tape, token, path, left).unwrap_or(as_is);
+        }
+        if tape.kind(token) == Kind::Null
+            && self.policy == Policy::Coerce
+            && as_is.is_err()
+            && let Ok(nothing) = Tape::parse("{}")
+            && let Ok(mut found) = self.fit(&nothing, 0, path)
+        {
+            let what = "read null as no arguments".to_owned();
+            found.repairs.push(Repair { path: path.to_owned(), what });
+            return Ok(found);
+        }
+        match self.wrapper(tape, token) {
+            Some((name, inner)) if left > 0 => {
+                self.unwrapped(tape, (&name, inner), path, as_is, left)
+            }
+            _ => as_is,
+        }
+    }
+
+    /// The value in the field that lowering gave it: a union, or a map as its pairs.
+    /// None if the object is one as it is, with a field of that name.
+    fn set_apart(&self, tape: &Tape<'_>, token: usize) -> Option<usize> {
+        let root = self.form.node(self.form.root);
+        if tape.kind(token) != Kind::Object || self.knows(self.wrapper) {
+            return None;
+        }
+        let mut entries = tape.entries(token);
+        let (key, inner) = entries.next()?;
+        if entries.next().is_some() || tape.text(key) != self.wrapper {
+            return None;
+        }
+        let pairs = root.object.is_map() && tape.kind(inner) == Kind::List;
+        let as_is = || Exact::new(self.form).fits(tape, token, self.form.root) == Fits::Yes;
+        ((root.union.is_some() || pairs) && !as_is()).then_some(inner)
+    }
+
+    fn unwrapped(
+        &self,
+        tape: &Tape<'_>,
+        (name, inner): (&str, usize),
+        path: &str,
+        as_is: Result<Found, Refused>,
+        left: usize,
+    ) -> Result<Found, Refused> {
+        let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
+        let below = format!("{path}.{name}");
+        if self.policy < Policy::Repair && !restoring {
+            let meant = as_is.is_ok() && self.value(tape, inner, &below, left - 1).is_ok();
+            let found = format!("`{name}` around it");
+            // None of its fields is asked for: as it is, nothing would be left.
+            return if meant {
+                Err(refused(
+                    path,
+                    "the value itself",
+                    &found,
+                    "the value is inside a wrapper; give it alone",
+                ))
+            } else {
+                as_is
+            };
+        }
+        match self.value(tape, inner, &below, left - 1) {
+            Ok(mut found) => {
+                if !restoring {
+                    let what = format!("took the value out of `{name}`");
+                    found.repairs.insert(0, Repair { path: path.to_owned(), what });
+                }
+                Ok(found)
+            }
+            Err(refused) => as_is.map_err(|_| refused),
+        }
+    }
+
+    /// The field of an object that holds the arguments, if none of its fields is one.
+    fn wrapper(&self, tape: &Tape<'_>, token: usize) -> Option<(String, usize)> {
+        if tape.kind(token) != Kind::Object {
+            return None;
+        }
+        let mut found = None;
+        for (key, value) in tape.entries(token) {
+            let name = tape.text(key);
+            if self.knows(&name) {
+                return None;
+            }
+            if WRAPPERS.contains(&&*name) && found.is_none() {
+                found = Some((name.into_owned(), value));
+            } else if !BESIDE.contains(&&*name) || !tape.is_text(value) {
+                return None;
+            }
+        }
+        found.filter(|(_, value)| {
+            matches!(tape.kind(*value), Kind::Object | Kind::Text | Kind::Escaped)
+        })
+    }
+
+    /// Whether a field is asked for, under this name or nearly.
+    fn knows(&self, name: &str) -> bool {
+        let root = self.form.node(self.form.root);
+        let members = root.union.iter().flat_map(|union| &union.members);
+        let nodes = members.map(|id| self.form.node(*id)).chain([root]);
+        let mut fields = nodes.flat_map(|node| &node.object.fields);
+        fields.any(|field| folded(&field.name) == folded(name))
+    }
+
+    /// A text that holds the value as JSON.
+    fn encoded_twice(
+        &self,
+        tape: &Tape<'_>,
+        token: usize,
+        path: &str,
+        left: usize,
+    ) -> Option<Result<Found, Refused>> {
+        let text = tape.text(token);
+        let empty = text.trim().is_empty();
+        let text = if empty { "{}" } else { text.trim() };
+        if !text.starts_with(['{', '[', '"']) || empty && self.policy < Policy::Coerce {
+            return None;
+        }
+        let (lenient, notes);
+        let inner = match Tape::parse(text) {
+            Ok(tape) => {
+                notes = Vec::new();
+                tape
+            }
+            Err(broken) => match self.repaired(text, broken) {
+                Ok(found) => {
+                    (lenient, notes) = found;
+                    Tape::parse(&lenient).ok()?
+                }
+                Err(refused) => return Some(Err(refused)),
+            },
+        };
+        Some(self.value(&inner, 0, path, left - 1).map(|mut found| {
+            let what = "read the string as the JSON that is written in it".to_owned();
+            let first = Repair { path: path.to_owned(), what };
+            let notes =
+                notes.into_iter().map(|Note { what, .. }| Repair { path: path.to_owned(), what });
+            found.repairs.splice(0..0, [first].into_iter().chain(notes));
+            found
+        }))
+    }
+
+    fn fit(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<Found, Refused> {
+        let mut fit = Fit::new(self.form, tape);
+        let root = Path::Root(path);
+        let null = self.unit && tape.kind(token) == Kind::Null;
+        if null || fit.value(At { tape, token, path: &root }, self.form.root, self.level()) {
+            if fit.more_repairs > 0 {
+                let what = format!("and {} more of these", fit.more_repairs);
+                fit.repairs.push(Repair { path: path.to_owned(), what });
+            }
+            return Ok(Found { json: fit.out, path: path.to_owned(), repairs: fit.repairs });
+        }
+        Err((fit.faults, fit.more))
+    }
+}
+
+fn refused(path: &str, expected: &str, got: &str, message: &str) -> Refused {
+    let message = message.to_owned();
+    let fault = Fault {
+        path: path.to_owned(),
+        expected: expected.to_owned(),
+        got: got.to_owned(),
+        message,
+    };
+    (vec![fault], 0)
+}
+
+/// What is wrong with a text that is no JSON.
+fn no_json(text: &str, broken: &Broken) -> Refused {
+    match broken {
+        Broken::EndsEarly => {
+            let length = text.chars().count();
+            let got = format!("a text that ends too early, after {length} characters");
+            let message = format!(
+                "the JSON text ends too early, after {length} characters; write it again, whole"
+            );
+            refused("$", "a whole JSON value", &got, &message)
+        }
+        Broken::Unexpected { at, what } => {
+            let place = text.get(*at..).unwrap_or_default();
+            let line: String =
+                shortened(place).chars().take(30).flat_map(char::escape_debug).collect();
+            let before = text.get(..*at).unwrap_or_default().chars().count();
+            let got = if place.is_empty() { "its end".to_owned() } else { format!("`{line}`") };
+            let message = format!("not JSON: {what} at character {}, got {got}", before + 1);
+            refused("$", "JSON", &got, &message)
+        }
+        Broken::TooDeep => {
+            refused("$", "less nesting", "more than 127 levels", "it nests too deep")
+        }
+        Broken::TooLong => refused("$", "a shorter text", "more than 4 GB", "it is too long"),
+        Broken::Twice { path, key } => {
+            let key = shortened(key);
+            let message = format!("field `{key}` is given twice; give it once");
+            let path = shortened(path);
+            refused(&path, "each field once", &format!("`{key}` twice"), &message)
+        }
+    }
+}

@@ -1,0 +1,576 @@
+//! A JSON text as one flat list of tokens: exact, iterative, in time and memory that
+//! grow with the text and nothing else.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// As deep as `serde_json` goes: what is deeper could not be read after this either.
+const DEEPEST: usize = 127;
+
+/// What kind of value a token starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Null,
+    False,
+    True,
+    Number,
+    /// A text without escapes: what stands between its quotes is the text.
+    Text,
+    /// A text that has to be decoded.
+    Escaped,
+    List,
+    Object,
+}
+
+/// One value, or one key of an object: keys stand before their values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token {
+    /// Where it starts in the source; of a text, after the quote.
+    start: u32,
+    /// Where it ends; of a text, before the quote.
+    end: u32,
+    /// The token after this and all that is in it.
+    next: u32,
+    pub(super) kind: Kind,
+}
+
+/// Why a text is no JSON, and where: an offset in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// It stops before its value does.
+    EndsEarly,
+    /// Something cannot stand where it stands.
+    Unexpected { at: usize, what: &'static str },
+    /// More nesting than anyone writes on purpose.
+    TooDeep,
+    /// More than 4 GB.
+    TooLong,
+    /// A key twice in one object: the first of them is no more right than the last.
+    Twice { path: String, key: String },
+}
+
+/// A text and its tokens.
+#[derive(Debug)]
+pub(super) struct Tape<'t> {
+    pub(super) source: &'t str,
+    tokens: Vec<Token>,
+}
+
+impl<'t> Tape<'t> {
+    pub(super) fn parse(source: &'t str) -> Result<Self, Broken> {
+        if u32::try_from(source.len()).is_err() {
+            return Err(Broken::TooLong);
+        }
+        let mut parser = Parser {
+            source,
+            bytes: source.as_bytes(),
+            at: 0,
+            tokens: Vec::with_capacity(source.len() / 8 + 8),
+            open: Vec::new(),
+        };
+        parser.run()?;
+        Ok(Self { source, tokens: parser.tokens })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    pub(super) fn kind(&self, token: usize) -> Kind {
+        self.tokens.get(token).map_or(Kind::Null, |token| token.kind)
+    }
+
+    /// The source of a number; of a text, what stands between its quotes.
+    pub(super) fn raw(&self, token: usize) -> &'t str {
+        let range = self.tokens.get(token).map(|token| token.start as usize..token.end as usize);
+        range.and_then(|range| self.source.get(range)).unwrap_or_default()
+    }
+
+    /// The source of any value, quotes included.
+    pub(super) fn whole(&self, token: usize) -> &'t str {
+        let Some(found) = self.tokens.get(token) else {
+            return "";
+        };
+        let (start, end) = (found.start as usize, found.end as usize);
+        let quote = usize::from(matches!(found.kind, Kind::Text | Kind::Escaped));
+        self.source.get(start - quote..end + quote).unwrap_or_default()
+    }
+
+    /// The text that a token stands for.
+    pub(super) fn text(&self, token: usize) -> Cow<'t, str> {
+        match self.kind(token) {
+            Kind::Escaped => Cow::Owned(decoded(self.raw(token))),
+            _ => Cow::Borrowed(self.raw(token)),
+        }
+    }
+
+    pub(super) fn is_text(&self, token: usize) -> bool {
+        matches!(self.kind(token), Kind::Text | Kind::Escaped)
+    }
+
+    /// The token after this one and all that is in it.
+    pub(super) fn next(&self, token: usize) -> usize {
+        self.tokens.get(token).map_or(usize::MAX, |token| token.next as usize)
+    }
+
+    /// The items of a list.
+    pub(super) fn items(&self, list: usize) -> impl Iterator<Item = usize> + '_ {
+        let end = self.next(list);
+        let mut at = list + 1;
+        std::iter::from_fn(move || {
+            let item = at;
+            (item < end).then(|| at = self.next(item))?;
+            Some(item)
+        })
+    }
+
+    /// The keys of an object, each with its value.
+    pub(super) fn entries(&self, object: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let end = self.next(object);
+        let mut at = object + 1;
+        std::iter::from_fn(move || {
+            let key = at;
+            (key < end).then(|| at = self.next(key + 1))?;
+            Some((key, key + 1))
+        })
+    }
+}
+
+/// Decodes a text that was checked.
+fn decoded(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(rest.get(..at).unwrap_or_default());
+        rest = rest.get(at + 1..).unwrap_or_default();
+        let (c, length) = unescaped(rest).unwrap_or(('\u{fffd}', 1));
+        out.push(c);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The character that follows a backslash, and how many bytes say it.
+fn unescaped(rest: &str) -> Option<(char, usize)> {
+    let c = match rest.bytes().next()? {
+        b'"' => '"',
+        b'\\' => '\\',
+        b'/' => '/',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => return unescaped_unicode(rest),
+        _ => return None,
+    };
+    Some((c, 1))
+}
+
+/// `uXXXX`, or two of them that make one character; a lone surrogate is none.
+pub(super) fn unescaped_unicode(rest: &str) -> Option<(char, usize)> {
+    let high = hex(rest.get(1..5)?)?;
+    if !(0xd800..0xdc00).contains(&high) {
+        return Some((char::from_u32(high)?, 5));
+    }
+    let low = hex(rest.get(5..11)?.strip_prefix("\\u")?)?;
+    if !(0xdc00..0xe000).contains(&low) {
+        return None;
+    }
+    let c = char::from_u32(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00))?;
+    Some((c, 11))
+}
+
+fn hex(digits: &str) -> Option<u32> {
+    // `from_str_radix` alone would take a sign.
+    digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+struct Parser<'t> {
+    source: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    tokens: Vec<Token>,
+    /// The lists and objects that are not closed yet.
+    open: Vec<u32>,
+}
+
+impl Parser<'_> {
+    fn run(&mut self) -> Result<(), Broken> {
+        loop {
+            self.space();
+            self.value()?;
+            if self.close()? {
+                break;
+            }
+        }
+        self.space();
+        if self.at < self.bytes.len() {
+            return Err(self.unexpected("something follows the value"));
+        }
+        Ok(())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn unexpected(&self, what: &'static str) -> Broken {
+        if self.at >= self.bytes.len() {
+            return Broken::EndsEarly;
+        }
+        Broken::Unexpected { at: self.at, what }
+    }
+
+    /// A scalar, or a list or an object up to its first scalar.
+    #[inline]
+    fn value(&mut self) -> Result<(), Broken> {
+        loop {
+            match self.peek() {
+                Some(b'"') => return self.text(),
+                Some(b'{') => {
+                    self.push_open(Kind::Object)?;
+                    self.space();
+                    if self.peek() == Some(b'}') {
+                        return Ok(());
+                    }
+                    self.key()?;
+                }
+                Some(b'[') => {
+                    self.push_open(Kind::List)?;
+                    self.space();
+                    if self.peek() == Some(b']') {
+                        return Ok(());
+                    }
+                }
+                Some(b'-' | b'0'..=b'9') => return self.number(),
+                Some(b't') => return self.word("true", Kind::True),
+                Some(b'f') => return self.word("false", Kind::False),
+                Some(b'n') => return self.word("null", Kind::Null),
+                _ => return Err(self.unexpected("a value is expected")),
+            }
+        }
+    }
+
+    /// What follows a value: the ends of what it is in, and what leads to the next one.
+    /// True if nothing is open any more.
+    #[inline]
+    fn close(&mut self) -> Result<bool, Broken> {
+        loop {
+            let Some(&open) = self.open.last() else {
+                return Ok(true);
+            };
+            self.space();
+            let is_list = self.tokens.get(open as usize).is_some_and(|t| t.kind == Kind::List);
+            match (self.peek(), is_list) {
+                (Some(b','), true) => {
+                    self.at += 1;
+                    return Ok(false);
+                }
+                (Some(b','), false) => {
+                    self.at += 1;
+                    self.space();
+                    self.key()?;
+                    return Ok(false);
+                }
+                (Some(b']'), true) => self.end(open)?,
+                (Some(b'}'), false) => {
+                    self.unique(open as usize)?;
+                    self.end(open)?;
+                }
+                (_, true) => return Err(self.unexpected("`,` or `]` is expected")),
+                (_, false) => return Err(self.unexpected("`,` or `}` is expected")),
+            }
+        }
+    }
+
+    fn push(&mut self, kind: Kind, start: usize, end: usize) {
+        let next = self.tokens.len() as u32 + 1;
+        self.tokens.push(Token { start: start as u32, end: end as u32, next, kind });
+    }
+
+    fn push_open(&mut self, kind: Kind) -> Result<(), Broken> {
+        if self.open.len() >= DEEPEST {
+            return Err(Broken::TooDeep);
+        }
+        self.open.push(self.tokens.len() as u32);
+        self.push(kind, self.at, self.at);
+        self.at += 1;
+        Ok(())
+    }
+
+    fn end(&mut self, open: u32) -> Result<(), Broken> {
+        self.at += 1;
+        let next = self.tokens.len() as u32;
+        if let Some(token) = self.tokens.get_mut(open as usize) {
+            token.end = self.at as u32;
+            token.next = next;
+        }
+        self.open.pop();
+        Ok(())
+    }
+
+    fn key(&mut self) -> Result<(), Broken> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected("a name in double quotes is expected"));
+        }
+        self.text()?;
+        self.space();
+        if self.peek() != Some(b':') {
+            return Err(self.unexpected("`:` is expected"));
+        }
+        self.at += 1;
+        self.space();
+        Ok(())
+    }
+
+    fn word(&mut self, word: &'static str, kind: Kind) -> Result<(), Broken> {
+        let start = self.at;
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                return Err(self.unexpected("a value is expected"));
+            }
+            self.at += 1;
+        }
+        self.push(kind, start, self.at);
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Broken> {
+        if !matches!(self.peek(), Some(b'0'..=b'9')) {
+            return Err(self.unexpected("a digit is expected"));
+        }
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Broken> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+            if let Some(b'0'..=b'9') = self.peek() {
+                return Err(self.unexpected("a number has no leading zero"));
+            }
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        self.push(Kind::Number, start, self.at);
+        Ok(())
+    }
+
+    #[inline]
+    fn text(&mut self) -> Result<(), Broken> {
+        self.at += 1;
+        let start = self.at;
+        let mut kind = Kind::Text;
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            // What ends a stretch of plain characters.
+            let Some(plain) = rest.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20) else {
+                return Err(Broken::EndsEarly);
+            };
+            self.at += plain;
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    kind = Kind::Escaped;
+                    let rest = self.source.get(self.at + 1..).unwrap_or_default();
+                    let Some((_, length)) = unescaped(rest) else {
+                        // Two escapes of six characters may make one character.
+                        if rest.len() < 11 && rest.bytes().all(|b| b != b'"') {
+                            return Err(Broken::EndsEarly);
+                        }
+                        return Err(self.unexpected("this escape stands for no character"));
+                    };
+                    self.at += 1 + length;
+                }
+                _ => return Err(self.unexpected("a control character has to be escaped")),
+            }
+        }
+        self.push(kind, start, self.at);
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Refuses an object with the same key twice.
+    fn unique(&self, object: usize) -> Result<(), Broken> {
+        /// So many keys are compared with each other faster than they are hashed.
+        const FEW: usize = 8;
+        let mut few = [""; FEW];
+        let mut count = 0;
+        let mut at = object + 1;
+        while let Some(key) = self.tokens.get(at) {
+            let text = self.source.get(key.start as usize..key.end as usize).unwrap_or_default();
+            let (seen, _) = few.split_at(count);
+            if key.kind == Kind::Escaped || count == FEW {
+                return self.unique_among_many(object);
+            }
+            if seen.contains(&text) {
+                return Err(self.twice(object, text));
+            }
+            if let Some(slot) = few.get_mut(count) {
+                *slot = text;
+            }
+            count += 1;
+            at = self.tokens.get(at + 1).map_or(usize::MAX, |value| value.next as usize);
+        }
+        Ok(())
+    }
+
+    fn unique_among_many(&self, object: usize) -> Result<(), Broken> {
+        let mut seen = HashSet::new();
+        let mut at = object + 1;
+        while let Some(key) = self.tokens.get(at) {
+            let raw = self.source.get(key.start as usize..key.end as usize).unwrap_or_default();
+            let text = match key.kind {
+                Kind::Escaped => Cow::Owned(decoded(raw)),
+                _ => Cow::Borrowed(raw),
+            };
+            if seen.contains(&text) {
+                return Err(self.twice(object, &text));
+            }
+            seen.insert(text);
+            at = self.tokens.get(at + 1).map_or(usize::MAX, |value| value.next as usize);
+        }
+        Ok(())
+    }
+
+    fn twice(&self, object: usize, key: &str) -> Broken {
+        Broken::Twice { path: self.path(object), key: key.to_owned() }
+    }
+
+    /// The path of what is being read: every container on the way to it is still open.
+    fn path(&self, object: usize) -> String {
+        let mut path = String::from("$");
+        for (open, &token) in self.open.iter().enumerate() {
+            if token as usize == object {
+                break;
+            }
+            let below = self.open.get(open + 1).map_or(self.tokens.len(), |&t| t as usize);
+            self.step(token as usize, below, &mut path);
+        }
+        path
+    }
+
+    fn step(&self, container: usize, below: usize, path: &mut String) {
+        let is_list = self.tokens.get(container).is_some_and(|t| t.kind == Kind::List);
+        if is_list {
+            let (mut at, mut index) = (container + 1, 0);
+            while at < below {
+                at = self.tokens.get(at).map_or(usize::MAX, |t| t.next as usize);
+                index += 1;
+            }
+            path.push_str(&format!("[{index}]"));
+        } else if let Some(key) = self.tokens.get(below.wrapping_sub(1)) {
+            let raw = self.source.get(key.start as usize..key.end as usize).unwrap_or_default();
+            path.push('.');
+            path.push_str(raw);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_takes_what_serde_json_takes_and_nothing_else() {
+        for text in [
+            "null",
+            " true ",
+            "-0",
+            "0.5e-7",
+            "1E+5",
+            "[]",
+            "[1,[2,{}],\"a\"]",
+            "{\"a\":{\"b\":[]}}",
+            "\"\\u00e4\\ud83d\\ude00\\n\"",
+            "",
+            "01",
+            "1.",
+            ".5",
+            "+1",
+            "[1,]",
+            "{,}",
+            "{\"a\":1,}",
+            "\"\\ud800\"",
+            "\"\\ud800\\u0041\"",
+            "\"\\x\"",
+            "\"a\tb\"",
+            "\"a",
+            "[1",
+            "{\"a\"",
+            "nul",
+            "truee",
+            "1 2",
+            "\u{feff}1",
+            "[1}",
+            "{\"a\":1]",
+            "'a'",
+            "\"\\u+123\"",
+            "-",
+            "1e",
+            "\"\\",
+            "{\"a\" 1}",
+            "{a:1}",
+            "[,1]",
+            "\0",
+        ] {
+            let ours = Tape::parse(text).is_ok();
+            let theirs = serde_json::from_str::<serde_json::Value>(text).is_ok();
+            assert_eq!(ours, theirs, "{text:?}: {:?}", Tape::parse(text));
+        }
+    }
+
+    #[test]
+    fn texts_are_decoded() {
+        let text = r#"["a\"b\\\/\b\f\n\r\t\u0041\ud83d\ude00ä"]"#;
+        let tape = Tape::parse(text).unwrap();
+        assert_eq!(tape.text(1), "a\"b\\/\u{8}\u{c}\n\r\tA😀ä");
+    }
+
+    #[test]
+    fn a_key_twice_is_found_with_its_path() {
+        let twice = |text: &str| match Tape::parse(text).unwrap_err() {
+            Broken::Twice { path, key } => format!("{path} {key}"),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(twice(r#"{"a":[0,{"b":1,"b":2}]}"#), "$.a[1] b");
+        assert_eq!(twice(r#"{"a":1,"\u0061":2}"#), "$ a");
+        let many: String = (0..100_000).map(|i| format!("\"k{i}\":1,")).collect();
+        assert!(Tape::parse(&format!("{{{many}\"z\":1}}")).is_ok());
+        assert_eq!(twice(&format!("{{{many}\"k7\":1}}")), "$ k7");
+    }
+
+    #[test]
+    fn nesting_ends_at_the_depth_of_serde_json() {
+        for depth in [126, 127, 128, 129, 1_000_000] {
+            let text = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+            let theirs = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+            assert_eq!(Tape::parse(&text).is_ok(), theirs, "{depth}");
+        }
+    }
+}

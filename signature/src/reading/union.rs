@@ -1,0 +1,241 @@
+//! Unions: the one member that is meant, or none.
+
+use std::collections::HashSet;
+
+use crate::reading::coerce::folded;
+use crate::reading::exact::{Exact, Fits, specificity};
+use crate::reading::fit::{At, Attempt, Fit, Level, Path};
+use crate::reading::form::{Id, Kinds, Node, Union};
+use crate::reading::tape::{Kind, Tape};
+use crate::reading::words::{excerpt, expected, got, member};
+
+/// What a value would be as one member.
+struct Candidate {
+    index: usize,
+    id: Id,
+    attempt: Attempt,
+}
+
+/// Which member is meant, or the text why none is.
+enum Choice {
+    One(Candidate),
+    Doubt(String),
+    None,
+}
+
+impl Fit<'_> {
+    pub(super) fn union(&mut self, at: At<'_>, node: &Node, union: &Union, level: Level) -> bool {
+        if at.kind() == Kind::Null && node.takes_null() {
+            return self.keep(at);
+        }
+        if at.kind() == Kind::Object
+            && let Some(tag) = &union.tag
+            && let Some(fits) = self.by_tag(at, union, tag, level)
+        {
+            return fits;
+        }
+        let tagged = at.kind() == Kind::Object && union.tag.is_some();
+        match self.choose(at, union, level, tagged) {
+            Choice::One(candidate) => self.take(candidate.attempt),
+            Choice::Doubt(why) => self.fault(at, node, &why),
+            Choice::None => self.none_fits(at, node, union, level),
+        }
+    }
+
+    /// The member that the tag names; `None` if there is no tag.
+    fn by_tag(&mut self, at: At<'_>, union: &Union, tag: &str, level: Level) -> Option<bool> {
+        let (_, value) = at.tape.entries(at.token).find(|(key, _)| at.tape.text(*key) == tag)?;
+        let path = Path::Field(at.path, tag);
+        let mut known = Vec::new();
+        if at.tape.is_text(value) {
+            let found = at.tape.text(value);
+            for id in &union.members {
+                for text in self.tags(*id, tag) {
+                    if text == *found {
+                        return Some(self.value(at, *id, level));
+                    }
+                    known.push((*id, text));
+                }
+            }
+            let mut near = known.iter().filter(|(_, text)| folded(text) == folded(&found));
+            if let (Some((id, _)), None, Level::Coerce) = (near.next(), near.next(), level) {
+                return Some(self.value(at, *id, level));
+            }
+        } else {
+            for id in &union.members {
+                known.extend(self.tags(*id, tag).into_iter().map(|text| (*id, text)));
+            }
+        }
+        let known: Vec<_> = known.iter().take(20).map(|(_, text)| format!("`{text}`")).collect();
+        let expected = format!("one of {}", known.join(", "));
+        Some(self.push_fault(&path, expected, got(at.tape, value), ""))
+    }
+
+    /// The texts a member's tag may hold.
+    fn tags(&self, id: Id, tag: &str) -> Vec<String> {
+        let node = self.form.node(id);
+        let field = node.object.fields.iter().find(|field| *field.name == *tag);
+        let values = field.and_then(|field| self.form.node(field.node).values.as_ref());
+        let texts = values.into_iter().flatten().filter_map(|value| value.as_str());
+        texts.map(str::to_owned).collect()
+    }
+
+    fn choose(&mut self, at: At<'_>, union: &Union, level: Level, tagged: bool) -> Choice {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for step in [Level::Exact, Level::Restore, Level::Coerce] {
+            // Coercion only where nothing reads all that is there as it is. Without a
+            // type, fields that nobody asked for are kept, so nothing is lost by them.
+            let settled =
+                |candidate: &Candidate| !self.form.typed || candidate.attempt.unknown == 0;
+            let settled = candidates.iter().any(settled);
+            if step > level || step == Level::Coerce && settled {
+                break;
+            }
+            for (index, id) in union.members.iter().enumerate() {
+                let known = candidates.iter().any(|candidate| candidate.index == index);
+                if !known && let Some(attempt) = self.attempt(at, *id, step) {
+                    candidates.push(Candidate { index, id: *id, attempt });
+                }
+            }
+        }
+        let typed = self.form.typed;
+        let rank = |candidate: &Candidate| {
+            let (unknown, level) = (candidate.attempt.unknown, candidate.attempt.level);
+            if typed { (unknown, level, 0) } else { (0, level, unknown) }
+        };
+        let Some(best) = candidates.iter().map(rank).min() else {
+            return Choice::None;
+        };
+        candidates.retain(|candidate| rank(candidate) == best);
+        self.narrow(at, &mut candidates);
+        let equal = candidates.windows(2).all(|two| match two {
+            [one, two] => one.attempt.json == two.attempt.json,
+            _ => true,
+        });
+        if candidates.len() > 1 && (self.form.typed || !equal) {
+            let mut all: Vec<_> =
+                candidates.iter().map(|candidate| member(self.form, candidate.id)).collect();
+            all.dedup();
+            return Choice::Doubt(match all.as_slice() {
+                [one] => format!("it may be {one} in more than one way"),
+                some => format!("it may be {}", some.join(", and also ")),
+            });
+        }
+        let Some(winner) = candidates.into_iter().next() else {
+            return Choice::None;
+        };
+        match self.doubt(at, union, &winner, tagged) {
+            Some(why) => Choice::Doubt(why),
+            None => Choice::One(winner),
+        }
+    }
+
+    /// Keeps those of several members that say most by fitting.
+    fn narrow(&self, at: At<'_>, candidates: &mut Vec<Candidate>) {
+        if candidates.len() < 2 {
+            return;
+        }
+        let own =
+            |candidate: &Candidate| specificity(self.form.node(candidate.id), at.tape, at.token);
+        let most = candidates.iter().map(own).max().unwrap_or_default();
+        candidates.retain(|candidate| own(candidate) == most);
+        let sets: Vec<(usize, HashSet<&str>)> = candidates
+            .iter()
+            .map(|candidate| (candidate.index, self.required(candidate.id)))
+            .collect();
+        let largest = sets.iter().find(|(index, set)| {
+            sets.iter().all(|(other, smaller)| {
+                other == index || smaller.is_subset(set) && smaller.len() < set.len()
+            })
+        });
+        if let (Some((index, _)), Kind::Object) = (largest, at.kind()) {
+            candidates.retain(|candidate| candidate.index == *index);
+        }
+    }
+
+    fn required(&self, id: Id) -> HashSet<&str> {
+        let fields = &self.form.node(id).object.fields;
+        fields.iter().filter(|field| field.required).map(|field| &*field.name).collect()
+    }
+
+    /// Why the only member that fits best is not the one that is meant beyond doubt.
+    fn doubt(&self, at: At<'_>, union: &Union, winner: &Candidate, tagged: bool) -> Option<String> {
+        if !self.form.typed {
+            return None;
+        }
+        let others = |index: usize| index != winner.index;
+        if winner.attempt.unknown > 0 && at.kind() == Kind::Object {
+            let own = self.form.node(winner.id);
+            let entries = at.tape.entries(at.token);
+            let lost = entries
+                .filter(|(_, value)| at.tape.kind(*value) != Kind::Null)
+                .map(|(key, _)| at.tape.text(key))
+                .filter(|name| own.object.field(name, 0).is_none())
+                .find(|name| {
+                    let known = |id: &Id| self.form.node(*id).object.field(name, 0).is_some();
+                    union.members.iter().enumerate().any(|(index, id)| others(index) && known(id))
+                });
+            if let Some(name) = lost {
+                return Some(format!("{} belongs to another of them", excerpt(&name)));
+            }
+        }
+        if tagged {
+            return None;
+        }
+        // serde takes the first that fits.
+        let written = &winner.attempt.json;
+        let tape = Tape::parse(written).ok()?;
+        let mut exact = Exact::new(self.form);
+        let earlier = union.members.iter().take(winner.index).find(|id| {
+            let fits = exact.fits(&tape, 0, **id);
+            fits == Fits::Yes || fits == Fits::Nearly && tape.kind(0) != Kind::Number
+        })?;
+        let (first, meant) = (member(self.form, *earlier), member(self.form, winner.id));
+        Some(format!("it is {meant}, but would be taken for {first}, which is declared before it"))
+    }
+
+    fn none_fits(&mut self, at: At<'_>, node: &Node, union: &Union, level: Level) -> bool {
+        if self.trying {
+            return false;
+        }
+        // Where only one member is of this kind, its faults say more than all names.
+        let kind = match at.kind() {
+            Kind::List => Kinds::LIST,
+            Kind::Object => Kinds::OBJECT,
+            _ => return self.fault(at, node, ""),
+        };
+        let form = self.form;
+        let mut alike = union.members.iter().filter(|id| form.node(**id).kinds.has(kind));
+        let first = alike.next();
+        let only = first.filter(|_| alike.next().is_none()).or_else(|| self.by_keys(at, union));
+        let faults = self.faults.len() + self.more;
+        if let Some(id) = only {
+            self.value(at, *id, level);
+        }
+        if self.faults.len() + self.more == faults {
+            let expected = expected(form, node);
+            let got = got(at.tape, at.token);
+            self.push_fault(at.path, expected, got, "");
+        }
+        false
+    }
+
+    /// The one member that knows a key which no other knows.
+    fn by_keys<'u>(&self, at: At<'_>, union: &'u Union) -> Option<&'u Id> {
+        let mut only = None;
+        for (key, _) in at.tape.entries(at.token) {
+            let name = at.tape.text(key);
+            let mut knowing = union
+                .members
+                .iter()
+                .filter(|id| self.form.node(**id).object.field(&name, 0).is_some());
+            if let (Some(id), None) = (knowing.next(), knowing.next()) {
+                if only.is_some_and(|only| only != id) {
+                    return None;
+                }
+                only = Some(id);
+            }
+        }
+        only
+    }
+}

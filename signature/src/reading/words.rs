@@ -1,0 +1,246 @@
+//! What was expected and what was there, in words that a model can act on.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::reading::form::{Form, Id, Kinds, Node, NumberRule};
+use crate::reading::number::Decimal;
+use crate::reading::tape::{Kind, Tape};
+
+/// So many characters of what was found.
+const LONGEST: usize = 60;
+
+/// So many values or members are listed.
+const MOST: usize = 20;
+
+/// A text in quotes, as one line, and not too much of it.
+pub(super) fn excerpt(text: &str) -> String {
+    let cut = shortened(text);
+    let mut quoted = String::from("\"");
+    for c in cut.chars() {
+        if c == '"' || c == '\'' { quoted.push(c) } else { quoted.extend(c.escape_debug()) }
+    }
+    quoted.push('"');
+    quoted
+}
+
+pub(super) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}
+
+pub(super) fn kind_words(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Null => "null",
+        Kind::True | Kind::False => "boolean",
+        Kind::Number => "number",
+        Kind::Text | Kind::Escaped => "string",
+        Kind::List => "list",
+        Kind::Object => "object",
+    }
+}
+
+/// What stands at a token.
+pub(super) fn got(tape: &Tape<'_>, token: usize) -> String {
+    match tape.kind(token) {
+        Kind::Null => "null".to_owned(),
+        Kind::True => "true".to_owned(),
+        Kind::False => "false".to_owned(),
+        Kind::Number => format!("the number {}", shortened(tape.raw(token))),
+        Kind::Text | Kind::Escaped => format!("the string {}", excerpt(&tape.text(token))),
+        Kind::List => match tape.items(token).count() {
+            0 => "an empty list".to_owned(),
+            n => format!("a list of {n}"),
+        },
+        Kind::Object => {
+            let keys: Vec<_> = tape.entries(token).take(4).map(|(key, _)| tape.text(key)).collect();
+            let more = if tape.entries(token).count() > 3 { ", …" } else { "" };
+            match keys.as_slice() {
+                [] => "an empty object".to_owned(),
+                keys => {
+                    let keys: Vec<_> =
+                        keys.iter().take(3).map(|key| format!("`{}`", brief(key))).collect();
+                    format!("an object with {}{more}", keys.join(", "))
+                }
+            }
+        }
+    }
+}
+
+/// A name that stands among others.
+fn brief(name: &str) -> String {
+    const BRIEF: usize = 16;
+    let mut out: String = name.chars().take(BRIEF).flat_map(char::escape_debug).collect();
+    if name.chars().count() > BRIEF {
+        out.push('…');
+    }
+    out
+}
+
+/// What a node takes.
+pub(super) fn expected(form: &Form, node: &Node) -> String {
+    let mut all = Vec::new();
+    match &node.union {
+        Some(union) => {
+            for id in union.members.iter().take(MOST) {
+                push_new(&mut all, expected_alone(form.node(*id)));
+            }
+        }
+        None => push_new(&mut all, expected_alone(node)),
+    }
+    if node.takes_null() && !all.iter().any(|words| words.ends_with("null")) {
+        push_new(&mut all, "null".to_owned());
+    }
+    all.join(" or ")
+}
+
+fn push_new(all: &mut Vec<String>, words: String) {
+    if !words.is_empty() && !all.contains(&words) {
+        all.push(words);
+    }
+}
+
+fn expected_alone(node: &Node) -> String {
+    if node.is_any() {
+        return "any value".to_owned();
+    }
+    if let Some(values) = &node.values {
+        return listed(values);
+    }
+    let kinds = node.kinds;
+    let mut all = Vec::new();
+    if kinds.has(Kinds::TEXT) {
+        all.push(text(node));
+    }
+    if kinds.meets(Kinds::NUMBER) {
+        let what = if kinds.has(Kinds::NUMBER) { "a number" } else { "an integer" };
+        all.push(format!("{what}{}", bounds(&node.number)));
+    }
+    if kinds.has(Kinds::BOOLEAN) {
+        all.push("true or false".to_owned());
+    }
+    if kinds.has(Kinds::LIST) {
+        all.push(list(node));
+    }
+    if kinds.has(Kinds::OBJECT) {
+        all.push(object(node));
+    }
+    if all.is_empty() && !kinds.has(Kinds::NULL) {
+        all.push("nothing here".to_owned());
+    }
+    all.join(" or ")
+}
+
+fn listed(values: &[Value]) -> String {
+    let shown = |value: &Value| match value {
+        Value::String(text) => format!("`{}`", shortened(text)),
+        other => shortened(&other.to_string()).into_owned(),
+    };
+    let more = if values.len() > MOST { ", …" } else { "" };
+    match values {
+        [] => String::new(),
+        [one] => shown(one),
+        some => {
+            let shown: Vec<_> = some.iter().take(MOST).map(shown).collect();
+            format!("one of {}{more}", shown.join(", "))
+        }
+    }
+}
+
+fn text(node: &Node) -> String {
+    let rule = &node.text;
+    let mut words = rule.format.map_or("a string", super::date::Format::words).to_owned();
+    if let Some(range) = range_words(rule.shortest, rule.longest) {
+        words.push_str(&format!(" of {range} characters"));
+    }
+    if let Some(pattern) = &rule.pattern {
+        words.push_str(&format!(" that matches {}", shortened(&pattern.text)));
+    }
+    words
+}
+
+fn list(node: &Node) -> String {
+    match range_words(node.list.shortest, node.list.longest) {
+        Some(range) => format!("a list of {range}"),
+        None => "a list".to_owned(),
+    }
+}
+
+fn object(node: &Node) -> String {
+    let rule = &node.object;
+    let required: Vec<_> = rule.fields.iter().filter(|field| field.required).collect();
+    let some = if required.is_empty() { Vec::new() } else { required };
+    let names: Vec<_> = some
+        .iter()
+        .take(4)
+        .map(|field| match node_of_tag(field.only.as_deref()) {
+            Some(tag) => format!("`{}` {tag}", brief(&field.name)),
+            None => format!("`{}`", brief(&field.name)),
+        })
+        .collect();
+    let more = if some.len() > 4 { ", …" } else { "" };
+    match (names.is_empty(), range_words(rule.fewest, rule.most)) {
+        (false, _) => format!("an object with {}{more}", names.join(", ")),
+        (true, Some(range)) => format!("an object with {range} fields"),
+        (true, None) => "an object".to_owned(),
+    }
+}
+
+fn node_of_tag(only: Option<&str>) -> Option<String> {
+    only.map(|text| format!("\"{}\"", brief(text)))
+}
+
+fn range_words(least: usize, most: usize) -> Option<String> {
+    Some(match (least, most) {
+        (0, usize::MAX) => return None,
+        (least, usize::MAX) => format!("at least {least}"),
+        (0, most) => format!("at most {most}"),
+        (least, most) if least == most => format!("exactly {least}"),
+        (least, most) => format!("{least} to {most}"),
+    })
+}
+
+fn bounds(rule: &NumberRule) -> String {
+    let mut words = String::new();
+    // Of a range that hardly any number leaves, only those that do need to know.
+    let range = rule.range.as_ref().filter(|(_, high)| high.as_i64(0).is_some_and(|n| n < 1 << 16));
+    let low = rule.least.as_ref().or(range.map(|range| &range.0));
+    let high = rule.greatest.as_ref().or(range.map(|range| &range.1));
+    let mut say = |text: String| {
+        words.push_str(if words.is_empty() { " " } else { " and " });
+        words.push_str(&text);
+    };
+    match (low, high) {
+        (Some(low), Some(high)) => say(format!("from {low} to {high}")),
+        (Some(low), None) => say(format!("of at least {low}")),
+        (None, Some(high)) => say(format!("of at most {high}")),
+        (None, None) => {}
+    }
+    let more: [(&str, &Option<Decimal>); 3] =
+        [("greater than", &rule.above), ("less than", &rule.below), ("a multiple of", &rule.step)];
+    for (what, bound) in more {
+        if let Some(bound) = bound {
+            say(format!("{what} {bound}"));
+        }
+    }
+    words
+}
+
+impl NumberRule {
+    /// Says why an integer is too large or too small for the type behind it.
+    pub(super) fn range_words(&self, literal: &str) -> Option<String> {
+        let number = Decimal::parse(literal)?;
+        let (low, high) = self.range.as_ref()?;
+        let outside = number < *low || *high < number;
+        let told = bounds(self).contains(" to ");
+        (outside && !told).then(|| format!("it has to be from {low} to {high}"))
+    }
+}
+
+/// What a member of a union is called in an advice.
+pub(super) fn member(form: &Form, id: Id) -> String {
+    expected(form, form.node(id))
+}

@@ -1,0 +1,250 @@
+//! Older drafts and OpenAPI, said in the words of JSON Schema 2020-12.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{DEFINITIONS, below, below_mut, free_name, redirect, reference_to};
+
+/// Keywords whose value may be null; elsewhere null is how Go writes an empty list.
+const MAY_BE_NULL: [&str; 4] = ["const", "default", "example", "examples"];
+
+/// Rewrites what 2020-12 says in other words or refuses, and leaves the rest alone.
+///
+/// Sources: the release notes of drafts 4 to 2020-12; OpenAPI 3.0, "Schema Object", for
+/// `nullable`.
+pub(crate) fn modernise(schema: &mut Value) {
+    let Some(root) = schema.as_object_mut() else {
+        return;
+    };
+    each(root);
+    let places = places(schema);
+    if !places.is_empty() {
+        redirect(schema, &|reference| local(&places, reference));
+    }
+    let Some(root) = schema.as_object_mut() else {
+        return;
+    };
+    let moved = move_definitions(root);
+    if !moved.is_empty() {
+        redirect(schema, &|reference| {
+            moved.iter().find_map(|(from, to)| {
+                let rest = reference.strip_prefix(from.as_str())?;
+                (rest.is_empty() || rest.starts_with('/')).then(|| format!("{to}{rest}"))
+            })
+        });
+    }
+}
+
+fn each(map: &mut Map<String, Value>) {
+    map.retain(|keyword, value| !value.is_null() || MAY_BE_NULL.contains(&keyword.as_str()));
+    lift_required(map);
+    tuple(map);
+    exclusive(map, "exclusiveMinimum", "minimum");
+    exclusive(map, "exclusiveMaximum", "maximum");
+    dependencies(map);
+    for dynamic in ["$recursiveRef", "$dynamicRef"] {
+        if let Some(target) = map.shift_remove(dynamic) {
+            map.entry("$ref").or_insert(target);
+        }
+    }
+    for below in below_mut(map) {
+        if let Some(below) = below.as_object_mut() {
+            each(below);
+        }
+    }
+    nullable(map);
+}
+
+/// Draft 3 said `required: true` in the property itself.
+fn lift_required(map: &mut Map<String, Value>) {
+    let mut lifted = Vec::new();
+    for (name, property) in
+        map.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()
+    {
+        let Some(property) = property.as_object_mut() else {
+            continue;
+        };
+        if property.get("required").is_some_and(Value::is_boolean)
+            && property.shift_remove("required") == Some(Value::Bool(true))
+        {
+            lifted.push(Value::from(name.clone()));
+        }
+    }
+    if map.get("required").is_some_and(Value::is_boolean) {
+        map.shift_remove("required");
+    }
+    if !lifted.is_empty()
+        && let Some(required) = map.entry("required").or_insert_with(|| json!([])).as_array_mut()
+    {
+        required.extend(lifted);
+    }
+    if let Some(required) = map.get_mut("required").and_then(Value::as_array_mut) {
+        let mut seen = std::collections::HashSet::new();
+        required.retain(|name| seen.insert(name.to_string()));
+    }
+}
+
+/// Until 2019-09 a tuple was a list under `items`.
+fn tuple(map: &mut Map<String, Value>) {
+    if map.get("items").is_some_and(Value::is_array) {
+        let old = std::mem::take(map);
+        for (keyword, value) in old {
+            let keyword = match keyword.as_str() {
+                "items" => "prefixItems".to_owned(),
+                "additionalItems" => "items".to_owned(),
+                _ => keyword,
+            };
+            map.insert(keyword, value);
+        }
+    } else {
+        // Beside a schema for all items it never said anything.
+        map.shift_remove("additionalItems");
+    }
+}
+
+/// Draft 4 said `exclusiveMinimum: true` beside `minimum`.
+fn exclusive(map: &mut Map<String, Value>, exclusive: &str, bound: &str) {
+    let Some(Value::Bool(is_exclusive)) = map.get(exclusive) else {
+        return;
+    };
+    let is_exclusive = *is_exclusive;
+    map.shift_remove(exclusive);
+    if is_exclusive && let Some(value) = map.shift_remove(bound) {
+        map.insert(exclusive.into(), value);
+    }
+}
+
+/// Until 2019-09 one keyword said both which fields and which schemas depend on a field.
+fn dependencies(map: &mut Map<String, Value>) {
+    let Some(Value::Object(old)) = map.shift_remove("dependencies") else {
+        return;
+    };
+    for (name, needed) in old {
+        let keyword = if needed.is_array() { "dependentRequired" } else { "dependentSchemas" };
+        if let Some(all) = map.entry(keyword).or_insert_with(|| json!({})).as_object_mut() {
+            all.insert(name, needed);
+        }
+    }
+}
+
+/// OpenAPI 3.0 has no type `null`.
+fn nullable(map: &mut Map<String, Value>) {
+    if !map.get("nullable").is_some_and(Value::is_boolean)
+        || map.shift_remove("nullable") != Some(Value::Bool(true))
+    {
+        return;
+    }
+    if let Some(values) = map.get_mut("enum").and_then(Value::as_array_mut)
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+    let listed = map.contains_key("enum");
+    match map.get_mut("type") {
+        Some(Value::Array(kinds)) => {
+            if !kinds.iter().any(|kind| kind == "null") {
+                kinds.push("null".into());
+            }
+        }
+        Some(kind) if kind == "null" => {}
+        Some(kind) => *kind = json!([kind.take(), "null"]),
+        None if listed => {}
+        None => {
+            let mut told = Map::new();
+            for annotation in ["description", "default", DEFINITIONS, "definitions"] {
+                told.extend(map.shift_remove(annotation).map(|value| (annotation.into(), value)));
+            }
+            let inner = std::mem::take(map);
+            map.insert("anyOf".into(), json!([inner, {"type": "null"}]));
+            map.extend(told);
+        }
+    }
+}
+
+/// Until 2019-09 definitions stood under another keyword; returns what moved where.
+fn move_definitions(root: &mut Map<String, Value>) -> Vec<(String, String)> {
+    let free = root.get(DEFINITIONS).is_none_or(Value::is_object);
+    if !free || !root.get("definitions").is_some_and(Value::is_object) {
+        return Vec::new();
+    }
+    let old = root.shift_remove("definitions").unwrap_or_default();
+    let (Value::Object(old), Some(definitions)) =
+        (old, root.entry(DEFINITIONS).or_insert_with(|| json!({})).as_object_mut())
+    else {
+        return Vec::new();
+    };
+    let mut moved = Vec::new();
+    for (name, definition) in old {
+        let new = free_name(&name, &mut 1, |name| definitions.contains_key(name));
+        if new != name {
+            let from = reference_to(&name).replacen(DEFINITIONS, "definitions", 1);
+            moved.push((from, reference_to(&new)));
+        }
+        definitions.insert(new, definition);
+    }
+    moved.push(("#/definitions".to_owned(), format!("#/{DEFINITIONS}")));
+    moved
+}
+
+/// A reference to a name, as one to a place.
+fn local(places: &HashMap<String, String>, reference: &str) -> Option<String> {
+    if let Some(pointer) = places.get(reference) {
+        return Some(format!("#{pointer}"));
+    }
+    let (name, below) = reference.split_once('#').filter(|(name, _)| !name.is_empty())?;
+    let pointer = places.get(name)?;
+    let named = || places.get(&format!("#{below}")).cloned();
+    let below = if below.is_empty() || below.starts_with('/') {
+        Some(format!("{pointer}{below}"))
+    } else {
+        named()
+    };
+    Some(format!("#{}", below?))
+}
+
+/// Where in a schema its names are: `#anchor`, or an `$id`, which is taken away where
+/// references below it would start there.
+fn places(root: &mut Value) -> HashMap<String, String> {
+    let mut found = HashMap::new();
+    let mut waiting = vec![(root, String::new())];
+    while let Some((schema, pointer)) = waiting.pop() {
+        let Some(map) = schema.as_object_mut() else {
+            continue;
+        };
+        for keyword in ["$anchor", "$dynamicAnchor"] {
+            if let Some(Value::String(anchor)) = map.get(keyword) {
+                found.entry(format!("#{anchor}")).or_insert_with(|| pointer.clone());
+            }
+        }
+        let id = if pointer.is_empty() { map.get("$id").cloned() } else { map.shift_remove("$id") };
+        if let Some(Value::String(id)) = id {
+            found.entry(id.trim_end_matches('#').to_owned()).or_insert_with(|| pointer.clone());
+        }
+        waiting.extend(with_pointers(map, &pointer));
+    }
+    found
+}
+
+/// The schemas directly below one, each with its JSON pointer.
+fn with_pointers<'a>(
+    map: &'a mut Map<String, Value>,
+    pointer: &str,
+) -> Vec<(&'a mut Value, String)> {
+    let mut steps = Vec::new();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for (keyword, name, _) in below(map) {
+        let count = counts.entry(keyword).or_default();
+        let is_list = map.get(keyword).is_some_and(Value::is_array);
+        let name = name.map(|name| name.replace('~', "~0").replace('/', "~1"));
+        let step = name.or_else(|| is_list.then(|| count.to_string()));
+        *count += 1;
+        steps.push((keyword.to_owned(), step));
+    }
+    let below = below_mut(map).into_iter().zip(steps);
+    let pointed = below.map(|(schema, (keyword, step))| {
+        let step = step.map(|step| format!("/{step}")).unwrap_or_default();
+        (schema, format!("{pointer}/{keyword}{step}"))
+    });
+    pointed.collect()
+}

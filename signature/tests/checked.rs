@@ -1,0 +1,449 @@
+//! What only the schema knows, and what serde would let through.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+use std::collections::BTreeMap;
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Error, Policy, Signature};
+
+/// Takes and gives back whatever a test is about.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+#[serde(bound = "T: Serialize + DeserializeOwned")]
+struct Of<T> {
+    it: T,
+}
+
+impl<T> Signature for Of<T>
+where
+    T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static,
+{
+    type Output = T;
+
+    fn name() -> std::borrow::Cow<'static, str> {
+        "check".into()
+    }
+}
+
+fn read<T>(it: &str) -> Result<T, Error>
+where
+    T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static,
+{
+    let contract = Contract::of::<Of<T>>().unwrap();
+    contract.read::<Of<T>>(&format!("{{\"it\": {it}}}")).map(|read| read.it)
+}
+
+fn dynamic(it: Value) -> Contract {
+    let input = json!({"type": "object", "properties": {"it": it}, "required": ["it"]});
+    Contract::dynamic("check", "", input, None).unwrap()
+}
+
+fn read_dynamic(contract: &Contract, it: &str, policy: Policy) -> Result<Value, Error> {
+    let wire = format!("{{\"it\": {it}}}");
+    contract.read_with::<Value>(&wire, policy).map(|read| read.value["it"].clone())
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Point {
+    x: i64,
+    y: i64,
+}
+
+#[derive(
+    Serialize, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Debug, Clone, Copy,
+)]
+#[serde(rename_all = "lowercase")]
+enum Side {
+    Left,
+    Right,
+}
+
+#[test]
+fn serde_takes_a_list_for_a_struct_and_an_object_for_a_name_and_reading_does_not() {
+    assert!(serde_json::from_str::<Point>("[1, 2]").is_ok());
+    assert!(read::<Point>("[1, 2]").is_err());
+    assert!(read::<Vec<Point>>("[{\"x\": 1, \"y\": 2}, [3, 4]]").is_err());
+    assert!(read::<Option<Point>>("[1, 2]").is_err());
+    assert!(serde_json::from_str::<Side>("{\"left\": null}").is_ok());
+    assert!(read::<Side>("{\"left\": null}").is_err());
+    assert!(read::<f32>("1e300").is_err());
+    assert!(read::<BTreeMap<String, u8>>("{\"a\": 1, \"a\": 2}").is_err());
+    assert!(read::<BTreeMap<Side, u8>>("{\"left\": 1, \"left\": 2}").is_err());
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Flat {
+    id: u8,
+    #[serde(flatten)]
+    inner: Inner,
+}
+
+impl Signature for Flat {
+    type Output = ();
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Inner {
+    point: Point,
+    #[serde(default)]
+    side: Option<Side>,
+}
+
+#[test]
+fn what_a_type_keeps_before_it_knows_what_it_is_is_checked_all_the_same() {
+    let good = r#"{"id": 1, "point": {"x": 1, "y": 2}, "side": "left"}"#;
+    let inner = Inner { point: Point { x: 1, y: 2 }, side: Some(Side::Left) };
+    let contract = Contract::of::<Flat>().unwrap();
+    // More than once, because the first reading teaches the contract.
+    for _ in 0..3 {
+        let read: Flat = contract.read(good).unwrap();
+        assert_eq!(read, Flat { id: 1, inner: Inner { point: Point { x: 1, y: 2 }, ..inner } });
+        assert!(serde_json::from_str::<Flat>(r#"{"id": 1, "point": [1, 2]}"#).is_ok());
+        assert!(contract.read::<Flat>(r#"{"id": 1, "point": [1, 2]}"#).is_err());
+        assert!(contract.read::<Flat>(r#"{"id": 1, "id": 1, "point": {"x": 1, "y": 2}}"#).is_err());
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+#[serde(untagged)]
+enum FloatFirst {
+    Float(f64),
+    Whole(i64),
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+#[serde(untagged)]
+enum NameOrText {
+    Side(Side),
+    Text(String),
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+#[serde(untagged)]
+enum Narrow {
+    Short { a: u8 },
+    Long { a: u8, b: u8 },
+}
+
+/// serde takes the first member that fits, whatever was meant.
+#[test]
+fn a_member_that_serde_would_not_reach_is_a_fault() {
+    assert_snapshot!(read::<FloatFirst>("5").unwrap_err(), @"input of `check` does not fit: $.it: expected a number or an integer, got the number 5: it is an integer, but would be taken for a number, which is declared before it");
+    assert_eq!(read::<FloatFirst>("5.5").unwrap(), FloatFirst::Float(5.5));
+    assert_eq!(read::<FloatFirst>("5.0").unwrap(), FloatFirst::Float(5.0));
+    assert_eq!(read::<NameOrText>("\"left\"").unwrap(), NameOrText::Side(Side::Left));
+    assert_eq!(read::<NameOrText>("\"up\"").unwrap(), NameOrText::Text("up".into()));
+    // Exactly a text, nearly a name.
+    assert_eq!(read::<NameOrText>("\"LEFT\"").unwrap(), NameOrText::Text("LEFT".into()));
+    assert_snapshot!(read::<Narrow>(r#"{"a": 1, "b": 2}"#).unwrap_err(), @"input of `check` does not fit: $.it: expected an object with `a` or an object with `a`, `b`, got an object with `a`, `b`: it is an object with `a`, `b`, but would be taken for an object with `a`, which is declared before it");
+    assert_eq!(read::<Narrow>(r#"{"a": 1}"#).unwrap(), Narrow::Short { a: 1 });
+}
+
+#[test]
+fn two_members_that_fit_are_a_fault_unless_nobody_could_tell_them_apart() {
+    let same = dynamic(json!({"anyOf": [
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]},
+    ]}));
+    assert_eq!(read_dynamic(&same, r#"{"a": 1}"#, Policy::Coerce).unwrap(), json!({"a": 1}));
+
+    let differ = dynamic(json!({"anyOf": [
+        {"type": "array", "items": {"type": "integer"}},
+        {"type": "array", "items": {"type": "boolean"}},
+    ]}));
+    assert_eq!(read_dynamic(&differ, "[1]", Policy::Coerce).unwrap(), json!([1]));
+    assert_eq!(read_dynamic(&differ, "[true]", Policy::Coerce).unwrap(), json!([true]));
+    assert_eq!(read_dynamic(&differ, "[\"1\"]", Policy::Coerce).unwrap(), json!([1]));
+    assert!(read_dynamic(&differ, "[1, true]", Policy::Coerce).is_err());
+    // Both would do, each in its own way.
+    let either = dynamic(json!({"oneOf": [
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["a"]},
+    ]}));
+    assert_snapshot!(read_dynamic(&either, r#"{"a": "1"}"#, Policy::Coerce).unwrap_err(), @"input of `check` does not fit: $.it: expected an object with `a`, got an object with `a`: it may be an object with `a` in more than one way");
+}
+
+#[test]
+fn s14_s33_all_faults_are_told_and_a_flood_of_them_is_counted() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Many {
+        #[schemars(range(min = 1, max = 5))]
+        stars: u8,
+        #[schemars(length(min = 2, max = 4))]
+        code: String,
+        #[schemars(regex(pattern = "^[a-z]+$"))]
+        word: String,
+        #[schemars(length(max = 1))]
+        tags: Vec<String>,
+        side: Side,
+        point: Point,
+        ratio: f32,
+        limit: Option<u8>,
+        map: BTreeMap<u8, bool>,
+    }
+    let wrong = r#"{"stars": 9, "code": "a", "word": "A", "tags": ["a", "b"], "side": "up",
+        "point": {"x": 1.5}, "ratio": 1e99, "limit": 300, "map": {"x": true, "1": 2}}"#;
+    let Err(Error::Reading { faults, .. }) = read::<Many>(wrong) else {
+        panic!("it fits");
+    };
+    let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    assert_snapshot!(told.join("\n"), @r#"
+    $.it.stars: expected an integer from 1 to 5, got the number 9
+    $.it.code: expected a string of 2 to 4 characters, got the string "a"
+    $.it.word: expected a string that matches ^[a-z]+$, got the string "A"
+    $.it.tags: expected a list of at most 1, got a list of 2
+    $.it.side: expected one of `left`, `right`, got the string "up"
+    $.it.point.x: expected an integer, got the number 1.5
+    $.it.point.y: this field is missing; expected an integer
+    $.it.ratio: expected a number, got the number 1e99
+    $.it.limit: expected an integer from 0 to 255 or null, got the number 300
+    $.it.map.x: expected only keys that match ^\d+$, got the field `x`
+    $.it.map.1: expected true or false, got the number 2
+    "#);
+
+    let flood = format!("[{}1]", "\"x\",".repeat(1_000));
+    let Err(error @ Error::Reading { .. }) = read::<Vec<u8>>(&flood) else {
+        panic!("it fits");
+    };
+    assert!(error.to_string().ends_with("; and 950 more"), "{error}");
+    let Error::Reading { faults, more, .. } = error else {
+        unreachable!("it was one");
+    };
+    assert_eq!((faults.len(), more), (50, 950));
+}
+
+#[test]
+fn what_was_found_is_told_in_few_words() {
+    let long = "ä\\n😀\\\"".repeat(1_000);
+    for it in [format!("\"{long}\""), format!("{{\"{long}\": 1, \"{long}2\": 2}}"), "1".repeat(400)]
+    {
+        let Err(Error::Reading { faults, .. }) = read::<bool>(&it) else {
+            panic!("{it} fits");
+        };
+        for fault in faults {
+            assert!(fault.got.chars().count() <= 160, "{}", fault.got);
+            assert!(fault.message.chars().count() < 400, "{}", fault.message);
+        }
+    }
+}
+
+#[test]
+fn repairs_are_told_in_the_order_of_the_text() {
+    let contract = Contract::of::<Of<Vec<Point>>>().unwrap();
+    let text = "Here: ```json\n{'arguments': '{\"It\": {\"x\": \"1\", \"y\": 2.0,},}'}\n```";
+    let error = contract.read_with::<Of<Vec<Point>>>(text, Policy::Coerce).unwrap_err();
+    assert_snapshot!(error, @"input of `check` does not fit: $.arguments.It: expected a list, got an object with `x`, `y`");
+    let text =
+        "Here: ```json\n{'arguments': '{\"It\": [{\"x\": \"1\", \"y\": 2.0, \"z\": 3,}],}'}\n```";
+    let reading = contract.read_with::<Of<Vec<Point>>>(text, Policy::Coerce).unwrap();
+    assert_eq!(reading.value.it, [Point { x: 1, y: 2 }]);
+    let told: Vec<_> = reading.repairs.iter().map(ToString::to_string).collect();
+    assert_snapshot!(told.join("\n"), @r#"
+    $: took the value out of the text around it
+    $: read other quotes as double quotes, 2 times
+    $: took the value out of `arguments`
+    $.arguments: read the string as the object that is written in it
+    $.arguments: left out a trailing comma, 2 times
+    $.arguments.it: read "It" as `it`
+    $.arguments.It[0].x: read the string "1" as the number 1
+    $.arguments.It[0].z: left out a field that is not asked for
+    "#);
+}
+
+#[test]
+fn a_policy_goes_as_far_as_it_says() {
+    let contract = Contract::of::<Of<i64>>().unwrap();
+    let read = |text: &str| {
+        [Policy::Strict, Policy::Repair, Policy::Coerce]
+            .map(|policy| contract.read_with::<Of<i64>>(text, policy).is_ok())
+    };
+    assert_eq!(read(r#"{"it": 5}"#), [true, true, true]);
+    assert_eq!(read(r#"{"it": 5.0}"#), [true, true, true]);
+    assert_eq!(read(r#"{"it": 5,}"#), [false, true, true]);
+    assert_eq!(read(r#"{"input": {"it": 5}}"#), [false, true, true]);
+    assert_eq!(read(r#""{\"it\": 5}""#), [false, true, true]);
+    assert_eq!(read(r#"{"it": "5"}"#), [false, false, true]);
+    assert_eq!(read(r#"{"IT": 5}"#), [false, false, true]);
+    assert_eq!(read(r#"{"it": 5.5}"#), [false, false, false]);
+}
+
+/// The shapes that lowering makes are no mistakes: every policy undoes them.
+#[test]
+fn shapes_of_dialects_are_restored_under_every_policy() {
+    let cases = [
+        (
+            json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+            json!([{"key": "a", "value": 1}, {"key": "b", "value": 2}]),
+            json!({"a": 1, "b": 2}),
+        ),
+        (
+            json!({"type": "object", "patternProperties": {"^\\d+$": {"type": "string"}}, "additionalProperties": false}),
+            json!([{"key": "7", "value": "x"}]),
+            json!({"7": "x"}),
+        ),
+        (
+            json!({"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": {"type": "string"}}),
+            json!({"id": 1, "additional_properties": [{"key": "color", "value": "red"}]}),
+            json!({"id": 1, "color": "red"}),
+        ),
+        (
+            json!({"type": "object", "properties": {"id": {"type": "integer"}, "note": {"type": "string"}}}),
+            json!({"id": null, "note": "a"}),
+            json!({"note": "a"}),
+        ),
+        (
+            json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 2, "maxItems": 2}),
+            json!({"item_0": "a", "item_1": 1}),
+            json!(["a", 1]),
+        ),
+        (
+            json!({"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}),
+            json!({"item_0": "a", "item_1": 1}),
+            json!(["a", 1]),
+        ),
+        (json!({"enum": [1, 2.5, true]}), json!("2.5"), json!(2.5)),
+        (json!({"enum": [1, 2.5, true]}), json!("true"), json!(true)),
+        (json!({"const": 7}), json!("7"), json!(7)),
+    ];
+    for (schema, wire, value) in cases {
+        let contract = dynamic(schema);
+        for policy in [Policy::Strict, Policy::Repair, Policy::Coerce] {
+            let reading = contract.read_with::<Value>(&json!({"it": wire}).to_string(), policy);
+            let reading = reading.unwrap_or_else(|error| panic!("{wire}: {error}"));
+            assert_eq!(reading.value["it"], value, "{wire}");
+            assert!(reading.repairs.is_empty(), "{wire}: {:?}", reading.repairs);
+        }
+    }
+    // A union at the root of an input.
+    let union = json!({"type": "object", "oneOf": [
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"]},
+    ]});
+    let contract = Contract::dynamic("check", "", union, None).unwrap();
+    let read: Value = contract.read_with(r#"{"input": {"b": 1}}"#, Policy::Strict).unwrap().value;
+    assert_eq!(read, json!({"b": 1}));
+}
+
+#[test]
+fn s45_a_key_given_twice_among_pairs_is_a_fault() {
+    let contract = dynamic(json!({"type": "object", "additionalProperties": {"type": "integer"}}));
+    let twice = r#"[{"key": "a", "value": 1}, {"key": "a", "value": 1}]"#;
+    assert_snapshot!(read_dynamic(&contract, twice, Policy::Strict).unwrap_err(), @r#"input of `check` does not fit: $.it[1].value: expected each key once, got the key "a": it is there twice"#);
+}
+
+/// A number that no usual type holds would be rounded on its way into a value.
+#[test]
+fn a_number_with_more_than_64_bits_is_not_rounded() {
+    let any = dynamic(json!({}));
+    assert_eq!(
+        read_dynamic(&any, "18446744073709551615", Policy::Strict).unwrap(),
+        json!(u64::MAX)
+    );
+    assert!(read_dynamic(&any, "18446744073709551616", Policy::Coerce).is_err());
+    assert!(read_dynamic(&any, "[{\"a\": 1e999}]", Policy::Coerce).is_err());
+    let integer = dynamic(json!({"type": "integer"}));
+    assert!(read_dynamic(&integer, "18446744073709551616", Policy::Coerce).is_err());
+    assert!(read_dynamic(&integer, "1e300", Policy::Coerce).is_err());
+}
+
+/// Schemas of every style, as others write them.
+fn schemas() -> Vec<Value> {
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    vec![
+        json!({"type": "integer", "minimum": 0, "exclusiveMaximum": 3}),
+        json!({"type": "number", "multipleOf": 0.5}),
+        json!({"type": ["integer", "null"]}),
+        json!({"type": ["string", "boolean"]}),
+        json!({"type": "string", "minLength": 1, "maxLength": 2}),
+        json!({"type": "string", "pattern": "^[ab]+$"}),
+        json!({"enum": ["a", 1, null, [1], {"a": 1}]}),
+        json!({"const": {"a": [1]}}),
+        json!({"type": "array", "items": {"type": "integer"}, "minItems": 1, "uniqueItems": true}),
+        json!({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false}),
+        json!({"type": "array", "contains": {"type": "integer"}}),
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false}),
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}),
+        json!({"type": "object", "patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": false}),
+        json!({"type": "object", "additionalProperties": true, "minProperties": 1, "maxProperties": 2}),
+        json!({"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"enum": ["a", "b"]}}),
+        json!({"type": "object", "properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}}),
+        json!({"allOf": [object(json!({"a": {"type": "integer"}})), {"type": "object", "required": ["a"]}]}),
+        json!({"allOf": [{"type": "integer", "minimum": 1}, {"maximum": 2}]}),
+        json!({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}),
+        json!({"oneOf": [
+            {"type": "object", "properties": {"k": {"const": "a"}, "a": {"type": "integer"}}, "required": ["k"]},
+            {"type": "object", "properties": {"k": {"const": "b"}, "b": {"type": "integer"}}, "required": ["k", "b"]},
+        ]}),
+        json!({"type": "integer", "not": {"enum": [1, 2]}}),
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+        json!(true),
+        json!({}),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-1..4_i64).prop_map(Value::from),
+        (-2..8_i64).prop_map(|quarters| Value::from(quarters as f64 / 4.0)),
+        "[abx1]{0,3}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(2, 8, 3, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map("a|b|ab|k|c", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    /// Whatever is read fits the schema, and whatever fits it is read as it is.
+    #[test]
+    fn reading_and_json_schema_agree(it in value(), which in 0..schemas().len()) {
+        thread_local! {
+            static ALL: Vec<(Contract, jsonschema::Validator)> = schemas().into_iter()
+                .map(|schema| (dynamic(schema.clone()), jsonschema::validator_for(&schema).unwrap()))
+                .collect();
+        }
+        ALL.with(|all| {
+            let (contract, judge) = &all[which];
+            let valid = judge.is_valid(&it);
+            for policy in [Policy::Strict, Policy::Coerce] {
+                let read = read_dynamic(contract, &it.to_string(), policy);
+                if let Ok(read) = &read {
+                    prop_assert!(judge.is_valid(read), "{} read as {}", it, read);
+                }
+                if valid {
+                    let read = read.map_err(|error| TestCaseError::fail(format!("{it}: {error}")))?;
+                    prop_assert!(same(&read, &it), "{} read as {}", it, read);
+                }
+            }
+            Ok(())
+        })?;
+    }
+}
+
+/// The same value: an integer may come out without its point.
+fn same(one: &Value, two: &Value) -> bool {
+    match (one, two) {
+        (Value::Number(one), Value::Number(two)) => one.as_f64() == two.as_f64(),
+        (Value::Array(one), Value::Array(two)) => {
+            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| same(one, two))
+        }
+        (Value::Object(one), Value::Object(two)) => {
+            one.len() == two.len()
+                && one.iter().all(|(key, one)| two.get(key).is_some_and(|two| same(one, two)))
+        }
+        _ => one == two,
+    }
+}

@@ -1,0 +1,174 @@
+//! Schemas that other tools write, in every dialect: one file each in `foreign/`.
+//!
+//! A case says where it comes from (`about`), the schema, and values that fit it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod judge;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Dialect};
+
+struct Case {
+    name: String,
+    contract: Contract,
+    values: Vec<Value>,
+}
+
+fn cases() -> Vec<Case> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/foreign");
+    let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.collect();
+    files.sort();
+    let case = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut case: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let about = case["about"].as_str().unwrap().to_owned();
+        let contract = Contract::dynamic(&name, &about, case["schema"].take(), None);
+        Case {
+            contract: contract.unwrap_or_else(|error| panic!("{name}: {error}")),
+            values: case["values"].as_array().unwrap().clone(),
+            name,
+        }
+    };
+    files.into_iter().map(case).collect()
+}
+
+#[test]
+fn there_are_foreign_schemas_of_every_style() {
+    assert!(cases().len() >= 60);
+}
+
+#[test]
+fn foreign_schemas_lower_to_every_dialect_or_are_refused_with_a_path() {
+    for case in cases() {
+        let mut text = String::new();
+        let mut told: Vec<(Value, Dialect)> = Vec::new();
+        for dialect in Dialect::ALL {
+            write!(text, "{dialect}: ").unwrap();
+            let lowered = match case.contract.lower(dialect) {
+                Ok(lowered) => lowered,
+                Err(error) => {
+                    assert!(
+                        error.to_string().contains(" at $") || error.to_string().contains(" at #/")
+                    );
+                    writeln!(text, "{error}").unwrap();
+                    continue;
+                }
+            };
+            let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
+            if let Some((_, same)) = told.iter().find(|(known, _)| *known == schema) {
+                writeln!(text, "as {same}").unwrap();
+            } else {
+                writeln!(text, "{schema:#}").unwrap();
+                told.push((schema, dialect));
+            }
+            for loss in &lowered.losses {
+                writeln!(text, "  lost {loss}").unwrap();
+            }
+        }
+        insta::with_settings!({snapshot_path => "snapshots/foreign", prepend_module_to_snapshot => false}, {
+            insta::assert_snapshot!(case.name.as_str(), text);
+        });
+    }
+}
+
+#[test]
+fn no_provider_refuses_what_a_foreign_schema_became() {
+    for case in cases() {
+        for dialect in Dialect::ALL {
+            let Ok(lowered) = case.contract.lower(dialect) else { continue };
+            let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
+            let faults = judge::faults(dialect, &schema);
+            assert!(faults.is_empty(), "{}, {dialect}: {faults:#?}", case.name);
+        }
+    }
+}
+
+#[test]
+fn foreign_values_fit_their_schema_before_and_after() {
+    for case in cases() {
+        let base = jsonschema::validator_for(case.contract.input());
+        for value in &case.values {
+            let fits = base.as_ref().map(|base| base.is_valid(value));
+            assert_eq!(fits.ok(), Some(true), "{}: {value}", case.name);
+            for dialect in Dialect::ALL {
+                let Ok(lowered) = case.contract.lower(dialect) else { continue };
+                let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
+                let judge = jsonschema::validator_for(&schema).unwrap();
+                let wire = case.contract.lower_value(dialect, value);
+                let wire = wire.unwrap_or_else(|e| panic!("{}, {dialect}: {e}", case.name));
+                if let Err(error) = judge.validate(&wire) {
+                    panic!("{}, {dialect}: {wire}: {error}\n{schema:#}", case.name);
+                }
+            }
+        }
+    }
+}
+
+/// A model that fills in the lowered schema says something the contract reads.
+#[test]
+fn foreign_values_come_back_from_every_dialect() {
+    for case in cases() {
+        for (value, dialect) in
+            case.values.iter().flat_map(|value| Dialect::ALL.map(|dialect| (value, dialect)))
+        {
+            let Ok(wire) = case.contract.lower_value(dialect, value) else { continue };
+            let read: Value = case
+                .contract
+                .read(&wire.to_string())
+                .unwrap_or_else(|error| panic!("{}, {dialect}: {error}", case.name));
+            assert_eq!(
+                without_null(&read),
+                without_null(value),
+                "{}, {dialect}: {wire}",
+                case.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_schema_gives_the_same_bytes() {
+    for (one, other) in cases().into_iter().zip(cases()) {
+        for dialect in Dialect::ALL {
+            let bytes = |case: &Case| case.contract.tool(dialect).map(|tool| tool.to_string());
+            assert_eq!(bytes(&one).ok(), bytes(&other).ok(), "{}, {dialect}", one.name);
+        }
+    }
+}
+
+/// A strict dialect cannot tell a field that takes null from one that was left out.
+fn without_null(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let some = map.iter().filter(|(_, value)| !value.is_null());
+            some.map(|(name, value)| (name.clone(), without_null(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(without_null).collect(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn what_providers_refuse_is_found_by_the_judge() {
+    let text = json!({"type": "string"});
+    let bad = [
+        (Dialect::Mcp, json!({"type": "array"})),
+        (Dialect::JsonSchema2020, json!({"type": "object", "required": ["a", "a"]})),
+        (Dialect::OpenAiLoose, json!({"type": "object", "properties": {}, "anyOf": [{}]})),
+        (Dialect::OpenAiStrict, json!({"type": "object", "properties": {"a": text}})),
+        (Dialect::Anthropic, json!({"type": "object", "properties": {"a b": text}})),
+        (Dialect::Gemini, json!({"type": "object", "properties": {"a": {"const": 1}}})),
+    ];
+    for (dialect, schema) in bad {
+        assert!(!judge::faults(dialect, &schema).is_empty(), "{dialect}: {schema}");
+    }
+}

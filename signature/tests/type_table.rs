@@ -1,0 +1,414 @@
+//! The type table of the Toolsets seed, row by row: the schema, a value that is read and
+//! one that is refused with its path.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod zoo;
+
+use std::collections::BTreeMap;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Dialect, Error, Signature};
+
+use zoo::seed::{Analyze, Configure, CreateTask, Priority, Process, Status, UpdateTask};
+use zoo::{Action, Bare, ClassName, Echo, Figure, Node, Numeric, Point, Scalar, Specimen};
+
+/// What a model is shown of a type.
+fn schema<T: Specimen>() -> String {
+    Contract::of::<Echo<T>>().unwrap().output_to_read().unwrap().to_string()
+}
+
+/// The value as it is written again after it was read in a field.
+#[track_caller]
+fn read<T: Specimen>(given: Value) -> Value {
+    let contract = Contract::of::<Echo<T>>().unwrap();
+    let echo: Echo<T> = contract.read(&json!({"given": given}).to_string()).unwrap();
+    json!(echo)["given"].take()
+}
+
+/// Where reading finds the first fault of a value in a field.
+#[track_caller]
+fn refused<T: Specimen>(given: Value) -> String {
+    let contract = Contract::of::<Echo<T>>().unwrap();
+    first_fault(contract.read::<Echo<T>>(&json!({"given": given}).to_string()))
+}
+
+#[track_caller]
+fn first_fault<T>(read: Result<T, Error>) -> String {
+    match read {
+        Err(Error::Reading { faults, .. }) => faults.first().unwrap().path.clone(),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was read"),
+    }
+}
+
+/// The value read and written again is the value.
+#[track_caller]
+fn kept<T: Specimen>(value: Value) {
+    assert_eq!(read::<T>(value.clone()).to_string(), value.to_string());
+}
+
+#[test]
+fn s37_a_string_takes_texts() {
+    assert_snapshot!(schema::<String>(), @r#"{"type":"string"}"#);
+    for text in ["", "a", "5", "null", "{\"a\": 1}"] {
+        kept::<String>(json!(text));
+    }
+    assert_eq!(refused::<String>(json!(5)), "$.given");
+    assert_eq!(refused::<String>(json!(null)), "$.given");
+}
+
+#[test]
+fn s38_an_integer_takes_whole_numbers() {
+    assert_snapshot!(schema::<i64>(), @r#"{"type":"integer"}"#);
+    kept::<i64>(json!(3));
+    kept::<i64>(json!(i64::MIN));
+    assert_eq!(refused::<i64>(json!("abc")), "$.given");
+    assert_eq!(refused::<i64>(json!(3.9)), "$.given");
+}
+
+#[test]
+fn s38_a_narrower_integer_says_its_range() {
+    assert_snapshot!(schema::<u8>(), @r#"{"type":"integer","minimum":0,"maximum":255}"#);
+    assert_snapshot!(schema::<i32>(), @r#"{"type":"integer","minimum":-2147483648,"maximum":2147483647}"#);
+    assert_snapshot!(schema::<u64>(), @r#"{"type":"integer","minimum":0}"#);
+    assert_eq!(refused::<u8>(json!(256)), "$.given");
+    assert_eq!(refused::<i32>(json!(4_294_967_296_i64)), "$.given");
+    assert_eq!(refused::<u64>(json!(-1)), "$.given");
+}
+
+#[test]
+fn s39_a_float_takes_numbers() {
+    assert_snapshot!(schema::<f64>(), @r#"{"type":"number"}"#);
+    kept::<f64>(json!(2.5));
+    assert_eq!(read::<f64>(json!(2)), json!(2.0));
+    assert_eq!(refused::<f64>(json!("abc")), "$.given");
+}
+
+#[test]
+fn s40_a_numeric_keeps_whether_it_is_whole() {
+    assert_snapshot!(schema::<Numeric>(), @r#"{"anyOf":[{"type":"integer"},{"type":"number"}],"description":"S40: whole or broken, and which of the two is kept."}"#);
+    kept::<Numeric>(json!(2));
+    kept::<Numeric>(json!(2.5));
+    assert_eq!(refused::<Numeric>(json!("abc")), "$.given");
+}
+
+#[test]
+fn s41_a_boolean_takes_true_and_false() {
+    assert_snapshot!(schema::<bool>(), @r#"{"type":"boolean"}"#);
+    kept::<bool>(json!(true));
+    kept::<bool>(json!(false));
+    assert_eq!(refused::<bool>(json!(7)), "$.given");
+}
+
+#[test]
+fn s13_s27_s42_an_enum_takes_its_wire_names() {
+    assert_snapshot!(schema::<Status>(), @r#"{"type":"string","enum":["pending","in-progress","completed"]}"#);
+    assert_snapshot!(schema::<Priority>(), @r#"{"type":"string","enum":["low","medium","high","critical"]}"#);
+    kept::<Status>(json!("in-progress"));
+    assert_eq!(refused::<Status>(json!("cancelled")), "$.given");
+    assert_eq!(refused::<Priority>(json!("urgent")), "$.given");
+}
+
+#[test]
+fn s13_s43_a_struct_names_itself_if_it_is_told_to() {
+    assert_snapshot!(schema::<Point>(), @r#"{"type":"object","properties":{"_type":{"type":"string","const":"Point"},"x":{"type":"integer"},"note":{"type":["string","null"]}},"required":["_type","x"],"description":"A struct that names itself (S43)."}"#);
+    assert_eq!(
+        read::<Point>(json!({"_type": "Point", "x": 1})),
+        json!({"_type": "Point", "x": 1, "note": null})
+    );
+    assert_eq!(refused::<Point>(json!({"_type": "Point", "x": "one"})), "$.given.x");
+}
+
+#[test]
+fn s43_nested_structs_are_converted() {
+    assert_snapshot!(schema::<zoo::Nested>(), @r#"{"type":"object","properties":{"filters":{"type":"object","properties":{"year":{"type":["integer","null"],"minimum":-2147483648,"maximum":2147483647},"status":{"type":"string","enum":["open","in-progress","done"]}},"required":["status"]},"more":{"type":["object","null"],"properties":{"year":{"type":["integer","null"],"minimum":-2147483648,"maximum":2147483647},"status":{"type":"string","enum":["open","in-progress","done"]}},"required":["status"]}},"required":["filters"]}"#);
+    kept::<zoo::Nested>(json!({"filters": {"year": 1999, "status": "open"}, "more": null}));
+    let wrong = json!({"filters": {"year": "old", "status": "open"}});
+    assert_eq!(refused::<zoo::Nested>(wrong), "$.given.filters.year");
+}
+
+#[test]
+fn s13_s33_s44_a_list_converts_each_element() {
+    assert_snapshot!(schema::<Vec<Priority>>(), @r#"{"type":"array","items":{"type":"string","enum":["low","medium","high","critical"]}}"#);
+    kept::<Vec<Priority>>(json!(["low", "high"]));
+    kept::<Vec<Priority>>(json!([]));
+    assert_eq!(refused::<Vec<Priority>>(json!(["low", "none"])), "$.given[1]");
+}
+
+#[test]
+fn s33_s45_a_map_with_a_bad_key_or_a_bad_value_is_refused() {
+    assert_snapshot!(schema::<BTreeMap<String, i64>>(), @r#"{"type":"object","additionalProperties":{"type":"integer"}}"#);
+    kept::<BTreeMap<String, i64>>(json!({"a": 1, "b": 2}));
+    assert_eq!(refused::<BTreeMap<String, i64>>(json!({"a": "x"})), "$.given.a");
+
+    assert_snapshot!(schema::<BTreeMap<zoo::Status, u8>>(), @r#"{"type":"object","additionalProperties":false,"properties":{"done":{"type":"integer","minimum":0,"maximum":255},"in-progress":{"type":"integer","minimum":0,"maximum":255},"open":{"type":"integer","minimum":0,"maximum":255}}}"#);
+    kept::<BTreeMap<zoo::Status, u8>>(json!({"open": 1, "in-progress": 2}));
+    assert!(refused::<BTreeMap<zoo::Status, u8>>(json!({"closed": 1})).starts_with("$.given"));
+
+    assert_snapshot!(schema::<BTreeMap<u32, String>>(), @r#"{"type":"object","additionalProperties":false,"patternProperties":{"^\\d+$":{"type":"string"}}}"#);
+    kept::<BTreeMap<u32, String>>(json!({"7": "seven"}));
+    assert!(refused::<BTreeMap<u32, String>>(json!({"seven": "7"})).starts_with("$.given"));
+}
+
+#[test]
+fn s46_an_option_adds_null() {
+    assert_snapshot!(schema::<Option<i64>>(), @r#"{"type":["integer","null"]}"#);
+    assert_snapshot!(schema::<Option<Priority>>(), @r#"{"type":["string","null"],"enum":["low","medium","high","critical",null]}"#);
+    kept::<Option<i64>>(json!(null));
+    kept::<Option<i64>>(json!(3));
+    assert_eq!(refused::<Option<i64>>(json!("abc")), "$.given");
+}
+
+#[test]
+fn s31_s34_s46_what_is_optional_may_be_left_out() {
+    let contract = Contract::of::<Bare<Process>>().unwrap();
+    assert_eq!(contract.input()["required"], json!(["required_field"]));
+    let all = json!({
+        "required_field": "a",
+        "optional_field": null,
+        "optional_enum": null,
+        "optional_array": null,
+    });
+    assert_eq!(read::<Process>(json!({"required_field": "a"})), all);
+    kept::<Process>(all);
+    let wrong = json!({"required_field": "a", "optional_enum": "urgent"});
+    assert_eq!(refused::<Process>(wrong), "$.given.optional_enum");
+}
+
+#[test]
+fn s13_s35_s47_a_union_takes_each_of_its_members() {
+    assert_snapshot!(schema::<Scalar>(), @r#"{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"number"}]}"#);
+    for value in [json!("3"), json!(3), json!(3.5)] {
+        kept::<Scalar>(value);
+    }
+    assert_eq!(refused::<Scalar>(json!([])), "$.given");
+    assert_eq!(refused::<Scalar>(json!(null)), "$.given");
+}
+
+/// Told apart by `_type`: exactly one member can match, so it is `oneOf`.
+#[test]
+fn s43_s47_a_union_of_structs_goes_by_their_tag() {
+    assert_snapshot!(schema::<Figure>(), @r#"{"oneOf":[{"type":"object","properties":{"_type":{"type":"string","const":"Circle"},"radius":{"type":"number"}},"required":["_type","radius"]},{"type":"object","properties":{"_type":{"type":"string","const":"Square"},"side":{"type":"number"},"label":{"type":["string","null"]}},"required":["_type","side"]}],"description":"A union of structs, told apart by `_type` (S43)."}"#);
+    kept::<Figure>(json!({"_type": "Circle", "radius": 1.5}));
+    assert!(refused::<Figure>(json!({"_type": "Line", "length": 1})).starts_with("$.given"));
+    assert!(refused::<Figure>(json!({"_type": "Square", "radius": 1})).starts_with("$.given"));
+}
+
+#[test]
+fn s36_a_union_of_enums_is_converted() {
+    assert_snapshot!(schema::<Action>(), @r#"{"anyOf":[{"oneOf":[{"type":"string","const":"low","description":"Whenever there is time."},{"type":"string","const":"high","description":"Before anything else."}]},{"type":"string","enum":["open","in-progress","done"]}],"description":"A union of enums (S36)."}"#);
+    kept::<Action>(json!("high"));
+    kept::<Action>(json!("in-progress"));
+    let action: Action = serde_json::from_value(json!("in-progress")).unwrap();
+    assert!(matches!(action, Action::Status(zoo::Status::InProgress)));
+    assert_eq!(refused::<Action>(json!("closed")), "$.given");
+}
+
+/// A name of the registry is the variant; known when the program is compiled.
+#[test]
+fn s48_a_class_name_is_a_text_of_registered_names() {
+    assert_snapshot!(schema::<ClassName>(), @r#"{"type":"string","description":"S48: the name of something that was registered, as a list known to the compiler.","enum":["Legal::SearchDocuments","Circle","HTTPGet"]}"#);
+    kept::<ClassName>(json!("Circle"));
+}
+
+/// The registry is known when the program runs: a contract made from its names.
+#[test]
+fn s48_a_class_name_is_checked_against_a_registry_made_at_run_time() {
+    let registry = ["Legal::SearchDocuments", "Circle"];
+    let class = json!({"type": "string", "enum": registry});
+    let input = json!({"type": "object", "properties": {"class": class}, "required": ["class"]});
+    let contract = Contract::dynamic("make", "Make one.", input, None).unwrap();
+    let made: Value = contract.read(r#"{"class": "Circle"}"#).unwrap();
+    assert!(registry.iter().any(|name| made["class"] == *name));
+    assert_eq!(first_fault(contract.read::<Value>(r#"{"class": "Square"}"#)), "$.class");
+}
+
+/// Dates are RFC 3339 texts, and nothing else is guessed to be one.
+#[test]
+fn s25_dates_are_texts_with_a_format() {
+    assert_snapshot!(schema::<chrono::DateTime<chrono::Utc>>(), @r#"{"type":"string","format":"date-time"}"#);
+    assert_snapshot!(schema::<jiff::Timestamp>(), @r#"{"type":"string","format":"date-time"}"#);
+    assert_snapshot!(schema::<jiff::civil::Date>(), @r#"{"type":"string","format":"date"}"#);
+    assert_snapshot!(schema::<jiff::civil::Time>(), @r#"{"type":"string","pattern":"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?$"}"#);
+    kept::<chrono::NaiveDate>(json!("2024-02-29"));
+    kept::<jiff::civil::Date>(json!("2024-02-29"));
+    // The zone is kept as the instant.
+    assert_eq!(
+        read::<chrono::DateTime<chrono::Utc>>(json!("2024-01-01T01:00:00+01:00")),
+        json!("2024-01-01T00:00:00Z")
+    );
+    assert_eq!(refused::<chrono::NaiveDate>(json!("2023-02-29")), "$.given");
+    assert_eq!(refused::<jiff::civil::Date>(json!("tomorrow")), "$.given");
+    assert_eq!(refused::<jiff::Timestamp>(json!("2024-01-01")), "$.given");
+}
+
+#[test]
+fn s25_identifiers_and_decimals_are_texts_with_a_rule() {
+    assert_snapshot!(schema::<uuid::Uuid>(), @r#"{"type":"string","format":"uuid"}"#);
+    assert_snapshot!(schema::<url::Url>(), @r#"{"type":"string","format":"uri"}"#);
+    assert_snapshot!(schema::<rust_decimal::Decimal>(), @r#"{"type":["string","number"],"pattern":"^-?\\d+(\\.\\d+)?([eE]\\d+)?$"}"#);
+    kept::<uuid::Uuid>(json!("5cdd6aa9-c250-7c6f-4cc5-fbe583218f08"));
+    kept::<url::Url>(json!("https://example.org/a?b=c"));
+    kept::<rust_decimal::Decimal>(json!("19.90"));
+    assert_eq!(read::<rust_decimal::Decimal>(json!(19.5)), json!("19.5"));
+    assert_eq!(refused::<uuid::Uuid>(json!("5cdd6aa9")), "$.given");
+    assert_eq!(refused::<url::Url>(json!("example")), "$.given");
+    assert_eq!(refused::<rust_decimal::Decimal>(json!("a lot")), "$.given");
+}
+
+#[test]
+fn s25_a_recursive_type_has_its_definition() {
+    let contract = Contract::of::<Echo<Node>>().unwrap();
+    assert_snapshot!(contract.input()["$defs"], @r##"{"Node":{"type":"object","properties":{"name":{"type":"string"},"next":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"null"}],"description":"What comes after."},"weight":{"type":"integer","minimum":0,"maximum":255,"default":0}},"required":["name"]}}"##);
+    kept::<Node>(
+        json!({"name": "a", "next": {"name": "b", "next": null, "weight": 1}, "weight": 0}),
+    );
+    let wrong = json!({"name": "a", "next": {"name": "b", "next": {"name": 3}}});
+    assert!(refused::<Node>(wrong).starts_with("$.given.next"));
+}
+
+/// Whether all that `part` says is said by `whole` too: further keywords may be there.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => part
+            .iter()
+            .all(|(name, part)| whole.get(name).is_some_and(|whole| contains(whole, part))),
+        (whole, part) => whole == part,
+    }
+}
+
+/// The JSON is the seed's own.
+#[test]
+fn s27_s49_the_schema_of_update_task_contains_the_seed_s() {
+    let seed = json!({
+        "type": "function",
+        "function": {
+            "name": "update_task",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "priority": {
+                        "type": "string",
+                        "enum": ["low", "medium", "high", "critical"],
+                        "description": "Parameter priority",
+                    },
+                    "status": {
+                        "type": "string",
+                        "enum": ["pending", "in-progress", "completed"],
+                        "description": "Parameter status",
+                    },
+                },
+                "required": ["priority", "status"],
+            },
+        },
+    });
+    let tool = Contract::of::<UpdateTask>().unwrap().tool(Dialect::OpenAiLoose).unwrap();
+    assert!(contains(&tool, &seed), "{tool:#}");
+}
+
+#[test]
+fn s29_the_call_of_update_task_becomes_enums() {
+    let contract = Contract::of::<UpdateTask>().unwrap();
+    let call: UpdateTask =
+        contract.read(r#"{"priority": "critical", "status": "in-progress"}"#).unwrap();
+    assert_eq!(call, UpdateTask { priority: Priority::Critical, status: Status::InProgress });
+    let wrong = contract.read::<UpdateTask>(r#"{"priority": "critical", "status": "paused"}"#);
+    assert_eq!(first_fault(wrong), "$.status");
+}
+
+/// The JSON is the seed's own.
+#[test]
+fn s50_the_schema_of_create_task_contains_the_seed_s() {
+    let seed = json!({
+        "type": "function",
+        "function": {
+            "name": "create_task",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "task": {
+                        "type": "object",
+                        "properties": {
+                            "_type": {"type": "string", "const": "TaskRequest"},
+                            "title": {"type": "string"},
+                            "description": {"type": "string"},
+                            "status": {
+                                "type": "string",
+                                "enum": ["pending", "in-progress", "completed"],
+                            },
+                            "metadata": {
+                                "type": "object",
+                                "properties": {
+                                    "_type": {"type": "string", "const": "TaskMetadata"},
+                                    "id": {"type": "string"},
+                                    "priority": {
+                                        "type": "string",
+                                        "enum": ["low", "medium", "high", "critical"],
+                                    },
+                                    "tags": {"type": "array", "items": {"type": "string"}},
+                                    "estimated_hours": {"type": ["number", "null"]},
+                                },
+                            },
+                        },
+                    },
+                },
+                "required": ["task"],
+            },
+        },
+    });
+    let tool = Contract::of::<CreateTask>().unwrap().tool(Dialect::OpenAiLoose).unwrap();
+    assert!(contains(&tool, &seed), "{tool:#}");
+}
+
+#[test]
+fn s31_s50_the_call_of_create_task_may_leave_out_the_hours() {
+    let contract = Contract::of::<CreateTask>().unwrap();
+    let metadata = json!({"_type": "TaskMetadata", "id": "1", "priority": "low", "tags": []});
+    let task = json!({
+        "_type": "TaskRequest",
+        "title": "Write",
+        "description": "",
+        "status": "pending",
+        "metadata": metadata,
+        "assignees": ["Kate"],
+    });
+    let call: CreateTask = contract.read(&json!({"task": task}).to_string()).unwrap();
+    assert_eq!(call.task.metadata.estimated_hours, None);
+    let mut wrong = task.clone();
+    wrong["metadata"]["estimated_hours"] = json!("many");
+    let wrong = contract.read::<CreateTask>(&json!({"task": wrong}).to_string());
+    assert_eq!(first_fault(wrong), "$.task.metadata.estimated_hours");
+}
+
+#[test]
+fn s26_s32_the_seed_s_other_tools_have_all_their_types() {
+    assert_snapshot!(schema::<Analyze>(), @r#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"},"score":{"type":"number"},"enabled":{"type":"boolean"},"threshold":{"anyOf":[{"type":"integer"},{"type":"number"}],"description":"S40: whole or broken, and which of the two is kept."}},"required":["text","count","score","enabled","threshold"],"description":"S26: the five basic types."}"#);
+    kept::<Analyze>(
+        json!({"text": "a", "count": 1, "score": 0.5, "enabled": true, "threshold": 3}),
+    );
+    assert_snapshot!(schema::<Configure>(), @r#"{"type":"object","properties":{"tags":{"type":"array","items":{"type":"string"}},"priorities":{"type":"array","items":{"type":"string","enum":["low","medium","high","critical"]}},"config":{"type":"object","additionalProperties":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"number"}]}},"mappings":{"type":"object","additionalProperties":{"type":"string","enum":["low","medium","high","critical"]}}},"required":["tags","priorities","config","mappings"],"description":"S32: the four collections."}"#);
+    kept::<Configure>(json!({
+        "tags": ["a"],
+        "priorities": ["low"],
+        "config": {"a": "text", "b": 1, "c": 1.5},
+        "mappings": {"x": "high"},
+    }));
+}
+
+#[test]
+fn s86_s90_a_signature_without_anyone_to_fulfil_it_is_exported_all_the_same() {
+    /// Nobody does this.
+    #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    struct Dream {}
+    impl Signature for Dream {
+        type Output = String;
+    }
+    let tool = Contract::of::<Dream>().unwrap().tool(Dialect::Mcp).unwrap();
+    assert_eq!(tool["name"], "dream");
+    assert_eq!(tool["description"], "Nobody does this.");
+}
