@@ -69,6 +69,8 @@ pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
 pub(crate) struct Lowering<'a> {
     pub(crate) dialect: Dialect,
     pub(crate) schema: &'a Value,
+    /// Whether a Rust type stands behind it.
+    pub(crate) typed: bool,
     /// Whether the value is no object, so that it stands in a field in every dialect.
     pub(crate) wrapped: bool,
     /// The field it stands in then, or where only this dialect asks for it.
@@ -92,7 +94,7 @@ impl Lowering<'_> {
             true => (object([(self.wrapper, plain)]), Some(self.wrapper)),
             false => (plain, wrapper),
         };
-        let mut walk = Walk::new(rules, &schema);
+        let mut walk = Walk::new(rules, &schema, self.typed);
         let lowered = walk.lower()?;
         let losses = std::mem::take(&mut walk.losses);
         check(&lowered, rules)?;

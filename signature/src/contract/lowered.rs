@@ -70,7 +70,7 @@ impl Contract {
         wrapped: bool,
         wrapper: &'static str,
     ) -> Result<Lowered> {
-        let lowering = Lowering { dialect, schema, wrapped, wrapper };
+        let lowering = Lowering { dialect, schema, typed: self.input.typed, wrapped, wrapper };
         let (schema, losses, form) =
             lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
         let schema = serde_json::value::to_raw_value(&schema)

@@ -235,13 +235,19 @@ pub(crate) fn takes_pairs(root: &Value, schema: &Value) -> bool {
     })
 }
 
-/// Whether an object may fit that a tuple could be taken for.
-pub(crate) fn takes_places(root: &Value, schema: &Value) -> bool {
-    may(root, schema, &|map| match Shape::of(map) {
-        Shape::Struct(Struct { properties: Some(properties), .. }) => {
-            properties.contains_key(&place(0))
-        }
-        _ => false,
+/// Whether an object may fit that has `field` and needs none but those that `known` knows:
+/// what is written with these fields in a dialect could be taken for it.
+pub(crate) fn takes_object(
+    root: &Value,
+    schema: &Value,
+    field: &str,
+    known: &impl Fn(&str) -> bool,
+) -> bool {
+    may(root, schema, &|map| {
+        let needed = map.get("required").and_then(Value::as_array).into_iter().flatten();
+        let own = map.get("properties").is_some_and(|own| own.get(field).is_some());
+        let further = own || map.get("additionalProperties") != Some(&Value::Bool(false));
+        has_type(map, "object") && further && needed.filter_map(Value::as_str).all(known)
     })
 }
 

@@ -53,6 +53,8 @@ type Lowered<T = Value> = Result<T, Refusal>;
 pub(crate) struct Walk<'a> {
     rules: &'static Rules,
     root: &'a Value,
+    /// Whether a Rust type stands behind the schema.
+    typed: bool,
     cycles: Cycles,
     /// The definition that is being lowered, as references say it.
     here: String,
@@ -76,10 +78,11 @@ impl<'a> At<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(rules: &'static Rules, root: &'a Value) -> Self {
+    pub(crate) fn new(rules: &'static Rules, root: &'a Value, typed: bool) -> Self {
         Self {
             rules,
             root,
+            typed,
             cycles: Cycles::of(root),
             here: "#".to_owned(),
             losses: Vec::new(),

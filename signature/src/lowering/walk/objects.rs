@@ -60,9 +60,15 @@ impl Walk<'_> {
         if !takes_null(self.root, property) {
             return Ok(nullable(lowered));
         }
-        if property.get("default").is_some_and(|default| !default.is_null()) {
-            // Only an optional field that takes null can tell null from absent.
-            self.lose(path, "default", "cannot be told from null: absent is sent as null");
+        // Only what takes null can tell null from absent. A type that takes both reads
+        // them alike, unless it has a default; of a bare schema nobody knows.
+        let told_apart = match property.get("default") {
+            Some(default) => !default.is_null(),
+            None => !self.typed,
+        };
+        if told_apart {
+            let keyword = if property.get("default").is_some() { "default" } else { "required" };
+            self.lose(path, keyword, "cannot be told from null: absent is sent as null");
         }
         Ok(lowered)
     }

@@ -5,13 +5,14 @@ use serde_json::{Map, Value, json};
 use super::{At, Lowered, TOLD, Walk, typed};
 use crate::lowering::overlap::Overlap;
 use crate::lowering::rules::Values;
-use crate::lowering::shape::{Schema, Shape, has_type, may, place, takes_pairs, takes_places};
+use crate::lowering::shape::{
+    FURTHER, Schema, Shape, has_type, may, place, takes_object, takes_pairs,
+};
 use crate::lowering::value::{Listed, listed_as};
 use crate::schema::Refusal;
 
 impl Walk<'_> {
     pub(super) fn union(&mut self, members: &[Value], map: &Schema, at: At<'_>) -> Lowered<Schema> {
-        self.apart(members, at.path)?;
         let mut lowered: Vec<Value> = Vec::new();
         for member in members {
             let member = self.node(member, At { path: at.path, in_union: true })?;
@@ -23,6 +24,7 @@ impl Walk<'_> {
                 _ => lowered.push(member),
             }
         }
+        self.apart(members, at.path)?;
         let one_of = map.contains_key("oneOf");
         if one_of && self.rules.keeps.has("oneOf") {
             return Ok(Map::from_iter([("oneOf".to_owned(), lowered.into())]));
@@ -46,15 +48,38 @@ impl Walk<'_> {
                 "a map is a list of keys and values there, and another member is such a list itself; give each a field of its own",
             ));
         }
-        let tuples = !self.rules.tuples && is(&|shape| matches!(shape, Shape::Tuple(_))) > 0;
-        if tuples && members.iter().any(|member| takes_places(self.root, member)) {
+        for (i, member) in members.iter().enumerate() {
+            let others = || members.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, it)| it);
+            let is_taken = |field: &str, known: &dyn Fn(&str) -> bool| {
+                others().any(|other| takes_object(self.root, other, field, &known))
+            };
+            let tuple = |map: &Schema| match Shape::of(map) {
+                Shape::Tuple(items) => is_taken(&place(0), &|name| is_place(name, items.len())),
+                _ => false,
+            };
             let first = place(0);
-            return Err(Refusal::new(
-                path,
-                format!(
-                    "a tuple is an object with the field `{first}` there, and another member has one itself; give each a field of its own"
-                ),
-            ));
+            if !self.rules.tuples && may(self.root, member, &tuple) {
+                return Err(Refusal::new(
+                    path,
+                    format!(
+                        "a tuple is an object with the field `{first}` there, and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own"
+                    ),
+                ));
+            }
+            let further = |map: &Schema| match Shape::of(map) {
+                Shape::Struct(this) if this.pairs().is_some() => is_taken(FURTHER, &|name| {
+                    name == FURTHER || this.properties.is_some_and(|own| own.contains_key(name))
+                }),
+                _ => false,
+            };
+            if self.rules.closed && may(self.root, member, &further) {
+                return Err(Refusal::new(
+                    path,
+                    format!(
+                        "further fields stand under `{FURTHER}` there, and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own"
+                    ),
+                ));
+            }
         }
         Ok(())
     }
@@ -112,6 +137,11 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+/// Whether it is the name of one of a tuple's places.
+fn is_place(name: &str, places: usize) -> bool {
+    (0..places).any(|i| place(i) == name)
 }
 
 /// A list would be written as a tuple is, and not be the listed value any more.
