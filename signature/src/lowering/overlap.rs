@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::shape::{Schema, Shape, has_type, listed, requires};
-use crate::schema::resolve;
-
-const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
+use crate::schema::{TYPES, resolve};
 
 /// How many pairs are looked at; beyond, they may overlap.
 const MOST: usize = 50_000;

@@ -6,8 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::{DEFINITIONS, below, below_mut, free_name, redirect, reference_to};
 
-/// Keywords whose value may be null; elsewhere null is how Go writes an empty list.
-const MAY_BE_NULL: [&str; 4] = ["const", "default", "example", "examples"];
+/// Whether the value of a keyword may be null; elsewhere null is how Go writes an empty
+/// list, and says nothing.
+pub(super) fn may_be_null(keyword: &str) -> bool {
+    matches!(keyword, "const" | "default" | "example" | "examples")
+}
 
 /// Rewrites what 2020-12 says in other words or refuses, and leaves the rest alone.
 ///
@@ -37,7 +40,7 @@ pub(crate) fn modernise(schema: &mut Value) {
 }
 
 fn each(map: &mut Map<String, Value>) {
-    map.retain(|keyword, value| !value.is_null() || MAY_BE_NULL.contains(&keyword.as_str()));
+    map.retain(|keyword, value| !value.is_null() || may_be_null(keyword));
     lift_required(map);
     tuple(map);
     exclusive(map, "exclusiveMinimum", "minimum");
