@@ -76,6 +76,10 @@ fn form(keyword: &str) -> Option<Form> {
     })
 }
 
+pub(super) fn is_count(keyword: &str) -> bool {
+    matches!(form(keyword), Some(Form::Count))
+}
+
 impl Form {
     fn takes(self, value: &Value) -> bool {
         let list = value.as_array();
