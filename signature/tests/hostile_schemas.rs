@@ -134,12 +134,21 @@ fn wide_schemas_are_lowered_in_time() {
     let text = json!({"type": "string"});
     let many: Map<_, _> = (0..20_000).map(|i| (format!("p{i}"), text.clone())).collect();
     survive(json!({"type": "object", "properties": many}));
+    let names: Vec<_> = many.keys().cloned().collect();
+    survive(json!({"type": "object", "properties": many, "required": names}));
     let values: Vec<_> = (0..20_000).map(|i| format!("v{i}")).collect();
     survive(with_definitions(json!({"enum": values}), []));
     let members: Vec<_> = (0..2_000)
         .map(|i| json!({"type": "object", "properties": {format!("m{i}"): {"type": "string"}}}))
         .collect();
     survive(with_definitions(json!({ "oneOf": members }), []));
+    survive(with_definitions(json!({ "anyOf": members }), []));
+    // All of them end in the same name.
+    let list = json!({"type": "array", "items": {"type": "object", "properties": {"x": text}}});
+    let mut lists: Map<_, _> = (0..4_000).map(|i| (format!("p{i}"), list.clone())).collect();
+    let items = |i| (format!("q{i}"), json!({"$ref": format!("#/properties/p{i}/items")}));
+    lists.extend((0..4_000).map(items));
+    survive(json!({"type": "object", "properties": lists}));
     let numbers: Vec<_> = (0..5_000).map(|i| i * 2).collect();
     survive(with_definitions(json!({"anyOf": [{"enum": numbers}, text]}), []));
 }
