@@ -13,6 +13,7 @@ use crate::error::{Error, NameFault, Result, Side};
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::reading::policy::{Policy, Reading};
 use crate::reading::{Readable, Target};
+use crate::schema::Refusal;
 use crate::signature::Signature;
 use crate::{name, schema};
 
@@ -173,6 +174,11 @@ impl Contract {
     /// `output` is one schema for both directions, or `None` where the other side
     /// does not say what it returns.
     ///
+    /// An input that says no more than `{"type": "object"}`, or nothing at all, has no
+    /// fields, although JSON Schema would let any in: that is how servers say that a
+    /// tool takes no arguments. [`input`](Self::input) shows it closed. For a tool that
+    /// takes whatever it gets, say `"additionalProperties": true` beside the type.
+    ///
     /// ```
     /// use serde_json::json;
     /// use toolwright_signature::Contract;
@@ -214,26 +220,26 @@ impl Contract {
         typed: Option<Typed>,
         mut output: Option<(Value, Value)>,
     ) -> Result<Self> {
-        let refused = |side, reason| Error::Schema { contract: name.clone(), side, reason };
-        if !schema::is_deeper(&input, DEEPEST) {
-            schema::root_object(&mut input);
+        let outputs = output.iter().flat_map(|(to_read, to_write)| [to_read, to_write]);
+        for (side, schema) in
+            [(Side::Input, &input)].into_iter().chain(outputs.map(|output| (Side::Output, output)))
+        {
+            if schema::is_deeper(schema, DEEPEST) {
+                return Err(too_deep(&name, side));
+            }
+            schema::check(schema).map_err(|refusal| refused(&name, side, refusal))?;
         }
+        schema::root_object(&mut input);
         // Arguments are an object, whatever a generator says of everything it writes.
         if let Some(root) = input.as_object_mut() {
             root.shift_remove("nullable");
         }
         if !schema::is_object(&input) {
             let reason = "it is not an object; put the value in a field of a struct";
-            return Err(refused(Side::Input, reason));
+            return Err(refused(&name, Side::Input, Refusal::new("$", reason)));
         }
         let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
-        for (side, schema) in [(Side::Input, &mut input)]
-            .into_iter()
-            .chain(outputs.map(|output| (Side::Output, output)))
-        {
-            if schema::is_deeper(schema, DEEPEST) {
-                return Err(too_deep(&name, side));
-            }
+        for schema in [&mut input].into_iter().chain(outputs) {
             schema::modernise(schema);
             schema::plain_definitions(schema);
         }
@@ -254,11 +260,6 @@ impl Contract {
                 root.extend(
                     schema::nothing().as_object_mut().map(std::mem::take).unwrap_or_default(),
                 );
-            }
-        }
-        for schema in output.iter().flat_map(|(to_read, to_write)| [to_read, to_write]) {
-            if !(schema.is_object() || schema.is_boolean()) {
-                return Err(refused(Side::Output, "a JSON Schema is an object or a boolean"));
             }
         }
         Ok(Self {
@@ -371,8 +372,8 @@ impl Contract {
         self.output.as_ref().map(|output| &output.to_write)
     }
 
-    fn refused(&self, side: Side, reason: &'static str) -> Error {
-        Error::Schema { contract: self.name.clone(), side, reason }
+    fn refused(&self, side: Side, reason: &str) -> Error {
+        refused(&self.name, side, Refusal::new("$", reason))
     }
 
     /// Reads an input: a tool's arguments as a model sent them.
@@ -528,8 +529,16 @@ fn readable(source: Value, typed: bool) -> Readable {
 }
 
 fn too_deep(contract: &str, side: Side) -> Error {
-    let reason = "it nests too deep; make it flatter";
-    Error::Schema { contract: contract.to_owned(), side, reason }
+    refused(contract, side, Refusal::new("$", "it nests too deep; make it flatter"))
+}
+
+fn refused(contract: &str, side: Side, refusal: Refusal) -> Error {
+    Error::Schema {
+        contract: contract.to_owned(),
+        side,
+        path: lowered::shortened(refusal.path),
+        reason: refusal.advice,
+    }
 }
 
 /// The description, or the name in words where there is none.

@@ -22,14 +22,16 @@ pub enum Error {
     },
 
     /// The schema is no contract in any dialect.
-    #[error("the {side} schema of `{contract}` cannot be used: {reason}")]
+    #[error("the {side} schema of `{contract}` cannot be used at {path}: {reason}")]
     Schema {
         /// The contract's name.
         contract: String,
         /// Which of its schemas.
         side: Side,
+        /// Where in the value, from `$`.
+        path: String,
         /// What is wrong and what to do.
-        reason: &'static str,
+        reason: String,
     },
 
     /// The schema says something this dialect has no words for, or more than it takes.

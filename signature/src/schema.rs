@@ -1,6 +1,7 @@
 //! From a Rust type to the JSON Schema that a contract keeps.
 
 mod fold;
+mod keywords;
 mod modern;
 mod normal;
 
@@ -12,8 +13,12 @@ use schemars::generate::{Contract as Direction, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value};
 
+pub(crate) use self::keywords::check;
 pub(crate) use self::modern::modernise;
 pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, normal};
+
+pub(crate) const TYPES: [&str; 7] =
+    ["string", "number", "integer", "boolean", "object", "array", "null"];
 
 /// Where definitions stand.
 pub(crate) const DEFINITIONS: &str = "$defs";
@@ -430,6 +435,17 @@ pub(crate) fn below(schema: &Map<String, Value>) -> Vec<(&str, Option<&str>, &Va
         }
     }
     all
+}
+
+/// The path of a schema below another, in the values they speak of.
+pub(crate) fn path_below(path: &str, keyword: &str, name: Option<&str>) -> String {
+    match (keyword, name) {
+        ("properties", Some(name)) => format!("{path}.{name}"),
+        ("$defs" | "definitions", Some(name)) => format!("#/{keyword}/{name}"),
+        ("items" | "prefixItems", None) => format!("{path}[]"),
+        ("additionalProperties" | "patternProperties", _) => format!("{path}.*"),
+        _ => path.to_owned(),
+    }
 }
 
 /// The same to change them.

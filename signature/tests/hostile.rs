@@ -101,8 +101,8 @@ fn a_schema_nests_as_deep_as_it_can_be_stored_and_no_deeper() {
     assert!(serde_json::from_str::<Contract>(&stored).is_ok());
 
     let refused = |input, output| Contract::dynamic("deep", "", input, Some(output)).unwrap_err();
-    insta::assert_snapshot!(refused(nested(200), json!({})), @"the input schema of `deep` cannot be used: it nests too deep; make it flatter");
-    insta::assert_snapshot!(refused(deep, nested(200)), @"the output schema of `deep` cannot be used: it nests too deep; make it flatter");
+    insta::assert_snapshot!(refused(nested(200), json!({})), @"the input schema of `deep` cannot be used at $: it nests too deep; make it flatter");
+    insta::assert_snapshot!(refused(deep, nested(200)), @"the output schema of `deep` cannot be used at $: it nests too deep; make it flatter");
 }
 
 #[test]

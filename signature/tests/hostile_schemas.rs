@@ -134,12 +134,21 @@ fn wide_schemas_are_lowered_in_time() {
     let text = json!({"type": "string"});
     let many: Map<_, _> = (0..20_000).map(|i| (format!("p{i}"), text.clone())).collect();
     survive(json!({"type": "object", "properties": many}));
+    let names: Vec<_> = many.keys().cloned().collect();
+    survive(json!({"type": "object", "properties": many, "required": names}));
     let values: Vec<_> = (0..20_000).map(|i| format!("v{i}")).collect();
     survive(with_definitions(json!({"enum": values}), []));
     let members: Vec<_> = (0..2_000)
         .map(|i| json!({"type": "object", "properties": {format!("m{i}"): {"type": "string"}}}))
         .collect();
     survive(with_definitions(json!({ "oneOf": members }), []));
+    survive(with_definitions(json!({ "anyOf": members }), []));
+    // All of them end in the same name.
+    let list = json!({"type": "array", "items": {"type": "object", "properties": {"x": text}}});
+    let mut lists: Map<_, _> = (0..4_000).map(|i| (format!("p{i}"), list.clone())).collect();
+    let items = |i| (format!("q{i}"), json!({"$ref": format!("#/properties/p{i}/items")}));
+    lists.extend((0..4_000).map(items));
+    survive(json!({"type": "object", "properties": lists}));
     let numbers: Vec<_> = (0..5_000).map(|i| i * 2).collect();
     survive(with_definitions(json!({"anyOf": [{"enum": numbers}, text]}), []));
 }
@@ -184,6 +193,208 @@ fn a_deep_value_is_rendered_or_refused_on_a_small_stack() {
         }
     };
     std::thread::Builder::new().stack_size(STACK).spawn(render).unwrap().join().unwrap();
+}
+
+/// What a contract says of a property whose schema is this.
+fn told(property: Value) -> String {
+    let input = json!({"type": "object", "properties": {"a": property}});
+    match Contract::dynamic("take", "", input, None) {
+        Ok(_) => "it was taken".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_keyword_of_the_wrong_kind_is_refused_with_its_path_and_what_it_has_to_be() {
+    let texts = [
+        json!({"type": 5}),
+        json!({"type": []}),
+        json!({"type": "any"}),
+        json!({"type": ["string", "text"]}),
+        json!({"type": "object", "required": "a"}),
+        json!({"type": "object", "required": [5]}),
+        json!({"type": "object", "properties": []}),
+        json!({"type": "object", "properties": {"b": "text"}}),
+        json!({"type": "object", "properties": {"b": {"items": {"minLength": "1"}}}}),
+        json!({"type": "object", "additionalProperties": "false"}),
+        json!({"type": "object", "additionalProperties": {"format": 5}}),
+        json!({"type": "object", "patternProperties": {"(": {}}}),
+        json!({"dependentRequired": {"a": "b"}}),
+        json!({"dependencies": {"a": "b"}}),
+        json!({"dependencies": ["a"]}),
+        json!({"minProperties": -1}),
+        json!({"enum": {}}),
+        json!({"enum": []}),
+        json!({"pattern": 5}),
+        json!({"pattern": "(a"}),
+        json!({"format": 5}),
+        json!({"description": 5}),
+        json!({"maxLength": -1}),
+        json!({"maxLength": 1.5}),
+        json!({"minimum": "0"}),
+        json!({"exclusiveMaximum": "0"}),
+        json!({"multipleOf": 0}),
+        json!({"uniqueItems": "yes"}),
+        json!({"nullable": "yes"}),
+        json!({"items": 5}),
+        json!({"items": [5]}),
+        json!({"prefixItems": {}}),
+        json!({"prefixItems": [{}, {"type": "str"}]}),
+        json!({"contains": 5}),
+        json!({"anyOf": []}),
+        json!({"oneOf": {}}),
+        json!({"allOf": [5]}),
+        json!({"not": {"maximum": {}}}),
+        json!({"$ref": 5}),
+    ];
+    let told: Vec<_> = texts
+        .into_iter()
+        .map(|schema| {
+            let text = told(schema);
+            text.strip_prefix("the input schema of `take` cannot be used at ")
+                .unwrap_or(&text)
+                .to_owned()
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r##"
+    $.a: `type` is 5; make it one of string, number, integer, boolean, object, array, null or a list of them, or leave it out
+    $.a: `type` is []; make it one of string, number, integer, boolean, object, array, null or a list of them, or leave it out
+    $.a: `type` is "any"; make it one of string, number, integer, boolean, object, array, null or a list of them, or leave it out
+    $.a: `type` is ["string","text"]; make it one of string, number, integer, boolean, object, array, null or a list of them, or leave it out
+    $.a: `required` is "a"; make it a list of names
+    $.a: `required` is [5]; make it a list of names
+    $.a: `properties` is []; make it an object of schemas by name
+    $.a.b: "text" is no schema; make it an object or a boolean
+    $.a.b[]: `minLength` is "1"; make it a whole number, 0 or more
+    $.a: `additionalProperties` is "false"; make it a schema: an object or a boolean
+    $.a.*: `format` is 5; make it a text
+    $.a: `patternProperties` is {"(":{}}; make it an object of schemas by regular expression
+    $.a: `dependentRequired` is {"a":"b"}; make it an object of lists of names
+    $.a: `dependencies` is {"a":"b"}; make it an object of schemas or lists of names
+    $.a: `dependencies` is ["a"]; make it an object of schemas or lists of names
+    $.a: `minProperties` is -1; make it a whole number, 0 or more
+    $.a: `enum` is {}; make it a list of at least one value
+    $.a: `enum` is []; make it a list of at least one value
+    $.a: `pattern` is 5; make it a text that is a regular expression
+    $.a: `pattern` is "(a"; make it a text that is a regular expression
+    $.a: `format` is 5; make it a text
+    $.a: `description` is 5; make it a text
+    $.a: `maxLength` is -1; make it a whole number, 0 or more
+    $.a: `maxLength` is 1.5; make it a whole number, 0 or more
+    $.a: `minimum` is "0"; make it a number
+    $.a: `exclusiveMaximum` is "0"; make it a number
+    $.a: `multipleOf` is 0; make it a number above 0
+    $.a: `uniqueItems` is "yes"; make it true or false
+    $.a: `nullable` is "yes"; make it true or false
+    $.a: `items` is 5; make it a schema or a list of schemas
+    $.a[]: 5 is no schema; make it an object or a boolean
+    $.a: `prefixItems` is {}; make it a list of schemas
+    $.a[]: `type` is "str"; make it one of string, number, integer, boolean, object, array, null or a list of them, or leave it out
+    $.a: `contains` is 5; make it a schema: an object or a boolean
+    $.a: `anyOf` is []; make it a list of at least one schema
+    $.a: `oneOf` is {}; make it a list of at least one schema
+    $.a: 5 is no schema; make it an object or a boolean
+    $.a: `maximum` is {}; make it a number
+    $.a: `$ref` is 5; make it a text
+    "##);
+}
+
+#[test]
+fn a_keyword_is_refused_wherever_it_stands() {
+    let refused =
+        |input: Value| Contract::dynamic("take", "", input, None).unwrap_err().to_string();
+    let texts = [
+        refused(json!(5)),
+        refused(json!(true)),
+        refused(json!({"type": "string"})),
+        refused(json!({"type": "object", "required": "a"})),
+        refused(json!({"type": "object", "$defs": 5})),
+        refused(json!({"type": "object", "$defs": {"d": {"items": 5}}})),
+        refused(json!({"type": "object", "definitions": {"d": 5}})),
+        // Not where schemas stand, and yet one.
+        refused(json!({
+            "type": "object",
+            "properties": {"a": {"$ref": "#/components/schemas/a%20b"}},
+            "components": {"schemas": {"a b": {"$ref": "#/components/schemas/c"}, "c": {"enum": 5}}},
+        })),
+        Contract::dynamic("take", "", json!({"type": "object"}), Some(json!({"items": 5})))
+            .unwrap_err()
+            .to_string(),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r##"
+    the input schema of `take` cannot be used at $: 5 is no schema; make it an object or a boolean
+    the input schema of `take` cannot be used at $: it is not an object; put the value in a field of a struct
+    the input schema of `take` cannot be used at $: it is not an object; put the value in a field of a struct
+    the input schema of `take` cannot be used at $: `required` is "a"; make it a list of names
+    the input schema of `take` cannot be used at $: `$defs` is 5; make it an object of schemas by name
+    the input schema of `take` cannot be used at #/$defs/d: `items` is 5; make it a schema or a list of schemas
+    the input schema of `take` cannot be used at #/definitions/d: 5 is no schema; make it an object or a boolean
+    the input schema of `take` cannot be used at #/components/schemas/c: `enum` is 5; make it a list of at least one value
+    the output schema of `take` cannot be used at $: `items` is 5; make it a schema or a list of schemas
+    "##);
+    let long = refused(
+        json!({"type": "object", "properties": {"a".repeat(100_000): {"format": ["a".repeat(100_000)]}}}),
+    );
+    assert!(long.len() < 1_000);
+}
+
+#[test]
+fn what_older_drafts_and_generators_say_is_of_a_right_kind() {
+    for schema in [
+        json!({"type": ["string", "string"]}),
+        json!({"items": [{"type": "string"}], "additionalItems": false}),
+        json!({"minimum": 0, "exclusiveMinimum": true}),
+        json!({"type": "string", "required": true}),
+        json!({"type": "string", "nullable": true}),
+        json!({"definitions": {}, "dependencies": {"a": ["b"], "c": {"required": ["d"]}}}),
+        json!({"type": "string", "maxLength": 2.0}),
+        json!({"required": null, "enum": null, "properties": null}),
+        json!({"const": {"type": 5}, "default": {"required": "a"}, "examples": 5}),
+        json!({"enum": [{"type": 5}]}),
+        json!({"properties": {"type": {"type": "string"}, "required": true, "enum": {}}}),
+        json!({"x-order": "1", "required": []}),
+    ] {
+        assert_eq!(told(schema.clone()), "it was taken", "{schema}");
+    }
+}
+
+#[test]
+fn a_pattern_is_refused_only_if_no_engine_could_run_it() {
+    for broken in ["(", "a)", "[a", "a\\", "*", "+a", "a|?", "|*"] {
+        assert_ne!(told(json!({"pattern": broken})), "it was taken", "{broken}");
+    }
+    for fine in [
+        "^(?!b).*$",
+        "(?<=a)b",
+        r"(a)\1",
+        r"\p{L}+",
+        r"\u0041",
+        r"^\/$",
+        "[(]",
+        "[)]*",
+        r"\(",
+        r"[\]]",
+        "[]",
+        "[^]",
+        "[]a]",
+        "[^]a]",
+        "a++",
+        "a{1",
+        "]",
+        "}",
+        "(?<name>a)",
+        "(?i)a",
+        "",
+        "|a",
+        "()",
+        "a{2,1000000}",
+        "[[:alpha:]]",
+        r"[\w&&[^\d]]",
+        r"\Q(\E",
+        "(?#()a",
+    ] {
+        assert_eq!(told(json!({"pattern": fine})), "it was taken", "{fine}");
+    }
 }
 
 #[test]
@@ -232,10 +443,14 @@ fn keywords_of_the_wrong_kind_are_no_panic() {
     {
         for kind in ["object", "array", "string", "integer"] {
             let node = json!({"type": kind, *keyword: value});
-            survive(json!({"type": "object", "properties": {"a": node}, "required": ["a"]}));
-            survive(
-                json!({"type": "object", "properties": {"a": {"allOf": [node, {*keyword: value}]}}}),
-            );
+            let whole = json!({"type": "object", "properties": {"a": node}, "required": ["a"]});
+            let part = json!({"allOf": [node, {*keyword: value}]});
+            let parts = json!({"type": "object", "properties": {"a": part}});
+            for input in [whole, parts] {
+                if Contract::dynamic("take", "", input.clone(), None).is_ok() {
+                    survive(input);
+                }
+            }
         }
         let mut root = json!({"type": "object"});
         root[*keyword] = value.clone();

@@ -216,5 +216,5 @@ fn an_input_that_is_no_object_is_refused() {
     impl Signature for Choice {
         type Output = ();
     }
-    assert_snapshot!(Contract::of::<Choice>().unwrap_err(), @"the input schema of `choice` cannot be used: it is not an object; put the value in a field of a struct");
+    assert_snapshot!(Contract::of::<Choice>().unwrap_err(), @"the input schema of `choice` cannot be used at $: it is not an object; put the value in a field of a struct");
 }

@@ -134,16 +134,11 @@ fn a_pattern_does_not_look_around() {
 
 /// Also where nothing else is asked of a schema, but not in data.
 #[test]
-fn references_lead_somewhere_and_types_are_spelled_right() {
+fn references_lead_somewhere() {
     let bad = [
         json!({"$ref": "https://example.com/schema.json"}),
         json!({"$ref": "#/$defs/nowhere"}),
         json!({"$ref": "#/required"}),
-        json!({"$ref": 5}),
-        json!({"type": "strng"}),
-        json!({"type": ["string", "any"]}),
-        json!({"type": []}),
-        json!({"type": 5}),
     ];
     for schema in &bad {
         let listed = json!({"type": "array", "items": schema});
@@ -159,10 +154,6 @@ fn references_lead_somewhere_and_types_are_spelled_right() {
         }
     }
     assert_snapshot!(refused(one(bad[0].clone())), @r#"`take` does not fit openai-strict at $.a: the reference "https://example.com/schema.json" leads nowhere in this schema; put what it means under `$defs`"#);
-    assert_snapshot!(refused(one(json!({"type": "array", "items": bad[4]}))), @r#"`take` does not fit openai-strict at $.a[]: "strng" is no type of JSON Schema; choose from string, number, integer, boolean, object, array, null"#);
-    let mut defined = one(json!({"$ref": "#/$defs/b"}));
-    defined["$defs"] = json!({"b": bad[5]});
-    assert_snapshot!(refused(defined), @r#"`take` does not fit openai-strict at #/$defs/b: ["string","any"] is no type of JSON Schema; choose from string, number, integer, boolean, object, array, null"#);
     let long = json!({"$ref": "\n".repeat(1_000_000)});
     assert!(refused(one(long)).len() < 300);
 }

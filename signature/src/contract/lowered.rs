@@ -206,7 +206,7 @@ impl Contract {
 }
 
 /// A path as one line of bearable length: fields may be called anything.
-fn shortened(path: String) -> String {
+pub(super) fn shortened(path: String) -> String {
     const LONGEST: usize = 300;
     if path.len() <= LONGEST {
         return path;

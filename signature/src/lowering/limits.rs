@@ -5,9 +5,7 @@ use serde_json::{Map, Value};
 use crate::error::shown;
 use crate::lowering::rules::{Limits, Rules};
 use crate::lowering::shape::has_type;
-use crate::schema::{Refusal, below, leads_nowhere, percent_decoded, resolve};
-
-const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
+use crate::schema::{Refusal, TYPES, below, leads_nowhere, path_below, percent_decoded, resolve};
 
 type Checked = Result<(), Refusal>;
 
@@ -44,16 +42,6 @@ fn every(
         every(schema, &path_below(path, keyword, name), visit)?;
     }
     Ok(())
-}
-
-fn path_below(path: &str, keyword: &str, name: Option<&str>) -> String {
-    match (keyword, name) {
-        ("properties", Some(name)) => format!("{path}.{name}"),
-        ("$defs" | "definitions", Some(name)) => format!("#/{keyword}/{name}"),
-        ("items" | "prefixItems", None) => format!("{path}[]"),
-        ("additionalProperties" | "patternProperties", _) => format!("{path}.*"),
-        _ => path.to_owned(),
-    }
 }
 
 /// Checks a schema that a dialect takes as it is: what no reader understands is refused.

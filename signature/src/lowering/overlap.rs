@@ -1,11 +1,11 @@
 //! Whether two members of a union could take the same value.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
-use super::shape::{Schema, Shape, has_type, listed, requires};
-use crate::schema::resolve;
-
-const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
+use super::shape::{Schema, Shape, has_type, listed, required};
+use crate::schema::{TYPES, resolve};
 
 /// How many pairs are looked at; beyond, they may overlap.
 const MOST: usize = 50_000;
@@ -59,6 +59,7 @@ impl<'a> Overlap<'a> {
 
     fn plain(&mut self, a: &Schema, b: &Schema, depth: usize) -> bool {
         if let (Some(ours), Some(theirs)) = (listed(a), listed(b)) {
+            let theirs: HashSet<_> = theirs.into_iter().collect();
             return ours.iter().any(|value| theirs.contains(value));
         }
         let shared = |kind: &&str| {
@@ -84,8 +85,9 @@ impl<'a> Overlap<'a> {
         ) else {
             return true;
         };
+        let needed: HashSet<_> = required(a).chain(required(b)).collect();
         let apart = ours.iter().any(|(name, one)| {
-            (requires(a, name) || requires(b, name))
+            needed.contains(name.as_str())
                 && theirs.get(name).is_some_and(|other| !self.two(one, other, depth - 1))
         });
         !apart
@@ -97,11 +99,7 @@ impl<'a> Overlap<'a> {
         let closed = *rest.unwrap_or(&Value::Bool(!self.closed)) == Value::Bool(false)
             && !other.contains_key("patternProperties");
         let known = other.get("properties").and_then(Value::as_object);
-        let required = one.get("required").and_then(Value::as_array).into_iter().flatten();
-        closed
-            && required
-                .filter_map(Value::as_str)
-                .any(|name| known.is_none_or(|known| !known.contains_key(name)))
+        closed && required(one).any(|name| known.is_none_or(|known| !known.contains_key(name)))
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! Lowering a schema and lowering a value ask here, so that they cannot disagree.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::schema::{DEFINITIONS, resolve};
@@ -29,10 +32,11 @@ pub(crate) enum Shape<'a> {
     Scalar,
 }
 
-#[derive(Clone, Copy)]
 pub(crate) struct Struct<'a> {
     schema: &'a Schema,
     pub(crate) properties: Option<&'a Schema>,
+    /// Made when first asked for: most who ask for a shape do not ask for it.
+    required: OnceCell<HashSet<&'a str>>,
 }
 
 /// What fields without a name of their own may be: a key beside a value.
@@ -76,7 +80,7 @@ impl<'a> Shape<'a> {
 
 fn object(schema: &Schema) -> Shape<'_> {
     let properties = schema.get("properties").and_then(Value::as_object);
-    let this = Struct { schema, properties };
+    let this = Struct { schema, properties, required: OnceCell::new() };
     if properties.is_some_and(|properties| !properties.is_empty()) {
         return Shape::Struct(this);
     }
@@ -115,7 +119,7 @@ impl<'a> Struct<'a> {
     }
 
     pub(crate) fn requires(&self, name: &str) -> bool {
-        requires(self.schema, name)
+        self.required.get_or_init(|| required(self.schema).collect()).contains(name)
     }
 }
 
@@ -165,9 +169,9 @@ pub(crate) fn has_type(schema: &Schema, kind: &str) -> bool {
     }
 }
 
-pub(crate) fn requires(schema: &Schema, name: &str) -> bool {
-    let required = schema.get("required").and_then(Value::as_array);
-    required.is_some_and(|required| required.iter().any(|other| other == name))
+pub(crate) fn required(schema: &Schema) -> impl Iterator<Item = &str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// How many references are followed to learn what a schema is.

@@ -229,7 +229,7 @@ impl Render<'_> {
         path: &str,
     ) -> Rendered {
         match (shape, value) {
-            (Shape::Struct(this), Value::Object(fields)) => self.fields(*this, fields, path),
+            (Shape::Struct(this), Value::Object(fields)) => self.fields(this, fields, path),
             (Shape::Map(pairs), Value::Object(fields)) => self.map(pairs, fields, path),
             (Shape::Tuple(places), Value::Array(items)) => self.places(places, map, items, path),
             (Shape::List(Some(schema)), Value::Array(items)) => {
@@ -282,7 +282,7 @@ impl Render<'_> {
         }
     }
 
-    fn fields(&self, this: Struct<'_>, fields: &Schema, path: &str) -> Rendered {
+    fn fields(&self, this: &Struct<'_>, fields: &Schema, path: &str) -> Rendered {
         let mut out = Map::new();
         for (name, property) in this.properties.into_iter().flatten() {
             let below = format!("{path}.{name}");

@@ -1,13 +1,17 @@
 //! Older drafts and OpenAPI, said in the words of JSON Schema 2020-12.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
+use super::keywords::is_count;
 use super::{DEFINITIONS, below, below_mut, free_name, redirect, reference_to};
 
-/// Keywords whose value may be null; elsewhere null is how Go writes an empty list.
-const MAY_BE_NULL: [&str; 4] = ["const", "default", "example", "examples"];
+/// Whether the value of a keyword may be null; elsewhere null is how Go writes an empty
+/// list, and says nothing.
+pub(super) fn may_be_null(keyword: &str) -> bool {
+    matches!(keyword, "const" | "default" | "example" | "examples")
+}
 
 /// Rewrites what 2020-12 says in other words or refuses, and leaves the rest alone.
 ///
@@ -37,8 +41,11 @@ pub(crate) fn modernise(schema: &mut Value) {
 }
 
 fn each(map: &mut Map<String, Value>) {
-    map.retain(|keyword, value| !value.is_null() || MAY_BE_NULL.contains(&keyword.as_str()));
+    map.retain(|keyword, value| !value.is_null() || may_be_null(keyword));
     lift_required(map);
+    once(map, "required");
+    once(map, "type");
+    whole(map);
     tuple(map);
     exclusive(map, "exclusiveMinimum", "minimum");
     exclusive(map, "exclusiveMaximum", "maximum");
@@ -79,9 +86,23 @@ fn lift_required(map: &mut Map<String, Value>) {
     {
         required.extend(lifted);
     }
-    if let Some(required) = map.get_mut("required").and_then(Value::as_array_mut) {
-        let mut seen = std::collections::HashSet::new();
-        required.retain(|name| seen.insert(name.to_string()));
+}
+
+/// Said twice, it says nothing new, and validators refuse the schema.
+fn once(map: &mut Map<String, Value>, keyword: &str) {
+    if let Some(list) = map.get_mut(keyword).and_then(Value::as_array_mut) {
+        let mut seen = HashSet::new();
+        list.retain(|one| seen.insert(one.clone()));
+    }
+}
+
+/// `2.0` is a whole number to JSON Schema, and none to most who read one.
+fn whole(map: &mut Map<String, Value>) {
+    for (keyword, value) in map {
+        if let Some(count) = value.as_f64().filter(|_| value.is_f64() && is_count(keyword)) {
+            // What is larger than any length bounds as little as the largest.
+            *value = (count as u64).into();
+        }
     }
 }
 
@@ -103,7 +124,7 @@ fn tuple(map: &mut Map<String, Value>) {
     }
 }
 
-/// Draft 4 said `exclusiveMinimum: true` beside `minimum`.
+/// Draft 4 said `exclusiveMinimum: true` beside `minimum`; without it, it says nothing.
 fn exclusive(map: &mut Map<String, Value>, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = map.get(exclusive) else {
         return;

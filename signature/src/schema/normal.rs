@@ -103,6 +103,7 @@ pub(crate) fn normal(root: &Value) -> Result<Value, Refusal> {
         root,
         names: HashMap::new(),
         pointers: HashMap::new(),
+        numbers: HashMap::new(),
         waiting: VecDeque::new(),
         merging: Vec::new(),
         contradiction: None,
@@ -119,6 +120,8 @@ struct Normal<'a> {
     names: HashMap<String, String>,
     /// The other way round.
     pointers: HashMap<String, String>,
+    /// The last number given to each name that several would have.
+    numbers: HashMap<String, usize>,
     /// Definitions that are referred to and still to be done: pointer and name.
     waiting: VecDeque<(String, String)>,
     /// The references that are being merged into what refers to them.
@@ -310,7 +313,8 @@ impl<'a> Normal<'a> {
         let last = pointer.rsplit('/').next().unwrap_or("");
         let last = plain_name(&last.replace("~1", "/").replace("~0", "~"));
         let last = if last.is_empty() { "definition".to_owned() } else { last };
-        let name = free_name(&last, &mut 1, |name| self.pointers.contains_key(&reference_to(name)));
+        let number = self.numbers.entry(last.clone()).or_insert(1);
+        let name = free_name(&last, number, |name| self.pointers.contains_key(&reference_to(name)));
         let reference = reference_to(&name);
         self.names.insert(pointer.clone(), reference.clone());
         self.pointers.insert(reference.clone(), pointer.clone());

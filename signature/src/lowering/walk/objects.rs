@@ -6,7 +6,7 @@ use super::words::describe;
 use super::{At, Lowered, Walk, type_like};
 use crate::lowering::rules::{Names, Recursion};
 use crate::lowering::shape::{
-    FURTHER, KEY, Pairs, Schema, Struct, VALUE, requires, takes_list, takes_null,
+    FURTHER, KEY, Pairs, Schema, Struct, VALUE, required, takes_list, takes_null,
 };
 use crate::schema::{Refusal, below};
 
@@ -29,8 +29,8 @@ impl Walk<'_> {
                 }
                 continue;
             }
-            let field = self.field(this, name, property, &path)?;
-            if self.is_required(this, name, property, &path) {
+            let field = self.field(&this, name, property, &path)?;
+            if self.is_required(&this, name, property, &path) {
                 required.push(Value::from(name.clone()));
             }
             properties.insert(name.clone(), field);
@@ -52,7 +52,7 @@ impl Walk<'_> {
         Ok(out)
     }
 
-    fn field(&mut self, this: Struct<'_>, name: &str, property: &Value, path: &str) -> Lowered {
+    fn field(&mut self, this: &Struct<'_>, name: &str, property: &Value, path: &str) -> Lowered {
         let lowered = self.node(property, At::alone(path))?;
         if self.rules.optional || this.requires(name) {
             return Ok(lowered);
@@ -73,7 +73,7 @@ impl Walk<'_> {
         Ok(lowered)
     }
 
-    fn is_required(&mut self, this: Struct<'_>, name: &str, property: &Value, path: &str) -> bool {
+    fn is_required(&mut self, this: &Struct<'_>, name: &str, property: &Value, path: &str) -> bool {
         if !self.rules.optional {
             return true;
         }
@@ -207,7 +207,7 @@ impl Walk<'_> {
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
         if self.rules.closed {
-            if let Some(name) = first_required(map) {
+            if let Some(name) = required(map).next() {
                 let advice = "it is required but not described; describe it under `properties`";
                 return Err(Refusal::new(&format!("{}.{name}", at.path), advice));
             }
@@ -265,11 +265,6 @@ impl Walk<'_> {
             _ => json!({ "anyOf": kinds }),
         })
     }
-}
-
-fn first_required(map: &Schema) -> Option<&str> {
-    let required = map.get("required")?.as_array()?;
-    required.iter().filter_map(Value::as_str).find(|name| requires(map, name))
 }
 
 /// The schema with null let in.

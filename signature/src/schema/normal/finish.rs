@@ -1,5 +1,7 @@
 //! Types, values and unions in their one form, once all that is said stands together.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::merge::{is_annotation, types, union_of};
@@ -62,6 +64,7 @@ impl Normal<'_> {
             return Ok(map.into());
         };
         let mut finished: Vec<Value> = Vec::new();
+        let mut seen = HashSet::new();
         for member in members {
             match self.finish(member, path)? {
                 Value::Bool(false) => {}
@@ -69,11 +72,12 @@ impl Normal<'_> {
                     if keyword == "anyOf" && inner.len() == 1 && inner.contains_key("anyOf") =>
                 {
                     if let Some(Value::Array(inner)) = inner.shift_remove("anyOf") {
+                        seen.extend(inner.iter().cloned());
                         finished.extend(inner);
                     }
                 }
                 // Said twice, it says nothing new; of `oneOf` it would exclude itself.
-                member if keyword == "anyOf" && finished.contains(&member) => {}
+                member if keyword == "anyOf" && !seen.insert(member.clone()) => {}
                 member => finished.push(member),
             }
         }
@@ -262,7 +266,7 @@ fn values(map: &mut Map<String, Value>, path: &str) -> Result<bool, Refusal> {
     if values.is_empty() {
         return Err(Refusal::new(path, "the enum is empty; give it values"));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     values.retain(|value| fits(value) && seen.insert(value.to_string()));
     if values.is_empty() || fixed.is_some_and(|value| !values.contains(&value)) {
         return Ok(false);
@@ -313,7 +317,7 @@ fn object(map: &mut Map<String, Value>) -> bool {
     let closed = rest == Some(Value::Bool(false)) && !patterns;
     let mut unknown = Vec::new();
     if let Some(properties) = map.get_mut("properties").and_then(Value::as_object_mut) {
-        if properties.iter().any(|(name, schema)| *schema == false && required.contains(name)) {
+        if required.iter().any(|name| properties.get(name) == Some(&Value::Bool(false))) {
             return false;
         }
         if closed {

@@ -1,6 +1,7 @@
 //! Two schemas that both hold, as one.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value, json};
 
@@ -8,6 +9,9 @@ use super::{DEEPEST, Normal, Refusal};
 
 /// Keywords that mean something only together.
 const GROUPS: [&[&str]; 2] = [&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
+
+/// How many names are looked for one by one.
+const FEW: usize = 8;
 
 impl Normal<'_> {
     /// The schema of values that fit both. What the first says of itself wins.
@@ -177,12 +181,14 @@ impl Normal<'_> {
             _ => Map::new(),
         };
         let mut known = Map::new();
-        for (name, property) in &mut merged {
-            if let Some(other) = theirs.shift_remove(name) {
-                let below = format!("{path}.{name}");
-                let both = self.merge(property.take(), other, &below)?;
-                known.insert(name.clone(), self.finish(both, &below)?);
-            }
+        for (name, other) in std::mem::take(&mut theirs) {
+            let Some(property) = merged.get_mut(&name) else {
+                theirs.insert(name, other);
+                continue;
+            };
+            let below = format!("{path}.{name}");
+            let both = self.merge(property.take(), other, &below)?;
+            known.insert(name, self.finish(both, &below)?);
         }
         self.restrict_but(&mut merged, rest_b, path, &known)?;
         self.restrict(&mut theirs, rest_a, path)?;
@@ -251,7 +257,13 @@ impl Normal<'_> {
         if let (Some(Value::Array(ours)), Some(Value::Array(theirs))) =
             (a.get_mut("required"), b.get("required"))
         {
-            let more: Vec<_> = theirs.iter().filter(|name| !ours.contains(name)).cloned().collect();
+            // Of many parts each has few names, and a set of all others costs more each time.
+            let more: Vec<_> = if theirs.len() < FEW {
+                theirs.iter().filter(|name| !ours.contains(name)).cloned().collect()
+            } else {
+                let known: HashSet<&Value> = ours.iter().collect();
+                theirs.iter().filter(|name| !known.contains(name)).cloned().collect()
+            };
             ours.extend(more);
             b.shift_remove("required");
         }
@@ -408,6 +420,7 @@ fn common(a: &Value, b: &Value) -> Both {
     let (Some(a), Some(b)) = (a.as_array(), b.as_array()) else {
         return Both::Apart;
     };
+    let b: HashSet<&Value> = b.iter().collect();
     let same: Vec<_> = a.iter().filter(|value| b.contains(value)).cloned().collect();
     if same.is_empty() { Both::None } else { Both::One(same.into()) }
 }
