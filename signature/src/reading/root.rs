@@ -5,7 +5,7 @@ use crate::reading::coerce::folded;
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
 use crate::reading::form::{Form, Kinds};
-use crate::reading::lenient::{self, Note, Refusal};
+use crate::reading::lenient::{self, Asked, Note, Refusal};
 use crate::reading::policy::{Policy, Repair};
 use crate::reading::tape::{Broken, Kind, Tape};
 use crate::reading::words::shortened;
@@ -71,7 +71,8 @@ impl Root<'_> {
             return Err(no_json(text, &broken));
         }
         let lists = self.wrapped || self.form.node(self.form.root).kinds.has(Kinds::LIST);
-        lenient::document(text, lists).map_err(|refusal| match refusal {
+        let asked = Asked { lists, field: &|name| self.knows(name) };
+        lenient::document(text, &asked).map_err(|refusal| match refusal {
             Refusal::EndsEarly => no_json(text, &Broken::EndsEarly),
             Refusal::TooDeep => no_json(text, &Broken::TooDeep),
             Refusal::Unclear { at, what } => no_json(text, &Broken::Unexpected { at, what }),
