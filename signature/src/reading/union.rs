@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::reading::coerce::folded;
-use crate::reading::exact::{Exact, Fits, specificity};
+use crate::reading::exact::{Exact, Fits, is_rounded, specificity};
 use crate::reading::fit::{At, Attempt, Fit, Level, Path};
 use crate::reading::form::{Id, Kinds, Node, Union};
 use crate::reading::tape::{Kind, Tape};
@@ -160,6 +160,13 @@ impl Fit<'_> {
 
     /// Why the only member that fits best is not the one that is meant beyond doubt.
     fn doubt(&self, at: At<'_>, union: &Union, winner: &Candidate, tagged: bool) -> Option<String> {
+        let (members, own) = (&union.members, self.form.node(winner.id));
+        let json = winner.attempt.json.as_str();
+        if json.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+            && is_rounded(self.form, members, own, json)
+        {
+            return Some("it is too large an integer, and would lose digits as a float".to_owned());
+        }
         if !self.form.typed {
             return None;
         }
