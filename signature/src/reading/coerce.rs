@@ -162,12 +162,11 @@ impl Fit<'_> {
         {
             return false;
         }
-        // An object has to be an item beyond doubt: it may be a list in disguise.
-        let level = if at.kind() == Kind::Object { Level::Restore } else { Level::Coerce };
         let path = Path::Item(at.path, 0);
-        let Some(attempt) = self.attempt(at.to(at.token, &path), id, level) else {
+        let Some(attempt) = self.attempt(at.to(at.token, &path), id, Level::Coerce) else {
             return false;
         };
+        // An object has to be an item beyond doubt: it may be a list in disguise.
         if at.kind() == Kind::Object && attempt.unknown > 0 {
             return false;
         }
