@@ -4,7 +4,7 @@ use crate::error::Fault;
 use crate::reading::coerce::folded;
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Form, Kinds};
+use crate::reading::form::{Form, Kinds, Rest};
 use crate::reading::lenient::{self, Asked, Note, Refusal};
 use crate::reading::policy::{Policy, Repair};
 use crate::reading::tape::{Broken, Kind, Tape};
@@ -167,7 +167,8 @@ impl Root<'_> {
         let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
         let below = format!("{path}.{name}");
         if self.policy < Policy::Repair && !restoring {
-            let meant = as_is.is_ok() && self.value(tape, inner, &below, left - 1).is_ok();
+            let meant = as_is.is_ok()
+                && (self.keeps_nothing() || self.value(tape, inner, &below, left - 1).is_ok());
             let found = format!("`{name}` around it");
             // None of its fields is asked for: as it is, nothing would be left.
             return if meant {
@@ -190,8 +191,15 @@ impl Root<'_> {
                 }
                 Ok(found)
             }
+            Err(refused) if self.keeps_nothing() => Err(refused),
             Err(refused) => as_is.map_err(|_| refused),
         }
+    }
+
+    /// Whether an object without a single field that is asked for loses all it has.
+    fn keeps_nothing(&self) -> bool {
+        let object = &self.form.node(self.form.root).object;
+        self.form.typed && !object.fields.is_empty() && matches!(object.rest, Rest::Open)
     }
 
     /// Arguments of another tool may fit by chance, and then do what nobody asked for.
