@@ -59,9 +59,28 @@ pub(super) fn document(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> 
     if let Some(at) = text.find('\0') {
         return Err(Refusal::Unclear { at, what: "a NUL is no part of a text" });
     }
+    let note = |what: &str| Note { path: "$".into(), what: what.into() };
+    if let Some(thoughts) = text.trim_start().strip_prefix("<think>") {
+        // Drafts are no answers, and without an end all that follows is one.
+        let (_, answer) = thoughts.split_once("</think>").ok_or(Refusal::EndsEarly)?;
+        return match answer_in(answer, asked) {
+            Ok((json, mut notes)) => {
+                notes.insert(0, note("left out the thoughts before the value"));
+                Ok((json, notes))
+            }
+            Err(Refusal::Unclear { at, what }) => {
+                Err(Refusal::Unclear { at: at + text.len() - answer.len(), what })
+            }
+            Err(refusal) => Err(refusal),
+        };
+    }
+    answer_in(text, asked)
+}
+
+fn answer_in(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> {
+    let note = |what: &str| Note { path: "$".into(), what: what.into() };
     let inner = fenced(text).unwrap_or(text);
     let whole = value(inner);
-    let note = |what: &str| Note { path: "$".into(), what: what.into() };
     match whole {
         Ok((json, mut notes)) => {
             if inner.len() < text.len() {
@@ -612,6 +631,7 @@ mod tests {
             ("Note: {\"a\": 1}\nb: see there. c: 5", r#"{"a":1}"#),
             ("See https://a.b and issue #5: {\"a\": 1}", r#"{"a":1}"#),
             ("Here: {\"a\": 1} // was {\"a\": 2}", r#"{"a":1}"#),
+            ("<think>{\"a\": 2} or {\"a\": ...</think>\n```json\n{\"a\": 1}\n```", r#"{"a":1}"#),
             ("So:\n# {\"a\": 2}\n{\"a\": 1} /* {\"a\": 3} */ it is.", r#"{"a":1}"#),
         ] {
             assert_eq!(read(text).as_deref(), Ok(json), "{text}");
@@ -682,6 +702,9 @@ mod tests {
             "# {\"a\": 1}",
             "None: // {\"a\": 1}",
             "/* {\"a\": 1}",
+            "<think>{\"a\": 1}</think>",
+            "<think>{\"a\": 1}",
+            "<think>a</think>{\"a\": x}",
         ] {
             assert!(read(text).is_err(), "{text}: {:?}", read(text));
         }
