@@ -66,7 +66,9 @@ use tree::{Child, Kind, Tree};
 /// # What is read
 ///
 /// JSON, from the first `{` or `[` on to its end; what comes before and after is skipped,
-/// such as a sentence or a fence. Nothing is repaired or coerced here, and what lowering
+/// such as a sentence or a fence, and after its first word also words in brackets: `[note]`,
+/// `{name}`, and `[1]` in a line with others. Any other bracket is taken for that of the
+/// JSON. Nothing is repaired or coerced here, and what lowering
 /// did to the shape is still there: an output that was wrapped is under `result`, a
 /// thoughtful one under `reasoning` and `output`, and in a strict dialect a map is a list of
 /// `key` and `value`, a tuple an object of `item_0`, `item_1`. The whole text ([`as_str`](Self::as_str))

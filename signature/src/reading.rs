@@ -118,7 +118,9 @@ impl Target<'_> {
             Side::Input => INPUT_WRAPPER,
             Side::Output => WRAPPER,
         };
-        let root = Root { form, policy, unit: self.unit, wrapped: self.wrapped, wrapper };
+        // An output may be asked for under a name that only the provider knows.
+        let tool = (self.side == Side::Input).then_some(self.contract);
+        let root = Root { form, tool, policy, unit: self.unit, wrapped: self.wrapped, wrapper };
         let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
         let json = if self.unit { "null" } else { &found.json };
         let mut json = serde_json::Deserializer::from_str(json);

@@ -236,11 +236,51 @@ fn what_was_found_is_told_in_few_words() {
 }
 
 #[test]
+fn a_fault_says_what_would_mend_it() {
+    #[derive(Serialize, Deserialize, JsonSchema, Debug)]
+    #[serde(tag = "kind")]
+    enum Shape {
+        Circle { radius: f64 },
+        Square { side: f64 },
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, Debug)]
+    struct Report {
+        shape: Option<Shape>,
+        day: Option<jiff::civil::Date>,
+        count: Option<u32>,
+        #[schemars(length(max = 1))]
+        mark: String,
+    }
+    let told = [
+        r#"{"mark": "", "day": "2026-02-30"}"#,
+        r#"{"mark": "", "count": 5000000000}"#,
+        r#"{"mark": "say \"no\""}"#,
+        r#"{"marks": "a", "day": null}"#,
+        r#"{"mark": "", "shape": {"size": 1}}"#,
+        r#"{"mark": "", "_type": "Square", "shape": {"kind": "Circle", "radius": 1}}"#,
+        r#"{"mark": "", "shape": {"_type": "Square", "kind": "Circle", "radius": 1}}"#,
+    ]
+    .map(|it| match read::<Report>(it) {
+        Err(Error::Reading { faults, .. }) => faults.first().map(ToString::to_string).unwrap(),
+        other => panic!("{it}: {other:?}"),
+    });
+    assert_snapshot!(told.join("\n"), @r#"
+    $.it.day: expected a date like 2026-11-21 or null, got the string "2026-02-30": there is no such day
+    $.it.count: expected an integer from 0 to 4294967295 or null, got the number 5000000000
+    $.it.mark: expected a string of at most 1 character, got the string "say \"no\""
+    $.it.mark: this field is missing (there is `marks`); expected a string of at most 1 character
+    $.it.shape.kind: this field is missing; expected one of `Circle`, `Square`
+    $.it.shape: expected an object with `kind` "Circle", `radius` or an object with `kind` "Square", `side` or null, got an object with `kind`, `radius`: `_type` above says that it is "Square"
+    $.it.shape: expected an object with `kind` "Circle", `radius` or an object with `kind` "Square", `side` or null, got an object with `_type`, `kind`, `radius`: `_type` says that it is "Square"
+    "#);
+}
+
+#[test]
 fn repairs_are_told_in_the_order_of_the_text() {
     let contract = Contract::of::<Of<Vec<Point>>>().unwrap();
-    let text = "Here: ```json\n{'arguments': '{\"It\": {\"x\": \"1\", \"y\": 2.0,},}'}\n```";
+    let text = "Here: ```json\n{'arguments': '{\"It\": {\"x\": \"1\", \"z\": 2.0,},}'}\n```";
     let error = contract.read_with::<Of<Vec<Point>>>(text, Policy::Coerce).unwrap_err();
-    assert_snapshot!(error, @"input of `check` does not fit: $.arguments.It: expected a list, got an object with `x`, `y`");
+    assert_snapshot!(error, @"input of `check` does not fit: $.arguments.It: expected a list, got an object with `x`, `z`");
     let text =
         "Here: ```json\n{'arguments': '{\"It\": [{\"x\": \"1\", \"y\": 2.0, \"z\": 3,}],}'}\n```";
     let reading = contract.read_with::<Of<Vec<Point>>>(text, Policy::Coerce).unwrap();

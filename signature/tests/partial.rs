@@ -258,10 +258,18 @@ fn what_stands_around_the_json_is_skipped() {
         ("```json\n", "\n```\nDoes this help? {not}"),
         ("Sure, here it is:\n\n```\n", "\n```"),
         ("\u{feff} ", "}]"),
+        ("See [1]: ", ""),
+        ("As [the docs] and {name} [ß] say [12]:\n", ""),
     ] {
         let partial = after(&format!("{before}{{\"a\": [1]}}{after_it}"));
         assert_eq!(partial.field::<Vec<u8>>("a"), Done(vec![1]));
         assert!(partial.is_done() && partial.fault().is_none());
+    }
+    for (text, list) in
+        [("[1]", "[1]"), ("So:\n[12]", "[12]"), ("So: [1, 2]", "[1,2]"), ("So: []", "[]")]
+    {
+        let list: Vec<u8> = serde_json::from_str(list).unwrap();
+        assert_eq!(after(text).field("$"), Done(list), "{text}");
     }
     let nothing = after("I cannot help with that.");
     assert_eq!(nothing.field::<Value>("$"), Pending);
@@ -578,10 +586,11 @@ proptest! {
 
     #[test]
     fn what_serde_json_refuses_is_refused(tokens in proptest::collection::vec(tokens(), 0..14), seed in any::<u64>()) {
-        // The space ends a number.
+        // The space ends a number; which bracket begins the JSON is another question.
         let text = format!("{} ", tokens.concat());
+        let text = text.find(['{', '[']).map_or(text.as_str(), |start| &text[start..]);
         let mut partial = Partial::new();
-        for piece in pieces(&text, seed) {
+        for piece in pieces(text, seed) {
             partial.push(piece);
         }
         let root = text.find(['{', '[']).map_or("", |start| &text[start..]);

@@ -22,6 +22,8 @@ enum Next {
     /// The first `{` or `[`.
     #[default]
     Root,
+    /// After a bracket that may be one of the words around, as in `[1]` and `{name}`.
+    Aside(usize),
     Value,
     ValueOrEnd,
     Key,
@@ -75,6 +77,10 @@ impl Scan {
         match self.next {
             Next::Text => self.text(tree),
             Next::Root => self.root(tree),
+            Next::Aside(start) => {
+                self.aside(start, byte, tree);
+                Ok(())
+            }
             Next::Nothing => {
                 self.at = tree.text.len();
                 Ok(())
@@ -138,10 +144,39 @@ impl Scan {
             None => self.at = tree.text.len(),
             Some(before) => {
                 self.at += before;
-                self.next = Next::Value;
+                let before = tree.text.get(..self.at).unwrap_or_default();
+                if before.trim_end_matches(blank).is_empty() {
+                    self.next = Next::Value;
+                } else {
+                    self.pass(Next::Aside(self.at));
+                }
             }
         }
         Ok(())
+    }
+
+    /// Words in brackets are passed over; whatever else is in them, they open the root.
+    fn aside(&mut self, start: usize, byte: u8, tree: &Tree) {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ' | 0x80..) {
+            self.at += 1;
+            return;
+        }
+        let (before, inside) = (tree.text.get(..start), tree.text.get(start + 1..self.at));
+        let inside = inside.unwrap_or_default().trim();
+        let is_list = byte == b']';
+        // Between words a number is that of a footnote; on its own line it is a list of one.
+        let alone = before.unwrap_or_default().trim_end_matches(' ').ends_with('\n');
+        let is_value = match inside {
+            "" => true,
+            "true" | "false" | "null" => is_list,
+            inside => is_list && alone && is_number(inside.as_bytes()),
+        };
+        if matches!(byte, b']' | b'}') && !is_value {
+            self.pass(Next::Root);
+        } else {
+            self.at = start;
+            self.next = Next::Value;
+        }
     }
 
     /// The first character of a value.
@@ -296,6 +331,10 @@ fn decode(hex: Hex, tree: &mut Tree) -> Result<Next, Broken> {
             got: format!("\\u{:04x} alone", hex.first.unwrap_or(hex.code)),
         }),
     }
+}
+
+fn blank(c: char) -> bool {
+    c.is_whitespace() || c == '\u{feff}'
 }
 
 /// How many bytes come before the next quote, backslash or control character: eight at

@@ -89,6 +89,10 @@ impl Fit<'_> {
         {
             return false;
         }
+        if !node.kinds.has(Kinds::NUMBER) && may_be_thousands(literal) {
+            let (whole, _) = literal.split_once('.').unwrap_or_default();
+            return self.fault(at, node, &format!("it may be {whole} or {whole}000"));
+        }
         let start = self.out.len();
         let fits = self.number(at, literal, node);
         if fits {
@@ -158,12 +162,11 @@ impl Fit<'_> {
         {
             return false;
         }
-        // An object has to be an item beyond doubt: it may be a list in disguise.
-        let level = if at.kind() == Kind::Object { Level::Restore } else { Level::Coerce };
         let path = Path::Item(at.path, 0);
-        let Some(attempt) = self.attempt(at.to(at.token, &path), id, level) else {
+        let Some(attempt) = self.attempt(at.to(at.token, &path), id, Level::Coerce) else {
             return false;
         };
+        // An object has to be an item beyond doubt: it may be a list in disguise.
         if at.kind() == Kind::Object && attempt.unknown > 0 {
             return false;
         }
@@ -173,6 +176,14 @@ impl Fit<'_> {
         self.out.push(']');
         true
     }
+}
+
+/// `1.000`: half of the world writes a thousand so.
+fn may_be_thousands(literal: &str) -> bool {
+    let digits = literal.trim_start_matches('-');
+    digits.split_once('.').is_some_and(|(whole, fraction)| {
+        fraction == "000" && whole.len() < 4 && !whole.starts_with('0')
+    })
 }
 
 /// Whether a text may stand for no item, or for more than one.

@@ -471,6 +471,7 @@ fn number(map: &Map<String, Value>) -> NumberRule {
         step,
         range,
         single: format == "float",
+        float: matches!(format, "double" | "float"),
         implied,
         quick: None,
         quick_fraction: None,

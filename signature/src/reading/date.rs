@@ -46,6 +46,17 @@ impl Format {
         }
     }
 
+    /// What is wrong with a text that looks as it should.
+    pub(super) fn why_not(self, text: &str) -> Option<&'static str> {
+        let day = text.trim().get(..10)?;
+        let shaped = day.char_indices().all(|(at, c)| match at {
+            4 | 7 => c == '-',
+            _ => c.is_ascii_digit(),
+        });
+        let dated = matches!(self, Self::Date | Self::DateTime);
+        (dated && shaped && !is_date(day)).then_some("there is no such day")
+    }
+
     /// The text in its usual form, if what it says is beyond doubt.
     pub(super) fn normal(self, text: &str) -> Option<Cow<'_, str>> {
         let text = text.trim();

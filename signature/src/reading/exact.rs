@@ -189,6 +189,7 @@ impl<'f> Exact<'f> {
     }
 
     fn union(&mut self, tape: &Tape<'_>, token: usize, members: &[Id]) -> Fits {
+        let form = self.form;
         let (mut found, mut exact) = (0, 0);
         // The first that fits at all, and the first that does exactly.
         let (mut first, mut winner): (Option<Id>, Option<Id>) = (None, None);
@@ -214,6 +215,12 @@ impl<'f> Exact<'f> {
             }
         }
         self.unions -= 1;
+        if tape.kind(token) == Kind::Number
+            && let Some(winner) = winner.or(first)
+            && is_rounded(form, members, form.node(winner), tape.raw(token))
+        {
+            return Fits::No;
+        }
         match found {
             0 | 1 => fits,
             // Without a type behind it, the value is its text, whichever it is.
@@ -277,7 +284,32 @@ pub(super) fn is_common(literal: &str) -> bool {
             || literal.parse::<i64>().is_ok()
             || literal.parse::<u64>().is_ok();
     }
-    literal.parse::<f64>().is_ok_and(f64::is_finite)
+    literal.parse::<f64>().is_ok_and(f64::is_finite) && !vanishes(literal)
+}
+
+/// Whether a number is so near to zero that reading it leaves nothing of it.
+fn vanishes(literal: &str) -> bool {
+    let mantissa = literal.split(['e', 'E']).next().unwrap_or_default();
+    literal.parse() == Ok(0.0) && mantissa.contains(|c| matches!(c, '1'..='9'))
+}
+
+/// Whether an integer is one of those that a float of 64 bits holds to the last digit.
+pub(super) fn is_whole_float(literal: &str) -> bool {
+    let digits = literal.parse::<f64>().map(|number| format!("{number:.0}"));
+    digits.is_ok_and(|digits| Decimal::parse(&digits) == Decimal::parse(literal))
+}
+
+/// Whether reading an integer as a float would change its digits where they matter: some
+/// other member of the union takes integers.
+pub(super) fn is_rounded(form: &Form, members: &[Id], winner: &Node, literal: &str) -> bool {
+    let whole = |id: &Id| {
+        let kinds = form.node(*id).kinds;
+        kinds.has(Kinds::INTEGER) && !kinds.has(Kinds::NUMBER)
+    };
+    winner.kinds.has(Kinds::NUMBER)
+        && !literal.contains(['.', 'e', 'E'])
+        && !is_whole_float(literal)
+        && members.iter().any(whole)
 }
 
 /// How a number fits a node that takes some.
@@ -294,7 +326,7 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
     if !integer
         && kinds.has(Kinds::NUMBER)
         && let Some((low, high)) = rule.quick_fraction
-        && literal.parse::<f64>().is_ok_and(|number| low < number && number < high)
+        && literal.parse::<f64>().is_ok_and(|n| low < n && n < high && n != 0.0)
     {
         return Fits::Yes;
     }
@@ -306,7 +338,12 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
         return Fits::No;
     }
     let any_number = kinds.has(Kinds::NUMBER);
-    if !(any_number || decimal.is_integral()) || !rule.fits(&decimal, literal) {
+    if !(any_number || decimal.is_integral()) || !rule.fits(&decimal, literal) || vanishes(literal)
+    {
+        return Fits::No;
+    }
+    // Nothing says that a float is behind it, so every digit may matter.
+    if any_number && !rule.float && integer && !is_common(literal) && !is_whole_float(literal) {
         return Fits::No;
     }
     // Without a type behind it that holds more, an integer has 64 bits.

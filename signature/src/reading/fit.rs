@@ -2,14 +2,14 @@
 //! did, coerces, and writes down the value as JSON.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use crate::error::Fault;
 use crate::reading::exact::{Exact, Fits, anything, is_among, number, text};
 use crate::reading::form::{Form, Id, Kinds, Node};
 use crate::reading::policy::Repair;
 use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{expected, got, shortened};
+use crate::reading::words::{expected, expected_in_full, got, shortened};
 
 /// How far a value may be from what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -218,8 +218,11 @@ impl<'f> Fit<'f> {
                 self.out.push_str(&digits);
             }
             _ => {
-                let why = node.number.range_words(literal).unwrap_or_default();
-                return self.fault(at, node, &why);
+                if self.trying || !node.number.overflows(literal) {
+                    return self.fault(at, node, "");
+                }
+                let expected = expected_in_full(self.form, node);
+                return self.push_fault(at.path, expected, got(at.tape, at.token), "");
             }
         }
         true
@@ -237,7 +240,8 @@ impl<'f> Fit<'f> {
         if level == Level::Coerce && self.coerced_text(at, &found, node) {
             return true;
         }
-        self.fault(at, node, "")
+        let why = node.text.format.and_then(|format| format.why_not(&found));
+        self.fault(at, node, why.unwrap_or_default())
     }
 
     pub(super) fn list(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
@@ -310,13 +314,12 @@ impl<'f> Fit<'f> {
         if self.trying || self.is_full() {
             return false;
         }
-        let mut message = match got.as_str() {
-            "nothing" => format!("this field is missing; expected {expected}"),
-            _ => format!("expected {expected}, got {got}"),
+        let message = match (got.as_str(), why) {
+            ("nothing", "") => format!("this field is missing; expected {expected}"),
+            ("nothing", why) => format!("this field is missing ({why}); expected {expected}"),
+            (got, "") => format!("expected {expected}, got {got}"),
+            (got, why) => format!("expected {expected}, got {got}: {why}"),
         };
-        if !why.is_empty() {
-            let _ = write!(message, ": {why}");
-        }
         self.faults.push(Fault { path: path.to_string(), expected, got, message });
         false
     }

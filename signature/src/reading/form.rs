@@ -120,6 +120,7 @@ impl Node {
                 step: None,
                 range: None,
                 single: false,
+                float: false,
                 implied: true,
                 quick: None,
                 quick_fraction: None,
@@ -185,6 +186,8 @@ pub(super) struct NumberRule {
     pub(super) range: Option<(Decimal, Decimal)>,
     /// A number of 32 bits: a larger one would become infinite.
     pub(super) single: bool,
+    /// A float is behind it, which rounds.
+    pub(super) float: bool,
     /// serde refuses by itself whatever this refuses.
     pub(super) implied: bool,
     /// The integers that certainly fit: most do, and need no closer look.

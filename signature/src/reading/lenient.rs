@@ -46,15 +46,41 @@ pub(super) fn value(text: &str) -> Result<Found, Refusal> {
     Ok(parser.found())
 }
 
-/// The value that is in a text, whatever stands around it. `lists` says whether a list
-/// may be meant; otherwise one beside an object is no rival.
-pub(super) fn document(text: &str, lists: bool) -> Result<Found, Refusal> {
+/// What is asked for, as far as it says which text around a value belongs to it.
+pub(super) struct Asked<'a> {
+    /// A list may be meant; otherwise one beside an object is no rival.
+    pub(super) lists: bool,
+    /// Whether there is a field of this name.
+    pub(super) field: &'a dyn Fn(&str) -> bool,
+}
+
+/// The value that is in a text, whatever stands around it.
+pub(super) fn document(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> {
     if let Some(at) = text.find('\0') {
         return Err(Refusal::Unclear { at, what: "a NUL is no part of a text" });
     }
+    let note = |what: &str| Note { path: "$".into(), what: what.into() };
+    if let Some(thoughts) = text.trim_start().strip_prefix("<think>") {
+        // Drafts are no answers, and without an end all that follows is one.
+        let (_, answer) = thoughts.split_once("</think>").ok_or(Refusal::EndsEarly)?;
+        return match answer_in(answer, asked) {
+            Ok((json, mut notes)) => {
+                notes.insert(0, note("left out the thoughts before the value"));
+                Ok((json, notes))
+            }
+            Err(Refusal::Unclear { at, what }) => {
+                Err(Refusal::Unclear { at: at + text.len() - answer.len(), what })
+            }
+            Err(refusal) => Err(refusal),
+        };
+    }
+    answer_in(text, asked)
+}
+
+fn answer_in(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> {
+    let note = |what: &str| Note { path: "$".into(), what: what.into() };
     let inner = fenced(text).unwrap_or(text);
     let whole = value(inner);
-    let note = |what: &str| Note { path: "$".into(), what: what.into() };
     match whole {
         Ok((json, mut notes)) => {
             if inner.len() < text.len() {
@@ -70,7 +96,7 @@ pub(super) fn document(text: &str, lists: bool) -> Result<Found, Refusal> {
     if let Some(json) = escaped_once_more(inner.trim()) {
         return Ok((json, vec![note("took away a second layer of escapes")]));
     }
-    let (json, mut notes) = among_words(text, lists, whole.err().unwrap_or(Refusal::Nothing))?;
+    let (json, mut notes) = among_words(text, asked, whole.err().unwrap_or(Refusal::Nothing))?;
     notes.insert(0, note("took the value out of the text around it"));
     Ok((json, notes))
 }
@@ -97,48 +123,123 @@ fn escaped_once_more(text: &str) -> Option<String> {
 }
 
 /// The one object or list that stands among words.
-fn among_words(text: &str, lists: bool, refusal: Refusal) -> Result<Found, Refusal> {
-    let mut found: Vec<(Found, usize, usize)> = Vec::new();
-    let mut from = 0;
-    while let Some(start) = text.get(from..).and_then(|rest| rest.find(['{', '['])) {
-        let start = from + start;
-        let mut parser = Parser::new(text, start);
-        match parser.value() {
-            Ok(()) => {
-                from = parser.at;
-                found.push((parser.found(), start, from));
-            }
-            Err(refusal @ (Refusal::EndsEarly | Refusal::TooDeep)) => return Err(refusal),
-            Err(refusal) => {
+fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found, Refusal> {
+    let mut found: Vec<(Found, usize)> = Vec::new();
+    // The words before, between and after the values, without comments.
+    let mut words = vec![String::new()];
+    let mut brackets = false;
+    let mut at = 0;
+    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        if let Some(end) = comment(text, at) {
+            at = end;
+            continue;
+        }
+        if matches!(c, '{' | '[') {
+            brackets = true;
+            let mut parser = Parser::new(text, at);
+            match parser.value() {
+                Ok(()) => {
+                    let start = std::mem::replace(&mut at, parser.at);
+                    found.push((parser.found(), start));
+                    words.push(String::new());
+                    continue;
+                }
+                Err(refusal @ (Refusal::EndsEarly | Refusal::TooDeep)) => return Err(refusal),
                 // What looks like a value and is none may be the one that was meant.
-                if looks_like_json(text.get(start..).unwrap_or_default()) {
+                Err(refusal) if looks_like_json(text.get(at..).unwrap_or_default()) => {
                     return Err(refusal);
                 }
-                from = start + 1;
+                Err(_) => {}
             }
         }
+        words.last_mut().into_iter().for_each(|words| words.push(c));
+        at += c.len_utf8();
     }
-    let objects = found.iter().any(|((json, _), ..)| json.starts_with('{'));
-    if objects && !lists {
-        found.retain(|((json, _), ..)| json.starts_with('{'));
+    let further = words.iter().enumerate().any(|(index, words)| {
+        let list = found.get(index).is_some_and(|((json, _), _)| json.starts_with('['));
+        names_a_field(words, list, asked)
+    });
+    if further {
+        let at = found.first().map_or(0, |(_, start)| *start);
+        return Err(Refusal::Unclear { at, what: "a further field stands outside of it" });
+    }
+    let objects = found.iter().any(|((json, _), _)| json.starts_with('{'));
+    if objects && !asked.lists {
+        found.retain(|((json, _), _)| json.starts_with('{'));
     }
     let differ = found.windows(2).any(|two| match two {
-        [((one, _), ..), ((two, _), ..)] => one != two,
+        [((one, _), _), ((two, _), _)] => one != two,
         _ => false,
     });
     if differ {
         return Err(Refusal::Several);
     }
-    let last = found.last().map(|(_, _, end)| *end);
-    let Some((found, start, _)) = found.into_iter().next() else {
-        return Err(if text.contains(['{', '[']) { refusal } else { Refusal::Nothing });
+    let Some((found, start)) = found.into_iter().next() else {
+        return Err(if brackets { refusal } else { Refusal::Nothing });
     };
-    let before = text.get(..start).unwrap_or_default();
-    let after = last.and_then(|end| text.get(end..)).unwrap_or_default();
+    let before = words.first().map_or("", String::as_str);
+    let after = words.last().map_or("", String::as_str);
     if is_part(before, after) {
         return Err(Refusal::Unclear { at: start, what: "it may be a part of something larger" });
     }
     Ok(found)
+}
+
+/// The end of the comment that begins at a place. Words know these marks too, so they
+/// only count where nobody would write them: not in `https://` and not in `issue #5`.
+fn comment(text: &str, at: usize) -> Option<usize> {
+    let (before, rest) = text.split_at_checked(at)?;
+    if !rest.starts_with(['/', '#']) {
+        return None;
+    }
+    let line = || rest.find('\n').map_or(text.len(), |end| at + end);
+    let apart = before.chars().next_back().is_none_or(|c| {
+        c.is_whitespace() || matches!(c, '{' | '}' | '[' | ']' | ',' | '/' | '\u{feff}')
+    });
+    let before = before.trim_end_matches([' ', '\t', '\u{feff}']);
+    if rest.starts_with("/*") && apart {
+        let end = rest.get(2..).and_then(|rest| rest.find("*/"));
+        Some(end.map_or(text.len(), |end| at + 2 + end + 2))
+    } else if rest.starts_with("//") && apart
+        || rest.starts_with('#') && (before.is_empty() || before.ends_with('\n'))
+    {
+        Some(line())
+    } else {
+        None
+    }
+}
+
+/// Whether words hold a field, which would be lost with them: any name in quotes before a
+/// colon, or one that is asked for before a colon and a value that fills the line.
+fn names_a_field(words: &str, list_follows: bool, asked: &Asked<'_>) -> bool {
+    words.match_indices(':').any(|(at, _)| {
+        let (before, after) = words.split_at_checked(at).unwrap_or_default();
+        let before = before.trim_end();
+        if before.ends_with(['"', '”']) {
+            return true;
+        }
+        let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+        let bare = before.strip_suffix('\'').unwrap_or(before);
+        let rest = bare.trim_end_matches(part);
+        let name = bare.get(rest.len()..).unwrap_or_default();
+        if bare.len() < before.len() {
+            return rest.ends_with('\'') && !name.is_empty();
+        }
+        let after = after.get(1..).unwrap_or_default();
+        (asked.field)(name) && (is_value(after) || list_follows && after.trim().is_empty())
+    })
+}
+
+/// Whether the rest of a line is a scalar of JSON.
+fn is_value(text: &str) -> bool {
+    /// Enough to tell; a line may be as long as the text.
+    const LONGEST: usize = 200;
+    let line: String =
+        text.chars().take(LONGEST).take_while(|c| !matches!(c, '\n' | '\r')).collect();
+    match value(line.trim().trim_end_matches([',', ';', '}', ']'])) {
+        Ok(_) => true,
+        Err(refusal) => refusal == Refusal::EndsEarly && line.contains(['"', '\'', '“']),
+    }
 }
 
 /// Whether what stands around a value says that it was inside another one.
@@ -506,7 +607,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<String, Refusal> {
-        document(text, false).map(|(json, _)| json)
+        let asked = Asked { lists: false, field: &|name| name == "b" };
+        document(text, &asked).map(|(json, _)| json)
     }
 
     #[test]
@@ -526,6 +628,11 @@ mod tests {
             ("As [1] says: {\"a\": 1}", r#"{"a":1}"#),
             ("{placeholder} then {\"a\": 1}", r#"{"a":1}"#),
             ("{\"a\": 1} or again {\"a\": 1}", r#"{"a":1}"#),
+            ("Note: {\"a\": 1}\nb: see there. c: 5", r#"{"a":1}"#),
+            ("See https://a.b and issue #5: {\"a\": 1}", r#"{"a":1}"#),
+            ("Here: {\"a\": 1} // was {\"a\": 2}", r#"{"a":1}"#),
+            ("<think>{\"a\": 2} or {\"a\": ...</think>\n```json\n{\"a\": 1}\n```", r#"{"a":1}"#),
+            ("So:\n# {\"a\": 2}\n{\"a\": 1} /* {\"a\": 3} */ it is.", r#"{"a":1}"#),
         ] {
             assert_eq!(read(text).as_deref(), Ok(json), "{text}");
         }
@@ -580,6 +687,24 @@ mod tests {
             "{\"a\": oops {\"n\": 5}}",
             "{\"a\": \"b\" + \"c\"}",
             "{\"a\": 5%}",
+            "{\"a\": 1}\n\"b\": 2",
+            "{\"a\": 1}\n\"c\": 2",
+            "{\"a\": 1}\n'c': 2",
+            "{\"a\": 1}\nb: 2",
+            "{\"a\": 1}\nand b: \"x\",",
+            "\"b\": 2\n{\"a\": 1}",
+            "b: 2\n{\"a\": 1}",
+            "{\"a\": 1} \"b\": 2 {\"a\": 1}",
+            "{\"a\": 1}\nb: [2]",
+            "{\"a\": 1}\nb: \"two\nlines\"",
+            "// {\"a\": 1}",
+            "/* {\"a\": 1} */",
+            "# {\"a\": 1}",
+            "None: // {\"a\": 1}",
+            "/* {\"a\": 1}",
+            "<think>{\"a\": 1}</think>",
+            "<think>{\"a\": 1}",
+            "<think>a</think>{\"a\": x}",
         ] {
             assert!(read(text).is_err(), "{text}: {:?}", read(text));
         }

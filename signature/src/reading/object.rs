@@ -9,10 +9,10 @@ use crate::reading::fit::{At, Fit, Level, Path};
 use crate::reading::form::{Field, Kinds, Node, ObjectRule, Rest};
 use crate::reading::restore::FURTHER;
 use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{excerpt, expected, shortened};
+use crate::reading::words::{counted, excerpt, expected, is_near, shortened};
 
 /// Many systems say with this field what an object is; it never is a value.
-const TAG: &str = "_type";
+pub(super) const TAG: &str = "_type";
 
 /// Which declared field each key of an object is, if any.
 struct Plan<'t> {
@@ -34,6 +34,7 @@ impl Fit<'_> {
         let mut plan = Plan::new(at.tape, at.token, rule);
         let mut seen = HashSet::new();
         let mut fits = self.near_names(at, rule, &mut plan, level);
+        fits &= self.agrees_with_tags(at, rule, &plan);
         self.out.push('{');
         for entry in &plan.entries {
             let path = Path::Field(at.path, &entry.name);
@@ -191,7 +192,7 @@ impl Fit<'_> {
         let patterns: Vec<_> = rule
             .patterns
             .iter()
-            .map(|(pattern, _)| format!("keys that match {}", pattern.text))
+            .map(|(pattern, _)| format!("keys that match {}", shortened(&pattern.text)))
             .collect();
         let all = [known, patterns].concat();
         let expected = if all.is_empty() {
@@ -234,7 +235,46 @@ impl Fit<'_> {
                 return false;
             }
             let expected = expected(self.form, self.form.node(field.node));
-            fits = self.push_fault(&path, expected, "nothing".to_owned(), "");
+            let unknown = plan.entries.iter().filter(|entry| entry.field.is_none());
+            let near = unknown.take(64).find(|entry| is_near(&field.name, &entry.name));
+            let why = near.map(|entry| format!("there is `{}`", shortened(&entry.name)));
+            let why = why.unwrap_or_default();
+            fits = self.push_fault(&path, expected, "nothing".to_owned(), &why);
+        }
+        fits
+    }
+
+    /// Whether what an object is called may be meant of its fields that are unions: models
+    /// write a tag one level too high.
+    fn agrees_with_tags(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
+        if !self.form.typed || plan.entries.iter().all(|entry| entry.field.is_some()) {
+            return true;
+        }
+        let form = self.form;
+        let mut fits = true;
+        for entry in &plan.entries {
+            let field = entry.field.and_then(|index| rule.fields.get(index));
+            if let Some(field) = field
+                && let Some(union) = &form.node(field.node).union
+                && at.tape.kind(entry.value) == Kind::Object
+            {
+                let path = Path::Field(at.path, &entry.name);
+                let below = at.to(entry.value, &path);
+                let tag = union.tag.as_deref().unwrap_or(TAG);
+                let above = plan.entries.iter().filter(|other| {
+                    other.field.is_none()
+                        && (other.name == TAG || other.name == tag)
+                        && at.tape.is_text(other.value)
+                });
+                for other in above {
+                    let said = at.tape.text(other.value);
+                    if self.contradicts(&said, below, union) {
+                        let why =
+                            format!("`{}` above says that it is {}", other.name, excerpt(&said));
+                        fits = self.fault(below, form.node(field.node), &why);
+                    }
+                }
+            }
         }
         fits
     }
@@ -244,7 +284,7 @@ impl Fit<'_> {
         if (rule.fewest..=rule.most).contains(&count) {
             return true;
         }
-        self.fault(at, node, &format!("it has {count} fields"))
+        self.fault(at, node, &format!("it has {}", counted(count, "field")))
     }
 
     fn depends(&mut self, at: At<'_>, node: &Node, plan: &Plan<'_>) -> bool {

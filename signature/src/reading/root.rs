@@ -4,11 +4,11 @@ use crate::error::Fault;
 use crate::reading::coerce::folded;
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Form, Kinds};
-use crate::reading::lenient::{self, Note, Refusal};
+use crate::reading::form::{Form, Kinds, Rest};
+use crate::reading::lenient::{self, Asked, Note, Refusal};
 use crate::reading::policy::{Policy, Repair};
 use crate::reading::tape::{Broken, Kind, Tape};
-use crate::reading::words::shortened;
+use crate::reading::words::{excerpt, shortened};
 use crate::schema::WRAPPER;
 
 /// Fields that models and servers put arguments into.
@@ -18,6 +18,9 @@ const WRAPPERS: [&str; 8] =
 /// Fields that stand beside such a one and say which tool is called.
 const BESIDE: [&str; 9] =
     ["name", "tool", "tool_name", "function", "action", "type", "id", "call_id", "tool_call_id"];
+
+/// Those among them that name the tool.
+const NAMES: [&str; 5] = ["name", "tool", "tool_name", "function", "action"];
 
 /// So many wrappers in each other.
 const WRAPPED: usize = 3;
@@ -37,6 +40,8 @@ type Refused = (Vec<Fault>, usize);
 /// What a text is read against.
 pub(super) struct Root<'f> {
     pub(super) form: &'f Form,
+    /// The tool whose arguments these are; `None` where a call may have another name.
+    pub(super) tool: Option<&'f str>,
     pub(super) policy: Policy,
     pub(super) unit: bool,
     pub(super) wrapped: bool,
@@ -71,7 +76,8 @@ impl Root<'_> {
             return Err(no_json(text, &broken));
         }
         let lists = self.wrapped || self.form.node(self.form.root).kinds.has(Kinds::LIST);
-        lenient::document(text, lists).map_err(|refusal| match refusal {
+        let asked = Asked { lists, field: &|name| self.knows(name) };
+        lenient::document(text, &asked).map_err(|refusal| match refusal {
             Refusal::EndsEarly => no_json(text, &Broken::EndsEarly),
             Refusal::TooDeep => no_json(text, &Broken::TooDeep),
             Refusal::Unclear { at, what } => no_json(text, &Broken::Unexpected { at, what }),
@@ -126,7 +132,7 @@ impl Root<'_> {
         }
         match self.wrapper(tape, token) {
             Some((name, inner)) if left > 0 => {
-                self.unwrapped(tape, (&name, inner), path, as_is, left)
+                self.unwrapped(tape, token, (&name, inner), path, as_is, left)
             }
             _ => as_is,
         }
@@ -152,6 +158,7 @@ impl Root<'_> {
     fn unwrapped(
         &self,
         tape: &Tape<'_>,
+        token: usize,
         (name, inner): (&str, usize),
         path: &str,
         as_is: Result<Found, Refused>,
@@ -160,7 +167,8 @@ impl Root<'_> {
         let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
         let below = format!("{path}.{name}");
         if self.policy < Policy::Repair && !restoring {
-            let meant = as_is.is_ok() && self.value(tape, inner, &below, left - 1).is_ok();
+            let meant = as_is.is_ok()
+                && (self.keeps_nothing() || self.value(tape, inner, &below, left - 1).is_ok());
             let found = format!("`{name}` around it");
             // None of its fields is asked for: as it is, nothing would be left.
             return if meant {
@@ -177,13 +185,44 @@ impl Root<'_> {
         match self.value(tape, inner, &below, left - 1) {
             Ok(mut found) => {
                 if !restoring {
+                    self.is_own_call(tape, token, path)?;
                     let what = format!("took the value out of `{name}`");
                     found.repairs.insert(0, Repair { path: path.to_owned(), what });
                 }
                 Ok(found)
             }
+            Err(refused) if self.keeps_nothing() => Err(refused),
             Err(refused) => as_is.map_err(|_| refused),
         }
+    }
+
+    /// Whether an object without a single field that is asked for loses all it has.
+    fn keeps_nothing(&self) -> bool {
+        let object = &self.form.node(self.form.root).object;
+        self.form.typed && !object.fields.is_empty() && matches!(object.rest, Rest::Open)
+    }
+
+    /// Arguments of another tool may fit by chance, and then do what nobody asked for.
+    fn is_own_call(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<(), Refused> {
+        let Some(tool) = self.tool else {
+            return Ok(());
+        };
+        for (key, value) in tape.entries(token) {
+            let (key, said) = (tape.text(key), tape.text(value));
+            if !NAMES.contains(&&*key) || !tape.is_text(value) {
+                continue;
+            }
+            // Hosts put the name of a server before it: `functions.find`, `mcp__web__find`.
+            let plain = said.rsplit(['.', '/', ':']).next().unwrap_or_default();
+            let plain = plain.rsplit("__").next().unwrap_or_default();
+            if ![&*said, plain].iter().any(|name| folded(name) == folded(tool)) {
+                let expected = format!("the arguments of `{tool}`");
+                let got = format!("a call of {}", excerpt(&said));
+                let message = format!("expected {expected}, got {got}");
+                return Err(refused(&format!("{path}.{key}"), &expected, &got, &message));
+            }
+        }
+        Ok(())
     }
 
     /// The field of an object that holds the arguments, if none of its fields is one.

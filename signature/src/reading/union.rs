@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use crate::reading::coerce::folded;
-use crate::reading::exact::{Exact, Fits, specificity};
+use crate::reading::exact::{Exact, Fits, is_rounded, specificity};
 use crate::reading::fit::{At, Attempt, Fit, Level, Path};
 use crate::reading::form::{Id, Kinds, Node, Union};
+use crate::reading::object::TAG;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{excerpt, expected, got, member};
 
@@ -29,6 +30,12 @@ impl Fit<'_> {
             return self.keep(at);
         }
         if at.kind() == Kind::Object
+            && let Some(said) = self.said_beside(at, union)
+            && self.contradicts(&said, at, union)
+        {
+            return self.fault(at, node, &format!("`{TAG}` says that it is {}", excerpt(&said)));
+        }
+        if at.kind() == Kind::Object
             && let Some(tag) = &union.tag
             && let Some(fits) = self.by_tag(at, union, tag, level)
         {
@@ -40,6 +47,43 @@ impl Fit<'_> {
             Choice::Doubt(why) => self.fault(at, node, &why),
             Choice::None => self.none_fits(at, node, union, level),
         }
+    }
+
+    /// What an object is called in a field that is no tag of this union.
+    fn said_beside(&self, at: At<'_>, union: &Union) -> Option<String> {
+        let declared = |id: &Id| self.form.node(*id).object.field(TAG, 0).is_some();
+        let (_, value) = at.tape.entries(at.token).find(|(key, _)| at.tape.text(*key) == TAG)?;
+        let is_name = at.tape.is_text(value) && !union.members.iter().any(declared);
+        is_name.then(|| at.tape.text(value).into_owned())
+    }
+
+    /// Whether a name that was given to an object is that of a member which it is not.
+    pub(super) fn contradicts(&self, said: &str, at: At<'_>, union: &Union) -> bool {
+        let (said, tag) = (folded(said), union.tag.as_deref());
+        let is_meant = |id: &&Id| {
+            let fields = &self.form.node(**id).object.fields;
+            match (tag, fields.as_slice()) {
+                (Some(tag), _) => self.tags(**id, tag).iter().any(|text| folded(text) == said),
+                (None, [only]) => only.required && folded(&only.name) == said,
+                (None, _) => false,
+            }
+        };
+        let Some(meant) = union.members.iter().find(is_meant) else {
+            return false;
+        };
+        let given = |name: &str| {
+            let name = folded(name);
+            at.tape.entries(at.token).find(|(key, _)| folded(&at.tape.text(*key)) == name)
+        };
+        if let Some(tag) = tag
+            && let Some((_, value)) = given(tag)
+        {
+            return at.tape.is_text(value) && folded(&at.tape.text(value)) != said;
+        }
+        let mut fields = self.form.node(*meant).object.fields.iter();
+        fields.any(|field| {
+            field.required && Some(&*field.name) != tag && given(&field.name).is_none()
+        })
     }
 
     /// The member that the tag names; `None` if there is no tag.
@@ -61,14 +105,14 @@ impl Fit<'_> {
             if let (Some((id, _)), None, Level::Coerce) = (near.next(), near.next(), level) {
                 return Some(self.value(at, *id, level));
             }
-        } else {
-            for id in &union.members {
-                known.extend(self.tags(*id, tag).into_iter().map(|text| (*id, text)));
-            }
         }
-        let known: Vec<_> = known.iter().take(20).map(|(_, text)| format!("`{text}`")).collect();
-        let expected = format!("one of {}", known.join(", "));
-        Some(self.push_fault(&path, expected, got(at.tape, value), ""))
+        Some(self.push_fault(&path, self.all_tags(union, tag), got(at.tape, value), ""))
+    }
+
+    fn all_tags(&self, union: &Union, tag: &str) -> String {
+        let all = union.members.iter().flat_map(|id| self.tags(*id, tag));
+        let all: Vec<_> = all.take(20).map(|text| format!("`{text}`")).collect();
+        format!("one of {}", all.join(", "))
     }
 
     /// The texts a member's tag may hold.
@@ -160,6 +204,13 @@ impl Fit<'_> {
 
     /// Why the only member that fits best is not the one that is meant beyond doubt.
     fn doubt(&self, at: At<'_>, union: &Union, winner: &Candidate, tagged: bool) -> Option<String> {
+        let (members, own) = (&union.members, self.form.node(winner.id));
+        let json = winner.attempt.json.as_str();
+        if json.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+            && is_rounded(self.form, members, own, json)
+        {
+            return Some("it is too large an integer, and would lose digits as a float".to_owned());
+        }
         if !self.form.typed {
             return None;
         }
@@ -211,6 +262,9 @@ impl Fit<'_> {
         let faults = self.faults.len() + self.more;
         if let Some(id) = only {
             self.value(at, *id, level);
+        } else if let (Kind::Object, Some(tag)) = (at.kind(), &union.tag) {
+            let expected = self.all_tags(union, tag);
+            self.push_fault(&Path::Field(at.path, tag), expected, "nothing".to_owned(), "");
         }
         if self.faults.len() + self.more == faults {
             let expected = expected(form, node);

@@ -19,7 +19,7 @@ pub(super) fn excerpt(text: &str) -> String {
     let cut = shortened(text);
     let mut quoted = String::from("\"");
     for c in cut.chars() {
-        if c == '"' || c == '\'' { quoted.push(c) } else { quoted.extend(c.escape_debug()) }
+        if c == '\'' { quoted.push(c) } else { quoted.extend(c.escape_debug()) }
     }
     quoted.push('"');
     quoted
@@ -82,14 +82,23 @@ fn brief(name: &str) -> String {
 
 /// What a node takes.
 pub(super) fn expected(form: &Form, node: &Node) -> String {
+    expected_by(form, node, false)
+}
+
+/// The same with the range of a large type of numbers, for one that has left it.
+pub(super) fn expected_in_full(form: &Form, node: &Node) -> String {
+    expected_by(form, node, true)
+}
+
+fn expected_by(form: &Form, node: &Node, in_full: bool) -> String {
     let mut all = Vec::new();
     match &node.union {
         Some(union) => {
             for id in union.members.iter().take(MOST) {
-                push_new(&mut all, expected_alone(form.node(*id)));
+                push_new(&mut all, expected_alone(form.node(*id), in_full));
             }
         }
-        None => push_new(&mut all, expected_alone(node)),
+        None => push_new(&mut all, expected_alone(node, in_full)),
     }
     if node.takes_null() && !all.iter().any(|words| words.ends_with("null")) {
         push_new(&mut all, "null".to_owned());
@@ -103,7 +112,7 @@ fn push_new(all: &mut Vec<String>, words: String) {
     }
 }
 
-fn expected_alone(node: &Node) -> String {
+fn expected_alone(node: &Node, in_full: bool) -> String {
     if node.is_any() {
         return "any value".to_owned();
     }
@@ -117,7 +126,7 @@ fn expected_alone(node: &Node) -> String {
     }
     if kinds.meets(Kinds::NUMBER) {
         let what = if kinds.has(Kinds::NUMBER) { "a number" } else { "an integer" };
-        all.push(format!("{what}{}", bounds(&node.number)));
+        all.push(format!("{what}{}", bounds(&node.number, in_full)));
     }
     if kinds.has(Kinds::BOOLEAN) {
         all.push("true or false".to_owned());
@@ -154,7 +163,8 @@ fn text(node: &Node) -> String {
     let rule = &node.text;
     let mut words = rule.format.map_or("a string", super::date::Format::words).to_owned();
     if let Some(range) = range_words(rule.shortest, rule.longest) {
-        words.push_str(&format!(" of {range} characters"));
+        let one = rule.longest == 1 || rule.longest == usize::MAX && rule.shortest == 1;
+        words.push_str(&format!(" of {range} character{}", if one { "" } else { "s" }));
     }
     if let Some(pattern) = &rule.pattern {
         words.push_str(&format!(" that matches {}", shortened(&pattern.text)));
@@ -184,7 +194,10 @@ fn object(node: &Node) -> String {
     let more = if some.len() > 4 { ", …" } else { "" };
     match (names.is_empty(), range_words(rule.fewest, rule.most)) {
         (false, _) => format!("an object with {}{more}", names.join(", ")),
-        (true, Some(range)) => format!("an object with {range} fields"),
+        (true, Some(range)) => {
+            let one = rule.most == 1 || rule.most == usize::MAX && rule.fewest == 1;
+            format!("an object with {range} field{}", if one { "" } else { "s" })
+        }
         (true, None) => "an object".to_owned(),
     }
 }
@@ -203,10 +216,11 @@ fn range_words(least: usize, most: usize) -> Option<String> {
     })
 }
 
-fn bounds(rule: &NumberRule) -> String {
+fn bounds(rule: &NumberRule, in_full: bool) -> String {
     let mut words = String::new();
     // Of a range that hardly any number leaves, only those that do need to know.
-    let range = rule.range.as_ref().filter(|(_, high)| high.as_i64(0).is_some_and(|n| n < 1 << 16));
+    let small = |high: &Decimal| high.as_i64(0).is_some_and(|n| n < 1 << 16);
+    let range = rule.range.as_ref().filter(|(_, high)| in_full || small(high));
     let low = rule.least.as_ref().or(range.map(|range| &range.0));
     let high = rule.greatest.as_ref().or(range.map(|range| &range.1));
     let mut say = |text: String| {
@@ -230,14 +244,38 @@ fn bounds(rule: &NumberRule) -> String {
 }
 
 impl NumberRule {
-    /// Says why an integer is too large or too small for the type behind it.
-    pub(super) fn range_words(&self, literal: &str) -> Option<String> {
-        let number = Decimal::parse(literal)?;
-        let (low, high) = self.range.as_ref()?;
-        let outside = number < *low || *high < number;
-        let told = bounds(self).contains(" to ");
-        (outside && !told).then(|| format!("it has to be from {low} to {high}"))
+    /// Whether an integer is too large or too small for the type behind it.
+    pub(super) fn overflows(&self, literal: &str) -> bool {
+        let range = Decimal::parse(literal).zip(self.range.as_ref());
+        range.is_some_and(|(number, (low, high))| number < *low || *high < number)
     }
+}
+
+/// `1 field`, `2 fields`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Whether one name may be a slip of the pen for another: one letter more, less or other,
+/// and in a long name two.
+pub(super) fn is_near(name: &str, other: &str) -> bool {
+    let (name, other): (Vec<char>, Vec<char>) =
+        (name.to_lowercase().chars().collect(), other.to_lowercase().chars().collect());
+    let slips = if name.len() > 5 { 2 } else { 1 };
+    if name.len() < 3 || name.len() > 64 || name.len().abs_diff(other.len()) > slips {
+        return false;
+    }
+    // The distance of each beginning of `other` from the part of `name` so far.
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, c) in name.iter().enumerate() {
+        let mut left = at + 1;
+        let mut diagonal = at;
+        for (cell, d) in row.iter_mut().skip(1).zip(&other) {
+            left = (diagonal + usize::from(c != d)).min(*cell + 1).min(left + 1);
+            diagonal = std::mem::replace(cell, left);
+        }
+    }
+    row.last().is_some_and(|distance| *distance <= slips)
 }
 
 /// What a member of a union is called in an advice.

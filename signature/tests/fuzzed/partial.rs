@@ -112,7 +112,11 @@ fn agrees_with_serde_json(partial: &Partial, text: &str) {
             return;
         }
     }
-    let root = text.find(['{', '[']).map_or("", |start| &text[start..]);
+    let (before, root) = text.split_at(text.find(['{', '[']).unwrap_or(text.len()));
+    // Among words a bracket may be one of theirs, which serde_json does not know.
+    if !root.is_empty() && !before.trim().is_empty() {
+        return;
+    }
     let first = |text| serde_json::Deserializer::from_str(text).into_iter::<Value>().next();
     match first(root) {
         None => assert!(partial.fault().is_none() && !partial.is_done()),
