@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::error::{Audience, Error, Result, Stage};
 use crate::message::{CallKind, ToolCall};
 use crate::module::Module;
-use crate::tool::{Failed, Tool, ToolOutput};
+use crate::tool::{Failed, Tool, ToolOutput, contained};
 use by_name::ByName;
 use definition::{Said, SaidKind};
 use work::{Binding, Work};
@@ -253,10 +253,12 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         let mut outcome = Outcome::new(call.id.clone(), call.kind);
         let (contract, text) = (definition.contract(), &call.arguments);
         let ended = match work {
-            Work::Typed(typed) => typed.run(contract, text, cx_in, cx, &mut outcome).await,
+            Work::Typed(typed) => {
+                contained(typed.run(contract, text, cx_in, cx, &mut outcome)).await
+            }
             Work::Tool(tool) => {
                 let mut output = ToolOutput::default();
-                let ended = tool.run(text, cx, &mut output).await;
+                let ended = contained(tool.run(text, cx, &mut output)).await;
                 outcome.fill(output);
                 ended
             }

@@ -1,11 +1,11 @@
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures_core::future::BoxFuture;
-use futures_util::future::FutureExt;
 use serde::Serialize;
 use serde_json::Value;
 use toolwright_signature::{Contract, Signature};
@@ -97,7 +97,7 @@ impl<M: Module> Handler for Typed<M> {
         cx: &'a Context,
         place: Place<'a>,
     ) -> BoxFuture<'a, Ended> {
-        contained(async move {
+        Box::pin(async move {
             let input = contract.read(arguments).map_err(|error| Failed::read(error, arguments))?;
             let output = self.0.forward(input, cx).await.map_err(Failed::work)?;
             place.fill::<M::Signature>(output).map_err(Failed::work)
@@ -121,7 +121,7 @@ where
     ) -> BoxFuture<'a, Ended> {
         let (arguments, cx) = (arguments.to_owned(), cx.clone());
         // The closure itself may panic, before there is a future.
-        contained(async move {
+        Box::pin(async move {
             *place.output = (self.0)(arguments, cx).await.map_err(Failed::work)?;
             Ok(())
         })
@@ -160,10 +160,17 @@ impl Failed {
 pub(crate) type Ended = Result<(), Failed>;
 
 /// Keeps a panic inside the call, so that its siblings go on.
-pub(crate) fn contained<'a>(work: impl Future<Output = Ended> + Send + 'a) -> BoxFuture<'a, Ended> {
-    // What the module shares may be left in any state: its locks say so by poisoning.
-    let caught = AssertUnwindSafe(work).catch_unwind();
-    Box::pin(caught.map(|caught| caught.unwrap_or_else(|panic| Err(Failed::panicked(&*panic)))))
+///
+/// Not around the work before its type is gone: that would be compiled anew for every
+/// handler, and cost more at every call.
+pub(crate) fn contained<'a>(
+    mut work: BoxFuture<'a, Ended>,
+) -> impl Future<Output = Ended> + Send + 'a {
+    poll_fn(move |cx| {
+        // What the module shares may be left in any state: its locks say so by poisoning.
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(Failed::panicked(&*panic))))
+    })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -247,11 +254,13 @@ impl Tool {
     pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         let mut output = ToolOutput::default();
         let place = Place { output: &mut output, with_value: true };
-        self.handler.call(&self.contract, arguments, cx, place).await?;
+        contained(self.handler.call(&self.contract, arguments, cx, place)).await?;
         Ok(output)
     }
 
     /// The same for a group, which needs no value and asks whether it was the arguments.
+    ///
+    /// A panic goes on to the group, which contains it.
     pub(crate) fn run<'a>(
         &'a self,
         arguments: &'a str,

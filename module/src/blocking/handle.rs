@@ -14,7 +14,7 @@ use crate::group::Format;
 use crate::group::Outcome;
 use crate::group::definition::{default_description, default_name};
 use crate::group::work::{Typed, read_text};
-use crate::tool::{Ended, Failed, contained};
+use crate::tool::{Ended, Failed};
 
 /// Arguments that know what to do, without `async`; all else is as in
 /// [`Handle`](crate::Handle).
@@ -133,7 +133,7 @@ impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
     ) -> BoxFuture<'a, Ended> {
-        contained(async move {
+        Box::pin(async move {
             let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
             let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
             outcome.content = content;
@@ -152,7 +152,7 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
     ) -> BoxFuture<'a, Ended> {
-        contained(async move {
+        Box::pin(async move {
             let input: T = read_text(contract, text)?;
             let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
             outcome.content = content;

@@ -16,7 +16,7 @@ use crate::group::custom::Custom;
 use crate::group::handle::Handle;
 use crate::group::outcome::Outcome;
 use crate::message::CallKind;
-use crate::tool::{Ended, Failed, Handler, Place, Tool, ToolOutput, contained};
+use crate::tool::{Ended, Failed, Handler, Place, Tool, ToolOutput};
 
 /// Whoever answers a call.
 pub(crate) enum Work<In, Out> {
@@ -62,7 +62,7 @@ impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
     ) -> BoxFuture<'a, Ended> {
-        contained(async move {
+        Box::pin(async move {
             let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
             let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
             outcome.content = content;
@@ -81,7 +81,7 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
     ) -> BoxFuture<'a, Ended> {
-        contained(async move {
+        Box::pin(async move {
             let input: T = read_text(contract, text)?;
             let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
             outcome.content = content;
@@ -128,7 +128,7 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
         cx: &'a Context,
         place: Place<'a>,
     ) -> BoxFuture<'a, Ended> {
-        contained(async move {
+        Box::pin(async move {
             let input: Input;
             let text = if self.custom {
                 input = contract.read(arguments).map_err(|fault| Failed::read(fault, arguments))?;
