@@ -250,7 +250,7 @@ fn what_is_no_object_is_refused() {
     impl Handle for List {
         handles_nothing!();
     }
-    insta::assert_snapshot!(only!(List).unwrap_err(), @"the input schema of `list` cannot be used: it is not an object; put the value in a field of a struct");
+    insta::assert_snapshot!(only!(List).unwrap_err(), @"the input schema of `list` cannot be used at $: it is not an object; put the value in a field of a struct");
 }
 
 #[tokio::test]
