@@ -41,9 +41,9 @@
 //! # A loop of your own
 //!
 //! With `default-features = false` there is no client in this crate, only what turns a
-//! [`ToolGroup`](toolwright_module::ToolGroup) into `tools`, calls in `async-openai`'s
+//! [`ToolGroup`](toolwright_module::ToolGroup) into `tools`, replies in `async-openai`'s
 //! types into [`ToolCall`](toolwright_module::ToolCall)s and outcomes into messages:
-//! [`GroupExt`], [`DefinitionExt`], [`IntoToolCall`], [`OutcomeExt`].
+//! [`GroupExt`], [`DefinitionExt`], [`ReplyExt`], [`IntoToolCall`], [`OutcomeExt`].
 //!
 //! # How a request is sent
 //!
@@ -100,4 +100,4 @@ pub use async_openai::config::OpenAIConfig;
 pub use error::{Error, Result};
 #[cfg(feature = "client")]
 pub use open_ai::OpenAi;
-pub use wire::{DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, read_call};
+pub use wire::{DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call};
