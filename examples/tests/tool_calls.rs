@@ -84,8 +84,8 @@ fn play(name: &str, plan: &Value) -> Value {
 }
 
 /// Plays a plan on the async and on the blocking program of an API: the same transcript.
-fn play_both(api: &str, kind: &str) -> Value {
-    let (name, plan) = (format!("{api}_{kind}"), plan(kind));
+fn play_both(api: &str, plan_name: &str, kind: &str) -> Value {
+    let (name, plan) = (format!("{api}_{kind}"), plan(plan_name));
     let transcript = play(&name, &plan);
     assert_eq!(play(&format!("{name}_blocking"), &plan), transcript);
     transcript
@@ -110,37 +110,55 @@ fn s161_every_workflow_has_a_program_for_each_api_and_each_side_and_a_plan() {
 
 #[test]
 fn s164_s171_chat_output_is_corrected_once_and_then_strict() {
-    insta::assert_json_snapshot!(play_both("chat", "output"));
+    insta::assert_json_snapshot!(play_both("chat", "output", "output"));
 }
 
 #[test]
 fn s165_s172_chat_tool_greets_two_people() {
-    insta::assert_json_snapshot!(play_both("chat", "tool"));
+    insta::assert_json_snapshot!(play_both("chat", "tool", "tool"));
 }
 
 #[test]
 fn s166_s173_chat_group_asks_elsewhere_after_an_error() {
-    insta::assert_json_snapshot!(play_both("chat", "group"));
+    insta::assert_json_snapshot!(play_both("chat", "group", "group"));
 }
 
 #[test]
 fn s167_s174_responses_output_is_corrected_once_and_then_strict() {
-    insta::assert_json_snapshot!(play_both("responses", "output"));
+    insta::assert_json_snapshot!(play_both("responses", "output", "output"));
 }
 
 #[test]
 fn s168_s175_responses_tool_greets_two_people() {
-    insta::assert_json_snapshot!(play_both("responses", "tool"));
+    insta::assert_json_snapshot!(play_both("responses", "tool", "tool"));
 }
 
 #[test]
 fn s169_s176_responses_group_asks_elsewhere_after_an_error() {
-    insta::assert_json_snapshot!(play_both("responses", "group"));
+    insta::assert_json_snapshot!(play_both("responses", "group", "group"));
 }
 
 #[test]
 fn the_intro_runs_custom_tools_and_a_function() {
     insta::assert_json_snapshot!(play("intro", &plan("intro")));
+}
+
+#[test]
+fn a_model_is_told_what_is_wrong_with_its_calls_and_the_others_run() {
+    for api in ["chat", "responses"] {
+        let transcript = play_both(api, "group_faults", "group");
+        let (prints, asks) = (&transcript["prints"], &transcript["asks"]);
+        let conversation = if api == "chat" { "messages" } else { "input" };
+        let told = asks.as_array().unwrap().last().unwrap()[conversation].as_array().unwrap();
+        let told = told.iter().filter_map(|item| match api {
+            "chat" => item["tool_call_id"].as_str().zip(item["content"].as_str()),
+            _ => item["call_id"].as_str().zip(item["output"].as_str()),
+        });
+        let told: Vec<_> = told.collect();
+        insta::allow_duplicates! {
+            insta::assert_json_snapshot!(json!({"prints": prints, "told": told}));
+        }
+    }
 }
 
 #[test]
