@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -74,6 +75,166 @@ fn s159_the_readme_says_who_should_use_it_and_who_should_not() {
     for other in ["rig", "DSRs", "genai", "rmcp", "async-openai", "pydantic-ai"] {
         assert!(section.contains(other), "{other}");
     }
+}
+
+/// A page with what stands behind each `<!-- code: PATH -->` replaced by that file.
+fn with_code(page: &str) -> String {
+    let mut parts = page.split("<!-- code: ");
+    let mut whole = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (path, rest) = part.split_once(" -->\n```rust\n").unwrap();
+        let (_, after) = rest.split_once("\n```\n").unwrap();
+        whole += &format!("<!-- code: {path} -->\n```rust\n{}```\n{after}", text(path));
+    }
+    whole
+}
+
+/// The same for a crate's documentation, where code has its first comment left out.
+fn with_code_in_the_crate(source: &str) -> String {
+    let (before, rest) = source.split_once("//! <!-- code: ").unwrap();
+    let (path, rest) = rest.split_once(" -->\n//!\n//! ```no_run\n").unwrap();
+    let (_, after) = rest.split_once("//! ```\n").unwrap();
+    let code = text(path);
+    let code = code.lines().skip_while(|line| line.starts_with("//!") || line.is_empty());
+    let code: String = code.map(|line| format!("{}\n", format!("//! {line}").trim_end())).collect();
+    format!("{before}//! <!-- code: {path} -->\n//!\n//! ```no_run\n{code}//! ```\n{after}")
+}
+
+#[test]
+fn s162_the_pages_show_exactly_the_programs_that_are_tested() {
+    let crate_docs = "providers/openai/src/lib.rs";
+    for page in ["README.md", "docs/tool-calls.md", crate_docs] {
+        let shown = text(page);
+        let true_to_code =
+            if page == crate_docs { with_code_in_the_crate(&shown) } else { with_code(&shown) };
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(root().join(page), &true_to_code).unwrap();
+        }
+        let update = "run it with UPDATE_DOCS=1 and read the difference";
+        assert!(text(page) == true_to_code, "{page} shows other code; {update}");
+    }
+    for program in ["hello", "chat_group"] {
+        let shown = format!("<!-- code: examples/examples/{program}.rs -->\n");
+        assert!(text("README.md").contains(&shown), "{program}");
+    }
+}
+
+#[test]
+fn s203_the_page_on_groups_shows_every_program_that_uses_them() {
+    let page = text("docs/tool-calls.md");
+    let mut shown = 0;
+    for entry in fs::read_dir(root().join("examples/examples")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_file() && fs::read_to_string(&path).unwrap().contains("async_openai") {
+            assert!(page.contains(&format!("<!-- code: examples/examples/{name} -->")), "{name}");
+            shown += 1;
+        }
+    }
+    for setup in ["mod", "blocking"] {
+        let marker = format!("<!-- code: examples/examples/common/{setup}.rs -->");
+        assert!(page.contains(&marker), "{setup}");
+        shown += 1;
+    }
+    assert_eq!(shown, 15);
+    for reason in ["invalid_name", "invalid_arguments", "explicit_handler_error"] {
+        assert!(page.contains(reason), "{reason}");
+    }
+}
+
+#[test]
+fn s160_the_layer_of_tool_calls_has_no_loop_and_no_model() {
+    let folders = ["module/src/group", "module/src/blocking", "providers/openai/src/wire"];
+    let mut files = vec![root().join("module/src/group.rs")];
+    for folder in folders {
+        let entries = fs::read_dir(root().join(folder)).unwrap();
+        files.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    for file in files {
+        let source = fs::read_to_string(&file).unwrap();
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            for word in ["LanguageModel", ".generate(", ".stream(", "loop {", "while "] {
+                assert!(!line.contains(word), "{}: {line}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn s153_what_is_said_of_version_licence_and_tools_is_so() {
+    let (readme, workspace) = (text("README.md"), text("Cargo.toml"));
+    let oldest = workspace.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let oldest = oldest.unwrap().trim_matches('"');
+    assert!(readme.contains(&format!("Rust {oldest} or later")), "{oldest}");
+    assert!(workspace.contains("license = \"MIT OR Apache-2.0\""));
+    assert!(readme.contains("MIT or Apache-2.0"));
+    let contributing = text("CONTRIBUTING.md");
+    let checks = text(".ci/run");
+    for check in checks.lines().filter(|line| line.contains("cargo ")) {
+        assert!(contributing.contains(check), "{check}");
+    }
+    for (file, command) in [("rustfmt.toml", "cargo fmt --check"), ("clippy.toml", "cargo clippy")]
+    {
+        assert!(root().join(file).exists() && checks.contains(command), "{file}");
+    }
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        assert!(root().join(licence).exists() && contributing.contains(licence), "{licence}");
+    }
+    for member in ["signature", "module", "orchestrator", "providers/openai", "toolsets/memory"] {
+        let manifest = text(&format!("{member}/Cargo.toml"));
+        assert!(manifest.contains("description = \""), "{member}");
+        for key in
+            ["version", "edition", "rust-version", "license", "authors", "keywords", "categories"]
+        {
+            assert!(manifest.contains(&format!("{key}.workspace = true")), "{member}: {key}");
+        }
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{member}");
+    }
+}
+
+/// A package of its own, as the README says to start one.
+fn package(name: &str) -> PathBuf {
+    let readme = text("README.md");
+    let said = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let clone = fs::canonicalize(root()).unwrap();
+    let said = said.replace("\"toolwright/", &format!("\"{}/", clone.display()));
+    let folder = std::env::temp_dir().join(format!("toolwright-{name}-{}", std::process::id()));
+    fs::create_dir_all(folder.join("src")).unwrap();
+    let package = "[package]\nname = \"started\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+    fs::write(folder.join("Cargo.toml"), format!("{package}\n{said}\n[workspace]\n")).unwrap();
+    fs::write(folder.join("src/main.rs"), text("examples/examples/hello.rs")).unwrap();
+    // The same versions as here, which are on this machine.
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    folder
+}
+
+/// Runs cargo in a package; it may not ask the network.
+fn cargo(package: &Path, arguments: &[&str]) {
+    let mut command = Command::new(env!("CARGO"));
+    let ran = command.args(arguments).arg("--offline").current_dir(package).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+fn s154_the_readmes_dependencies_are_there_and_name_what_its_program_uses() {
+    let folder = package("resolved");
+    cargo(&folder, &["metadata", "--format-version", "1"]);
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    for line in text("examples/examples/hello.rs").lines() {
+        let Some(used) = line.strip_prefix("use ") else { continue };
+        let used = used.split("::").next().unwrap().replace('_', "-");
+        assert!(manifest.contains(&format!("\n{used} = ")), "{used}");
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+#[ignore = "heavy: builds every dependency anew"]
+fn s154_a_package_as_the_readme_says_builds() {
+    let folder = package("built");
+    cargo(&folder, &["check", "--target-dir", "target"]);
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

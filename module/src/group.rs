@@ -33,7 +33,8 @@ use work::{Binding, Work};
 ///
 /// There is no loop in it and no model. You show a model the
 /// [`definitions`](Self::definitions), hand the calls in its reply to
-/// [`dispatch`](Self::dispatch), and send the outcomes back.
+/// [`dispatch`](Self::dispatch), and send the outcomes back. The page `docs/tool-calls.md` of
+/// the project shows whole programs.
 ///
 /// `In` is what every handler is given, `Out` is what each gives back; handlers of other
 /// types do not compile.

@@ -188,6 +188,25 @@ fn s178_plain_data_is_a_definition_that_reads() {
 }
 
 #[test]
+fn s191_what_has_one_meaning_is_read_and_every_fault_is_told() {
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    struct Order {
+        count: u8,
+        weight: u8,
+        gift: bool,
+        name: String,
+    }
+    let order = Definition::of::<Order>().unwrap();
+    let read = r#"{"count": "3", "weight": 3.0, "gift": "true", "name": "Kate", "extra": 1}"#;
+    let read: Order = order.read(read).unwrap();
+    assert_eq!(read, Order { count: 3, weight: 3, gift: true, name: "Kate".to_owned() });
+    let error = order.read::<Order>(r#"{"count": "three", "weight": 3, "name": 100}"#).unwrap_err();
+    for path in ["$.count", "$.gift", "$.name"] {
+        assert!(error.for_model().contains(path), "{path}: {}", error.for_model());
+    }
+}
+
+#[test]
 fn names_that_cannot_be_and_names_given_twice_are_refused_when_the_group_is_made() {
     #[derive(Deserialize, JsonSchema)]
     struct Finish {}

@@ -3,7 +3,9 @@
 mod calls;
 mod definitions;
 mod outcomes;
+mod replies;
 
 pub use calls::{IntoToolCall, read_call};
 pub use definitions::{DefinitionExt, GroupExt};
 pub use outcomes::OutcomeExt;
+pub use replies::ReplyExt;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use async_openai::types::chat::{
     ChatCompletionMessageCustomToolCall, ChatCompletionMessageToolCall,
-    ChatCompletionMessageToolCalls, CustomTool, FunctionCall,
+    ChatCompletionMessageToolCalls, CreateChatCompletionResponse, CustomTool, FunctionCall,
 };
-use async_openai::types::responses::{CustomToolCall, FunctionToolCall};
+use async_openai::types::responses::{CustomToolCall, FunctionToolCall, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolwright_module::{Context, Custom, Definition, Format, Handle, Result, ToolCall, ToolGroup};
-use toolwright_openai::{Api, DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, read_call};
+use toolwright_openai::{
+    Api, DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call,
+};
 
 const APIS: [Api; 2] = [Api::Chat, Api::Responses];
 
@@ -269,4 +271,58 @@ async fn s190_s191_outcomes_become_a_message_and_an_item() {
     let messages: Vec<_> = outcomes.iter().map(OutcomeExt::tool_message).collect();
     let items: Vec<_> = outcomes.iter().map(OutcomeExt::output_item).collect();
     insta::assert_json_snapshot!(json!({"messages": messages, "items": items}));
+}
+
+fn chat_reply(messages: &[Value]) -> CreateChatCompletionResponse {
+    let choice = |(index, message)| json!({"index": index, "message": message});
+    let choices: Vec<_> = messages.iter().enumerate().map(choice).collect();
+    serde_json::from_value(json!({
+        "id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": choices,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_reply_of_chat_completions_is_its_first_choice() {
+    let call =
+        json!({"type": "function", "id": "call_1", "function": {"name": "add", "arguments": "{"}});
+    let first = json!({"role": "assistant", "content": "Well.", "tool_calls": [call]});
+    let reply = chat_reply(&[first.clone(), json!({"role": "assistant", "content": "No."})]);
+    assert_eq!(reply.calls(), [ToolCall::new("call_1", "add", "{")]);
+    assert_eq!(reply.text().as_deref(), Some("Well."));
+    assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), json!([first]));
+
+    let refused = json!({"role": "assistant", "refusal": "I may not."});
+    let reply = chat_reply(std::slice::from_ref(&refused));
+    assert_eq!((reply.calls(), reply.text()), (vec![], None));
+    assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), json!([refused]));
+
+    let nothing = chat_reply(&[]);
+    assert_eq!((nothing.calls(), nothing.text()), (vec![], None));
+    assert!(nothing.to_input().is_empty());
+}
+
+#[test]
+fn a_reply_of_responses_goes_back_whole_and_in_order() {
+    let output = json!([
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+        {"type": "message", "content": [{"type": "output_text", "annotations": [], "logprobs": [], "text": "Well."}],
+         "id": "msg_1", "role": "assistant", "status": "completed"},
+        {"type": "function_call", "arguments": "{}", "call_id": "call_1", "name": "add", "id": "fc_1"},
+        {"type": "web_search_call", "action": {"type": "search", "query": "x", "queries": [], "sources": []}, "id": "ws_1", "status": "completed"},
+        {"type": "custom_tool_call", "call_id": "call_2", "input": "text", "name": "bio", "id": "ctc_1"},
+    ]);
+    let mut sent = output.clone();
+    // Some servers leave these out, and async-openai would send `null`.
+    sent[1]["content"][0].as_object_mut().unwrap().remove("logprobs");
+    sent[3]["action"] = json!({"type": "search", "query": "x"});
+    let reply = json!({
+        "id": "resp_1", "object": "response", "created_at": 0, "status": "completed",
+        "model": "m", "output": sent,
+    });
+    let reply: Response = serde_json::from_value(reply).unwrap();
+    let calls = [ToolCall::new("call_1", "add", "{}"), ToolCall::custom("call_2", "bio", "text")];
+    assert_eq!(reply.calls(), calls);
+    assert_eq!(reply.text().as_deref(), Some("Well."));
+    assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), output);
 }

@@ -1,0 +1,40 @@
+//! A group of tools over Chat Completions: typed context goes in and comes out.
+
+mod common;
+
+use async_openai::Client;
+use async_openai::types::chat::{
+    ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
+};
+use common::{GROUP_PROMPT, MODEL, group, show};
+use toolwright_module::{Context, Result};
+use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let client = Client::new();
+    let tools = group()?;
+    let mut messages = vec![ChatCompletionRequestUserMessage::from(GROUP_PROMPT).into()];
+    loop {
+        let request = CreateChatCompletionRequestArgs::default()
+            .model(MODEL)
+            .messages(messages.clone())
+            .tools(tools.chat_tools()?)
+            .build()?;
+        let reply = client.chat().create(request).await?;
+        show(&reply);
+        let calls = reply.calls();
+        if calls.is_empty() {
+            return Ok(());
+        }
+        messages.extend(reply.to_input());
+        for outcome in tools.dispatch(&calls, &100, &Context::default()).await {
+            let outcome = outcome?;
+            match outcome.fail_reason {
+                Some(reason) => println!("{reason}: {:.12}", outcome.content),
+                None => println!("{:?}: {:.12}", outcome.context, outcome.content),
+            }
+            messages.push(outcome.tool_message());
+        }
+    }
+}

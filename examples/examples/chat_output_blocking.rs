@@ -1,0 +1,47 @@
+//! Structured output over Chat Completions: what does not fit goes back to the model; without `async`.
+
+#[path = "common/blocking.rs"]
+mod common;
+
+use async_openai::types::chat::{
+    ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
+};
+use common::{Client, EntitiesResponse, MODEL, OUTPUT_PROMPT, StrictEntitiesResponse, show};
+use serde::de::DeserializeOwned;
+use toolwright_module::blocking::{Definition, Error, Result};
+use toolwright_openai::{DefinitionExt, ReplyExt};
+
+fn main() -> Result<()> {
+    let client = Client::new()?;
+    let plain = Definition::of::<EntitiesResponse>()?;
+    let entities: EntitiesResponse = extract(&client, &plain)?;
+    println!("{entities:?}");
+    let strict = Definition::of::<StrictEntitiesResponse>()?.with_strict(true);
+    let entities: StrictEntitiesResponse = extract(&client, &strict)?;
+    println!("{entities:?}");
+    Ok(())
+}
+
+/// Asks until the answer fits, three times at most.
+fn extract<T: DeserializeOwned>(client: &Client, format: &Definition) -> Result<T> {
+    let mut messages = vec![ChatCompletionRequestUserMessage::from(OUTPUT_PROMPT).into()];
+    for _ in 0..3 {
+        let request = CreateChatCompletionRequestArgs::default()
+            .model(MODEL)
+            .messages(messages.clone())
+            .response_format(format.response_format()?)
+            .build()?;
+        let reply = client.chat(request)?;
+        show(&reply);
+        messages.extend(reply.to_input());
+        match format.read(&reply.text().unwrap_or_default()) {
+            Ok(entities) => return Ok(entities),
+            Err(error) => {
+                let told = error.for_model().into_owned();
+                println!("told: {told}");
+                messages.push(ChatCompletionRequestUserMessage::from(told).into());
+            }
+        }
+    }
+    Err(Error::other("no answer fits"))
+}

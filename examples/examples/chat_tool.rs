@@ -1,0 +1,37 @@
+//! One tool over Chat Completions, until the model calls it no more.
+
+mod common;
+
+use async_openai::Client;
+use async_openai::types::chat::{
+    ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
+};
+use common::{MODEL, SayHello, TOOL_PROMPT, show};
+use toolwright_module::{Context, Result, ToolGroup};
+use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let client = Client::new();
+    let tools = ToolGroup::new().handler::<SayHello>()?;
+    let mut messages = vec![ChatCompletionRequestUserMessage::from(TOOL_PROMPT).into()];
+    loop {
+        let request = CreateChatCompletionRequestArgs::default()
+            .model(MODEL)
+            .messages(messages.clone())
+            .tools(tools.chat_tools()?)
+            .build()?;
+        let reply = client.chat().create(request).await?;
+        show(&reply);
+        let calls = reply.calls();
+        if calls.is_empty() {
+            return Ok(());
+        }
+        messages.extend(reply.to_input());
+        for outcome in tools.dispatch(&calls, &(), &Context::default()).await {
+            let outcome = outcome?;
+            println!("told: {}", outcome.content);
+            messages.push(outcome.tool_message());
+        }
+    }
+}

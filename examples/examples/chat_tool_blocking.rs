@@ -1,0 +1,36 @@
+//! One tool over Chat Completions, until the model calls it no more; without `async`.
+
+#[path = "common/blocking.rs"]
+mod common;
+
+use async_openai::types::chat::{
+    ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
+};
+use common::{Client, MODEL, SayHello, TOOL_PROMPT, show};
+use toolwright_module::blocking::{Context, Result, ToolGroup};
+use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+
+fn main() -> Result<()> {
+    let client = Client::new()?;
+    let tools = ToolGroup::new().handler::<SayHello>()?;
+    let mut messages = vec![ChatCompletionRequestUserMessage::from(TOOL_PROMPT).into()];
+    loop {
+        let request = CreateChatCompletionRequestArgs::default()
+            .model(MODEL)
+            .messages(messages.clone())
+            .tools(tools.chat_tools()?)
+            .build()?;
+        let reply = client.chat(request)?;
+        show(&reply);
+        let calls = reply.calls();
+        if calls.is_empty() {
+            return Ok(());
+        }
+        messages.extend(reply.to_input());
+        for outcome in tools.dispatch(&calls, &(), &Context::default())? {
+            let outcome = outcome?;
+            println!("told: {}", outcome.content);
+            messages.push(outcome.tool_message());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What the programs without `async` share: prompts, data, tools and a printer.
+#![allow(dead_code, reason = "no program needs all of it")]
+
+use std::borrow::Cow;
+
+use async_openai::config::OpenAIConfig;
+use async_openai::types::chat::{CreateChatCompletionRequest, CreateChatCompletionResponse};
+use async_openai::types::responses::{CreateResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use toolwright_module::blocking::{Context, Error, Handle, Result, ToolGroup};
+use toolwright_openai::ReplyExt;
+
+pub(crate) const MODEL: &str = "gpt-4.1";
+
+pub(crate) const OUTPUT_PROMPT: &str = r#"Name the entities of this text: "John and Kate ask whether 100 degrees are usual in San Francisco." In your first answer, by mistake, write the number as a JSON number and not as a text. Once you are told of it, do it right."#;
+pub(crate) const TOOL_PROMPT: &str = "Say hello to John and to Kate.";
+pub(crate) const GROUP_PROMPT: &str =
+    "How is the weather in San Francisco, and what does a share of Apple cost?";
+
+/// async-openai's client, and a runtime that waits for it: it has no blocking one.
+pub(crate) struct Client {
+    runtime: Runtime,
+    client: async_openai::Client<OpenAIConfig>,
+}
+
+impl Client {
+    /// Asks what `OPENAI_BASE_URL` names, or OpenAI, with the key in `OPENAI_API_KEY`.
+    pub(crate) fn new() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { runtime, client: async_openai::Client::new() })
+    }
+
+    pub(crate) fn chat(
+        &self,
+        request: CreateChatCompletionRequest,
+    ) -> Result<CreateChatCompletionResponse> {
+        Ok(self.runtime.block_on(self.client.chat().create(request))?)
+    }
+
+    pub(crate) fn respond(&self, request: CreateResponse) -> Result<Response> {
+        Ok(self.runtime.block_on(self.client.responses().create(request))?)
+    }
+}
+
+/// What a text names.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct EntitiesResponse {
+    pub(crate) people: Vec<String>,
+    pub(crate) places: Vec<String>,
+    /// Numbers as texts.
+    pub(crate) numbers: Vec<String>,
+}
+
+/// What a text names, and nothing else.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StrictEntitiesResponse {
+    pub(crate) people: Vec<String>,
+    pub(crate) places: Vec<String>,
+    /// Numbers as texts.
+    pub(crate) numbers: Vec<String>,
+}
+
+/// Say hello to somebody.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct SayHello {
+    name: String,
+}
+
+impl Handle for SayHello {
+    fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        Ok((format!("Message delivered to {}.", self.name), ()))
+    }
+}
+
+/// Say how the weather is in a city.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct GetWeather {
+    city: String,
+    state: State,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+enum State {
+    CA,
+    NY,
+    TX,
+}
+
+impl Handle<i64, f64> for GetWeather {
+    fn handle(self, _asked: &i64, _cx: &Context) -> Result<(String, f64)> {
+        if self.city == "San Francisco" {
+            return Err(Error::retry("The station there is closed. Try another city near it."));
+        }
+        let Self { city, state } = self;
+        Ok((format!("It's currently 30 degrees in {city}, {state:?}."), 1.234))
+    }
+}
+
+/// Says of itself whatever a tool can say.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct StockPrice {
+    ticker: String,
+}
+
+impl Handle<i64, f64> for StockPrice {
+    fn name() -> Cow<'static, str> {
+        "get_stock_price".into()
+    }
+
+    fn description() -> Cow<'static, str> {
+        "Look up what a share costs.".into()
+    }
+
+    fn schema() -> Option<Value> {
+        Some(json!({
+            "type": "object",
+            "properties": {"ticker": {"type": "string", "description": "Such as AAPL."}},
+            "required": ["ticker"],
+            "additionalProperties": false,
+        }))
+    }
+
+    fn strict() -> bool {
+        true
+    }
+
+    fn handle(self, asked: &i64, _cx: &Context) -> Result<(String, f64)> {
+        Ok((format!("{} is currently trading at ${asked}.", self.ticker), *asked as f64))
+    }
+}
+
+/// Takes what the program knows, an `i64`, and gives an `f64` beside each text.
+pub(crate) fn group() -> Result<ToolGroup<i64, f64>> {
+    Ok(ToolGroup::new().handler::<GetWeather>()?.handler::<StockPrice>()?)
+}
+
+/// Prints what a model says and what it calls.
+pub(crate) fn show(reply: &impl ReplyExt) {
+    if let Some(text) = reply.text() {
+        println!("model: {text}");
+    }
+    for call in reply.calls() {
+        println!("model calls {} {}", call.name, call.arguments);
+    }
+}

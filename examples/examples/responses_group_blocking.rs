@@ -1,0 +1,37 @@
+//! A group of tools over Responses: typed context goes in and comes out; without `async`.
+
+#[path = "common/blocking.rs"]
+mod common;
+
+use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
+use common::{Client, GROUP_PROMPT, MODEL, group, show};
+use toolwright_module::blocking::{Context, Result};
+use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+
+fn main() -> Result<()> {
+    let client = Client::new()?;
+    let tools = group()?;
+    let mut input = vec![InputItem::from(EasyInputMessage::from(GROUP_PROMPT))];
+    loop {
+        let request = CreateResponseArgs::default()
+            .model(MODEL)
+            .input(input.clone())
+            .tools(tools.responses_tools()?)
+            .build()?;
+        let reply = client.respond(request)?;
+        show(&reply);
+        let calls = reply.calls();
+        if calls.is_empty() {
+            return Ok(());
+        }
+        input.extend(reply.to_input());
+        for outcome in tools.dispatch(&calls, &100, &Context::default())? {
+            let outcome = outcome?;
+            match outcome.fail_reason {
+                Some(reason) => println!("{reason}: {:.12}", outcome.content),
+                None => println!("{:?}: {:.12}", outcome.context, outcome.content),
+            }
+            input.push(outcome.output_item().into());
+        }
+    }
+}

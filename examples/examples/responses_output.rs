@@ -1,0 +1,50 @@
+//! Structured output over Responses: what does not fit goes back to the model.
+
+mod common;
+
+use async_openai::Client;
+use async_openai::config::OpenAIConfig;
+use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
+use common::{EntitiesResponse, MODEL, OUTPUT_PROMPT, StrictEntitiesResponse, show};
+use serde::de::DeserializeOwned;
+use toolwright_module::{Definition, Error, Result};
+use toolwright_openai::{DefinitionExt, ReplyExt};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let client = Client::new();
+    let plain = Definition::of::<EntitiesResponse>()?;
+    let entities: EntitiesResponse = extract(&client, &plain).await?;
+    println!("{entities:?}");
+    let strict = Definition::of::<StrictEntitiesResponse>()?.with_strict(true);
+    let entities: StrictEntitiesResponse = extract(&client, &strict).await?;
+    println!("{entities:?}");
+    Ok(())
+}
+
+/// Asks until the answer fits, three times at most.
+async fn extract<T: DeserializeOwned>(
+    client: &Client<OpenAIConfig>,
+    format: &Definition,
+) -> Result<T> {
+    let mut input = vec![InputItem::from(EasyInputMessage::from(OUTPUT_PROMPT))];
+    for _ in 0..3 {
+        let request = CreateResponseArgs::default()
+            .model(MODEL)
+            .input(input.clone())
+            .text(format.text_format()?)
+            .build()?;
+        let reply = client.responses().create(request).await?;
+        show(&reply);
+        input.extend(reply.to_input());
+        match format.read(&reply.text().unwrap_or_default()) {
+            Ok(entities) => return Ok(entities),
+            Err(error) => {
+                let told = error.for_model().into_owned();
+                println!("told: {told}");
+                input.push(EasyInputMessage::from(told).into());
+            }
+        }
+    }
+    Err(Error::other("no answer fits"))
+}

@@ -1,0 +1,35 @@
+//! One tool over Responses, until the model calls it no more.
+
+mod common;
+
+use async_openai::Client;
+use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
+use common::{MODEL, SayHello, TOOL_PROMPT, show};
+use toolwright_module::{Context, Result, ToolGroup};
+use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let client = Client::new();
+    let tools = ToolGroup::new().handler::<SayHello>()?;
+    let mut input = vec![InputItem::from(EasyInputMessage::from(TOOL_PROMPT))];
+    loop {
+        let request = CreateResponseArgs::default()
+            .model(MODEL)
+            .input(input.clone())
+            .tools(tools.responses_tools()?)
+            .build()?;
+        let reply = client.responses().create(request).await?;
+        show(&reply);
+        let calls = reply.calls();
+        if calls.is_empty() {
+            return Ok(());
+        }
+        input.extend(reply.to_input());
+        for outcome in tools.dispatch(&calls, &(), &Context::default()).await {
+            let outcome = outcome?;
+            println!("told: {}", outcome.content);
+            input.push(outcome.output_item().into());
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! One tool over Responses, until the model calls it no more; without `async`.
+
+#[path = "common/blocking.rs"]
+mod common;
+
+use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
+use common::{Client, MODEL, SayHello, TOOL_PROMPT, show};
+use toolwright_module::blocking::{Context, Result, ToolGroup};
+use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+
+fn main() -> Result<()> {
+    let client = Client::new()?;
+    let tools = ToolGroup::new().handler::<SayHello>()?;
+    let mut input = vec![InputItem::from(EasyInputMessage::from(TOOL_PROMPT))];
+    loop {
+        let request = CreateResponseArgs::default()
+            .model(MODEL)
+            .input(input.clone())
+            .tools(tools.responses_tools()?)
+            .build()?;
+        let reply = client.respond(request)?;
+        show(&reply);
+        let calls = reply.calls();
+        if calls.is_empty() {
+            return Ok(());
+        }
+        input.extend(reply.to_input());
+        for outcome in tools.dispatch(&calls, &(), &Context::default())? {
+            let outcome = outcome?;
+            println!("told: {}", outcome.content);
+            input.push(outcome.output_item().into());
+        }
+    }
+}
