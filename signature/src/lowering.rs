@@ -112,8 +112,10 @@ impl Lowering<'_> {
             Shape::Any | Shape::Map(_) if !rules.closed => return Ok(false),
             Shape::Any => return Ok(false),
             Shape::Map(pairs) => {
-                // Even an empty list: it may be the map's, or that of its one entry.
-                if pairs.kinds.iter().any(|(_, value)| takes_list(root, value)) {
+                // Even an empty list: it may be the map's, or that of its one entry. Where
+                // only patterns are described, an entry of another name may be anything.
+                let open = !map.contains_key("additionalProperties");
+                if open || pairs.kinds.iter().any(|(_, value)| takes_list(root, value)) {
                     return Err(self.looks_alike());
                 }
             }
