@@ -31,7 +31,7 @@ use crate::signature::Signature;
 /// assert!(assert_fits::<Rate>(Dialect::OpenAiStrict).is_empty());
 ///
 /// let losses = assert_fits::<Rate>(Dialect::Anthropic);
-/// assert_eq!(losses[0].to_string(), "$.stars: `minimum` is said in the description only");
+/// assert_eq!(losses[0].to_string(), "input $.stars: `minimum` is said in the description only");
 /// ```
 ///
 /// # Panics

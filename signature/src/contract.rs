@@ -483,6 +483,9 @@ impl Contract {
     /// Writes an input as a model reads it: one line of JSON, `{}` where there are no
     /// fields.
     ///
+    /// In the contract's own shape; [`lower_value`](Self::lower_value) brings it to a
+    /// dialect's.
+    ///
     /// # Errors
     ///
     /// [`Error::Write`] if the value has no JSON form.

@@ -12,7 +12,7 @@ mod walk;
 
 use serde_json::{Value, json};
 
-use crate::error::Fault;
+use crate::error::{Fault, Side};
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::limits::{check, check_words};
 use crate::lowering::rules::Rules;
@@ -68,6 +68,7 @@ pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
 /// What is lowered: one side of a contract.
 pub(crate) struct Lowering<'a> {
     pub(crate) dialect: Dialect,
+    pub(crate) side: Side,
     pub(crate) schema: &'a Value,
     /// Whether a Rust type stands behind it.
     pub(crate) typed: bool,
@@ -94,7 +95,7 @@ impl Lowering<'_> {
             true => (object([(self.wrapper, plain)]), Some(self.wrapper)),
             false => (plain, wrapper),
         };
-        let mut walk = Walk::new(rules, &schema, self.typed);
+        let mut walk = Walk::new(rules, &schema, self.side, self.typed);
         let lowered = walk.lower()?;
         let losses = std::mem::take(&mut walk.losses);
         check(&lowered, rules)?;

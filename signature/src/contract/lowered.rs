@@ -35,7 +35,7 @@ impl Contract {
         // Not kept with the schema: the same contract may go by another name.
         check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;
         kept(&self.lowered_input[dialect.index()], || {
-            self.lower_now(dialect, self.input(), false, schema::INPUT_WRAPPER)
+            self.lower_now(dialect, Side::Input, self.input(), schema::INPUT_WRAPPER)
         })
     }
 
@@ -59,18 +59,20 @@ impl Contract {
                 let reason = "there is none, so a model cannot be asked for it";
                 return Err(self.refused(Side::Output, reason));
             };
-            self.lower_now(dialect, output, !schema::is_object(output), schema::WRAPPER)
+            self.lower_now(dialect, Side::Output, output, schema::WRAPPER)
         })
     }
 
     fn lower_now(
         &self,
         dialect: Dialect,
+        side: Side,
         schema: &Value,
-        wrapped: bool,
         wrapper: &'static str,
     ) -> Result<Lowered> {
-        let lowering = Lowering { dialect, schema, typed: self.input.typed, wrapped, wrapper };
+        let wrapped = side == Side::Output && !schema::is_object(schema);
+        let typed = self.input.typed;
+        let lowering = Lowering { dialect, side, schema, typed, wrapped, wrapper };
         let (schema, losses, form) =
             lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
         let schema = serde_json::value::to_raw_value(&schema)
@@ -89,7 +91,8 @@ impl Contract {
 
     /// An input in the shape that `dialect` asks for: what a model would send.
     ///
-    /// Use it for examples in a prompt. [`read`](Self::read) gives back what was put in.
+    /// Use it for examples in a prompt, on what [`write_input`](Self::write_input) gives,
+    /// which is the contract's own shape. [`read`](Self::read) gives back what was put in.
     ///
     /// ```
     /// # use serde_json::json;
@@ -139,8 +142,10 @@ impl Contract {
 
     /// The tool as `dialect`'s provider takes it, for printing and comparing.
     ///
-    /// OpenAI's form is that of Chat Completions. Providers send the parts themselves,
-    /// without this detour. MCP's has a title where the type gives itself one
+    /// OpenAI's form is that of Chat Completions; plain JSON Schema has the name, the
+    /// description, `input_schema` and `output_schema`, which is null where nothing is said
+    /// of an output. Providers send the parts
+    /// themselves, without this detour. MCP's has a title where the type gives itself one
     /// (`#[schemars(title = "…")]`): the name in other letters would tell nothing.
     ///
     /// ```

@@ -2,6 +2,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
+use crate::error::Side;
 use crate::lowering::Form;
 
 /// The JSON Schema that one kind of provider accepts.
@@ -120,6 +121,8 @@ pub struct Lowered {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
+    /// Whether it is about what goes in or what comes back.
+    pub side: Side,
     /// Where in the value, from `$`; `[]` is every item of a list and `*` every value of a
     /// map.
     pub path: String,
@@ -131,6 +134,6 @@ pub struct Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: `{}` {}", self.path, self.keyword, self.why)
+        write!(f, "{} {}: `{}` {}", self.side, self.path, self.keyword, self.why)
     }
 }

@@ -7,6 +7,7 @@ mod words;
 
 use serde_json::{Map, Value, json};
 
+use crate::error::Side;
 use crate::lowering::cycles::Cycles;
 use crate::lowering::dialect::Loss;
 use crate::lowering::rules::{Recursion, Rules};
@@ -53,6 +54,7 @@ type Lowered<T = Value> = Result<T, Refusal>;
 pub(crate) struct Walk<'a> {
     rules: &'static Rules,
     root: &'a Value,
+    side: Side,
     /// Whether a Rust type stands behind the schema.
     typed: bool,
     cycles: Cycles,
@@ -78,10 +80,11 @@ impl<'a> At<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(rules: &'static Rules, root: &'a Value, typed: bool) -> Self {
+    pub(crate) fn new(rules: &'static Rules, root: &'a Value, side: Side, typed: bool) -> Self {
         Self {
             rules,
             root,
+            side,
             typed,
             cycles: Cycles::of(root),
             here: "#".to_owned(),
@@ -196,7 +199,8 @@ impl<'a> Walk<'a> {
     }
 
     fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
-        self.losses.push(Loss { path: path.to_owned(), keyword: keyword.to_owned(), why });
+        let (path, keyword) = (path.to_owned(), keyword.to_owned());
+        self.losses.push(Loss { side: self.side, path, keyword, why });
     }
 }
 
