@@ -78,7 +78,10 @@ async fn what_a_handler_says_to_the_model_is_an_outcome_and_every_other_error_is
         ("stop", "the disk is full"),
         ("io", "password=1234"),
         ("panic", "the tool panicked: out of range"),
-        ("deeper", "input of `say_hello` does not fit: $.name: this field is missing; expected a string"),
+        (
+            "deeper",
+            "input of `say_hello` does not fit: $.name: this field is missing; expected a string",
+        ),
     ] {
         let error = run(call("fail", &format!(r#"{{"how": "{how}"}}"#))).await.unwrap_err();
         assert_eq!(error.to_string(), text);
