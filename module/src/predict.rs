@@ -23,6 +23,9 @@ use crate::settings::settings;
 /// the call fails with the raw answers and what they cost. [`stream`](Self::stream) gives
 /// the fields of an answer while it is written.
 ///
+/// What is set holds for every call. For one call with other instructions, examples or
+/// another mode, set them on a clone: it shares the rest.
+///
 /// ```
 /// # use schemars::JsonSchema;
 /// # use serde::{Deserialize, Serialize};

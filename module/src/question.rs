@@ -25,7 +25,7 @@ pub(crate) struct Question {
     model: Option<Arc<dyn LanguageModel>>,
     mode: Option<OutputMode>,
     instructions: Option<String>,
-    examples: Vec<Shown>,
+    examples: Arc<[Shown]>,
     pub(crate) attempts: u32,
     pub(crate) max_output_tokens: u64,
     /// How models of these capabilities are asked, those of the first that was met.
@@ -58,7 +58,7 @@ impl Question {
             model,
             mode: None,
             instructions: None,
-            examples: Vec::new(),
+            examples: Arc::default(),
             attempts: ATTEMPTS,
             max_output_tokens: Request::MAX_OUTPUT_TOKENS,
             prompt: OnceLock::new(),
@@ -85,7 +85,7 @@ impl Question {
         mut self,
         examples: Vec<Shown>,
     ) -> toolwright_signature::Result<Self> {
-        self.examples = examples;
+        self.examples = examples.into();
         self.prompt = OnceLock::new();
         self.checked()
     }

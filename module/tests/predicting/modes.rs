@@ -177,3 +177,20 @@ async fn s84_the_calls_model_is_asked_as_it_can_be_and_not_as_the_one_before() {
         assert_eq!(request.tools.len(), usize::from(mode == OutputMode::Tool));
     }
 }
+
+#[tokio::test]
+async fn s84_one_call_may_have_its_own_model_mode_and_instructions_on_a_clone() {
+    let (own, asked) = replies(plain(), vec![Reply::text(SUMMARY); 2]);
+    let (other, asked_other) = replies(plain(), [finish(SUMMARY)]);
+    let module = Predict::<Summarize>::new(own).unwrap();
+    let once = module.clone().with_instructions("Be short.").with_model(other).unwrap();
+    let once = once.with_output_mode(OutputMode::Tool).unwrap();
+
+    module.call(summarize()).await.unwrap();
+    once.call(summarize()).await.unwrap();
+    module.call(summarize()).await.unwrap();
+    let [before, after] = &asked.requests()[..] else { panic!("asked twice") };
+    assert_eq!(before, after);
+    let shown = asked_other.shown();
+    assert!(shown.contains("Be short.") && shown.contains("finish"), "{shown}");
+}
