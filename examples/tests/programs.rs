@@ -226,6 +226,16 @@ fn s92_to_s96_s119_s120_three_modules_answer_one_caller() {
 }
 
 #[test]
+fn streaming_shows_fields_as_they_come_and_discards_a_wrong_answer() {
+    let ran = run(&mut program("streaming"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "It is cold up there.\nTo the top: a warm coat, tea\n");
+    let (wrong, right) = ran.stderr.split_once("(that was wrong: once more)").unwrap();
+    assert!(wrong.contains("It is cold  | "), "{wrong}");
+    assert!(right.contains("To the top | a warm \n"), "{right}");
+}
+
+#[test]
 fn s114_three_tools_with_three_models_run() {
     let ran = run(&mut program("research"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);

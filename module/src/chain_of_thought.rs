@@ -8,10 +8,14 @@ use toolwright_signature::{Contract, Signature};
 
 use crate::context::Context;
 use crate::effect::Effect;
-use crate::error::{Error, Result, Stage};
+use crate::error::Result;
+use crate::example::Example;
 use crate::language_model::LanguageModel;
 use crate::module::Module;
+use crate::output_mode::OutputMode;
+use crate::predict_stream::PredictStream;
 use crate::question::Question;
+use crate::settings::settings;
 
 /// A module whose work a language model does after thinking about it in writing.
 ///
@@ -53,54 +57,41 @@ pub struct Reasoned<O> {
     pub output: O,
 }
 
+settings!(ChainOfThought);
+
 impl<S: Signature> ChainOfThought<S> {
-    /// A module answered by this model, whatever the call's context says.
-    ///
-    /// # Errors
-    ///
-    /// As [`Predict::new`](crate::Predict::new).
-    pub fn new(model: impl LanguageModel) -> toolwright_signature::Result<Self> {
-        Self::asking(Some(Arc::new(model)))
-    }
-
-    /// A module answered by the model of the call's context.
-    ///
-    /// # Errors
-    ///
-    /// If the signature is no contract.
-    pub fn from_context() -> toolwright_signature::Result<Self> {
-        Self::asking(None)
-    }
-
-    fn asking(model: Option<Arc<dyn LanguageModel>>) -> toolwright_signature::Result<Self> {
+    fn contract() -> toolwright_signature::Result<Contract> {
         let reasoning = json!({
             "type": "string",
             "description": "Think step by step towards the output.",
         });
-        let contract = Contract::of::<S>()?.asking_first("reasoning", reasoning)?;
-        Ok(Self { question: Question::new(contract, model)?, signature: PhantomData })
+        Contract::of::<S>()?.asking_first("reasoning", reasoning)
     }
 
-    /// Tells the model more than the signature's description does.
-    #[must_use]
-    pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.question.set_instructions(instructions.into());
-        self
-    }
-
-    /// How often the model is asked before an answer that does not fit is an error:
-    /// 2 unless said, at least 1.
-    #[must_use]
-    pub fn with_attempts(mut self, attempts: u32) -> Self {
-        self.question.set_attempts(attempts);
-        self
-    }
-
-    /// The most the model may write in one answer, in tokens.
-    #[must_use]
-    pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
-        self.question.set_max_output_tokens(tokens);
-        self
+    /// Shows the model inputs with their reasoning and outputs, in place of those set
+    /// before.
+    ///
+    /// As [`Predict::with_examples`](crate::Predict::with_examples). An example without
+    /// reasoning is no turn of the conversation, where it would teach the model to skip
+    /// its own: it is listed in the system message, as an output that is known for an
+    /// input.
+    ///
+    /// # Errors
+    ///
+    /// As [`Predict::with_examples`](crate::Predict::with_examples).
+    pub fn with_examples(
+        self,
+        examples: impl IntoIterator<Item = Example<S>>,
+    ) -> toolwright_signature::Result<Self> {
+        let shown = examples
+            .into_iter()
+            .map(|Example { input, output, reasoning }| {
+                let only = reasoning.is_none().then_some("output");
+                let output = Reasoned { reasoning: reasoning.unwrap_or_default(), output };
+                self.question.example(&input, &output, only)
+            })
+            .collect::<toolwright_signature::Result<_>>()?;
+        Self::of(self.question.with_examples(shown))
     }
 
     /// The output together with the thinking before it.
@@ -109,24 +100,19 @@ impl<S: Signature> ChainOfThought<S> {
     ///
     /// As [`Module::forward`].
     pub async fn reason(&self, input: S, cx: &Context) -> Result<Reasoned<S::Output>> {
-        let input = self
-            .question
-            .contract()
-            .write_input(&input)
-            .map_err(|error| Error::other(error).at(Stage::Module))?;
-        self.question.ask(input, cx).await
+        self.question.ask(&input, cx).await
     }
-}
 
-impl<S: Signature> Clone for ChainOfThought<S> {
-    fn clone(&self) -> Self {
-        Self { question: self.question.clone(), signature: PhantomData }
-    }
-}
-
-impl<S: Signature> fmt::Debug for ChainOfThought<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ChainOfThought").field(&self.question.contract().name()).finish()
+    /// Thinking and output while they are being written.
+    ///
+    /// The fields so far are under `reasoning` and `output`. What it costs, what ends it
+    /// and what it ends with are those of a call.
+    pub fn stream<'a>(
+        &'a self,
+        input: S,
+        cx: &'a Context,
+    ) -> PredictStream<'a, Reasoned<S::Output>> {
+        PredictStream::new(&self.question, &input, cx)
     }
 }
 

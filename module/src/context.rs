@@ -4,8 +4,9 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use futures_core::stream::BoxStream;
 use futures_util::future::{Either, select, select_all};
-use futures_util::stream::StreamExt;
+use futures_util::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result, Stage};
@@ -184,38 +185,58 @@ impl Context {
     /// # Errors
     ///
     /// What the model fails with; [`Stage::Cancelled`]; [`Stage::Decoding`] if a stream
-    /// ends without its reply.
+    /// ends without its reply; [`Stage::Limit`], and the model is not asked, if the
+    /// ledger has nothing left: the whole run ends.
     pub async fn ask(
         &self,
         model: &dyn LanguageModel,
         request: Request,
         stream: bool,
     ) -> Result<Reply> {
-        let started = Instant::now();
-        let reply = self
-            .until_cancelled(async {
-                if stream && self.has_events() {
-                    self.collect(model, request).await
-                } else {
-                    model.generate(&request).await
-                }
-            })
-            .await;
-        let usage = reply.as_ref().map_or_else(Error::usage, |reply| reply.usage);
-        if let Some(ledger) = self.ledger() {
-            ledger.record(usage);
+        if stream && self.has_events() {
+            return self.collect(self.deltas(model, request)).await;
         }
-        let reply = reply?;
-        self.emit(|| Event::ModelReplied {
-            model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
-            usage,
-            elapsed: started.elapsed(),
-        });
-        Ok(reply)
+        self.may_ask()?;
+        let started = Instant::now();
+        let reply = self.until_cancelled(model.generate(&request)).await;
+        self.account(model, started, reply.as_ref());
+        reply
     }
 
-    async fn collect(&self, model: &dyn LanguageModel, request: Request) -> Result<Reply> {
-        let mut deltas = model.stream(request);
+    /// The same piece by piece, for whoever shows the pieces: they are no events.
+    ///
+    /// Ends with [`Delta::Done`] or an error, and only then is the usage known: a stream
+    /// that is dropped counts for nothing.
+    pub(crate) fn deltas<'a>(
+        &'a self,
+        model: &'a dyn LanguageModel,
+        request: Request,
+    ) -> BoxStream<'a, Result<Delta>> {
+        if let Err(error) = self.may_ask() {
+            return stream::iter([Err(error)]).boxed();
+        }
+        let started = Instant::now();
+        // Not before it is polled: whoever was cancelled already asks nobody.
+        let deltas = stream::once(async move { model.stream(request) }).flatten().boxed();
+        stream::unfold(Some(deltas), move |deltas| async move {
+            let mut deltas = deltas?;
+            let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
+            let next = self.until_cancelled(next).await;
+            let end = match &next {
+                Ok(Delta::Done(reply)) => Some(Ok(&**reply)),
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
+            };
+            let over = end.is_some();
+            if let Some(end) = end {
+                self.account(model, started, end);
+            }
+            Some((next, (!over).then_some(deltas)))
+        })
+        .boxed()
+    }
+
+    async fn collect(&self, mut deltas: BoxStream<'_, Result<Delta>>) -> Result<Reply> {
         while let Some(delta) = deltas.next().await {
             match delta? {
                 Delta::Text(text) => self.emit(|| Event::TextDelta { text }),
@@ -224,9 +245,32 @@ impl Context {
                 Delta::Call { .. } => {}
             }
         }
-        let text = "the model's stream ended without a reply; its `LanguageModel::stream` must end with `Delta::Done` or an error";
-        Err(Error::other(text).at(Stage::Decoding).retryable(true))
+        Err(no_reply())
     }
+
+    fn may_ask(&self) -> Result<()> {
+        self.ledger().map_or(Ok(()), Ledger::check)
+    }
+
+    /// What a model call came to, for the ledger and whoever listens.
+    fn account(&self, model: &dyn LanguageModel, started: Instant, end: Result<&Reply, &Error>) {
+        let usage = end.map_or_else(Error::usage, |reply| reply.usage);
+        if let Some(ledger) = self.ledger() {
+            ledger.record(usage);
+        }
+        if let Ok(reply) = end {
+            self.emit(|| Event::ModelReplied {
+                model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
+                usage,
+                elapsed: started.elapsed(),
+            });
+        }
+    }
+}
+
+fn no_reply() -> Error {
+    let text = "the model's stream ended without a reply; its `LanguageModel::stream` must end with `Delta::Done` or an error";
+    Error::other(text).at(Stage::Decoding).retryable(true)
 }
 
 fn cancelled_error() -> Error {
@@ -279,16 +323,38 @@ impl Cancellation {
 /// assert_eq!(run.used().input_tokens, 10);
 /// assert_eq!(run.model_calls(), 1);
 /// ```
+///
+/// The default counts and bounds nothing; [`limited`](Self::limited) bounds.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger(Arc<Account>);
 
 #[derive(Debug, Default)]
 struct Account {
     spent: Mutex<(Usage, u64)>,
+    /// How many tokens may be used, read and written together.
+    limit: Option<u64>,
     above: Option<Ledger>,
 }
 
 impl Ledger {
+    /// A ledger under which no model is asked once this many tokens are used, read and
+    /// written together.
+    ///
+    /// A call that began before may still go beyond it: what one costs is known
+    /// afterwards.
+    ///
+    /// ```
+    /// use toolwright_module::{Ledger, Usage};
+    ///
+    /// let ledger = Ledger::limited(100);
+    /// ledger.below().record(Usage::new(60, 30));
+    /// assert_eq!(ledger.left(), Some(10));
+    /// ```
+    #[must_use]
+    pub fn limited(tokens: u64) -> Self {
+        Self(Arc::new(Account { limit: Some(tokens), ..Account::default() }))
+    }
+
     /// A ledger of its own whose entries count in this one too.
     #[must_use]
     pub fn below(&self) -> Self {
@@ -317,5 +383,26 @@ impl Ledger {
     #[must_use]
     pub fn model_calls(&self) -> u64 {
         self.0.spent.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// How many tokens may still be used, by the tightest limit of this and of those
+    /// above; `None` where there is none.
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
+        let own = self.0.limit.map(|limit| {
+            let used = self.used();
+            limit.saturating_sub(used.input_tokens.saturating_add(used.output_tokens))
+        });
+        let above = self.0.above.as_ref().and_then(Self::left);
+        own.into_iter().chain(above).min()
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.left() != Some(0) {
+            return Ok(());
+        }
+        // Shared by all of the run: whoever asks next would be turned away too.
+        let text = "the call's tokens are used up; allow more with `Ledger::limited`";
+        Err(Error::stop(text).at(Stage::Limit))
     }
 }

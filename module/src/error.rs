@@ -41,8 +41,8 @@ type Source = Box<dyn StdError + Send + Sync>;
 /// assert!(kept.downcast_ref::<std::io::Error>().is_some());
 /// ```
 ///
-/// `{}` is one sentence; `{:#}` adds the causes and the model's raw reply, which may
-/// hold a user's data.
+/// `{}` is one sentence; `{:#}` adds the causes and the model's raw replies, which
+/// may hold a user's data.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -51,7 +51,7 @@ struct Inner {
     retryable: bool,
     text: Option<Cow<'static, str>>,
     source: Option<Source>,
-    raw: Option<String>,
+    raws: Vec<String>,
     usage: Usage,
     /// Says of the call on its way out, and of no other, that its arguments did not fit.
     of_this_calls_arguments: bool,
@@ -122,7 +122,7 @@ impl Error {
             retryable: false,
             text,
             source,
-            raw: None,
+            raws: Vec::new(),
             usage: Usage::default(),
             of_this_calls_arguments: false,
         }))
@@ -194,10 +194,18 @@ impl Error {
         self
     }
 
-    /// Keeps the provider's or the model's reply as it came.
+    /// Keeps the provider's or the model's reply as it came, after those kept already.
     #[must_use]
     pub fn with_raw(mut self, raw: impl Into<String>) -> Self {
-        self.0.raw = Some(raw.into());
+        self.0.raws.push(raw.into());
+        self
+    }
+
+    /// Adds what attempts before this one said and cost.
+    pub(crate) fn after(mut self, mut raws: Vec<String>, usage: Usage) -> Self {
+        raws.append(&mut self.0.raws);
+        self.0.raws = raws;
+        self.0.usage += usage;
         self
     }
 
@@ -235,10 +243,22 @@ impl Error {
         }
     }
 
-    /// The provider's or the model's reply as it came.
+    /// The provider's or the model's reply as it came; the last, if there were several.
     #[must_use]
     pub fn raw(&self) -> Option<&str> {
-        self.0.raw.as_deref()
+        self.0.raws.last().map(String::as_str)
+    }
+
+    /// All replies as they came, one of each attempt, the oldest first.
+    ///
+    /// ```
+    /// # use toolwright_module::Error;
+    /// let error = Error::other("no number").with_raw("a few").with_raw("some");
+    /// assert_eq!(error.raws().collect::<Vec<_>>(), ["a few", "some"]);
+    /// assert_eq!(error.raw(), Some("some"));
+    /// ```
+    pub fn raws(&self) -> impl Iterator<Item = &str> {
+        self.0.raws.iter().map(String::as_str)
     }
 
     /// What the failed call cost, all attempts together.
@@ -319,7 +339,7 @@ impl fmt::Display for Error {
             write!(f, "\ncause: {error}")?;
             cause = error.source();
         }
-        if let Some(raw) = inner.raw.as_ref().filter(|raw| !raw.is_empty()) {
+        for raw in inner.raws.iter().filter(|raw| !raw.is_empty()) {
             write!(f, "\nreply: {raw}")?;
         }
         Ok(())

@@ -151,19 +151,29 @@ pub struct Capabilities {
     pub dialect: Dialect,
     /// Whether an answer's schema can be given beside the prompt.
     pub structured_output: bool,
+    /// Whether it can be made to call a tool ([`ToolChoice::Required`]).
+    pub tools: bool,
 }
 
 impl Capabilities {
-    /// Tools and answers in `dialect`; answers' schemas go into the prompt.
+    /// Tools and answers in `dialect`, and nothing that is more than a prompt: answers'
+    /// schemas go into it.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, structured_output: false }
+        Self { dialect, structured_output: false, tools: false }
     }
 
     /// Whether an answer's schema can be given beside the prompt.
     #[must_use]
     pub fn with_structured_output(mut self, structured_output: bool) -> Self {
         self.structured_output = structured_output;
+        self
+    }
+
+    /// Whether it can be made to call a tool.
+    #[must_use]
+    pub fn with_tools(mut self, tools: bool) -> Self {
+        self.tools = tools;
         self
     }
 }

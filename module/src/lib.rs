@@ -20,15 +20,20 @@
 pub mod blocking;
 mod chain_of_thought;
 mod context;
+mod conversation;
 mod effect;
 mod error;
 mod event;
+mod example;
 mod group;
 mod language_model;
 mod message;
 mod module;
+mod output_mode;
 mod predict;
+mod predict_stream;
 mod question;
+mod settings;
 pub mod testing;
 mod tool;
 
@@ -37,6 +42,7 @@ pub use context::{Cancellation, Context, Ledger};
 pub use effect::Effect;
 pub use error::{Audience, Error, Failure, Result, Stage};
 pub use event::Event;
+pub use example::Example;
 pub use futures_core::{future::BoxFuture, stream::BoxStream};
 pub use group::{Custom, Definition, FailReason, Format, Handle, Outcome, ToolGroup};
 pub use language_model::{
@@ -44,6 +50,8 @@ pub use language_model::{
 };
 pub use message::{CallKind, Image, Message, Part, Reasoning, ReplyPart, ToolCall, ToolResult};
 pub use module::{AnyModule, FromFn, Module, OutputOf, from_fn, from_fn_with};
+pub use output_mode::OutputMode;
 pub use predict::Predict;
+pub use predict_stream::{PredictEvent, PredictStream};
 pub use tool::{Tool, ToolOutput};
 pub use toolwright_signature::{Contract, Dialect, Signature};

@@ -6,17 +6,25 @@ use toolwright_signature::{Contract, Signature};
 
 use crate::context::Context;
 use crate::effect::Effect;
-use crate::error::{Error, Result, Stage};
+use crate::error::Result;
+use crate::example::Example;
 use crate::language_model::LanguageModel;
 use crate::module::Module;
+use crate::output_mode::OutputMode;
+use crate::predict_stream::PredictStream;
 use crate::question::Question;
+use crate::settings::settings;
 
 /// A module whose work a language model does.
 ///
 /// The prompt is made of the signature alone: its description, the schema of its
-/// input and of its output, and the input as JSON. An answer that does not fit goes
-/// back once with what is wrong; then the call fails with the raw answer and what it
-/// cost.
+/// input and of its output, and the input as JSON; with instructions and examples where
+/// they are set. An answer that does not fit goes back once with all that is wrong; then
+/// the call fails with the raw answers and what they cost. [`stream`](Self::stream) gives
+/// the fields of an answer while it is written.
+///
+/// What is set holds for every call. For one call with other instructions, examples or
+/// another mode, set them on a clone: it shares the rest.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -51,65 +59,54 @@ pub struct Predict<S: Signature> {
     signature: PhantomData<fn(S)>,
 }
 
+settings!(Predict);
+
 impl<S: Signature> Predict<S> {
-    /// A module answered by this model, whatever the call's context says.
+    fn contract() -> toolwright_signature::Result<Contract> {
+        Contract::of::<S>()
+    }
+
+    /// Shows the model inputs with their outputs, in place of those set before.
+    ///
+    /// They come before the input as turns that went well, in the shape and the
+    /// [`OutputMode`] in which the model is asked, and are the same bytes in each call.
+    /// An example's reasoning is left out.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// # use toolwright_module::{Example, Predict, Signature};
+    /// # /// Count the words.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct CountWords { text: String }
+    /// # impl Signature for CountWords { type Output = u64; }
+    /// let count = Predict::<CountWords>::new(SchemaDriven::default())?
+    ///     .with_examples([Example::new(CountWords { text: "It rained.".to_owned() }, 2)])?;
+    /// # Ok::<(), toolwright_module::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// If the signature is no contract, or the model's provider cannot be asked for
-    /// its output: [`Contract::lower_output`].
-    pub fn new(model: impl LanguageModel) -> toolwright_signature::Result<Self> {
-        Self::asking(Some(Arc::new(model)))
+    /// If an output does not fit its own schema, such as 6 of at most 5 stars, or has
+    /// no form in which the module's model can be asked. For a model of the context
+    /// the latter is found at the call ([`Stage::Setup`](crate::Stage::Setup)).
+    pub fn with_examples(
+        self,
+        examples: impl IntoIterator<Item = Example<S>>,
+    ) -> toolwright_signature::Result<Self> {
+        let shown = examples
+            .into_iter()
+            .map(|example| self.question.example(&example.input, &example.output, None))
+            .collect::<toolwright_signature::Result<_>>()?;
+        Self::of(self.question.with_examples(shown))
     }
 
-    /// A module answered by the model of the call's context.
+    /// The output while it is being written.
     ///
-    /// A call without one fails and says so.
-    ///
-    /// # Errors
-    ///
-    /// If the signature is no contract.
-    pub fn from_context() -> toolwright_signature::Result<Self> {
-        Self::asking(None)
-    }
-
-    fn asking(model: Option<Arc<dyn LanguageModel>>) -> toolwright_signature::Result<Self> {
-        let question = Question::new(Contract::of::<S>()?, model)?;
-        Ok(Self { question, signature: PhantomData })
-    }
-
-    /// Tells the model more than the signature's description does.
-    #[must_use]
-    pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.question.set_instructions(instructions.into());
-        self
-    }
-
-    /// How often the model is asked before an answer that does not fit is an error:
-    /// 2 unless said, at least 1.
-    #[must_use]
-    pub fn with_attempts(mut self, attempts: u32) -> Self {
-        self.question.set_attempts(attempts);
-        self
-    }
-
-    /// The most the model may write in one answer, in tokens.
-    #[must_use]
-    pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
-        self.question.set_max_output_tokens(tokens);
-        self
-    }
-}
-
-impl<S: Signature> Clone for Predict<S> {
-    fn clone(&self) -> Self {
-        Self { question: self.question.clone(), signature: PhantomData }
-    }
-}
-
-impl<S: Signature> fmt::Debug for Predict<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Predict").field(&self.question.contract().name()).finish()
+    /// What it costs, what ends it and what it ends with are those of a call.
+    pub fn stream<'a>(&'a self, input: S, cx: &'a Context) -> PredictStream<'a, S::Output> {
+        PredictStream::new(&self.question, &input, cx)
     }
 }
 
@@ -117,12 +114,7 @@ impl<S: Signature> Module for Predict<S> {
     type Signature = S;
 
     async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
-        let input = self
-            .question
-            .contract()
-            .write_input(&input)
-            .map_err(|error| Error::other(error).at(Stage::Module))?;
-        self.question.ask(input, cx).await
+        self.question.ask(&input, cx).await
     }
 
     /// A model's answer changes nothing.

@@ -1,26 +1,51 @@
 //! Asking a model for an output that fits: what `Predict` and `ChainOfThought` share.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use toolwright_signature::{Contract, Dialect};
+use serde_json::Value;
+use toolwright_signature::{Contract, Dialect, Policy};
 
 use crate::context::Context;
+use crate::conversation::Conversation;
 use crate::error::{Error, Result, Stage};
-use crate::language_model::{Finish, LanguageModel, Reply, Request, Usage};
-use crate::message::{Message, ReplyPart};
+use crate::language_model::{Capabilities, LanguageModel, Request};
+use crate::message::{Message, ReplyPart, ToolCall, ToolResult};
+use crate::output_mode::OutputMode;
 
 /// How often a model is asked for one output.
 const ATTEMPTS: u32 = 2;
 
+/// Everything about asking that does not change from call to call.
 #[derive(Clone)]
 pub(crate) struct Question {
-    contract: Arc<Contract>,
+    pub(crate) contract: Arc<Contract>,
     model: Option<Arc<dyn LanguageModel>>,
+    mode: Option<OutputMode>,
     instructions: Option<String>,
-    attempts: u32,
-    max_output_tokens: u64,
+    examples: Arc<[Shown]>,
+    pub(crate) attempts: u32,
+    pub(crate) max_output_tokens: u64,
+    /// How models of these capabilities are asked, those of the first that was met.
+    prompt: OnceLock<(Capabilities, Arc<Prompt>)>,
+}
+
+/// An example, before it is known in which shape a model is asked.
+#[derive(Clone)]
+pub(crate) struct Shown {
+    input: String,
+    output: Value,
+    /// The one field of the output that is known, if it is not all of it.
+    only: Option<&'static str>,
+}
+
+/// What each request begins with, and how the answer is asked for.
+pub(crate) struct Prompt {
+    pub(crate) mode: OutputMode,
+    pub(crate) tools: Arc<[Arc<Contract>]>,
+    pub(crate) messages: Vec<Arc<Message>>,
 }
 
 impl Question {
@@ -28,115 +53,122 @@ impl Question {
         contract: Contract,
         model: Option<Arc<dyn LanguageModel>>,
     ) -> toolwright_signature::Result<Self> {
-        // What the model's provider cannot be asked is found out here, not at the
-        // first call in production.
-        if let Some(model) = &model {
-            contract.lower_output(model.capabilities().dialect)?;
-        }
-        Ok(Self {
+        let question = Self {
             contract: Arc::new(contract),
             model,
+            mode: None,
             instructions: None,
+            examples: Arc::default(),
             attempts: ATTEMPTS,
             max_output_tokens: Request::MAX_OUTPUT_TOKENS,
-        })
-    }
-
-    pub(crate) fn contract(&self) -> &Contract {
-        &self.contract
-    }
-
-    pub(crate) fn set_instructions(&mut self, instructions: String) {
-        self.instructions = Some(instructions);
-    }
-
-    pub(crate) fn set_attempts(&mut self, attempts: u32) {
-        self.attempts = attempts.max(1);
-    }
-
-    pub(crate) fn set_max_output_tokens(&mut self, tokens: u64) {
-        self.max_output_tokens = tokens;
-    }
-
-    /// Asks until the answer fits or the attempts are used up.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, input: String, cx: &Context) -> Result<T> {
-        let model = self.model.as_ref().or_else(|| cx.model()).ok_or_else(|| self.no_model())?;
-        let mut messages = self.messages(input, &**model)?;
-        let mut usage = Usage::default();
-        let mut attempt = 1;
-        loop {
-            let mut request = Request::new(messages.iter().cloned())
-                .with_max_output_tokens(self.max_output_tokens);
-            if model.capabilities().structured_output {
-                request = request.with_output(Arc::clone(&self.contract));
-            }
-            let reply = match cx.ask(&**model, request, false).await {
-                Ok(reply) => reply,
-                Err(error) => {
-                    let total = usage + error.usage();
-                    return Err(error.with_usage(total));
-                }
-            };
-            usage += reply.usage;
-            let text = reply.to_text();
-            let error = match self.read(&reply, &text) {
-                Ok(output) => return Ok(output),
-                Err(error) => error.with_raw(text).with_usage(usage),
-            };
-            if attempt == self.attempts || error.stage() != Stage::Validation {
-                return Err(error);
-            }
-            attempt += 1;
-            messages.extend(said(reply.parts));
-            messages.push(Message::user(format!(
-                "That answer cannot be used: {error}. Answer again, with JSON that fits the schema and nothing else."
-            )));
-        }
-    }
-
-    fn read<T: DeserializeOwned>(&self, reply: &Reply, text: &str) -> Result<T> {
-        match reply.finish {
-            Finish::Refused => {
-                let text =
-                    format!("the model refused to answer `{}`: {text}", self.contract.name());
-                return Err(Error::other(text).at(Stage::Provider));
-            }
-            Finish::Length => {
-                let text = format!(
-                    "the answer to `{}` was cut off after {} tokens; allow more with `with_max_output_tokens`",
-                    self.contract.name(),
-                    reply.usage.output_tokens,
-                );
-                return Err(Error::other(text).at(Stage::Limit));
-            }
-            Finish::Stop | Finish::Other(_) => {}
-        }
-        self.contract.read_output(text).map_err(|error| Error::other(error).at(Stage::Validation))
-    }
-
-    fn messages(&self, input: String, model: &dyn LanguageModel) -> Result<Vec<Arc<Message>>> {
-        let capabilities = model.capabilities();
-        let lowered = |dialect| {
-            self.contract
-                .lower_output(dialect)
-                .map_err(|error| Error::other(error).at(Stage::Setup))
+            prompt: OnceLock::new(),
         };
-        let mut system = self.contract.description().to_owned();
-        if let Some(instructions) = &self.instructions {
-            let _ = write!(system, "\n\n{instructions}");
+        question.checked()
+    }
+
+    pub(crate) fn with_model(
+        mut self,
+        model: Arc<dyn LanguageModel>,
+    ) -> toolwright_signature::Result<Self> {
+        self.model = Some(model);
+        self.prompt = OnceLock::new();
+        self.checked()
+    }
+
+    pub(crate) fn with_mode(mut self, mode: OutputMode) -> toolwright_signature::Result<Self> {
+        self.mode = Some(mode);
+        self.prompt = OnceLock::new();
+        self.checked()
+    }
+
+    pub(crate) fn with_examples(
+        mut self,
+        examples: Vec<Shown>,
+    ) -> toolwright_signature::Result<Self> {
+        self.examples = examples.into();
+        self.prompt = OnceLock::new();
+        self.checked()
+    }
+
+    pub(crate) fn with_instructions(mut self, instructions: String) -> Self {
+        self.instructions = Some(instructions);
+        self.prompt = OnceLock::new();
+        self
+    }
+
+    pub(crate) fn with_attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    pub(crate) fn with_max_output_tokens(mut self, tokens: u64) -> Self {
+        self.max_output_tokens = tokens;
+        self
+    }
+
+    /// What the model's provider cannot be asked is found out here, not at the first
+    /// call in production.
+    fn checked(self) -> toolwright_signature::Result<Self> {
+        if let Some(model) = &self.model {
+            self.prompt(model.capabilities())?;
         }
-        let _ = write!(system, "\n\nThe input is JSON of this schema:\n{}", self.contract.input());
-        if capabilities.structured_output {
-            lowered(capabilities.dialect)?;
-            system.push_str("\n\nAnswer with JSON only.");
-        } else {
-            let schema = &lowered(Dialect::JsonSchema2020)?.schema;
-            let _ = write!(
-                system,
-                "\n\nAnswer with JSON of this schema and nothing else, no explanation around it:\n{schema}"
-            );
+        Ok(self)
+    }
+
+    /// An example whose output reads as a `T`; `only` as in [`Shown`].
+    pub(crate) fn example<T: Serialize + DeserializeOwned>(
+        &self,
+        input: &impl Serialize,
+        output: &T,
+        only: Option<&'static str>,
+    ) -> toolwright_signature::Result<Shown> {
+        // Through text: a float as a value of its own is another float.
+        let written = serde_json::to_string(output);
+        let output: Value =
+            written.and_then(|text| serde_json::from_str(&text)).map_err(|source| {
+                toolwright_signature::Error::Write {
+                    contract: self.contract.name().to_owned(),
+                    source,
+                }
+            })?;
+        // A model does what it is shown, so what is shown must itself fit.
+        let wire = self.contract.lower_output_value(Dialect::JsonSchema2020, &output)?;
+        self.contract.read_output_with::<T>(&wire.to_string(), Policy::Strict)?;
+        Ok(Shown { input: self.contract.write_input(input)?, output, only })
+    }
+
+    /// Asks until the answer fits, or the attempts or the ledger are used up.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        input: &impl Serialize,
+        cx: &Context,
+    ) -> Result<T> {
+        let mut conversation = self.begin(input, cx)?;
+        loop {
+            let reply = match cx.ask(conversation.model, conversation.request(), false).await {
+                Ok(reply) => reply,
+                Err(error) => return Err(conversation.failed(error)),
+            };
+            if let Some((output, _)) = conversation.judge(&reply)? {
+                return Ok(output);
+            }
         }
-        Ok(vec![Message::system(system), Message::user(input)])
+    }
+
+    pub(crate) fn begin<'a>(
+        &'a self,
+        input: &impl Serialize,
+        cx: &'a Context,
+    ) -> Result<Conversation<'a>> {
+        let input = self
+            .contract
+            .write_input(input)
+            .map_err(|error| Error::other(error).at(Stage::Module))?;
+        let model = self.model.as_ref().or_else(|| cx.model()).ok_or_else(|| self.no_model())?;
+        let prompt = self
+            .prompt(model.capabilities())
+            .map_err(|error| Error::other(error).at(Stage::Setup))?;
+        Ok(Conversation::new(self, &**model, prompt, input))
     }
 
     fn no_model(&self) -> Error {
@@ -146,13 +178,87 @@ impl Question {
         );
         Error::stop(text).at(Stage::Setup)
     }
+
+    fn prompt(&self, capabilities: Capabilities) -> toolwright_signature::Result<Arc<Prompt>> {
+        match self.prompt.get() {
+            Some((met, prompt)) if *met == capabilities => Ok(Arc::clone(prompt)),
+            _ => {
+                let prompt = Arc::new(self.make_prompt(capabilities)?);
+                // Others came first: then theirs is kept, and this made again each time.
+                let _ = self.prompt.set((capabilities, Arc::clone(&prompt)));
+                Ok(prompt)
+            }
+        }
+    }
+
+    fn make_prompt(&self, capabilities: Capabilities) -> toolwright_signature::Result<Prompt> {
+        let mode = self.mode.unwrap_or_else(|| OutputMode::of(capabilities));
+        let dialect = match mode {
+            OutputMode::Prompted => Dialect::JsonSchema2020,
+            OutputMode::Schema | OutputMode::Tool => capabilities.dialect,
+        };
+        let schema = &self.contract.lower_output(dialect)?.schema;
+        let mut tools: Arc<[Arc<Contract>]> = Arc::default();
+
+        let mut system = self.contract.description().to_owned();
+        if let Some(instructions) = &self.instructions {
+            let _ = write!(system, "\n\n{instructions}");
+        }
+        let _ = write!(system, "\n\nThe input is JSON of this schema:\n{}", self.contract.input());
+        let mut turns = Vec::new();
+        let mut known = String::new();
+        for (number, Shown { input, output, only }) in self.examples.iter().enumerate() {
+            let output = self.contract.lower_output_value(dialect, output)?;
+            match only {
+                None => turns.extend(turn(mode, number, input, &output)),
+                Some(field) => {
+                    let output = &output[*field];
+                    let _ = write!(known, "\n{{\"input\":{input},\"{field}\":{output}}}");
+                }
+            }
+        }
+        if !known.is_empty() {
+            let _ = write!(
+                system,
+                "\n\nFor these inputs the output is known, the way to it is not told:{known}"
+            );
+        }
+        match mode {
+            OutputMode::Tool => {
+                let finish = self.contract.finish()?;
+                finish.lower(dialect)?;
+                tools = Arc::new([Arc::new(finish)]);
+                let _ = write!(system, "\n\nAnswer by calling `{}`.", Contract::FINISH);
+            }
+            OutputMode::Schema if capabilities.structured_output => {
+                system.push_str("\n\nAnswer with JSON only.");
+            }
+            // A model that cannot be given the schema otherwise still gets it.
+            OutputMode::Schema | OutputMode::Prompted => {
+                let _ = write!(
+                    system,
+                    "\n\nAnswer with JSON of this schema and nothing else, no explanation around it:\n{schema}"
+                );
+            }
+        }
+        let mut messages = vec![Message::system(system)];
+        messages.append(&mut turns);
+        Ok(Prompt { mode, tools, messages })
+    }
 }
 
-/// What the model said, as its provider takes it back: a call that nobody answers is
-/// refused, and so is a message without text.
-fn said(mut parts: Vec<ReplyPart>) -> Option<Arc<Message>> {
-    parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
-    let has_text =
-        parts.iter().any(|part| matches!(part, ReplyPart::Text(text) if !text.trim().is_empty()));
-    has_text.then(|| Arc::new(Message::Assistant { parts }))
+/// An example as it would have gone between user and model.
+fn turn(mode: OutputMode, number: usize, input: &str, output: &Value) -> Vec<Arc<Message>> {
+    let output = output.to_string();
+    let mut turn = vec![Message::user(input)];
+    let said = |part| Arc::new(Message::Assistant { parts: vec![part] });
+    if mode == OutputMode::Tool {
+        // Nine letters and digits: a strict server takes nothing else as an id.
+        let call = ToolCall::new(format!("example{number:02}"), Contract::FINISH, output);
+        let result = ToolResult::new(&call, "Accepted.");
+        turn.extend([said(ReplyPart::Call(call)), Arc::new(Message::Tool(result))]);
+    } else {
+        turn.push(said(ReplyPart::Text(output)));
+    }
+    turn
 }

@@ -10,6 +10,7 @@ mod mask;
 mod recording;
 mod schema_driven;
 mod scripted;
+mod words;
 
 pub use recording::{Exchange, ExchangeFault, Recorder, Recording, RecordingError, Replay};
 pub use schema_driven::SchemaDriven;

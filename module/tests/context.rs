@@ -295,3 +295,32 @@ async fn whoever_could_end_a_call_still_can_after_another_joins() {
         assert_eq!(error.stage(), Stage::Cancelled);
     }
 }
+
+#[tokio::test]
+async fn a_ledger_that_is_used_up_lets_no_model_be_asked_and_ends_the_run() {
+    let run = Ledger::limited(10);
+    let agent = run.below();
+    assert_eq!((Ledger::default().left(), agent.left()), (None, Some(10)));
+
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let model = Scripted::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(Reply::text("ok").with_usage(Usage::new(5, 2)))
+    });
+    let ear = Ear::default();
+    let cx = ear.listen(Context::default().with_ledger(agent.clone()), "ear");
+    // What a call costs is known afterwards: the second one may go beyond.
+    for left in [3, 0] {
+        cx.ask(&model, Request::new([]), false).await.unwrap();
+        assert_eq!((run.left(), agent.left()), (Some(left), Some(left)));
+    }
+    for streamed in [false, true] {
+        let error = cx.ask(&model, Request::new([]), streamed).await.unwrap_err();
+        assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error, @"the call's tokens are used up; allow more with `Ledger::limited`");
+        }
+    }
+    assert_eq!((asked.load(Ordering::Relaxed), run.model_calls()), (2, 2));
+}

@@ -107,6 +107,33 @@ async fn s75_s78_s79_s118_to_s120_one_caller_cannot_tell_who_fulfils_the_signatu
     assert_eq!(ask(&hybrid()).await, "German");
 }
 
+/// The same signature, fulfilled by what a word from a configuration names.
+fn chosen(word: &str) -> AnyModule<DetectLanguage> {
+    match word {
+        "code" => AnyModule::new(ByArticle),
+        "predict" => AnyModule::new(by_model()),
+        "chain of thought" => AnyModule::new(by_thinking()),
+        "hybrid" => AnyModule::new(hybrid()),
+        other => panic!("no {other}"),
+    }
+}
+
+#[tokio::test]
+async fn s78_s79_s85_who_fulfils_a_signature_is_chosen_at_run_time_and_seen_nowhere() {
+    let mut definitions = Vec::new();
+    for word in "code,predict,chain of thought,hybrid".split(',') {
+        assert_eq!(ask(&chosen(word)).await, "German", "{word}");
+        let tool = Tool::new(chosen(word)).unwrap();
+        let output = tool.call(r#"{"text": "der Hund"}"#, &Context::default()).await.unwrap();
+        assert_eq!(output.text(), "German", "{word}");
+        let definition = |dialect| tool.contract().tool(dialect).unwrap().to_string();
+        definitions.push(Dialect::ALL.map(definition).join("\n"));
+    }
+    assert!(definitions.iter().all(|one| *one == definitions[0]));
+    // What a chain of thought asks its model for is nobody else's business.
+    assert!(!definitions[0].contains("reasoning"));
+}
+
 #[tokio::test]
 async fn s96_s119_a_hybrid_asks_its_model_only_for_what_its_code_does_not_know() {
     let latin = DetectLanguage { text: "ave".to_owned() };

@@ -11,15 +11,11 @@ mod support;
 
 use serde_json::json;
 use toolwright_module::{
-    Audience, Capabilities, ChainOfThought, Context, Dialect, Finish, Message, Module, Predict,
-    Reasoning, Reply, ReplyPart, Signature, Stage, ToolCall, Usage,
+    Audience, Capabilities, ChainOfThought, Context, Finish, Message, Module, Predict, Reasoning,
+    Reply, ReplyPart, Signature, Stage, ToolCall, Usage,
 };
 
-use support::{Count, FindWords, SUMMARY, Summarize, replies, structured, summarize};
-
-fn plain() -> Capabilities {
-    Capabilities::new(Dialect::OpenAiLoose)
-}
+use support::{Count, FindWords, SUMMARY, Summarize, plain, replies, structured, summarize};
 
 /// Asks once and gives what was sent.
 async fn predicted<S: Signature>(capabilities: Capabilities, input: S, answer: &str) -> String {
@@ -152,7 +148,7 @@ async fn only_what_a_provider_takes_back_is_sent_again() {
 }
 
 #[tokio::test]
-async fn used_up_attempts_are_an_error_with_the_last_answer_and_all_that_it_cost() {
+async fn used_up_attempts_are_an_error_with_every_answer_and_all_that_it_cost() {
     let wrong = |text: &str, input, output| Reply::text(text).with_usage(Usage::new(input, output));
     let (model, asked) = replies(plain(), [wrong("Rain!", 10, 1), wrong("More rain!", 20, 2)]);
     let module = Predict::<Summarize>::new(model).unwrap();
@@ -162,9 +158,11 @@ async fn used_up_attempts_are_an_error_with_the_last_answer_and_all_that_it_cost
     assert_eq!(error.audience(), Audience::User);
     assert_eq!(error.usage(), Usage::new(30, 3));
     assert_eq!(error.raw(), Some("More rain!"));
+    assert_eq!(error.raws().collect::<Vec<_>>(), ["Rain!", "More rain!"]);
     insta::assert_snapshot!(format!("{error:#}"), @r"
     output of `summarize` does not fit: $: not JSON: a value is expected at character 1, got `More rain!`
     stage: validation
+    reply: Rain!
     reply: More rain!
     ");
 }
@@ -271,6 +269,7 @@ async fn a_failing_model_keeps_its_own_stage_and_what_earlier_attempts_cost() {
         Err(Error::other("connection lost")
             .at(Stage::Transport)
             .retryable(true)
+            .with_raw("{\"cho")
             .with_usage(Usage::new(10, 0)))
     });
     let module = Predict::<Summarize>::new(model).unwrap();
@@ -278,6 +277,7 @@ async fn a_failing_model_keeps_its_own_stage_and_what_earlier_attempts_cost() {
     assert_eq!(error.stage(), Stage::Transport);
     assert!(error.is_retryable());
     assert_eq!(error.usage(), Usage::new(11, 2));
+    assert_eq!(error.raws().collect::<Vec<_>>(), ["no JSON", "{\"cho"]);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::{fmt, process};
 
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
@@ -18,7 +18,8 @@ use toolwright_signature::Dialect;
 use super::mask::Mask;
 use crate::error::{Error, Result, Stage};
 use crate::language_model::{Capabilities, Delta, LanguageModel, Reply, Request};
-use crate::message::{Message, ReplyPart};
+use crate::message::Message;
+use crate::testing::words::words;
 
 /// The format this version writes; it reads every earlier one.
 const VERSION: u32 = 1;
@@ -408,19 +409,7 @@ impl LanguageModel for Replay {
 
     /// Text comes word by word: what a screen does with pieces is tried out too.
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
-        let reply = match self.answer(&request) {
-            Ok(reply) => reply,
-            Err(error) => return stream::iter([Err(error)]).boxed(),
-        };
-        let mut deltas = Vec::new();
-        for part in &reply.parts {
-            if let ReplyPart::Text(text) = part {
-                let words = text.split_inclusive(' ');
-                deltas.extend(words.map(|word| Ok(Delta::Text(word.to_owned()))));
-            }
-        }
-        deltas.push(Ok(Delta::Done(Box::new(reply))));
-        stream::iter(deltas).boxed()
+        words(self.answer(&request))
     }
 }
 

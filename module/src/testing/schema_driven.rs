@@ -56,7 +56,7 @@ impl LanguageModel for SchemaDriven {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Dialect::JsonSchema2020).with_structured_output(true)
+        Capabilities::new(Dialect::JsonSchema2020).with_structured_output(true).with_tools(true)
     }
 
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {

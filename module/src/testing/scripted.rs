@@ -2,10 +2,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::stream::{self, StreamExt};
 use toolwright_signature::Dialect;
 
 use crate::error::{Error, Result, Stage};
-use crate::language_model::{Capabilities, LanguageModel, Reply, Request};
+use crate::language_model::{Capabilities, Delta, LanguageModel, Reply, Request};
+use crate::testing::words::words;
 
 /// A model that answers what a closure says.
 ///
@@ -92,6 +95,11 @@ where
 
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
         Box::pin(async move { (self.answer)(request) })
+    }
+
+    /// Comes word by word, as if it were written.
+    fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
+        stream::once(async move { words((self.answer)(&request)) }).flatten().boxed()
     }
 }
 

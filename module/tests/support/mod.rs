@@ -73,6 +73,21 @@ pub(crate) fn structured() -> Capabilities {
     Capabilities::new(Dialect::OpenAiStrict).with_structured_output(true)
 }
 
+/// A model that can be made to call a tool.
+pub(crate) fn calling() -> Capabilities {
+    Capabilities::new(Dialect::OpenAiStrict).with_tools(true)
+}
+
+/// A model that can only be told.
+pub(crate) fn plain() -> Capabilities {
+    Capabilities::new(Dialect::OpenAiLoose)
+}
+
+/// A reply that answers by calling `finish`.
+pub(crate) fn finish(arguments: &str) -> Reply {
+    Reply::calls([ToolCall::new("call_1", "finish", arguments)])
+}
+
 /// What a model was asked so far.
 #[derive(Clone, Default)]
 pub(crate) struct Asked(Arc<Mutex<Vec<Request>>>);
@@ -114,6 +129,10 @@ pub(crate) fn show(request: &Request) -> String {
         contract.lower_output(dialect).unwrap().schema.get().to_owned()
     });
     writeln!(text, "tools: {tools:?}, {:?}", request.tool_choice).unwrap();
+    for tool in request.tools.iter() {
+        let arguments = &tool.lower(structured().dialect).unwrap().schema;
+        writeln!(text, "tool {}: {}\n{arguments}", tool.name(), tool.description()).unwrap();
+    }
     writeln!(text, "output: {}", output.as_deref().unwrap_or("not given")).unwrap();
     writeln!(text, "at most {} tokens", request.max_output_tokens).unwrap();
     for message in &request.messages {
@@ -121,7 +140,10 @@ pub(crate) fn show(request: &Request) -> String {
             Message::System { text } => ("system", text.clone()),
             Message::User { parts } => ("user", parts.iter().map(part).collect()),
             Message::Assistant { parts } => ("assistant", parts.iter().map(reply_part).collect()),
-            Message::Tool(result) => ("tool", format!("{result:?}")),
+            Message::Tool(result) => {
+                let failed = if result.failed { "failed" } else { "done" };
+                ("tool", format!("[{}, {}, {failed}] {}", result.id, result.name, result.text))
+            }
             _ => ("?", String::new()),
         };
         writeln!(text, "\n=== {role}\n{said}").unwrap();
@@ -139,8 +161,8 @@ fn part(part: &Part) -> String {
 fn reply_part(part: &ReplyPart) -> String {
     match part {
         ReplyPart::Text(text) => text.clone(),
-        ReplyPart::Call(ToolCall { name, arguments, .. }) => {
-            format!("[calls {name} with {arguments}]")
+        ReplyPart::Call(ToolCall { id, name, arguments, .. }) => {
+            format!("[{id} calls {name} with {arguments}]")
         }
         other => format!("{other:?}"),
     }

@@ -173,8 +173,9 @@ impl OpenAi {
 
     /// Whether an answer's schema is sent beside the prompt; it is unless said.
     ///
-    /// Without it the schema goes into the prompt: for servers that ignore or refuse
-    /// it.
+    /// Without it, for servers that ignore or refuse it, an answer is asked for as a
+    /// tool's arguments. For servers that know no tools either, there is
+    /// [`OutputMode::Prompted`](toolwright_module::OutputMode::Prompted).
     #[must_use]
     pub fn with_structured_output(self, structured_output: bool) -> Self {
         self.with(|parts| parts.structured_output = structured_output)
@@ -328,7 +329,9 @@ impl LanguageModel for OpenAi {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(self.0.dialect).with_structured_output(self.0.structured_output)
+        Capabilities::new(self.0.dialect)
+            .with_structured_output(self.0.structured_output)
+            .with_tools(true)
     }
 
     fn generate<'a>(

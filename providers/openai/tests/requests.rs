@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_module::{
-    Contract, Image, LanguageModel, Message, Part, Reasoning, ReplyPart, Request, Signature,
-    ToolCall, ToolChoice, ToolResult,
+    Contract, Example, Image, LanguageModel, Message, Module, Part, Predict, Reasoning, ReplyPart,
+    Request, Signature, ToolCall, ToolChoice, ToolResult,
 };
 use toolwright_openai::{Api, Error, OpenAi};
 use toolwright_signature::Dialect;
@@ -118,6 +118,23 @@ async fn a_strict_dialect_is_sent_as_strict() {
         assert_eq!(tool["parameters"]["required"], json!(["key", "value", "tags"]));
         assert_eq!(format["strict"], true);
         assert_eq!(format["name"], "memory_list");
+    }
+}
+
+#[tokio::test]
+async fn predict_forces_a_call_where_a_schema_cannot_be_given() {
+    for (api, name) in [(Api::Chat, "forced_call_chat"), (Api::Responses, "forced_call_responses")]
+    {
+        let server = Server::answering([ok(api), ok(api)]).await;
+        let model = server.model(api).with_structured_output(false);
+        let store = Predict::<MemoryStore>::new(model).unwrap();
+        let (key, value) = ("a".to_owned(), "b".to_owned());
+        let example = Example::new(MemoryStore { key, value, tags: None }, true);
+        let store = store.with_examples([example]).unwrap();
+        let (key, value) = ("c".to_owned(), "d".to_owned());
+        // The server's text is no JSON, so it is asked twice.
+        store.call(MemoryStore { key, value, tags: None }).await.unwrap_err();
+        insta::assert_json_snapshot!(name, server.seen()[1].body);
     }
 }
 

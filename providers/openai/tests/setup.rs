@@ -112,7 +112,7 @@ fn a_model_says_what_it_can_do() {
     let model = OpenAi::with_config(keyed(), "m").unwrap();
     let capabilities = model.capabilities();
     assert_eq!(capabilities.dialect, Dialect::OpenAiLoose);
-    assert!(capabilities.structured_output);
+    assert!(capabilities.structured_output && capabilities.tools);
     let model = model.with_dialect(Dialect::OpenAiStrict).with_structured_output(false);
     let capabilities = model.capabilities();
     assert_eq!(capabilities.dialect, Dialect::OpenAiStrict);

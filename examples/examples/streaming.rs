@@ -1,0 +1,102 @@
+//! An answer whose fields are shown while it is written.
+//!
+//! Run it with `--base-url URL --model NAME` for a real model; without, a test model
+//! answers, wrongly first: what was seen is discarded, and the model is asked again.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use clap::Parser;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_examples::{ServerArgs, note, say};
+use toolwright_module::testing::Scripted;
+use toolwright_module::{
+    ChainOfThought, Context, Example, LanguageModel, Ledger, OutputMode, PredictEvent, Reply,
+    Signature,
+};
+
+/// Plan an excursion.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct PlanExcursion {
+    /// Where it goes.
+    to: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Excursion {
+    title: String,
+    /// What to take along.
+    #[schemars(length(max = 5))]
+    luggage: Vec<String>,
+}
+
+impl Signature for PlanExcursion {
+    type Output = Excursion;
+}
+
+/// An answer whose fields are shown while it is written.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    server: ServerArgs,
+
+    /// How the model is asked: schema, tool or prompted; as it can be unless said
+    #[arg(long, value_parser = mode)]
+    mode: Option<OutputMode>,
+}
+
+fn mode(word: &str) -> Result<OutputMode, String> {
+    match word {
+        "schema" => Ok(OutputMode::Schema),
+        "tool" => Ok(OutputMode::Tool),
+        "prompted" => Ok(OutputMode::Prompted),
+        _ => Err("say schema, tool or prompted".to_owned()),
+    }
+}
+
+const WRONG: &str = r#"{"reasoning": "It is cold up there.", "output": {"title": "To the top"}}"#;
+const RIGHT: &str = r#"{"reasoning": "It is cold up there.", "output": {"title": "To the top", "luggage": ["a warm coat", "tea"]}}"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let model: Arc<dyn LanguageModel> = match args.server.given()? {
+        Some(model) => Arc::new(model),
+        None => Arc::new(Scripted::replies([Reply::text(WRONG), Reply::text(RIGHT)])),
+    };
+    let example =
+        Excursion { title: "A day in the woods".to_owned(), luggage: vec!["bread".to_owned()] };
+    let example = Example::new(PlanExcursion { to: "the woods".to_owned() }, example)
+        .with_reasoning("Walking makes hungry.");
+    let mut plan = ChainOfThought::<PlanExcursion>::new(model)?
+        .with_examples([example])?
+        .with_max_output_tokens(300);
+    if let Some(mode) = args.mode {
+        plan = plan.with_output_mode(mode)?;
+    }
+    let ledger = Ledger::limited(20_000);
+    let cx = Context::default().with_ledger(ledger.clone());
+    let mut events = plan.stream(PlanExcursion { to: "a mountain".to_owned() }, &cx);
+    while let Some(event) = events.next().await {
+        match event? {
+            PredictEvent::Text(_) => {
+                let field = |path| events.partial().text(path).so_far().unwrap_or_default();
+                let luggage: Option<Vec<String>> = events.field("output.luggage").so_far();
+                let (reasoning, title) = (field("reasoning"), field("output.title"));
+                note(&format!(
+                    "{reasoning} | {title} | {}",
+                    luggage.unwrap_or_default().join(", ")
+                ));
+            }
+            PredictEvent::Discard => note("(that was wrong: once more)"),
+            PredictEvent::Done(answer) => {
+                say(&answer.reasoning);
+                say(&format!("{}: {}", answer.output.title, answer.output.luggage.join(", ")));
+            }
+            _ => {}
+        }
+    }
+    note(&format!("{} tokens", ledger.used().input_tokens + ledger.used().output_tokens));
+    Ok(())
+}

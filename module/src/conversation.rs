@@ -1,0 +1,185 @@
+//! One call of a model-backed module, from its first request to what it comes to.
+
+use std::mem;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use toolwright_signature::Contract;
+
+use crate::error::{Error, Result, Stage};
+use crate::language_model::{Finish, LanguageModel, Reply, Request, ToolChoice, Usage};
+use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
+use crate::output_mode::OutputMode;
+use crate::question::{Prompt, Question};
+
+/// One call: what was said so far and what it cost.
+pub(crate) struct Conversation<'a> {
+    question: &'a Question,
+    pub(crate) model: &'a dyn LanguageModel,
+    prompt: Arc<Prompt>,
+    messages: Vec<Arc<Message>>,
+    attempt: u32,
+    usage: Usage,
+    raws: Vec<String>,
+}
+
+impl<'a> Conversation<'a> {
+    pub(crate) fn new(
+        question: &'a Question,
+        model: &'a dyn LanguageModel,
+        prompt: Arc<Prompt>,
+        input: String,
+    ) -> Self {
+        let mut messages = prompt.messages.clone();
+        messages.push(Message::user(input));
+        let (usage, raws) = (Usage::default(), Vec::new());
+        Self { question, model, prompt, messages, attempt: 0, usage, raws }
+    }
+
+    pub(crate) fn request(&self) -> Request {
+        let request = Request::new(self.messages.iter().cloned())
+            .with_max_output_tokens(self.question.max_output_tokens);
+        match self.prompt.mode {
+            OutputMode::Schema => request.with_output(Arc::clone(&self.question.contract)),
+            OutputMode::Tool => request
+                .with_tools(Arc::clone(&self.prompt.tools))
+                .with_tool_choice(ToolChoice::Required),
+            OutputMode::Prompted => request,
+        }
+    }
+
+    /// Whether the answer is a call's arguments rather than text.
+    pub(crate) fn is_called(&self) -> bool {
+        self.prompt.mode == OutputMode::Tool
+    }
+
+    /// What a reply comes to: an output and the text it was read from, an error, or
+    /// `None` if the model is to be asked again.
+    pub(crate) fn judge<T: DeserializeOwned>(
+        &mut self,
+        reply: &Reply,
+    ) -> Result<Option<(T, String)>> {
+        self.usage += reply.usage;
+        self.attempt += 1;
+        let text = self.answer(reply);
+        let error = match self.read(reply, &text) {
+            Ok(output) => return Ok(Some((output, text))),
+            Err(error) => error,
+        };
+        self.raws.push(text);
+        if self.attempt == self.question.attempts || error.stage() != Stage::Validation {
+            return Err(self.failed(error));
+        }
+        self.send_back(&reply.parts, &error);
+        Ok(None)
+    }
+
+    /// An error with what all attempts said and cost.
+    pub(crate) fn failed(&mut self, error: Error) -> Error {
+        error.after(mem::take(&mut self.raws), self.usage)
+    }
+
+    fn calls<'r>(&self, reply: &'r Reply) -> impl Iterator<Item = &'r ToolCall> + Clone {
+        let is_called = self.is_called();
+        let calls = move |part: &'r ReplyPart| match part {
+            ReplyPart::Call(call) if is_called => Some(call),
+            _ => None,
+        };
+        reply.parts.iter().filter_map(calls)
+    }
+
+    /// The part of a reply that is read as the answer.
+    fn answer(&self, reply: &Reply) -> String {
+        let mut calls = self.calls(reply);
+        match (calls.next(), calls.next()) {
+            (None, _) => reply.to_text(),
+            (Some(call), None) => call.arguments.clone(),
+            (Some(call), Some(_)) if self.misplaced(reply).is_none() => call.arguments.clone(),
+            _ => {
+                let all =
+                    self.calls(reply).map(|call| format!("{}({})", call.name, call.arguments));
+                all.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
+    /// What is wrong with the calls of a reply, whatever is in them.
+    fn misplaced(&self, reply: &Reply) -> Option<String> {
+        let calls = self.calls(reply);
+        let others: Vec<String> = calls
+            .clone()
+            .filter(|call| call.name != Contract::FINISH)
+            .map(|call| format!("{:?}", call.name))
+            .collect();
+        let name = self.question.contract.name();
+        if !others.is_empty() {
+            return Some(format!("for `{name}` there is no tool {}", others.join(", ")));
+        }
+        let mut arguments = calls.map(|call| &call.arguments);
+        let first = arguments.next()?;
+        let differ = arguments.any(|other| other != first);
+        differ.then(|| format!("`{name}` was given different answers at once"))
+    }
+
+    fn read<T: DeserializeOwned>(&self, reply: &Reply, text: &str) -> Result<T> {
+        let contract = &self.question.contract;
+        match reply.finish {
+            Finish::Refused => {
+                let said = reply.to_text();
+                let text = format!("the model refused to answer `{}`: {said}", contract.name());
+                return Err(Error::other(text).at(Stage::Provider));
+            }
+            Finish::Length => {
+                let text = format!(
+                    "the answer to `{}` was cut off after {} tokens; allow more with `with_max_output_tokens`",
+                    contract.name(),
+                    reply.usage.output_tokens,
+                );
+                return Err(Error::other(text).at(Stage::Limit));
+            }
+            Finish::Stop | Finish::Other(_) => {}
+        }
+        if let Some(text) = self.misplaced(reply) {
+            return Err(Error::other(text).at(Stage::Validation));
+        }
+        contract.read_output(text).map_err(|error| Error::other(error).at(Stage::Validation))
+    }
+
+    /// Goes on with what the model said and what is wrong with it, as its provider takes
+    /// it back: a message without anything in it is refused, and so is a call that nobody
+    /// answers.
+    fn send_back(&mut self, parts: &[ReplyPart], error: &Error) {
+        let is_called = self.is_called();
+        let mut parts = parts.to_vec();
+        parts.retain(|part| match part {
+            ReplyPart::Call(call) => is_called && call.kind == CallKind::Function,
+            _ => true,
+        });
+        let calls: Vec<ToolCall> = parts
+            .iter()
+            .filter_map(|part| match part {
+                ReplyPart::Call(call) => Some(call.clone()),
+                _ => None,
+            })
+            .collect();
+        let says = |part: &ReplyPart| match part {
+            ReplyPart::Text(text) => !text.trim().is_empty(),
+            ReplyPart::Call(_) => true,
+            ReplyPart::Reasoning(_) => false,
+        };
+        if parts.iter().any(says) {
+            self.messages.push(Arc::new(Message::Assistant { parts }));
+        }
+        let how = if is_called {
+            format!("by calling `{}` once, with arguments that fit its schema", Contract::FINISH)
+        } else {
+            "with JSON that fits the schema and nothing else".to_owned()
+        };
+        let text = format!("That answer cannot be used: {error}. Answer again, {how}.");
+        if calls.is_empty() {
+            self.messages.push(Message::user(&text));
+        }
+        let results = calls.iter().map(|call| Message::Tool(ToolResult::failed(call, &text)));
+        self.messages.extend(results.map(Arc::new));
+    }
+}

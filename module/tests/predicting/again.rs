@@ -1,0 +1,105 @@
+//! An answer that does not fit goes back, with all that is wrong, until something ends it.
+
+use toolwright_module::{
+    Audience, Capabilities, ChainOfThought, Context, Error, Ledger, Message, Module, Predict,
+    Reply, ReplyPart, Stage, ToolCall, Usage,
+};
+
+use super::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
+
+/// Wrong in two places.
+const WRONG: &str = r#"{"sentence": 5, "topics": {"a": 1}}"#;
+
+async fn asked_again(capabilities: Capabilities, answers: [Reply; 2]) -> String {
+    let (model, asked) = replies(capabilities, answers);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    assert_eq!(module.call(summarize()).await.unwrap().topics, ["weather"]);
+    let [one, two] = &asked.requests()[..] else { panic!("asked twice") };
+    // What was sent stays, to the byte; the rest comes after it.
+    let same = one.messages.len();
+    assert_eq!(one.messages[..], two.messages[..same]);
+    assert_eq!((&one.tools, &one.output), (&two.tools, &two.output));
+    let added = two.messages[same..].iter().cloned();
+    super::support::show(&toolwright_module::Request::new(added))
+}
+
+#[tokio::test]
+async fn all_faults_go_back_in_every_mode() {
+    let text = || [Reply::text(WRONG), Reply::text(SUMMARY)];
+    insta::assert_snapshot!("again_prompted", asked_again(plain(), text()).await);
+    insta::assert_snapshot!("again_beside_a_schema", asked_again(structured(), text()).await);
+    // The call is answered: a provider refuses a conversation in which it is not.
+    let calls = [finish(WRONG), finish(SUMMARY)];
+    insta::assert_snapshot!("again_by_calling", asked_again(calling(), calls).await);
+    // Text where a call was asked for has nothing to answer.
+    insta::assert_snapshot!("again_by_calling_after_text", asked_again(calling(), text()).await);
+}
+
+#[tokio::test]
+async fn a_call_of_another_tool_is_a_fault_that_goes_back() {
+    let other = || ToolCall::new("call_1", "summarize\n", SUMMARY);
+    let right = || ToolCall::new("call_2", "finish", SUMMARY);
+    let alone = [Reply::calls([other()]), finish(SUMMARY)];
+    insta::assert_snapshot!("again_after_another_tool", asked_again(calling(), alone).await);
+    let both = [Reply::calls([other(), right()]), finish(SUMMARY)];
+    insta::assert_snapshot!("again_after_another_tool_too", asked_again(calling(), both).await);
+}
+
+#[tokio::test]
+async fn two_answers_at_once_are_none_and_both_calls_are_answered() {
+    let one = ToolCall::new("call_1", "finish", SUMMARY);
+    let other = ToolCall::new("call_2", "finish", SUMMARY.replace("rained", "snowed"));
+    let answers = [Reply::calls([one, other]), finish(SUMMARY)];
+    insta::assert_snapshot!(asked_again(calling(), answers).await);
+}
+
+#[tokio::test]
+async fn a_custom_call_is_not_sent_back_as_a_function_call() {
+    let custom = ToolCall::custom("call_1", "finish", "text");
+    let parts = [ReplyPart::Text("Look:".to_owned()), ReplyPart::Call(custom)];
+    let (model, asked) = replies(calling(), [Reply::new(parts), finish(SUMMARY)]);
+    Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap();
+    let again = &asked.requests()[1].messages[2..];
+    assert!(matches!(&*again[0], Message::Assistant { parts } if parts.len() == 1));
+    assert!(matches!(&*again[1], Message::User { .. }));
+    assert_eq!(again.len(), 2);
+}
+
+fn costing(text: &str, input: u64) -> Reply {
+    Reply::text(text).with_usage(Usage::new(input, 1))
+}
+
+#[tokio::test]
+async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
+    let answers = [costing("one", 10), costing("two", 20), costing(SUMMARY, 30)];
+    for limit in [32, 31] {
+        let (model, asked) = replies(plain(), answers.clone());
+        let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
+        let ledger = Ledger::limited(limit);
+        let cx = Context::default().with_ledger(ledger.below());
+        let error: Error = module.forward(summarize(), &cx).await.unwrap_err();
+        assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
+        assert_eq!(error.raws().collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(error.usage(), Usage::new(30, 2));
+        assert_eq!((asked.requests().len(), ledger.used()), (2, Usage::new(30, 2)));
+    }
+    // One token more, and there is a third attempt.
+    let (model, _) = replies(plain(), answers);
+    let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
+    let cx = Context::default().with_ledger(Ledger::limited(33));
+    module.forward(summarize(), &cx).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_called_is_kept_on_error_as_it_came() {
+    let other = Reply::calls([
+        ToolCall::new("call_1", "look", "{}"),
+        ToolCall::new("call_2", "finish", SUMMARY),
+    ]);
+    let (model, _) = replies(calling(), [finish(WRONG), other, Reply::text("I give up.")]);
+    let module = ChainOfThought::<Summarize>::new(model).unwrap().with_attempts(3);
+    let error = module.call(summarize()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Validation);
+    let look = format!("look({{}})\nfinish({SUMMARY})");
+    assert_eq!(error.raws().collect::<Vec<_>>(), [WRONG, &look, "I give up."]);
+}

@@ -1,0 +1,196 @@
+//! In what form a model is asked for the output, and what is read as its answer.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolwright_module::testing::SchemaDriven;
+use toolwright_module::{
+    Capabilities, ChainOfThought, Context, Dialect, Module, OutputMode, Predict, Reply, ReplyPart,
+    Signature, Stage, ToolCall, ToolChoice,
+};
+
+use super::support::{
+    Count, FindWords, SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize,
+};
+
+const MODES: [OutputMode; 3] = [OutputMode::Schema, OutputMode::Tool, OutputMode::Prompted];
+
+/// Fetch whatever there is.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Fetch {}
+
+impl Signature for Fetch {
+    type Output = Anything;
+}
+
+/// What OpenAI's strict schemas have no words for.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Anything {
+    found: Value,
+}
+
+#[tokio::test]
+async fn s84_the_models_capabilities_choose_the_mode_and_a_module_may_choose_another() {
+    let both = structured().with_tools(true);
+    for (capabilities, chosen) in [
+        (plain(), OutputMode::Prompted),
+        (calling(), OutputMode::Tool),
+        (structured(), OutputMode::Schema),
+        (both, OutputMode::Schema),
+    ] {
+        assert_eq!(OutputMode::of(capabilities), chosen);
+        for said in [None, Some(OutputMode::Schema), Some(OutputMode::Tool)] {
+            let (model, asked) = replies(capabilities, [Reply::text(SUMMARY)]);
+            let mut module = Predict::<Summarize>::new(model).unwrap();
+            if let Some(mode) = said {
+                module = module.with_output_mode(mode).unwrap();
+            }
+            module.call(summarize()).await.unwrap();
+            let request = &asked.requests()[0];
+            let mode = said.unwrap_or(chosen);
+            assert_eq!(request.output.is_some(), mode == OutputMode::Schema);
+            assert_eq!(request.tools.len(), usize::from(mode == OutputMode::Tool));
+            let forced = request.tool_choice == ToolChoice::Required;
+            assert_eq!(forced, mode == OutputMode::Tool);
+        }
+    }
+}
+
+#[tokio::test]
+async fn predict_asks_for_a_call_whose_arguments_are_the_output() {
+    let (model, asked) = replies(calling(), [finish(SUMMARY)]);
+    let summary = Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap();
+    assert_eq!(summary.sentence, "It rained.");
+    insta::assert_snapshot!(asked.shown());
+}
+
+#[tokio::test]
+async fn chain_of_thought_asks_for_a_call_whose_arguments_begin_with_reasoning() {
+    let answer = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
+    let (model, asked) = replies(calling(), [finish(&answer)]);
+    let module = ChainOfThought::<Summarize>::new(model).unwrap();
+    let thought = module.reason(summarize(), &Context::default()).await.unwrap();
+    assert_eq!(thought.reasoning, "Wet.");
+    insta::assert_snapshot!(asked.shown());
+}
+
+#[tokio::test]
+async fn an_output_that_is_no_object_is_one_argument() {
+    let (model, asked) = replies(calling(), [finish(r#"{"result": ["a"]}"#)]);
+    let module = Predict::<FindWords>::new(model).unwrap();
+    let words = module.call(FindWords { text: "a".to_owned() }).await.unwrap();
+    assert_eq!(words, ["a"]);
+    insta::assert_snapshot!(asked.shown());
+}
+
+#[tokio::test]
+async fn a_schema_that_a_model_is_said_to_take_but_does_not_is_in_the_prompt_too() {
+    let (model, asked) = replies(plain(), [Reply::text(SUMMARY)]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let module = module.with_output_mode(OutputMode::Schema).unwrap();
+    module.call(summarize()).await.unwrap();
+    insta::assert_snapshot!(asked.shown());
+}
+
+#[tokio::test]
+async fn a_prompted_model_is_shown_the_schema_as_it_is_whatever_its_dialect() {
+    let (model, asked) = replies(structured(), [Reply::text(SUMMARY)]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let module = module.with_output_mode(OutputMode::Prompted).unwrap();
+    module.call(summarize()).await.unwrap();
+    insta::assert_snapshot!(asked.shown());
+}
+
+#[tokio::test]
+async fn every_mode_reads_text_and_words_around_json() {
+    let said = [
+        SUMMARY.to_owned(),
+        format!("Here you are:\n```json\n{SUMMARY}\n```"),
+        SUMMARY.replace(r#"["weather"]"#, r#""weather""#),
+    ];
+    for mode in MODES {
+        for answer in &said {
+            let (model, _) = replies(calling(), [Reply::text(answer.clone())]);
+            let module = Predict::<Summarize>::new(model).unwrap().with_attempts(1);
+            let module = module.with_output_mode(mode).unwrap();
+            let summary = module.call(summarize()).await.unwrap();
+            assert_eq!(summary.topics, ["weather"], "{mode:?}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_the_answer_whatever_is_said_around_it_and_however_often_it_is_made() {
+    let call = || ReplyPart::Call(ToolCall::new("call_1", "finish", SUMMARY));
+    let text = || ReplyPart::Text(r#"Not {"sentence": "this."}"#.to_owned());
+    for parts in [vec![text(), call()], vec![call(), text()], vec![call(), call()]] {
+        let (model, _) = replies(calling(), [Reply::new(parts)]);
+        let module = Predict::<Summarize>::new(model).unwrap().with_attempts(1);
+        assert_eq!(module.call(summarize()).await.unwrap().sentence, "It rained.");
+    }
+}
+
+#[tokio::test]
+async fn all_modes_of_a_model_that_answers_any_schema_give_an_output() {
+    for mode in [OutputMode::Schema, OutputMode::Tool] {
+        let count = Predict::<Count>::new(SchemaDriven::default()).unwrap();
+        count.with_output_mode(mode).unwrap().call(Count).await.unwrap();
+        let count = ChainOfThought::<Count>::new(SchemaDriven::default()).unwrap();
+        count.with_output_mode(mode).unwrap().call(Count).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_mode_that_a_provider_has_no_words_for_is_found_when_the_three_meet() {
+    let strict = || replies(structured(), [Reply::text(r#"{"found": 1}"#)]).0;
+    let in_mode = |mode| Predict::<Fetch>::from_context().unwrap().with_output_mode(mode).unwrap();
+    for mode in [OutputMode::Schema, OutputMode::Tool] {
+        let error = in_mode(mode).with_model(strict()).unwrap_err();
+        assert!(error.to_string().contains("openai-strict at $.found"), "{error}");
+        // A context's model is only met at the call.
+        let cx = Context::default().with_model(strict());
+        let error = in_mode(mode).forward(Fetch {}, &cx).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Setup);
+    }
+    let module = in_mode(OutputMode::Prompted).with_model(strict()).unwrap();
+    assert_eq!(module.call(Fetch {}).await.unwrap().found, 1);
+    // Back again is found as well.
+    module.with_output_mode(OutputMode::Schema).unwrap_err();
+}
+
+#[tokio::test]
+async fn s84_the_calls_model_is_asked_as_it_can_be_and_not_as_the_one_before() {
+    let module = Predict::<Summarize>::from_context().unwrap();
+    let loose = Capabilities::new(Dialect::JsonSchema2020);
+    for (capabilities, reply) in [
+        (structured(), Reply::text(SUMMARY)),
+        (calling(), finish(SUMMARY)),
+        (loose, Reply::text(SUMMARY)),
+        (structured(), Reply::text(SUMMARY)),
+    ] {
+        let (model, asked) = replies(capabilities, [reply]);
+        let cx = Context::default().with_model(model);
+        module.forward(summarize(), &cx).await.unwrap();
+        let request = &asked.requests()[0];
+        let mode = OutputMode::of(capabilities);
+        assert_eq!(request.output.is_some(), mode == OutputMode::Schema);
+        assert_eq!(request.tools.len(), usize::from(mode == OutputMode::Tool));
+    }
+}
+
+#[tokio::test]
+async fn s84_one_call_may_have_its_own_model_mode_and_instructions_on_a_clone() {
+    let (own, asked) = replies(plain(), vec![Reply::text(SUMMARY); 2]);
+    let (other, asked_other) = replies(plain(), [finish(SUMMARY)]);
+    let module = Predict::<Summarize>::new(own).unwrap();
+    let once = module.clone().with_instructions("Be short.").with_model(other).unwrap();
+    let once = once.with_output_mode(OutputMode::Tool).unwrap();
+
+    module.call(summarize()).await.unwrap();
+    once.call(summarize()).await.unwrap();
+    module.call(summarize()).await.unwrap();
+    let [before, after] = &asked.requests()[..] else { panic!("asked twice") };
+    assert_eq!(before, after);
+    let shown = asked_other.shown();
+    assert!(shown.contains("Be short.") && shown.contains("finish"), "{shown}");
+}

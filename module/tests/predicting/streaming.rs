@@ -1,0 +1,411 @@
+//! An output while it is written.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use toolwright_module::{
+    BoxFuture, Cancellation, Capabilities, ChainOfThought, Context, Delta, Error, Event, Finish,
+    LanguageModel, Ledger, Module, Predict, PredictEvent, PredictStream, Reasoned, Reply,
+    ReplyPart, Request, Result, Stage, ToolCall, Usage,
+};
+use toolwright_signature::Field;
+
+use super::support::{
+    FindWords, SUMMARY, Summarize, Summary, calling, finish, plain, replies, structured, summarize,
+};
+
+/// A model that streams these deltas, one list for each time it is asked.
+struct Streaming {
+    capabilities: Capabilities,
+    streams: Mutex<VecDeque<Vec<Result<Delta>>>>,
+    /// How many deltas were taken.
+    taken: Arc<AtomicUsize>,
+}
+
+impl Streaming {
+    fn new(
+        capabilities: Capabilities,
+        streams: impl IntoIterator<Item = Vec<Result<Delta>>>,
+    ) -> Self {
+        let streams = Mutex::new(streams.into_iter().collect());
+        Self { capabilities, streams, taken: Arc::default() }
+    }
+}
+
+impl LanguageModel for Streaming {
+    fn name(&self) -> &str {
+        "streaming"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn generate<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        panic!("a stream was asked for")
+    }
+
+    fn stream<'a>(&'a self, _: Request) -> BoxStream<'a, Result<Delta>> {
+        let deltas = self.streams.lock().unwrap().pop_front().unwrap();
+        let taken = Arc::clone(&self.taken);
+        stream::iter(deltas)
+            .inspect(move |_| {
+                taken.fetch_add(1, Ordering::SeqCst);
+            })
+            .boxed()
+    }
+}
+
+fn text(piece: &str) -> Result<Delta> {
+    Ok(Delta::Text(piece.to_owned()))
+}
+
+fn call(index: usize, piece: &str) -> Result<Delta> {
+    Ok(Delta::Call { index, name: "finish".to_owned(), arguments: piece.to_owned() })
+}
+
+fn done(reply: Reply) -> Result<Delta> {
+    Ok(Delta::Done(Box::new(reply)))
+}
+
+/// A whole answer in pieces of this many characters.
+fn in_pieces(reply: &Reply, size: usize) -> Vec<Result<Delta>> {
+    let mut deltas = Vec::new();
+    for (index, part) in reply.parts.iter().enumerate() {
+        let whole = match part {
+            ReplyPart::Text(text) => text,
+            ReplyPart::Call(call) => &call.arguments,
+            _ => continue,
+        };
+        let letters: Vec<char> = whole.chars().collect();
+        for piece in letters.chunks(size).map(|piece| piece.iter().collect::<String>()) {
+            let is_text = matches!(part, ReplyPart::Text(_));
+            deltas.push(if is_text { text(&piece) } else { call(index, &piece) });
+        }
+    }
+    deltas.push(done(reply.clone()));
+    deltas
+}
+
+/// All events as a person reads them, texts that follow each other as one, and the error
+/// at the end.
+async fn shown<O: serde::de::DeserializeOwned + std::fmt::Debug>(
+    mut stream: PredictStream<'_, O>,
+) -> (Vec<String>, Option<Error>) {
+    let (mut shown, mut so_far) = (Vec::new(), String::new());
+    let mut ended = None;
+    while let Some(event) = stream.next().await {
+        assert!(ended.is_none(), "something follows the end");
+        let event = match event {
+            Ok(PredictEvent::Text(text)) => {
+                so_far.push_str(&text);
+                assert_eq!(stream.partial().as_str(), so_far);
+                continue;
+            }
+            Ok(event) => event,
+            Err(error) => {
+                ended = Some(Some(error));
+                continue;
+            }
+        };
+        shown.extend(Some(std::mem::take(&mut so_far)).filter(|text| !text.is_empty()));
+        match event {
+            PredictEvent::Discard => {
+                assert_eq!(stream.partial().as_str(), "");
+                shown.push("discard".to_owned());
+            }
+            other => {
+                shown.push(format!("{other:?}"));
+                ended = Some(None);
+            }
+        }
+    }
+    shown.extend(Some(so_far).filter(|text| !text.is_empty()));
+    (shown, ended.expect("a stream ends with its output or an error"))
+}
+
+const DONE: &str = r#"Done(Summary { sentence: "It rained.", topics: ["weather"] })"#;
+
+#[tokio::test]
+async fn a_stream_gives_the_text_and_then_the_output_in_every_mode() {
+    for size in [1, 7, 1000] {
+        for (capabilities, reply) in [
+            (plain(), Reply::text(SUMMARY)),
+            (structured(), Reply::text(SUMMARY)),
+            (calling(), finish(SUMMARY)),
+        ] {
+            let model = Streaming::new(capabilities, [in_pieces(&reply, size)]);
+            let module = Predict::<Summarize>::new(model).unwrap();
+            let cx = Context::default();
+            let (events, error) = shown(module.stream(summarize(), &cx)).await;
+            assert!(error.is_none());
+            assert_eq!(events, [SUMMARY, DONE]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn fields_grow_while_the_answer_is_written() {
+    let pieces =
+        [r#"{"sentence": "It "#, r#"rained.", "topics": ["wea"#, r#"ther", "Os"#, r#"lo"]}"#];
+    let mut deltas: Vec<_> = pieces.into_iter().map(text).collect();
+    deltas.push(done(Reply::text(pieces.concat())));
+    let model = Streaming::new(plain(), [deltas]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let cx = Context::default();
+    let mut stream = module.stream(summarize(), &cx);
+    assert_eq!(stream.field::<String>("sentence"), Field::Pending);
+
+    let strings = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let rained = || "It rained.".to_owned();
+    for (sentence, topics) in [
+        (Field::Partial("It ".to_owned()), Field::Pending),
+        (Field::Done(rained()), Field::Partial(strings(&["wea"]))),
+        (Field::Done(rained()), Field::Partial(strings(&["weather", "Os"]))),
+        (Field::Done(rained()), Field::Done(strings(&["weather", "Oslo"]))),
+    ] {
+        assert!(matches!(stream.next().await, Some(Ok(PredictEvent::Text(_)))));
+        assert_eq!(stream.field::<String>("sentence"), sentence);
+        assert_eq!(stream.field::<Vec<String>>("topics"), topics);
+    }
+    let output = Summary { sentence: rained(), topics: strings(&["weather", "Oslo"]) };
+    let last = stream.next().await.unwrap().unwrap();
+    assert_eq!(last, PredictEvent::Done(output));
+    // What was shown last stays to be looked at.
+    assert_eq!(stream.field::<String>("topics[1]"), Field::Done("Oslo".to_owned()));
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test]
+async fn chain_of_thought_streams_its_reasoning_and_gives_both() {
+    let answer = format!(r#"{{"reasoning": "Wet all day.", "output": {SUMMARY}}}"#);
+    for (capabilities, reply) in
+        [(plain(), Reply::text(answer.clone())), (calling(), finish(&answer))]
+    {
+        let model = Streaming::new(capabilities, [in_pieces(&reply, 20)]);
+        let module = ChainOfThought::<Summarize>::new(model).unwrap();
+        let cx = Context::default();
+        let mut stream = module.stream(summarize(), &cx);
+        stream.next().await.unwrap().unwrap();
+        assert_eq!(stream.field::<String>("reasoning"), Field::Partial("Wet a".to_owned()));
+        assert_eq!(stream.field::<String>("output.sentence"), Field::Pending);
+        let mut last = None;
+        while let Some(event) = stream.next().await {
+            last = Some(event.unwrap());
+        }
+        assert_eq!(stream.field("output.sentence"), Field::Done("It rained.".to_owned()));
+        let Some(PredictEvent::Done(Reasoned { reasoning, output, .. })) = last else {
+            panic!("{last:?}")
+        };
+        assert_eq!((&*reasoning, &*output.sentence), ("Wet all day.", "It rained."));
+    }
+}
+
+#[tokio::test]
+async fn an_output_that_is_no_object_streams_under_result() {
+    let reply = Reply::text(r#"{"result": ["a", "b"]}"#);
+    let model = Streaming::new(structured(), [in_pieces(&reply, 16)]);
+    let module = Predict::<FindWords>::new(model).unwrap();
+    let cx = Context::default();
+    let mut stream = module.stream(FindWords { text: String::new() }, &cx);
+    stream.next().await.unwrap().unwrap();
+    assert_eq!(stream.field::<Vec<String>>("result").so_far().unwrap(), ["a"]);
+}
+
+#[tokio::test]
+async fn asking_again_discards_what_was_seen_and_the_next_answer_begins_anew() {
+    let wrong = r#"{"sentence": "No topics."}"#;
+    for (capabilities, wrong_reply, right) in [
+        (plain(), Reply::text(wrong), Reply::text(SUMMARY)),
+        (calling(), finish(wrong), finish(SUMMARY)),
+    ] {
+        let usage = Usage::new(10, 2);
+        let replies = [wrong_reply.with_usage(usage), right.with_usage(usage)];
+        let model = Streaming::new(capabilities, replies.iter().map(|one| in_pieces(one, 5)));
+        let module = Predict::<Summarize>::new(model).unwrap();
+        let replied = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&replied);
+        let ledger = Ledger::default();
+        let cx = Context::default().with_ledger(ledger.clone()).with_events(move |event| {
+            assert!(matches!(event, Event::ModelReplied { .. }), "{event:?}");
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let (events, error) = shown(module.stream(summarize(), &cx)).await;
+        assert!(error.is_none());
+        assert_eq!(events, [wrong, "discard", SUMMARY, DONE]);
+        assert_eq!((ledger.used(), ledger.model_calls()), (usage + usage, 2));
+        assert_eq!(replied.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_sends_what_a_call_sends() {
+    for (capabilities, wrong, right) in [
+        (plain(), Reply::text("no"), Reply::text(SUMMARY)),
+        (structured(), Reply::text("no"), Reply::text(SUMMARY)),
+        (calling(), finish("no"), finish(SUMMARY)),
+    ] {
+        let (model, called) = replies(capabilities, [wrong.clone(), right.clone()]);
+        Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap();
+        let (model, streamed) = replies(capabilities, [wrong, right]);
+        let module = Predict::<Summarize>::new(model).unwrap();
+        let cx = Context::default();
+        shown(module.stream(summarize(), &cx)).await;
+        assert_eq!(called.requests(), streamed.requests());
+    }
+}
+
+#[tokio::test]
+async fn what_is_shown_at_the_end_is_what_was_read() {
+    let call_of = |arguments: &str| ReplyPart::Call(ToolCall::new("c", "finish", arguments));
+    let said = |words: &str| ReplyPart::Text(words.to_owned());
+    // Text where a call was asked for.
+    let in_text = in_pieces(&Reply::text(SUMMARY), 9);
+    // Words before the call, which are not the answer.
+    let with_words = in_pieces(&Reply::new([said("I say {\"a\":"), call_of(SUMMARY)]), 9);
+    // The same call twice.
+    let twice = in_pieces(&Reply::new([call_of(SUMMARY), call_of(SUMMARY)]), 9);
+    // Nothing but the end.
+    let at_once = vec![done(finish(SUMMARY))];
+    for deltas in [in_text, with_words, twice, at_once] {
+        let model = Streaming::new(calling(), [deltas]);
+        let module = Predict::<Summarize>::new(model).unwrap();
+        let cx = Context::default();
+        assert_eq!(shown(module.stream(summarize(), &cx)).await.0, [SUMMARY, DONE]);
+    }
+    // A server that streams something else than it says in the end.
+    let other = vec![call(0, "{\"sentence\": 1"), done(finish(SUMMARY))];
+    let model = Streaming::new(calling(), [other]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let cx = Context::default();
+    let (events, _) = shown(module.stream(summarize(), &cx)).await;
+    assert_eq!(events, ["{\"sentence\": 1", "discard", SUMMARY, DONE]);
+}
+
+fn lost() -> Result<Delta> {
+    Err(Error::other("connection lost").at(Stage::Transport).retryable(true))
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_an_error_with_all_that_came() {
+    let wrong = Reply::text("no").with_usage(Usage::new(3, 1));
+    let broken = vec![text(r#"{"sentence": "It"#), text(" rai"), lost()];
+    let model = Streaming::new(plain(), [in_pieces(&wrong, 9), broken]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let cx = Context::default();
+    let (events, error) = shown(module.stream(summarize(), &cx)).await;
+    let error = error.unwrap();
+    assert_eq!((error.stage(), error.is_retryable()), (Stage::Transport, true));
+    assert_eq!(error.usage(), Usage::new(3, 1));
+    let half = r#"{"sentence": "It rai"#;
+    assert_eq!(error.raws().collect::<Vec<_>>(), ["no", half]);
+    assert_eq!(events, ["no", "discard", half]);
+
+    // What the provider kept is nearer to the truth than what we showed.
+    let kept = Err(Error::other("bad gateway").at(Stage::Provider).with_raw("<html>"));
+    let model = Streaming::new(plain(), [vec![text("{"), kept]]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let error = shown(module.stream(summarize(), &cx)).await.1.unwrap();
+    assert_eq!(error.raws().collect::<Vec<_>>(), ["<html>"]);
+
+    // An end that is none.
+    let model = Streaming::new(plain(), [vec![text("{")]]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let error = shown(module.stream(summarize(), &cx)).await.1.unwrap();
+    assert_eq!((error.stage(), error.raw()), (Stage::Decoding, Some("{")));
+}
+
+#[tokio::test]
+async fn a_cut_off_or_refused_answer_ends_a_stream_as_it_ends_a_call() {
+    let half = r#"{"sentence": "It"#;
+    let usage = Usage::new(5, 4);
+    for (capabilities, reply) in [
+        (plain(), Reply::text(half).with_finish(Finish::Length)),
+        (calling(), finish(half).with_finish(Finish::Length)),
+        (plain(), Reply::text("I do not do rain.").with_finish(Finish::Refused)),
+        (calling(), Reply::text("I do not do rain.").with_finish(Finish::Refused)),
+    ] {
+        let reply = reply.with_usage(usage);
+        let (model, _) = replies(capabilities, [reply.clone()]);
+        let called = Predict::<Summarize>::new(model).unwrap().call(summarize()).await;
+        let called = called.unwrap_err();
+        let model = Streaming::new(capabilities, [in_pieces(&reply, 4)]);
+        let module = Predict::<Summarize>::new(model).unwrap();
+        let cx = Context::default();
+        let (_, streamed) = shown(module.stream(summarize(), &cx)).await;
+        let streamed = streamed.unwrap();
+        assert_eq!(format!("{streamed:#}"), format!("{called:#}"));
+        assert_eq!((streamed.stage(), streamed.usage()), (called.stage(), usage));
+        assert_eq!(streamed.raw(), called.raw());
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_bounds_a_stream_too() {
+    let wrong = Reply::text("no").with_usage(Usage::new(30, 3));
+    let model = Streaming::new(plain(), [in_pieces(&wrong, 9)]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let cx = Context::default().with_ledger(Ledger::limited(33));
+    let (events, error) = shown(module.stream(summarize(), &cx)).await;
+    let error = error.unwrap();
+    assert_eq!((error.stage(), error.usage()), (Stage::Limit, Usage::new(30, 3)));
+    assert_eq!(error.raws().collect::<Vec<_>>(), ["no"]);
+    assert_eq!(events, ["no", "discard"]);
+}
+
+#[tokio::test]
+async fn what_cannot_begin_is_the_streams_only_event() {
+    let module = Predict::<Summarize>::from_context().unwrap();
+    let cx = Context::default();
+    let (events, error) = shown(module.stream(summarize(), &cx)).await;
+    assert!(events.is_empty());
+    assert_eq!(error.unwrap().stage(), Stage::Setup);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_before_the_stream_is_polled_nor_after_it_is_dropped() {
+    let reply = Reply::text(SUMMARY);
+    let model = Streaming::new(plain(), [in_pieces(&reply, 5)]);
+    let taken = Arc::clone(&model.taken);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let ledger = Ledger::default();
+    let cx = Context::default().with_ledger(ledger.clone());
+    let mut stream = module.stream(summarize(), &cx);
+    assert_eq!(taken.load(Ordering::SeqCst), 0);
+    stream.next().await.unwrap().unwrap();
+    stream.next().await.unwrap().unwrap();
+    drop(stream);
+    assert_eq!((taken.load(Ordering::SeqCst), ledger.model_calls()), (2, 0));
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_stream_between_two_pieces() {
+    let reply = Reply::text(SUMMARY);
+    let model = Streaming::new(plain(), [in_pieces(&reply, 5)]);
+    let taken = Arc::clone(&model.taken);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let cancellation = Cancellation::default();
+    let cx = Context::default().with_cancellation(cancellation.clone());
+    let mut stream = module.stream(summarize(), &cx);
+    stream.next().await.unwrap().unwrap();
+    cancellation.cancel();
+    let error = stream.next().await.unwrap().unwrap_err();
+    assert_eq!((error.stage(), error.raw()), (Stage::Cancelled, Some(&SUMMARY[..5])));
+    assert!(stream.next().await.is_none());
+    assert_eq!(taken.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_stream_is_one_of_the_futures_crates_and_moves_to_another_task() {
+    let model = Streaming::new(plain(), [in_pieces(&Reply::text(SUMMARY), 5)]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let collected = tokio::spawn(async move {
+        let cx = Context::default();
+        let stream = module.stream(summarize(), &cx);
+        StreamExt::collect::<Vec<_>>(stream).await.len()
+    });
+    assert_eq!(collected.await.unwrap(), SUMMARY.len().div_ceil(5) + 1);
+}
