@@ -121,9 +121,12 @@ impl Lowering<'_> {
                 }
             }
             _ => {
-                let known = |map: &shape::Schema| {
-                    let properties = map.get("properties").and_then(Value::as_object);
-                    properties.is_some_and(|properties| properties.contains_key(self.wrapper))
+                let known = |map: &shape::Schema| match Shape::of(map) {
+                    Shape::Map(pairs) => pairs.kinds.iter().any(|(_, value)| {
+                        takes_list(root, value)
+                            || may(root, value, &|map| shape::has_type(map, "object"))
+                    }),
+                    _ => map.get("properties").is_some_and(|own| own.get(self.wrapper).is_some()),
                 };
                 let alternatives = members(map).unwrap_or_default();
                 if alternatives.iter().any(|member| may(root, member, &known)) {

@@ -279,7 +279,10 @@ fn the_page_on_dialects_says_what_lowering_does() {
 fn a_signature_that_does_not_fit_is_told_so_in_a_test() {
     assert!(assert_fits::<Bare<zoo::Plain>>(Dialect::OpenAiStrict).is_empty());
     let losses = assert_fits::<Echo<zoo::Bounded>>(Dialect::OpenAiStrict);
-    assert_eq!(losses[0].to_string(), "input $.given.code: `minLength` is said in the description only");
+    assert_eq!(
+        losses[0].to_string(),
+        "input $.given.code: `minLength` is said in the description only"
+    );
     let panicked = std::panic::catch_unwind(|| {
         assert_fits::<Bare<zoo::Anything>>(Dialect::OpenAiStrict);
     });

@@ -172,8 +172,8 @@ pub(crate) fn render(
 ) -> Result<Value, Fault> {
     check_depth(value)?;
     let fits = Fits { root, left: Cell::new(STEPS) };
-    let render = Render { rules, fits, hops: Cell::new(0) };
-    render.node(schema, value, "$", false)
+    let render = Render { rules, fits, hops: Cell::new(0), in_union: Cell::new(false) };
+    render.node(schema, value, "$")
 }
 
 pub(crate) fn check_depth(value: &Value) -> Result<(), Fault> {
@@ -188,12 +188,14 @@ struct Render<'a> {
     fits: Fits<'a>,
     /// The references followed and unions entered since the value last changed.
     hops: Cell<usize>,
+    /// As when the schema was lowered.
+    in_union: Cell<bool>,
 }
 
 type Rendered = Result<Value, Fault>;
 
 impl Render<'_> {
-    fn node(&self, schema: &Value, value: &Value, path: &str, in_union: bool) -> Rendered {
+    fn node(&self, schema: &Value, value: &Value, path: &str) -> Rendered {
         if !self.fits.spend() {
             return Err(fault(
                 path,
@@ -208,7 +210,7 @@ impl Render<'_> {
         }
         match (Shape::of(map), value) {
             (Shape::Reference(_) | Shape::Union(_), _) => self.hop(map, value, path),
-            (Shape::Values(values), _) => self.listed(&values, value, path, in_union),
+            (Shape::Values(values), _) => self.listed(&values, value, path),
             (shape, Value::Object(_) | Value::Array(_)) => {
                 let hops = self.hops.take();
                 let rendered = self.below(&shape, schema, map, value, path);
@@ -218,6 +220,14 @@ impl Render<'_> {
             _ if self.fits.fits(schema, value) => Ok(value.clone()),
             _ => Err(misfit(path, map, value)),
         }
+    }
+
+    /// Renders what may be one of several.
+    fn among_others(&self, render: impl FnOnce() -> Rendered) -> Rendered {
+        let outer = self.in_union.replace(true);
+        let rendered = render();
+        self.in_union.set(outer);
+        rendered
     }
 
     fn below(
@@ -233,7 +243,7 @@ impl Render<'_> {
             (Shape::Map(pairs), Value::Object(fields)) => self.map(pairs, fields, path),
             (Shape::Tuple(places), Value::Array(items)) => self.places(places, map, items, path),
             (Shape::List(Some(schema)), Value::Array(items)) => {
-                let item = |(i, item)| self.node(schema, item, &format!("{path}[{i}]"), false);
+                let item = |(i, item)| self.node(schema, item, &format!("{path}[{i}]"));
                 items.iter().enumerate().map(item).collect()
             }
             _ if self.fits.fits(schema, value) => Ok(value.clone()),
@@ -248,7 +258,7 @@ impl Render<'_> {
             Err(fault(path, "its schema leads back to itself".to_owned()))
         } else if let Shape::Reference(reference) = Shape::of(map) {
             let target = resolve(self.fits.root, reference).unwrap_or(&Value::Null);
-            self.node(target, value, path, true)
+            self.among_others(|| self.node(target, value, path))
         } else {
             self.union(members(map).unwrap_or_default(), value, path)
         };
@@ -260,7 +270,7 @@ impl Render<'_> {
     fn union(&self, members: &[Value], value: &Value, path: &str) -> Rendered {
         let mut first = None;
         for member in members.iter().filter(|member| self.fits.fits(member, value)) {
-            match self.node(member, value, path, true) {
+            match self.among_others(|| self.node(member, value, path)) {
                 Ok(rendered) => return Ok(rendered),
                 Err(fault) => first = first.or(Some(fault)),
             }
@@ -269,15 +279,15 @@ impl Render<'_> {
         Err(first.unwrap_or_else(none))
     }
 
-    fn listed(&self, values: &[&Value], value: &Value, path: &str, in_union: bool) -> Rendered {
+    fn listed(&self, values: &[&Value], value: &Value, path: &str) -> Rendered {
         let Some(known) = values.iter().find(|known| same(known, value)) else {
             let all: Vec<_> = values.iter().map(|value| value.to_string()).collect();
             let all = shown(&all.join(", "));
             return Err(fault(path, format!("got {}, expected one of {all}", told(value))));
         };
-        match listed_as(self.rules, values, in_union) {
+        match listed_as(self.rules, values, self.in_union.get()) {
             Listed::Texts(_) if !known.is_null() => Ok(known.to_string().into()),
-            Listed::WrittenOut(parts) => self.node(&parts, value, path, true),
+            Listed::WrittenOut(parts) => self.node(&parts, value, path),
             _ => Ok(value.clone()),
         }
     }
@@ -288,7 +298,7 @@ impl Render<'_> {
             let below = format!("{path}.{name}");
             match fields.get(name) {
                 Some(field) => {
-                    out.insert(name.clone(), self.node(property, field, &below, false)?);
+                    out.insert(name.clone(), self.node(property, field, &below)?);
                 }
                 None if this.requires(name) => {
                     return Err(fault(path, format!("missing field `{}`", shown(name))));
@@ -336,7 +346,9 @@ impl Render<'_> {
         let several = pairs.kinds.len() > 1;
         let mut first = None;
         for (_, schema) in pairs.kinds.iter().filter(|(key, _)| self.fits.key(key, name)) {
-            match self.node(schema, value, &below, several) {
+            let render = || self.node(schema, value, &below);
+            let rendered = if several { self.among_others(render) } else { render() };
+            match rendered {
                 Ok(rendered) => return Ok(rendered),
                 Err(fault) => first = first.or(Some(fault)),
             }
@@ -369,10 +381,10 @@ impl Render<'_> {
         for (i, item) in items.iter().enumerate() {
             let schema = places.get(i).or_else(|| map.get("items"));
             let below = format!("{path}[{i}]");
-            out.push(schema.map_or_else(
-                || Ok(item.clone()),
-                |schema| self.node(schema, item, &below, false),
-            )?);
+            out.push(
+                schema
+                    .map_or_else(|| Ok(item.clone()), |schema| self.node(schema, item, &below))?,
+            );
         }
         if self.rules.tuples {
             return Ok(out.into());

@@ -5,6 +5,8 @@ mod objects;
 mod unions;
 mod words;
 
+use std::mem;
+
 use serde_json::{Map, Value, json};
 
 use crate::error::Side;
@@ -63,20 +65,9 @@ pub(crate) struct Walk<'a> {
     pub(crate) losses: Vec<Loss>,
     steps: usize,
     depth: usize,
-}
-
-/// What is known of a schema's surroundings.
-#[derive(Clone, Copy)]
-struct At<'a> {
-    path: &'a str,
-    /// Other members of a union stand beside it: its values must stay apart from theirs.
+    /// What is lowered may be, or be part of, one of several: its values must stay apart
+    /// from those of the others.
     in_union: bool,
-}
-
-impl<'a> At<'a> {
-    fn alone(path: &'a str) -> Self {
-        Self { path, in_union: false }
-    }
 }
 
 impl<'a> Walk<'a> {
@@ -91,6 +82,7 @@ impl<'a> Walk<'a> {
             losses: Vec::new(),
             steps: 0,
             depth: 0,
+            in_union: false,
         }
     }
 
@@ -103,12 +95,14 @@ impl<'a> Walk<'a> {
                 "it contains itself; make it a few levels deep, or a list of items that name their parent",
             ));
         }
-        let mut lowered = self.node(self.root, At::alone("$"))?;
+        let mut lowered = self.node(self.root, "$")?;
         let mut done = Map::new();
+        // Whoever refers to it may be in a union.
+        self.in_union = true;
         for (name, definition) in definitions(self.root).into_iter().flatten() {
             self.here = format!("#/{DEFINITIONS}/{name}");
             let path = self.here.clone();
-            done.insert(name.clone(), self.node(definition, At { path: &path, in_union: true })?);
+            done.insert(name.clone(), self.node(definition, &path)?);
         }
         keep_used(&lowered, &mut done);
         if let (false, Some(root)) = (done.is_empty(), lowered.as_object_mut()) {
@@ -117,45 +111,53 @@ impl<'a> Walk<'a> {
         Ok(lowered)
     }
 
-    fn node(&mut self, schema: &Value, at: At<'_>) -> Lowered {
+    fn node(&mut self, schema: &Value, path: &str) -> Lowered {
         self.steps += 1;
         // Written out where it is used, a definition nests in each that uses it.
         if self.steps > MOST || self.depth > DEEPEST {
-            return Err(Refusal::new(at.path, "it grows too large there; make it smaller"));
+            return Err(Refusal::new(path, "it grows too large there; make it smaller"));
         }
         let Some(map) = schema.as_object() else {
-            return Err(Refusal::new(at.path, NOTHING_FITS));
+            return Err(Refusal::new(path, NOTHING_FITS));
         };
         self.depth += 1;
-        let lowered = self.shape(map, at);
+        let lowered = self.shape(map, path);
         self.depth -= 1;
         lowered
     }
 
-    fn shape(&mut self, map: &Schema, at: At<'_>) -> Lowered {
+    fn shape(&mut self, map: &Schema, path: &str) -> Lowered {
         let mut told = Vec::new();
         let mut out = match Shape::of(map) {
-            Shape::Reference(reference) => return self.reference(reference, map, at),
-            Shape::Any => self.any(map, at)?,
-            Shape::Union(members) => self.union(members, map, at)?,
-            Shape::Values(values) => self.values(&values, map, at, &mut told)?,
-            Shape::Struct(this) => self.structure(this, map, at, &mut told)?,
-            Shape::Map(pairs) => self.map(&pairs, map, at, &mut told)?,
-            Shape::Tuple(items) => self.tuple(items, map, at)?,
-            Shape::List(items) => self.list(items, map, at)?,
+            Shape::Reference(reference) => return self.reference(reference, map, path),
+            Shape::Any => self.any(map, path)?,
+            Shape::Union(members) => self.union(members, map, path)?,
+            Shape::Values(values) => self.values(&values, map, path, &mut told)?,
+            Shape::Struct(this) => self.structure(this, map, path, &mut told)?,
+            Shape::Map(pairs) => self.map(&pairs, map, path, &mut told)?,
+            Shape::Tuple(items) => self.tuple(items, map, path)?,
+            Shape::List(items) => self.list(items, map, path)?,
             Shape::Scalar => typed(map.get("type").cloned().unwrap_or_default()),
         };
-        self.words(map, &mut out, told, at)?;
+        self.words(map, &mut out, told, path)?;
         Ok(in_order_of(map, out).into())
     }
 
-    fn any(&mut self, map: &Schema, at: At<'_>) -> Lowered<Schema> {
+    /// Lowers what may be one of several.
+    fn among_others<T>(&mut self, lower: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = mem::replace(&mut self.in_union, true);
+        let lowered = lower(self);
+        self.in_union = outer;
+        lowered
+    }
+
+    fn any(&mut self, map: &Schema, path: &str) -> Lowered<Schema> {
         if !self.rules.any {
-            return Err(self.no_any(map, at.path));
+            return Err(self.no_any(map, path));
         }
         let mut out = Map::new();
         out.extend(map.get("type").map(|kind| ("type".to_owned(), kind.clone())));
-        if at.path == "$" {
+        if path == "$" {
             out.insert("properties".into(), json!({}));
         }
         Ok(out)
@@ -172,7 +174,7 @@ impl<'a> Walk<'a> {
         )
     }
 
-    fn reference(&mut self, reference: &str, map: &Schema, at: At<'_>) -> Lowered {
+    fn reference(&mut self, reference: &str, map: &Schema, path: &str) -> Lowered {
         let told = map.keys().any(|keyword| keyword != "$ref" && keyword != DEFINITIONS);
         if told && self.rules.recursion == Recursion::Refused {
             // Written out: there are no keywords left that could hold it as it is.
@@ -181,14 +183,14 @@ impl<'a> Walk<'a> {
             for annotation in ["description", "default"] {
                 target.extend(map.get(annotation).map(|text| (annotation.into(), text.clone())));
             }
-            return self.node(&target.into(), At { in_union: true, ..at });
+            return self.among_others(|walk| walk.node(&target.into(), path));
         }
         let mut out = Map::from_iter([("$ref".to_owned(), json!(reference))]);
         if told {
             if !self.rules.told_references {
                 out = Map::from_iter([("anyOf".to_owned(), json!([out]))]);
             }
-            self.words(map, &mut out, Vec::new(), at)?;
+            self.words(map, &mut out, Vec::new(), path)?;
         }
         Ok(out.into())
     }

@@ -110,8 +110,9 @@ impl Fit<'_> {
                 // Where any field is let in, it may be one of a map: that is for the type.
                 return matches!(rule.rest, Rest::Closed) || self.pass_on(at, key);
             }
-            if let (true, Rest::Of(id)) = (level >= Level::Restore && name == FURTHER, rule.rest)
-                && !self.form.node(id).kinds.has(Kinds::LIST)
+            if level >= Level::Restore
+                && name == FURTHER
+                && self.has_pairs(rule)
                 && let Some(fits) = self.further(at, node, level, seen)
             {
                 return fits;
@@ -122,6 +123,17 @@ impl Fit<'_> {
         }
         self.separate();
         self.entry(at, key, node, level, seen)
+    }
+
+    /// Whether lowering puts further fields into a list, which is no such field itself.
+    fn has_pairs(&self, rule: &ObjectRule) -> bool {
+        let rest = match rule.rest {
+            Rest::Of(id) => Some(id),
+            Rest::Closed if !rule.patterns.is_empty() => None,
+            Rest::Closed | Rest::Open => return false,
+        };
+        let mut values = rule.patterns.iter().map(|(_, id)| *id).chain(rest);
+        !values.any(|id| self.form.node(id).kinds.has(Kinds::LIST))
     }
 
     /// A field that nobody asked for: it goes on as it is, and is told.

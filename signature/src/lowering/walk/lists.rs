@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{At, Lowered, Walk, type_like};
+use super::{Lowered, Walk, type_like};
 use crate::lowering::shape::{Schema, goes_on, place, stops_early};
 use crate::schema::Refusal;
 
@@ -11,39 +11,39 @@ impl Walk<'_> {
         &mut self,
         items: Option<&Value>,
         map: &Schema,
-        at: At<'_>,
+        path: &str,
     ) -> Lowered<Schema> {
         // What is always empty holds nothing in particular.
         let empty = map.get("maxItems").and_then(Value::as_u64) == Some(0);
         let any = if empty { json!({"type": "null"}) } else { json!({}) };
         if !empty && items.is_none() && !self.rules.any {
-            return Err(Refusal::new(at.path, "a list of any values; give its items a type"));
+            return Err(Refusal::new(path, "a list of any values; give its items a type"));
         }
-        let path = format!("{}[]", at.path);
+        let path = format!("{path}[]");
         // Chat Completions refuses a list that does not say what is in it.
-        let items = self.node(items.unwrap_or(&any), At::alone(&path))?;
+        let items = self.node(items.unwrap_or(&any), &path)?;
         Ok(Map::from_iter([("type".to_owned(), type_like(map, "array")), ("items".into(), items)]))
     }
 
     /// A list with a schema for each place; an object with a field for each, where the
     /// dialect has none.
-    pub(super) fn tuple(&mut self, items: &[Value], map: &Schema, at: At<'_>) -> Lowered<Schema> {
+    pub(super) fn tuple(&mut self, items: &[Value], map: &Schema, path: &str) -> Lowered<Schema> {
         let mut lowered = Vec::new();
         for (i, item) in items.iter().enumerate() {
-            lowered.push(self.node(item, At::alone(&format!("{}[{i}]", at.path)))?);
+            lowered.push(self.node(item, &format!("{path}[{i}]"))?);
         }
         if self.rules.tuples {
-            return self.places(lowered, map, at);
+            return self.places(lowered, map, path);
         }
         if goes_on(map, items.len()) {
             return Err(Refusal::new(
-                at.path,
+                path,
                 "a list with its own first items and any number of others; put these in a field of their own",
             ));
         }
         if stops_early(map, items.len()) {
             self.lose(
-                at.path,
+                path,
                 "prefixItems",
                 "has all its items there: a shorter list cannot be said",
             );
@@ -59,7 +59,7 @@ impl Walk<'_> {
         ]))
     }
 
-    fn places(&mut self, items: Vec<Value>, map: &Schema, at: At<'_>) -> Lowered<Schema> {
+    fn places(&mut self, items: Vec<Value>, map: &Schema, path: &str) -> Lowered<Schema> {
         let count = items.len();
         let mut out = Map::from_iter([
             ("type".to_owned(), type_like(map, "array")),
@@ -73,7 +73,7 @@ impl Walk<'_> {
                 out.insert("maxItems".into(), count.into());
             }
             Some(rest) if goes_on(map, count) => {
-                let rest = self.node(rest, At::alone(&format!("{}[]", at.path)))?;
+                let rest = self.node(rest, &format!("{path}[]"))?;
                 out.insert("items".into(), rest);
             }
             _ => {}

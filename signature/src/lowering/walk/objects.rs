@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::words::describe;
-use super::{At, Lowered, Walk, type_like};
+use super::{Lowered, Walk, type_like};
 use crate::lowering::rules::{Names, Recursion};
 use crate::lowering::shape::{
     FURTHER, KEY, Pairs, Schema, Struct, VALUE, required, takes_list, takes_null,
@@ -15,13 +15,13 @@ impl Walk<'_> {
         &mut self,
         this: Struct<'_>,
         map: &Schema,
-        at: At<'_>,
+        path: &str,
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for (name, property) in this.properties.into_iter().flatten() {
-            let path = format!("{}.{name}", at.path);
+            let path = format!("{path}.{name}");
             self.name(name, &path)?;
             if *property == false {
                 if !self.rules.closed {
@@ -35,10 +35,16 @@ impl Walk<'_> {
             }
             properties.insert(name.clone(), field);
         }
-        self.unknown(map, &properties, &mut required, at.path)?;
+        self.unknown(map, &properties, &mut required, path)?;
         let further = this.pairs();
         if let (true, Some(pairs)) = (self.rules.closed, &further) {
-            properties.insert(FURTHER.into(), self.further(pairs, &properties, at.path)?);
+            if !map.contains_key("additionalProperties") {
+                return Err(Refusal::new(
+                    path,
+                    "fields of patterns beside its own, and any others as well; say what the others are, or let none in (`additionalProperties: false`)",
+                ));
+            }
+            properties.insert(FURTHER.into(), self.further(pairs, &properties, path)?);
             required.push(FURTHER.into());
         }
         let mut out = Map::from_iter([
@@ -48,12 +54,12 @@ impl Walk<'_> {
         if !required.is_empty() || !self.rules.optional {
             out.insert("required".into(), required.into());
         }
-        self.rest(map, further.as_ref(), &mut out, told, at.path)?;
+        self.rest(map, further.as_ref(), &mut out, told, path)?;
         Ok(out)
     }
 
     fn field(&mut self, this: &Struct<'_>, name: &str, property: &Value, path: &str) -> Lowered {
-        let lowered = self.node(property, At::alone(path))?;
+        let lowered = self.node(property, path)?;
         if self.rules.optional || this.requires(name) {
             return Ok(lowered);
         }
@@ -150,6 +156,9 @@ impl Walk<'_> {
     ) -> Lowered<()> {
         if self.rules.closed {
             out.insert("additionalProperties".into(), false.into());
+            if let (None, Some(names)) = (pairs, map.get("propertyNames")) {
+                self.tell("propertyNames", names, told, path);
+            }
             return Ok(());
         }
         let below = format!("{path}.*");
@@ -163,11 +172,11 @@ impl Walk<'_> {
             {
                 let mut lowered = Map::new();
                 for (pattern, schema) in named {
-                    lowered.insert(pattern.clone(), self.node(schema, At::alone(&below))?);
+                    lowered.insert(pattern.clone(), self.node(schema, &below)?);
                 }
                 out.insert(keyword.into(), lowered.into());
             } else {
-                let lowered = self.node(said, At::alone(&below))?;
+                let lowered = self.node(said, &below)?;
                 out.insert(keyword.into(), lowered);
             }
         }
@@ -177,7 +186,7 @@ impl Walk<'_> {
                 Some(self.value(pairs, &below)?)
             }
             (Some(Value::Object(any)), _) if any.is_empty() => Some(true.into()),
-            (Some(schema @ Value::Object(_)), _) => Some(self.node(schema, At::alone(&below))?),
+            (Some(schema @ Value::Object(_)), _) => Some(self.node(schema, &below)?),
             (closed, _) => closed.cloned(),
         };
         out.extend(rest.map(|rest| ("additionalProperties".to_owned(), rest)));
@@ -188,7 +197,10 @@ impl Walk<'_> {
     fn value(&mut self, pairs: &Pairs<'_>, path: &str) -> Lowered {
         let mut values: Vec<Value> = Vec::new();
         for (_, value) in &pairs.kinds {
-            let value = self.node(value, At { path, in_union: pairs.kinds.len() > 1 })?;
+            let value = match pairs.kinds.len() {
+                1 => self.node(value, path)?,
+                _ => self.among_others(|walk| walk.node(value, path))?,
+            };
             if !values.contains(&value) {
                 values.push(value);
             }
@@ -203,26 +215,26 @@ impl Walk<'_> {
         &mut self,
         pairs: &Pairs<'_>,
         map: &Schema,
-        at: At<'_>,
+        path: &str,
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
         if self.rules.closed {
             if let Some(name) = required(map).next() {
                 let advice = "it is required but not described; describe it under `properties`";
-                return Err(Refusal::new(&format!("{}.{name}", at.path), advice));
+                return Err(Refusal::new(&format!("{path}.{name}"), advice));
             }
-            let items = self.pairs(pairs, at.path)?;
+            let items = self.pairs(pairs, path)?;
             return Ok(Map::from_iter([
                 ("type".to_owned(), type_like(map, "array")),
                 ("items".into(), items),
             ]));
         }
         let mut out = Map::from_iter([("type".to_owned(), type_like(map, "object"))]);
-        if at.path == "$" || map.contains_key("properties") {
+        if path == "$" || map.contains_key("properties") {
             out.insert("properties".into(), json!({}));
         }
         out.extend(map.get("required").map(|required| ("required".into(), required.clone())));
-        self.rest(map, Some(pairs), &mut out, told, at.path)?;
+        self.rest(map, Some(pairs), &mut out, told, path)?;
         Ok(out)
     }
 
@@ -251,8 +263,8 @@ impl Walk<'_> {
         let path = format!("{path}.*");
         let mut kinds = Vec::new();
         for (key, value) in &pairs.kinds {
-            let key = self.node(key, At::alone(&path))?;
-            let value = self.node(value, At::alone(&path))?;
+            let key = self.node(key, &path)?;
+            let value = self.node(value, &path)?;
             kinds.push(json!({
                 "type": "object",
                 "properties": {KEY: key, VALUE: value},
@@ -283,7 +295,9 @@ fn nullable(mut schema: Value) -> Value {
             Value::Array(list) => list,
             one => vec![one],
         };
-        list.push("null".into());
+        if !list.iter().any(|kind| kind == "null") {
+            list.push("null".into());
+        }
         *kinds = list.into();
         if let Some(values) = map.get_mut("enum").and_then(Value::as_array_mut) {
             values.push(Value::Null);

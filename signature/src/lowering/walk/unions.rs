@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{At, Lowered, TOLD, Walk, typed};
+use super::{Lowered, TOLD, Walk, typed};
 use crate::lowering::overlap::Overlap;
 use crate::lowering::rules::Values;
 use crate::lowering::shape::{
@@ -12,10 +12,10 @@ use crate::lowering::value::{Listed, listed_as};
 use crate::schema::Refusal;
 
 impl Walk<'_> {
-    pub(super) fn union(&mut self, members: &[Value], map: &Schema, at: At<'_>) -> Lowered<Schema> {
+    pub(super) fn union(&mut self, members: &[Value], map: &Schema, path: &str) -> Lowered<Schema> {
         let mut lowered: Vec<Value> = Vec::new();
         for member in members {
-            let member = self.node(member, At { path: at.path, in_union: true })?;
+            let member = self.among_others(|walk| walk.node(member, path))?;
             // Two kinds of union are one there.
             match member.get("anyOf").and_then(Value::as_array) {
                 Some(inner) if member.as_object().is_some_and(|all| all.len() == 1) => {
@@ -24,13 +24,13 @@ impl Walk<'_> {
                 _ => lowered.push(member),
             }
         }
-        self.apart(members, at.path)?;
+        self.apart(members, path)?;
         let one_of = map.contains_key("oneOf");
         if one_of && self.rules.keeps.has("oneOf") {
             return Ok(Map::from_iter([("oneOf".to_owned(), lowered.into())]));
         }
         if one_of && Overlap::new(self.root, self.rules.closed).any(members) {
-            self.lose(at.path, "oneOf", "became `anyOf`: members that overlap are not refused");
+            self.lose(path, "oneOf", "became `anyOf`: members that overlap are not refused");
         }
         Ok(Map::from_iter([("anyOf".to_owned(), lowered.into())]))
     }
@@ -88,12 +88,12 @@ impl Walk<'_> {
         &mut self,
         values: &[&Value],
         map: &Schema,
-        at: At<'_>,
+        path: &str,
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
         if self.rules.closed && values.iter().any(|value| holds_list(value)) {
             let advice = "a list among the values it may have; describe its items instead";
-            return Err(Refusal::new(at.path, advice));
+            return Err(Refusal::new(path, advice));
         }
         let as_it_is = || {
             let mut out = typed(map.get("type").cloned().unwrap_or_else(|| json!("string")));
@@ -106,7 +106,7 @@ impl Walk<'_> {
             }
             out
         };
-        match listed_as(self.rules, values, at.in_union) {
+        match listed_as(self.rules, values, self.in_union) {
             Listed::AsTheyAre => {
                 if self.rules.values == Values::Texts {
                     return Ok(enum_of_texts(values));
@@ -117,7 +117,7 @@ impl Walk<'_> {
                 }
                 Ok(out)
             }
-            Listed::WrittenOut(parts) => match self.node(&parts, at)? {
+            Listed::WrittenOut(parts) => match self.node(&parts, path)? {
                 Value::Object(out) => Ok(out),
                 _ => Ok(as_it_is()),
             },
@@ -127,12 +127,12 @@ impl Walk<'_> {
             Listed::Boolean(exact) => {
                 if let (false, Some(only)) = (exact, values.iter().find(|value| !value.is_null())) {
                     told.push(format!("Always {only}."));
-                    self.lose(at.path, keyword(map), TOLD);
+                    self.lose(path, keyword(map), TOLD);
                 }
                 Ok(with_null(json!({"type": "boolean"}), values))
             }
             Listed::Texts(texts) => {
-                self.lose(at.path, keyword(map), "is written as text");
+                self.lose(path, keyword(map), "is written as text");
                 Ok(with_null(json!({"type": "string", "enum": texts}), values))
             }
         }

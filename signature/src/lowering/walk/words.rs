@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{At, LEFT_OUT, LONGEST_TOLD, Lowered, STRUCTURE, TOLD, Walk};
+use super::{LEFT_OUT, LONGEST_TOLD, Lowered, STRUCTURE, TOLD, Walk};
 use crate::lowering::shape::{Schema, Shape, has_type};
 
 impl Walk<'_> {
@@ -12,7 +12,7 @@ impl Walk<'_> {
         map: &Schema,
         out: &mut Schema,
         mut told: Vec<String>,
-        at: At<'_>,
+        path: &str,
     ) -> Lowered<()> {
         for (keyword, value) in map {
             match keyword.as_str() {
@@ -21,7 +21,7 @@ impl Walk<'_> {
                 }
                 "default" => self.default(value, map, out, &mut told),
                 _ if STRUCTURE.contains(&keyword.as_str()) => {}
-                _ => self.constraint(keyword, value, map, out, &mut told, at.path),
+                _ => self.constraint(keyword, value, map, out, &mut told, path),
             }
         }
         describe(out, &told);
