@@ -88,6 +88,8 @@ impl Lowering<'_> {
         };
         let Some(rules) = Rules::of(self.dialect) else {
             check_words(&base)?;
+            // Nobody could read what comes back.
+            normal(&base)?;
             return Ok((base, Vec::new(), Form { plan: None, wrapper }));
         };
         let plain = normal(&base)?;

@@ -179,7 +179,8 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
     };
     let before = words.first().map_or("", String::as_str);
     let after = words.last().map_or("", String::as_str);
-    if is_part(before, after) {
+    let nested = ends_early(&found.0) && after.contains(['}', ']']);
+    if nested || is_part(before, after) {
         return Err(Refusal::Unclear { at: start, what: "it may be a part of something larger" });
     }
     Ok(found)
@@ -212,11 +213,13 @@ fn comment(text: &str, at: usize) -> Option<usize> {
 /// Whether words hold a field, which would be lost with them: any name in quotes before a
 /// colon, or one that is asked for before a colon and a value that fills the line.
 fn names_a_field(words: &str, list_follows: bool, asked: &Asked<'_>) -> bool {
-    words.match_indices(':').any(|(at, _)| {
+    // Names and what follows them may be set off as Markdown does it.
+    let is_mark = |c: char| matches!(c, '*' | '`') || c.is_whitespace();
+    words.match_indices([':', '=']).any(|(at, sign)| {
         let (before, after) = words.split_at_checked(at).unwrap_or_default();
-        let before = before.trim_end();
+        let before = before.trim_end_matches(is_mark);
         if before.ends_with(['"', '”']) {
-            return true;
+            return sign == ":";
         }
         let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
         let bare = before.strip_suffix('\'').unwrap_or(before);
@@ -225,7 +228,7 @@ fn names_a_field(words: &str, list_follows: bool, asked: &Asked<'_>) -> bool {
         if bare.len() < before.len() {
             return rest.ends_with('\'') && !name.is_empty();
         }
-        let after = after.get(1..).unwrap_or_default();
+        let after = after.get(1..).unwrap_or_default().trim_start_matches(['*', '`', ' ']);
         (asked.field)(name) && (is_value(after) || list_follows && after.trim().is_empty())
     })
 }
@@ -240,6 +243,23 @@ fn is_value(text: &str) -> bool {
         Ok(_) => true,
         Err(refusal) => refusal == Refusal::EndsEarly && line.contains(['"', '\'', '“']),
     }
+}
+
+/// Whether something goes on after a bracket that closes: a bracket too many at the end may
+/// have been put there, and what follows it belongs further in.
+fn ends_early(json: &str) -> bool {
+    let (mut quoted, mut escaped, mut closed) = (false, false, false);
+    json.chars().any(|c| {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = quoted,
+            '"' => quoted = !quoted,
+            _ if quoted || c.is_whitespace() => {}
+            ',' if closed => return true,
+            _ => closed = matches!(c, '}' | ']'),
+        }
+        false
+    })
 }
 
 /// Whether what stands around a value says that it was inside another one.
@@ -562,6 +582,10 @@ impl<'t> Parser<'t> {
         let rest = self.rest();
         let part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
         let literal = rest.get(..rest.find(|c| !part(c)).unwrap_or(rest.len())).unwrap_or_default();
+        if rest.get(literal.len()..).is_some_and(|rest| rest.starts_with(['/', '#'])) {
+            // Of another language, or of arithmetic: `7//2` is not 7.
+            return Err(self.unclear("this is no number"));
+        }
         if Tape::parse(literal).is_ok() {
             self.out.push_str(literal);
         } else {

@@ -25,6 +25,15 @@ impl Walk<'_> {
             }
         }
         self.apart(members, path)?;
+        let maps = |map: &Schema| matches!(Shape::of(map), Shape::Map(_));
+        let empty_list = |map: &Schema| {
+            matches!(Shape::of(map), Shape::List(_)) && map.get("minItems").is_none_or(|n| *n == 0)
+        };
+        let any = |is: &dyn Fn(&Schema) -> bool| members.iter().any(|it| may(self.root, it, &is));
+        if self.rules.closed && any(&maps) && any(&empty_list) {
+            let why = "is a list there: if it is empty, it cannot be told from an empty list";
+            self.lose(path, "additionalProperties", why);
+        }
         let one_of = map.contains_key("oneOf");
         if one_of && self.rules.keeps.has("oneOf") {
             return Ok(Map::from_iter([("oneOf".to_owned(), lowered.into())]));

@@ -60,7 +60,9 @@ impl Walk<'_> {
             }
             _ => keyword,
         };
-        if self.keeps(keyword, value) {
+        // Where the root has to be an object, it has to be a plain one.
+        let at_root = keyword == "not" && path == "$" && self.rules.object_root;
+        if self.keeps(keyword, value) && !at_root {
             out.insert(keyword.to_owned(), value.clone());
             return;
         }
