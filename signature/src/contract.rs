@@ -179,6 +179,11 @@ impl Contract {
     /// tool takes no arguments. [`input`](Self::input) shows it closed. For a tool that
     /// takes whatever it gets, say `"additionalProperties": true` beside the type.
     ///
+    /// Reading holds values to the schema, but for what is rare and dear: `if`, `then` and
+    /// `else`, `dependentSchemas`, `unevaluatedItems`, that no second member of a `oneOf`
+    /// fits, bounds beside an `enum`, and all patterns but the first that a name matches.
+    /// Whoever runs the tool checks these.
+    ///
     /// ```
     /// use serde_json::json;
     /// use toolwright_signature::Contract;
