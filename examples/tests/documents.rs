@@ -119,6 +119,31 @@ fn s162_the_pages_show_exactly_the_programs_that_are_tested() {
     }
 }
 
+/// How many lines of a text say something.
+fn lines_of_code<'a>(lines: impl IntoIterator<Item = &'a str>) -> usize {
+    lines.into_iter().filter(|line| !line.trim().is_empty()).count()
+}
+
+#[test]
+fn s133_a_tool_takes_14_lines_and_an_agent_20_more_and_what_users_found_is_recorded() {
+    let hello = text("examples/examples/hello.rs");
+    let (imports, rest) = hello.split_once("\n\n/// ").unwrap();
+    let (signature, main) = rest.split_once("\n\n#[tokio::main").unwrap();
+    let (before, rest) = main.split_once("    let get_weather = ").unwrap();
+    let (handler, after) = rest.split_once(";\n").unwrap();
+    // The comment on the type, those on two fields, and the closure are all there.
+    let comments = signature.lines().filter(|line| line.trim().starts_with("///")).count();
+    assert_eq!((comments, handler.starts_with("from_fn(")), (2, true), "{signature}");
+    let tool = lines_of_code(signature.lines().chain(handler.lines()));
+    assert!(tool <= 14, "the tool takes {tool} lines");
+    let agent = lines_of_code(imports.lines().chain(before.lines()).chain(after.lines()));
+    assert!(agent <= 20, "the agent takes {agent} lines");
+    assert!(text("README.md").contains(&hello), "both stand in the README");
+
+    let review = text("docs/adr/0006-what-building-changed.md");
+    assert!(review.contains("two people who used and attacked it"));
+}
+
 #[test]
 fn s203_the_page_on_groups_shows_every_program_that_uses_them() {
     let page = text("docs/tool-calls.md");
