@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    Context, Contract, Effect, Module, Result, Signature, Tool, ToolGroup, ToolOutput, from_fn,
+    Audience, Context, Contract, Dialect, Effect, LanguageModel, Message, Module, Request, Result,
+    Signature, Stage, Tool, ToolGroup, ToolOutput, from_fn,
 };
 use toolwright_signature::NameFault;
 
@@ -98,6 +100,33 @@ fn s7_a_toolset_gives_its_tools_one_prefix_in_the_order_it_lists_them() {
     let two = tools[1].contract();
     assert_eq!(two.description(), "Does something else.");
     assert_eq!(two.input()["required"], serde_json::json!(["value"]));
+}
+
+/// What every tool does, wherever it comes from.
+async fn behaves(tool: &Tool) {
+    for dialect in Dialect::ALL {
+        let shown = tool.contract().tool(dialect).unwrap().to_string();
+        assert!(shown.contains(tool.name()), "{dialect}: {shown}");
+    }
+    let cx = Context::default();
+    for wrong in ["", "[]", "not JSON", r#"{"input": 1, "value": {}, "sql": []}"#] {
+        let error = tool.call(wrong, &cx).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Arguments, "{wrong}");
+        assert_eq!(error.audience(), Audience::ModelMayRetry, "{wrong}");
+        assert!(error.for_model().contains(tool.name()), "{}", error.for_model());
+    }
+    let request = Request::new([Message::user("Go.")]).with_tools([Arc::clone(tool.contract())]);
+    let reply = SchemaDriven::default().generate(&request).await.unwrap();
+    let arguments = &reply.tool_calls().next().unwrap().arguments;
+    assert!(tool.call(arguments, &cx).await.unwrap().value().unwrap().is_some());
+}
+
+#[tokio::test]
+async fn s19_a_tool_of_a_toolset_is_a_tool_like_any_other() {
+    behaves(&query()).await;
+    for tool in MyTools::default().tools().unwrap() {
+        behaves(&tool).await;
+    }
 }
 
 #[tokio::test]
