@@ -5,3 +5,26 @@ mod show;
 
 pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
 pub use show::{Screen, note, printable, say, summary};
+
+/// The programs on the project's pages, compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../docs/context-and-limits.md")]
+    mod context_and_limits {}
+    #[doc = include_str!("../../docs/from-async-openai.md")]
+    mod from_async_openai {}
+    #[doc = include_str!("../../docs/memory.md")]
+    mod memory {}
+    #[doc = include_str!("../../docs/migration.md")]
+    mod migration {}
+    #[doc = include_str!("../../docs/modules.md")]
+    mod modules {}
+    #[doc = include_str!("../../docs/predictors.md")]
+    mod predictors {}
+    #[doc = include_str!("../../docs/signatures.md")]
+    mod signatures {}
+    #[doc = include_str!("../../docs/testing.md")]
+    mod testing {}
+    #[doc = include_str!("../../docs/toolsets.md")]
+    mod toolsets {}
+}

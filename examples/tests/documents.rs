@@ -65,6 +65,153 @@ fn s72_s149_to_s151_the_decisions_say_why_it_is_one_system() {
     for word in ["ADR-005", "S72", "S149", "S150", "S151"] {
         assert!(decision.contains(word), "{word}");
     }
+    let page = text("docs/one-system.md");
+    for said in ["(adr/0001-the-input-type-is-the-signature.md)", "ADR-005"] {
+        assert!(page.contains(said), "{said}");
+    }
+}
+
+/// The concept pages as the index lists them: what each is called, and its file.
+fn pages() -> Vec<(String, String)> {
+    let index = text("docs/README.md");
+    let rows = index.lines().filter_map(|line| line.strip_prefix("| ["));
+    let page = |row: &str| {
+        let (title, rest) = row.split_once("](").unwrap();
+        (title.to_owned(), rest.split_once(')').unwrap().0.to_owned())
+    };
+    rows.map(page).collect()
+}
+
+#[test]
+fn s71_every_concept_has_a_page_and_each_page_leads_to_the_next() {
+    let pages = pages();
+    let files: Vec<&str> = pages.iter().map(|(_, file)| file.as_str()).collect();
+    let at = |name: &str| files.iter().position(|file| *file == name).unwrap();
+    assert_eq!(at("memory.md") + 1, at("toolsets.md"));
+    assert_eq!(at("toolsets.md") + 1, at("predictors.md"));
+    for (place, (_, file)) in pages.iter().enumerate() {
+        let link =
+            |word: &str, (title, file): &(String, String)| format!("{word}: [{title}]({file}).");
+        let before = place.checked_sub(1).map(|place| link("Before", &pages[place]));
+        let next = pages.get(place + 1).map(|page| link("Next", page));
+        let links: Vec<String> = before.into_iter().chain(next).collect();
+        let page = text(&format!("docs/{file}"));
+        assert_eq!(page.lines().last(), Some(links.join(" ").as_str()), "{file}");
+        assert!(page.lines().count() <= 150 || file == "tool-calls.md", "{file} is too long");
+    }
+    assert!(text("README.md").contains("(docs/README.md)"));
+}
+
+#[test]
+fn s124_the_migration_guide_shows_a_toolset_before_and_after() {
+    let guide = text("docs/migration.md");
+    let (before, after) = guide.split_once("```rust").unwrap();
+    for said in ["```ruby", "< DSPy::Tools::Toolset", "toolset_name", "tool_name:", "sig {"] {
+        assert!(before.contains(said), "{said}");
+    }
+    for said in ["impl Signature for", "impl Module for", ".prefixed(", ".named(", "Vec<Tool>"] {
+        assert!(after.contains(said), "{said}");
+    }
+    let by_hand = text("docs/from-async-openai.md");
+    let (before, after) = by_hand.split_once("impl Handle for").unwrap();
+    assert!(before.contains("ChatCompletionTool {") && after.contains("chat_tools()"));
+}
+
+#[test]
+fn s126_a_page_shows_how_a_module_is_bound_to_a_signature() {
+    let page = text("docs/modules.md");
+    let shown = page.split("```").nth(1).unwrap();
+    for said in
+        ["impl Signature for DetectLanguage", "type Signature = DetectLanguage", "Predict::<"]
+    {
+        assert!(shown.contains(said), "{said}");
+    }
+}
+
+/// Every file of the project with one of these extensions.
+fn files(extensions: &[&str]) -> Vec<PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![root()]);
+    while let Some(path) = open.pop() {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() && name != "target" && (name == ".." || !name.starts_with('.')) {
+            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|is| extensions.iter().any(|one| is == *one)) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The place that GitHub gives a heading.
+fn anchor(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn s140_every_link_on_a_page_leads_somewhere() {
+    let mut links = 0;
+    for page in files(&["md"]) {
+        let shown = fs::read_to_string(&page).unwrap();
+        for link in shown.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.contains(' ') {
+                continue;
+            }
+            let (file, place) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => page.clone(),
+                file => page.parent().unwrap().join(file),
+            };
+            assert!(target.exists(), "{} links to {link}", page.display());
+            if !place.is_empty() {
+                let target = fs::read_to_string(target).unwrap();
+                let mut headings = target.lines().filter(|line| line.starts_with('#'));
+                let there = headings.any(|heading| anchor(heading) == place);
+                assert!(there, "{} links to {link}", page.display());
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 50, "{links} links found");
+}
+
+#[test]
+fn s140_every_rust_program_on_a_page_is_compiled() {
+    let compiled = text("examples/src/lib.rs");
+    for page in files(&["md"]) {
+        let path = page.to_str().unwrap().split("../").last().unwrap();
+        // A decision shows the shape it is about, not a program.
+        let whole = path.starts_with("docs/adr/") || compiled.contains(&format!("../../{path}\""));
+        let shown = fs::read_to_string(&page).unwrap();
+        let mut above = "";
+        for line in shown.lines() {
+            let fence =
+                line.trim_start().strip_prefix("```").filter(|kind| kind.starts_with("rust"));
+            if let Some(kind) = fence {
+                let by_path = above.starts_with("<!-- code: ");
+                assert!(kind == "rust" && (whole || by_path), "{path}: {above}\n{line}");
+            }
+            above = line;
+        }
+    }
+}
+
+/// What DSPy.rb has twice: there is one way to declare a tool, and no class to extend.
+#[test]
+fn s138_s139_s144_no_base_class_no_toolset_class_and_no_proxy() {
+    for file in files(&["rs"]) {
+        let source = fs::read_to_string(&file).unwrap();
+        for line in source.lines().map(str::trim_start).filter(|line| line.starts_with("pub")) {
+            let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            let item = words.iter().position(|word| ["struct", "trait", "enum"].contains(word));
+            let Some(name) = item.and_then(|item| words.get(item + 1)) else { continue };
+            // A struct such as `MailToolset` is one of many; a trait would be a class again.
+            let a_class = words.contains(&"trait") && name.contains("Toolset");
+            let kept = a_class || ["Toolset", "ToolBase", "BaseTool", "ToolProxy"].contains(name);
+            assert!(!kept, "{}: {line}", file.display());
+        }
+    }
 }
 
 #[test]
@@ -117,6 +264,31 @@ fn s162_the_pages_show_exactly_the_programs_that_are_tested() {
         let shown = format!("<!-- code: examples/examples/{program}.rs -->\n");
         assert!(text("README.md").contains(&shown), "{program}");
     }
+}
+
+/// How many lines of a text say something.
+fn lines_of_code<'a>(lines: impl IntoIterator<Item = &'a str>) -> usize {
+    lines.into_iter().filter(|line| !line.trim().is_empty()).count()
+}
+
+#[test]
+fn s133_a_tool_takes_14_lines_and_an_agent_20_more_and_what_users_found_is_recorded() {
+    let hello = text("examples/examples/hello.rs");
+    let (imports, rest) = hello.split_once("\n\n/// ").unwrap();
+    let (signature, main) = rest.split_once("\n\n#[tokio::main").unwrap();
+    let (before, rest) = main.split_once("    let get_weather = ").unwrap();
+    let (handler, after) = rest.split_once(";\n").unwrap();
+    // The comment on the type, those on two fields, and the closure are all there.
+    let comments = signature.lines().filter(|line| line.trim().starts_with("///")).count();
+    assert_eq!((comments, handler.starts_with("from_fn(")), (2, true), "{signature}");
+    let tool = lines_of_code(signature.lines().chain(handler.lines()));
+    assert!(tool <= 14, "the tool takes {tool} lines");
+    let agent = lines_of_code(imports.lines().chain(before.lines()).chain(after.lines()));
+    assert!(agent <= 20, "the agent takes {agent} lines");
+    assert!(text("README.md").contains(&hello), "both stand in the README");
+
+    let review = text("docs/adr/0006-what-building-changed.md");
+    assert!(review.contains("two people who used and attacked it"));
 }
 
 #[test]
@@ -239,19 +411,16 @@ fn s154_a_package_as_the_readme_says_builds() {
 
 #[test]
 fn no_code_in_the_documentation_is_left_out_of_the_tests() {
-    let sources = ["signature/src", "module/src", "orchestrator/src", "providers", "toolsets"];
-    let mut open: Vec<PathBuf> = sources.map(|folder| root().join(folder)).to_vec();
-    while let Some(path) = open.pop() {
-        if path.is_dir() {
-            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let source = fs::read_to_string(&path).unwrap();
-            let left_out = source.lines().any(|line| {
-                line.trim_start().starts_with("//")
-                    && line.contains("```")
-                    && line.contains("ignore")
-            });
-            assert!(!left_out, "{}", path.display());
+    for file in files(&["rs", "md"]) {
+        let rust = file.extension().is_some_and(|is| is == "rs");
+        let shown = fs::read_to_string(&file).unwrap();
+        for line in shown.lines().map(str::trim_start) {
+            let said = if rust { line.strip_prefix("//").unwrap_or_default() } else { line };
+            let fence = said.trim_start_matches(['/', '!', ' ']).strip_prefix("```");
+            let left_out = fence.is_some_and(|kind| kind.contains("ignore"));
+            assert!(!left_out, "{}: {line}", file.display());
         }
     }
+    // That everything public says what it is, the compiler checks.
+    assert!(text("Cargo.toml").contains("missing_docs = \"warn\""));
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
-use toolwright_signature::NameFault;
+use toolwright_signature::{Contract, NameFault};
 
 pub use custom::{Custom, Format};
 pub use definition::Definition;
@@ -102,9 +102,14 @@ impl<In, Out> ToolGroup<In, Out> {
         work: Work<In, Out>,
     ) -> toolwright_signature::Result<Self> {
         let name = definition.name();
-        if self.by_name.contains_key(name) {
-            let (name, fault) = (name.to_owned(), NameFault::Duplicate);
-            return Err(toolwright_signature::Error::Name { name, fault });
+        let fault = if name == Contract::FINISH {
+            // No contract of one's own has it, but `Contract::finish` makes one.
+            Some(NameFault::Reserved)
+        } else {
+            self.by_name.contains_key(name).then_some(NameFault::Duplicate)
+        };
+        if let Some(fault) = fault {
+            return Err(toolwright_signature::Error::Name { name: name.to_owned(), fault });
         }
         self.by_name.insert(name.into(), self.works.len());
         self.definitions.push(definition);

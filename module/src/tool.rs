@@ -8,7 +8,7 @@ use std::task::Poll;
 use futures_core::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
-use toolwright_signature::{Contract, Signature};
+use toolwright_signature::{Contract, NameFault, Signature};
 
 use crate::context::Context;
 use crate::effect::Effect;
@@ -221,6 +221,35 @@ impl Tool {
         Ok(Self { contract: Arc::new(self.contract.named(name)?), ..self })
     }
 
+    /// The same tool with `prefix` and an underscore before its name: how a toolset says
+    /// what its tools belong to, and how two of them stay apart in one list.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::{Signature, Tool, from_fn};
+    /// # /// Query the database.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Query { sql: String }
+    /// # impl Signature for Query { type Output = String; }
+    /// let query = Tool::new(from_fn(async |query: Query| Ok(query.sql)))?;
+    /// assert_eq!(query.prefixed("db")?.name(), "db_query");
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Name`](toolwright_signature::Error::Name) if the prefix is empty, or if a
+    /// model cannot be shown the name.
+    pub fn prefixed(self, prefix: &str) -> toolwright_signature::Result<Self> {
+        if prefix.is_empty() {
+            let (name, fault) = (prefix.to_owned(), NameFault::Empty);
+            return Err(toolwright_signature::Error::Name { name, fault });
+        }
+        let name = format!("{prefix}_{}", self.name());
+        self.named(&name)
+    }
+
     /// The same tool with another description.
     #[must_use]
     pub fn described(self, description: &str) -> Self {
@@ -231,6 +260,12 @@ impl Tool {
     #[must_use]
     pub fn with_effect(self, effect: Effect) -> Self {
         Self { effect, ..self }
+    }
+
+    /// What the model calls it by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.contract.name()
     }
 
     /// What a model is told of it.

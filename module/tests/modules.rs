@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::testing::{SchemaDriven, Scripted};
 use toolwright_module::{
-    AnyModule, ChainOfThought, Context, Dialect, Effect, Module, Predict, Reply, Request, Result,
-    Signature, Tool, from_fn, from_fn_with,
+    AnyModule, ChainOfThought, Context, Contract, Dialect, Effect, Module, Predict, Reply, Request,
+    Result, Signature, Stage, Tool, from_fn, from_fn_with,
 };
 
 use support::DetectLanguage;
@@ -227,4 +227,58 @@ async fn s114_s122_each_tool_has_its_own_model_and_technique() {
         let output = tool.call(r#"{"text": "der Hund"}"#, &Context::default()).await.unwrap();
         assert_eq!(output.text(), "German", "{tool:?}");
     }
+}
+
+/// Rate how a text sounds.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Rate {
+    text: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Rating {
+    #[schemars(range(min = 1, max = 5))]
+    stars: u8,
+}
+
+impl Signature for Rate {
+    type Output = Rating;
+}
+
+/// Of code the output is its type, which the compiler checks. What comes from outside, a
+/// model's answer or that of a server, is read against the schema, bounds included.
+#[tokio::test]
+async fn s91_an_output_that_comes_from_outside_is_held_to_the_output_schema() {
+    let rate = || Rate { text: "What a day!".to_owned() };
+    for wrong in [r#"{"stars": 9}"#, r#"{"stars": "many"}"#, "{}", "five"] {
+        let predict = Predict::<Rate>::new(model(wrong)).unwrap();
+        let error = predict.call(rate()).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Validation, "{wrong}");
+        // As a tool it gives nothing either, and the model above is not told what it said.
+        let tool = Tool::new(predict).unwrap();
+        let error = tool.call(r#"{"text": ""}"#, &Context::default()).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Validation, "{wrong}");
+        assert!(!error.for_model().contains("stars"), "{}", error.for_model());
+    }
+    let nine = r#"{"reasoning": "", "output": {"stars": 9}}"#;
+    let error = ChainOfThought::<Rate>::new(model(nine)).unwrap().call(rate()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Validation);
+    let predict = Predict::<Rate>::new(model(r#"{"stars": 5}"#)).unwrap();
+    assert_eq!(predict.call(rate()).await.unwrap(), Rating { stars: 5 });
+
+    let contract = Contract::of::<Rate>().unwrap();
+    let read = |answer| contract.read_output::<Rating>(answer);
+    assert_eq!(read(r#"{"stars": 5}"#).unwrap(), Rating { stars: 5 });
+    assert_eq!(
+        read(r#"{"stars": 0}"#).unwrap_err().to_string(),
+        "output of `rate` does not fit: $.stars: expected an integer from 1 to 5, got the number 0"
+    );
+
+    // Also where the schema comes from elsewhere, and there is no type.
+    let described = contract.output_to_write().unwrap().clone();
+    let input = serde_json::json!({"type": "object"});
+    let remote = Contract::dynamic("rate", "Rate.", input, Some(described)).unwrap();
+    let read = |answer| remote.read_output::<serde_json::Value>(answer);
+    assert_eq!(read(r#"{"stars": 5}"#).unwrap(), serde_json::json!({"stars": 5}));
+    assert!(read(r#"{"stars": 9}"#).is_err());
 }

@@ -2,7 +2,13 @@
 //!
 //! `cargo bench -p toolwright-examples --bench allocations`
 //!
-//! Apart from `run_cost`, because counting costs time at every allocation.
+//! Apart from `run_cost` and `dispatch`, because counting costs time at every allocation.
+//!
+//! By hand a dispatch of the trivial tool allocates its outcome: the call's id and the text
+//! for the model. A group adds the future of the erased handler, in a box; a module in a
+//! group has the same three. `dispatch` gives a list, which is one more. What is read into
+//! numbers allocates nothing, and neither do a context, a lookup or the definitions once
+//! they are kept.
 
 // A bench may end with a panic: nobody depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -14,13 +20,16 @@ mod clients;
 #[allow(dead_code, reason = "`run_cost` uses all of it")]
 #[path = "../run_cost/server.rs"]
 mod server;
+#[path = "../dispatch/tools.rs"]
+mod tools;
 
 use std::alloc::System;
 use std::hint::black_box;
 
 use clients::{ARGUMENTS, Clients, NAMES, STEPS, add, dispatch_by_hand};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use toolwright_module::Context;
+use toolwright_module::{Context, ToolGroup};
+use toolwright_openai::{Api, GroupExt};
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -50,7 +59,28 @@ fn main() {
     let ours = count(|| {
         black_box(runtime.block_on(tool.call(black_box(ARGUMENTS), &cx)).unwrap());
     });
-    println!("\nallocations in a dispatch: {ours}, by hand {by_hand}");
+    println!("\nallocations in a tool's call: {ours}, by hand {by_hand}");
+
+    println!("\nallocations in a call by its name");
+    println!(
+        "{:<8}{:>8}{:>10}{:>10}{:>10}{:>14}",
+        "tools", "by hand", "handler", "module", "in a list", "definitions"
+    );
+    for size in tools::SIZES {
+        let (call, cx) = (&tools::calls(size)[size / 2], Context::default());
+        let (handlers, modules) = (tools::handlers(size), tools::modules(size));
+        let by_hand = tools::by_hand(size);
+        let by_hand = count(|| drop(black_box(by_hand(black_box(call), 7).unwrap())));
+        let run = |group: &ToolGroup<i64, i64>| {
+            count(|| drop(black_box(runtime.block_on(group.run(call, &7, &cx)).unwrap())))
+        };
+        let (handler, module) = (run(&handlers), run(&modules));
+        let calls = std::slice::from_ref(call);
+        let list = count(|| drop(black_box(runtime.block_on(handlers.dispatch(calls, &7, &cx)))));
+        drop(handlers.tools(Api::Chat));
+        let definitions = count(|| drop(black_box(handlers.tools(Api::Chat).unwrap())));
+        println!("{size:<8}{by_hand:>8}{handler:>10}{module:>10}{list:>10}{definitions:>14}");
+    }
 }
 
 /// Allocations in one of many goes.

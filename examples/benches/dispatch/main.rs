@@ -1,10 +1,16 @@
-//! What a call by its name costs beside the same written by hand.
+//! What a call by its name, and asking for all definitions again, cost beside the same
+//! written by hand.
 //!
 //! `cargo bench -p toolwright-examples --bench dispatch`
 //!
 //! One call of a trivial tool, among 3, 30 and 300: a `match` with `serde_json::from_str`
 //! and `to_string` that gives the same outcome, a group's handler, and a module in a
 //! group. They take turns; printed are medians of the ratios of each round.
+//!
+//! A group's definitions are what a request's `tools` hold, for the same groups. Asking for
+//! them the first time makes them; after that they are kept. Beside a copy of the ready
+//! bytes stand asking alone, and asking with a copy of what came, as a request's body needs
+//! it.
 
 // A bench may end with a panic: nobody depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -18,10 +24,14 @@ use cpu_time::ProcessTime;
 use tokio::runtime::Runtime;
 use tools::{Dispatch, SIZES, by_hand, calls, handlers, modules};
 use toolwright_module::{Context, ToolCall, ToolGroup};
+use toolwright_openai::{Api, GroupExt};
 
 /// Rounds in which each has its turn, and calls in a turn.
 const ROUNDS: usize = 41;
 const CALLS: usize = 60_000;
+
+/// How often definitions are asked for in a turn.
+const ASKED: usize = 3_000;
 
 fn main() {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
@@ -29,6 +39,11 @@ fn main() {
         eprintln!("could not pin this process to a core: expect noise");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    calls_by_name(&runtime);
+    definitions_again();
+}
+
+fn calls_by_name(runtime: &Runtime) {
     println!("one call by its name, {ROUNDS} x {CALLS}");
     println!(
         "{:<8}{:>12}{:>12}{:>12}{:>12}",
@@ -40,9 +55,9 @@ fn main() {
         let mut costs = [const { Vec::new() }; 4];
         for _ in 0..ROUNDS {
             costs[0].push(hand_written(by_hand, &calls));
-            costs[1].push(run(&runtime, &handlers, &calls));
-            costs[2].push(run(&runtime, &modules, &calls));
-            costs[3].push(dispatch(&runtime, &handlers, &calls));
+            costs[1].push(run(runtime, &handlers, &calls));
+            costs[2].push(run(runtime, &modules, &calls));
+            costs[3].push(dispatch(runtime, &handlers, &calls));
         }
         let floor = median(costs[0].iter().map(Duration::as_secs_f64).collect());
         let ratio = |which: usize| {
@@ -57,6 +72,55 @@ fn main() {
             ratio(3),
         );
     }
+}
+
+fn definitions_again() {
+    println!("\nall definitions asked for again, {ROUNDS} x {ASKED}");
+    println!(
+        "{:<8}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        "tools", "bytes", "copy", "/asked", "/and copied", "/first time"
+    );
+    for size in SIZES {
+        let group = handlers(size);
+        let ready = group.tools(Api::Chat).unwrap().get().to_owned();
+        let mut costs = [const { Vec::new() }; 3];
+        for _ in 0..ROUNDS {
+            costs[0].push(time(|| drop(black_box(black_box(&ready).as_bytes().to_vec()))));
+            costs[1].push(time(|| drop(black_box(black_box(&group).tools(Api::Chat).unwrap()))));
+            costs[2].push(time(|| {
+                let tools = black_box(&group).tools(Api::Chat).unwrap();
+                drop(black_box(tools.get().as_bytes().to_vec()));
+            }));
+        }
+        // A group made anew has kept nothing, its lowered schemas included.
+        let first = (0..3).map(|_| {
+            let group = handlers(size);
+            let started = ProcessTime::now();
+            drop(black_box(group.tools(Api::Chat).unwrap()));
+            started.elapsed().as_secs_f64()
+        });
+        let first = median(first.collect());
+        let copy = median(costs[0].clone()) / ASKED as f64;
+        let ratio = |which: usize| {
+            let pairs = costs[which].iter().zip(&costs[0]);
+            median(pairs.map(|(one, copy)| one / copy).collect())
+        };
+        println!(
+            "{size:<8}{:>12}{:>9.0} ns{:>12.2}{:>12.2}{:>12.0}",
+            ready.len(),
+            copy * 1e9,
+            ratio(1),
+            ratio(2),
+            first / copy,
+        );
+    }
+}
+
+/// The time of all goes together, in seconds.
+fn time(go: impl Fn()) -> f64 {
+    let started = ProcessTime::now();
+    (0..ASKED).for_each(|_| go());
+    started.elapsed().as_secs_f64()
 }
 
 /// Every tool has its turn, so that no branch is guessed.

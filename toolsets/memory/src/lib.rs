@@ -26,7 +26,7 @@
 //!
 //! // As a model calls it: JSON in, a sentence out.
 //! let tools = memory.tools()?;
-//! let store = tools.iter().find(|tool| tool.contract().name() == "memory_store").unwrap();
+//! let store = tools.iter().find(|tool| tool.name() == "memory_store").unwrap();
 //! let arguments = r#"{"key": "color", "value": "blue", "tags": ["taste"]}"#;
 //! let output = store.call(arguments, &Context::default()).await?;
 //! assert_eq!(output.text(), "Stored memory 'color' successfully");

@@ -23,7 +23,7 @@ use crate::tools::update::MemoryUpdateTool;
 ///
 /// let memory = Memory::default();
 /// let tools = memory.tools()?;
-/// let names: Vec<_> = tools.iter().map(|tool| tool.contract().name()).collect();
+/// let names: Vec<_> = tools.iter().map(|tool| tool.name()).collect();
 /// assert_eq!(names[0], "memory_store");
 /// assert_eq!(names.len(), 9);
 /// # Ok::<(), toolwright_signature::Error>(())
@@ -36,8 +36,9 @@ pub struct Memory {
 impl Memory {
     /// The nine tools, all on this memory's entries.
     ///
-    /// Rename one with [`Tool::named`], leave one out by filtering the list, or make
-    /// a few by hand: `Tool::new(MemoryStoreTool::new(&memory))`.
+    /// Rename one with [`Tool::named`], set all apart from another memory's with
+    /// [`Tool::prefixed`], leave one out by filtering the list by [`Tool::name`], or make a
+    /// few by hand: `Tool::new(MemoryStoreTool::new(&memory))`.
     ///
     /// # Errors
     ///
