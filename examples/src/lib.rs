@@ -9,6 +9,8 @@ pub use show::{Screen, note, printable, say, summary};
 /// The programs on the project's pages, compiled and run.
 #[cfg(doctest)]
 mod pages {
+    #[doc = include_str!("../../docs/asking-a-model.md")]
+    mod asking_a_model {}
     #[doc = include_str!("../../docs/context-and-limits.md")]
     mod context_and_limits {}
     #[doc = include_str!("../../docs/from-async-openai.md")]
