@@ -210,14 +210,15 @@ impl Contract {
     }
 }
 
-/// A path as one line of bearable length: fields may be called anything.
+/// A path of bearable length, which begins as it did: fields may be called anything.
 pub(super) fn shortened(path: String) -> String {
     const LONGEST: usize = 300;
     if path.len() <= LONGEST {
         return path;
     }
     let end = path.ceil_char_boundary(path.len() - LONGEST);
-    format!("…{}", path.get(end..).unwrap_or_default())
+    let (first, end) = (path.chars().take(1), path.get(end..).unwrap_or_default());
+    first.chain(['…']).chain(end.chars()).collect()
 }
 
 fn kept(slot: &OnceLock<Lowered>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
