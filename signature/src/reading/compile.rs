@@ -271,15 +271,31 @@ impl<'s> Compiler<'s> {
         }
     }
 
+    /// Where nothing is said of other fields, one whose name nobody can check is taken for
+    /// any, after all others.
+    fn patterns(&mut self, map: &'s Map<String, Value>, rest: Rest) -> Vec<(Pattern, Id)> {
+        let all = object_of(map, "patternProperties");
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for (text, schema) in all {
+            match (Pattern::new(text), Pattern::new("")) {
+                (Some(pattern), _) => known.push((pattern, self.node(schema))),
+                (None, Some(any)) if !matches!(rest, Rest::Of(_)) => {
+                    unknown.push((any, self.node(schema)));
+                }
+                _ => {}
+            }
+        }
+        known.append(&mut unknown);
+        known
+    }
+
     fn object(&mut self, map: &'s Map<String, Value>) -> ObjectRule {
-        let patterns: Vec<_> = object_of(map, "patternProperties")
-            .filter_map(|(pattern, schema)| Some((Pattern::new(pattern)?, self.node(schema))))
-            .collect();
         let rest = match map.get("additionalProperties") {
             Some(Value::Bool(false)) => Rest::Closed,
             Some(schema) => Rest::Of(self.node(schema)),
             None => Rest::Open,
         };
+        let patterns = self.patterns(map, rest);
         let fields = self.fields(map, &patterns, rest);
         let index = (fields.len() > MANY).then(|| {
             fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect()

@@ -36,9 +36,13 @@ impl Fit<'_> {
         let mut fits = self.near_names(at, rule, &mut plan, level);
         fits &= self.agrees_with_tags(at, rule, &plan);
         self.out.push('{');
+        // Those that stay; what stands for an absent one is left out.
+        let mut names: Vec<&str> = Vec::new();
+        let counted = rule.fewest > 0 || rule.most < usize::MAX || !rule.depends.is_empty();
         for entry in &plan.entries {
             let path = Path::Field(at.path, &entry.name);
             let below = at.to(entry.value, &path);
+            let start = self.out.len();
             fits &= match entry.field.and_then(|index| rule.fields.get(index)) {
                 Some(field) => self.field(below, entry.key, field, level),
                 None => self.undeclared(below, entry.key, node, level, &mut seen),
@@ -46,11 +50,14 @@ impl Fit<'_> {
             if !fits && self.trying {
                 return false;
             }
+            if counted && self.out.len() > start {
+                let declared = entry.field.and_then(|index| rule.fields.get(index));
+                names.push(declared.map_or(&entry.name, |field| &field.name));
+            }
         }
         fits &= self.missing(at, rule, &plan, level);
         self.out.push('}');
-        let count = plan.entries.len();
-        fits && self.count_fits(at, node, count) && self.depends(at, node, &plan)
+        fits && self.count_fits(at, node, names.len()) && self.depends(at, node, &names)
     }
 
     /// A declared field; what stands for an absent one is left out.
@@ -299,8 +306,8 @@ impl Fit<'_> {
         self.fault(at, node, &format!("it has {}", counted(count, "field")))
     }
 
-    fn depends(&mut self, at: At<'_>, node: &Node, plan: &Plan<'_>) -> bool {
-        let given = |name: &String| plan.entries.iter().any(|entry| *entry.name == **name);
+    fn depends(&mut self, at: At<'_>, node: &Node, names: &[&str]) -> bool {
+        let given = |name: &String| names.contains(&name.as_str());
         let missed = node.object.depends.iter().find_map(|(name, others)| {
             let other = others.iter().find(|other| !given(other))?;
             given(name).then(|| format!("`{name}` asks for `{other}`"))
