@@ -294,7 +294,8 @@ impl fmt::Debug for Context {
 pub struct Cancellation(CancellationToken);
 
 impl Cancellation {
-    /// Ends every call that has this in its context. Calling it again does nothing.
+    /// Ends every model call and every agent that has this in its context; a tool that
+    /// wants to end early asks its context itself. Calling it again does nothing.
     pub fn cancel(&self) {
         self.0.cancel();
     }

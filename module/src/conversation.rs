@@ -1,12 +1,13 @@
 //! One call of a model-backed module, from its first request to what it comes to.
 
-use std::mem;
 use std::sync::Arc;
+use std::{iter, mem};
 
 use serde::de::DeserializeOwned;
 use toolwright_signature::Contract;
 
 use crate::error::{Error, Result, Stage};
+use crate::group::shown;
 use crate::language_model::{Finish, LanguageModel, Reply, Request, ToolChoice, Usage};
 use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
 use crate::output_mode::OutputMode;
@@ -92,7 +93,7 @@ impl<'a> Conversation<'a> {
     fn answer(&self, reply: &Reply) -> String {
         let mut calls = self.calls(reply);
         match (calls.next(), calls.next()) {
-            (None, _) => reply.to_text(),
+            (None, _) => text_or_calls(reply),
             (Some(call), None) => call.arguments.clone(),
             (Some(call), Some(_)) if self.misplaced(reply).is_none() => call.arguments.clone(),
             _ => {
@@ -106,14 +107,9 @@ impl<'a> Conversation<'a> {
     /// What is wrong with the calls of a reply, whatever is in them.
     fn misplaced(&self, reply: &Reply) -> Option<String> {
         let calls = self.calls(reply);
-        let others: Vec<String> = calls
-            .clone()
-            .filter(|call| call.name != Contract::FINISH)
-            .map(|call| format!("{:?}", call.name))
-            .collect();
         let name = self.question.contract.name();
-        if !others.is_empty() {
-            return Some(format!("for `{name}` there is no tool {}", others.join(", ")));
+        if let Some(other) = calls.clone().find(|call| call.name != Contract::FINISH) {
+            return Some(format!("for `{name}` there is no tool {:?}", shown(&other.name, 100)));
         }
         let mut arguments = calls.map(|call| &call.arguments);
         let first = arguments.next()?;
@@ -179,7 +175,30 @@ impl<'a> Conversation<'a> {
         if calls.is_empty() {
             self.messages.push(Message::user(&text));
         }
-        let results = calls.iter().map(|call| Message::Tool(ToolResult::failed(call, &text)));
+        // Each needs a result, and one that says it is enough.
+        let texts = iter::once(text.as_str()).chain(iter::repeat("Not this one either."));
+        let results = calls
+            .iter()
+            .zip(texts)
+            .map(|(call, text)| Message::Tool(ToolResult::failed(call, text)));
         self.messages.extend(results.map(Arc::new));
     }
+}
+
+/// What a reply says; where it is nothing but calls of tools that nobody gave it, these:
+/// the arguments of `finish` are the answer all the same, and others are evidence.
+fn text_or_calls(reply: &Reply) -> String {
+    let text = reply.to_text();
+    if !text.trim().is_empty() {
+        return text;
+    }
+    let calls = reply.parts.iter().filter_map(|part| match part {
+        ReplyPart::Call(call) => Some(call),
+        _ => None,
+    });
+    let said = calls.map(|call| match call.name.as_str() {
+        Contract::FINISH => call.arguments.clone(),
+        _ => format!("{}({})", call.name, call.arguments),
+    });
+    said.collect::<Vec<_>>().join("\n")
 }

@@ -249,7 +249,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// What the model is not to be told; see [`dispatch`](Self::dispatch).
     pub async fn run(&self, call: &ToolCall, cx_in: &In, cx: &Context) -> Result<Outcome<Out>> {
         let Some(&at) = self.by_name.get(call.name.as_str()) else {
-            let error = Error::retry(format!("Tool, `{}` not found.", shown(&call.name)));
+            let error = Error::retry(format!("Tool, `{}` not found.", shown(&call.name, 100)));
             return Ok(Outcome::failed(call, FailReason::InvalidName, error));
         };
         let (definition, work) = (&self.definitions[at], &self.works[at]);
@@ -314,13 +314,12 @@ fn other_kind(call: &ToolCall) -> Error {
         .at(Stage::Decoding)
 }
 
-/// A name as the model wrote it, which may be as long as a book.
-fn shown(name: &str) -> Cow<'_, str> {
-    const LONGEST: usize = 100;
-    if name.len() <= LONGEST {
-        return Cow::Borrowed(name);
+/// The start of what a model wrote, which may be as long as a book.
+pub(crate) fn shown(text: &str, longest: usize) -> Cow<'_, str> {
+    if text.len() <= longest {
+        return Cow::Borrowed(text);
     }
-    Cow::Owned(format!("{}…", &name[..name.floor_char_boundary(LONGEST)]))
+    Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(longest)]))
 }
 
 impl<In, Out> fmt::Debug for ToolGroup<In, Out> {

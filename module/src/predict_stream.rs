@@ -116,7 +116,10 @@ impl<O> PredictStream<'_, O> {
         &self.partial
     }
 
-    /// A field of the answer, as far as the events told it.
+    /// A field of the answer, as far as the events told it and as the model wrote it.
+    ///
+    /// Nothing is put right here: `"45"` for a number is a fault, although
+    /// [`PredictEvent::Done`] will hold 45. Show fields, and go by what comes at the end.
     ///
     /// An output that is no object is under `result`; a
     /// [`ChainOfThought`](crate::ChainOfThought) has its fields under `reasoning` and

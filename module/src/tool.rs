@@ -1,6 +1,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
@@ -150,8 +151,13 @@ impl Failed {
         (self.0, arguments)
     }
 
-    fn panicked(panic: &(dyn Any + Send)) -> Self {
-        let text = format!("the tool panicked: {}", panic_text(panic));
+    fn panicked(panic: Box<dyn Any + Send>) -> Self {
+        let text = format!("the tool panicked: {}", panic_text(&*panic));
+        // What a tool panics with is its own, and may panic again when it is dropped; what
+        // that panics with is not looked at any more.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            mem::forget(again);
+        }
         Self::work(Error::other(text).at(Stage::Panic))
     }
 }
@@ -169,7 +175,7 @@ pub(crate) fn contained<'a>(
     poll_fn(move |cx| {
         // What the module shares may be left in any state: its locks say so by poisoning.
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
-        polled.unwrap_or_else(|panic| Poll::Ready(Err(Failed::panicked(&*panic))))
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(Failed::panicked(panic))))
     })
 }
 

@@ -310,11 +310,12 @@ fn without_place(error: &serde_json::Error) -> String {
 pub enum Field<T> {
     /// Nothing of it yet, or nothing that a value can be made of.
     Pending,
-    /// What can be said so far; it will grow.
+    /// What can be said so far; more comes, and may not fit.
     Partial(T),
     /// All of it, for good.
     Done(T),
-    /// It will never be: the text is broken, or what is there does not fit.
+    /// The text is broken, or what is there does not fit as it is written. Reading the
+    /// whole may still put it right.
     Fault(Fault),
 }
 

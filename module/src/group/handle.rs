@@ -88,7 +88,8 @@ pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
     }
 
     /// A JSON Schema that the model is shown instead of the type's own, unchanged. What
-    /// the model sends is still read into the type.
+    /// the model sends is held to it and read into the type: say the same as the type, and
+    /// say its fields (`{"type": "object"}` alone lets none in).
     #[must_use]
     fn schema() -> Option<Value> {
         None

@@ -15,6 +15,7 @@ use crate::error::{Error, Stage};
 use crate::group::custom::Custom;
 use crate::group::handle::Handle;
 use crate::group::outcome::Outcome;
+use crate::group::shown;
 use crate::message::CallKind;
 use crate::tool::{Ended, Failed, Handler, Place, Tool, ToolOutput};
 
@@ -93,7 +94,8 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
 
 pub(crate) fn read_text<T: DeserializeOwned>(contract: &Contract, text: &str) -> Result<T, Failed> {
     serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
-        let told = format!("input of `{}` does not fit: {fault}", contract.name());
+        let fault = fault.to_string();
+        let told = format!("input of `{}` does not fit: {}", contract.name(), shown(&fault, 300));
         Failed::arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
     })
 }

@@ -12,7 +12,10 @@ use crate::testing::words::words;
 
 /// A model that answers what a closure says.
 ///
-/// The closure sees the whole request, so a test can check what was sent.
+/// The closure sees the whole request, so a test can check what was sent. It claims no
+/// capability, so an output is asked for in words
+/// ([`OutputMode::Prompted`](crate::OutputMode::Prompted)) until
+/// [`with_capabilities`](Scripted::with_capabilities) says more.
 ///
 /// ```
 /// use toolwright_module::testing::Scripted;

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Barrier;
 use toolwright_module::{
-    CallKind, Context, Error, FailReason, Handle, Outcome, Result, Stage, ToolCall, ToolGroup,
+    CallKind, Context, Custom, Error, FailReason, Handle, Outcome, Result, Stage, ToolCall,
+    ToolGroup,
 };
 
 use crate::support::{call, group};
@@ -194,4 +195,51 @@ fn a_call_that_was_stored_before_there_were_custom_tools_is_a_function() {
     let stored = serde_json::to_string(&custom).unwrap();
     assert_eq!(stored, r#"{"id":"1","name":"bio","arguments":"I am Kate.","kind":"custom"}"#);
     assert_eq!(serde_json::from_str::<ToolCall>(&stored).unwrap(), custom);
+}
+
+#[tokio::test]
+async fn what_a_tool_panics_with_may_panic_again() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any("again");
+        }
+    }
+    /// Blow up.
+    #[derive(Deserialize, JsonSchema)]
+    struct BlowUp {}
+    impl Handle for BlowUp {
+        async fn handle(self, _cx_in: &(), _cx: &Context) -> Result<(String, ())> {
+            std::panic::panic_any(Bomb)
+        }
+    }
+    let group = ToolGroup::new().handler::<BlowUp>().unwrap();
+    let calls = [ToolCall::new("1", "blow_up", "{}"), ToolCall::new("2", "none", "{}")];
+    let outcomes = group.dispatch(&calls, &(), &Context::default()).await;
+    assert_eq!(outcomes[0].as_ref().unwrap_err().stage(), Stage::Panic);
+    assert!(outcomes[1].is_ok());
+}
+
+#[tokio::test]
+async fn a_long_text_that_a_custom_tool_cannot_read_comes_back_short() {
+    /// Yes or no.
+    #[derive(Deserialize, JsonSchema)]
+    enum Word {
+        Yes,
+        No,
+    }
+    impl Custom for Word {
+        async fn handle(self, _cx_in: &(), _cx: &Context) -> Result<(String, ())> {
+            let said = match self {
+                Self::Yes => "yes",
+                Self::No => "no",
+            };
+            Ok((said.to_owned(), ()))
+        }
+    }
+    let group = ToolGroup::new().custom::<Word>().unwrap();
+    let call = ToolCall::custom("1", "word", "x".repeat(1_000_000));
+    let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
+    assert_eq!(outcome.fail_reason, Some(FailReason::InvalidArguments));
+    assert!(outcome.content.len() < 400, "{} bytes", outcome.content.len());
 }

@@ -1,8 +1,10 @@
 //! An answer that does not fit goes back, with all that is wrong, until something ends it.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use toolwright_module::{
     Audience, Capabilities, ChainOfThought, Context, Error, Ledger, Message, Module, Predict,
-    Reply, ReplyPart, Stage, ToolCall, Usage,
+    Reply, ReplyPart, Signature, Stage, ToolCall, Usage,
 };
 
 use super::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
@@ -102,4 +104,49 @@ async fn what_was_called_is_kept_on_error_as_it_came() {
     assert_eq!(error.stage(), Stage::Validation);
     let look = format!("look({{}})\nfinish({SUMMARY})");
     assert_eq!(error.raws().collect::<Vec<_>>(), [WRONG, &look, "I give up."]);
+}
+
+#[tokio::test]
+async fn no_answer_is_no_answer_even_where_every_field_may_be_left_out() {
+    /// Find the name of whoever complains.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct FindName {
+        text: String,
+    }
+    #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    struct Found {
+        name: Option<String>,
+    }
+    impl Signature for FindName {
+        type Output = Found;
+    }
+    for capabilities in [plain(), structured(), calling()] {
+        for nothing in [Reply::new([]), Reply::text(" "), Reply::text("null"), finish("")] {
+            let (model, _) = replies(capabilities, [nothing.clone(), nothing]);
+            let module = Predict::<FindName>::new(model).unwrap();
+            let error = module.call(FindName { text: String::new() }).await.unwrap_err();
+            assert_eq!(error.stage(), Stage::Validation);
+        }
+        // A call where text was asked for is read all the same.
+        let (model, _) = replies(capabilities, [finish(r#"{"name": "Kate"}"#)]);
+        let module = Predict::<FindName>::new(model).unwrap();
+        let found = module.call(FindName { text: String::new() }).await.unwrap();
+        assert_eq!(found, Found { name: Some("Kate".to_owned()) });
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_wrong_calls_is_answered_in_few_words() {
+    let calls = (0..500).map(|n| ToolCall::new(n.to_string(), "w".repeat(1000), "{}"));
+    let (model, asked) = replies(calling(), [Reply::calls(calls), finish(SUMMARY)]);
+    Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap();
+    let sent_back: usize = asked.requests()[1]
+        .messages
+        .iter()
+        .map(|message| match &**message {
+            Message::Tool(result) => result.text.len(),
+            _ => 0,
+        })
+        .sum();
+    assert!(sent_back < 20_000, "{sent_back} bytes");
 }

@@ -51,8 +51,8 @@ pub(super) struct Root<'f> {
 
 impl Root<'_> {
     pub(super) fn read(&self, wire: &str) -> Result<Found, Refused> {
-        // Some servers send nothing where a tool takes no arguments.
-        let text = if wire.trim().is_empty() && !self.wrapped { "{}" } else { wire };
+        // Some servers send nothing where a tool takes no arguments. No answer is none.
+        let text = if wire.trim().is_empty() && self.is_input() { "{}" } else { wire };
         let (lenient, notes);
         let tape = match Tape::parse(text) {
             Ok(tape) => {
@@ -89,6 +89,10 @@ impl Root<'_> {
         })
     }
 
+    fn is_input(&self) -> bool {
+        self.wrapper == UNION
+    }
+
     fn level(&self) -> Level {
         if self.policy == Policy::Coerce { Level::Coerce } else { Level::Restore }
     }
@@ -122,6 +126,7 @@ impl Root<'_> {
         }
         if tape.kind(token) == Kind::Null
             && self.policy == Policy::Coerce
+            && self.is_input()
             && as_is.is_err()
             && let Ok(nothing) = Tape::parse("{}")
             && let Ok(mut found) = self.fit(&nothing, 0, path)

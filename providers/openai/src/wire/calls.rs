@@ -81,7 +81,8 @@ impl<T: IntoToolCall + Clone> IntoToolCall for &T {
 ///
 /// For replies that are read into types of one's own. async-openai 0.43 looks for a custom
 /// call of Chat Completions under `custom_tool`, where OpenAI writes `custom`; here both
-/// are read.
+/// are read. So is what compatible servers write of a call: no `type`, a number as its id,
+/// arguments as an object. What a call leaves out is an empty text, so that none is lost.
 ///
 /// ```
 /// use serde_json::json;
@@ -89,32 +90,36 @@ impl<T: IntoToolCall + Clone> IntoToolCall for &T {
 ///
 /// let item = json!({"type": "function_call", "call_id": "1", "name": "add", "arguments": "{}"});
 /// assert_eq!(read_call(&item).unwrap().name, "add");
+/// let item = json!({"id": 1, "function": {"name": "add", "arguments": {"a": 2}}});
+/// assert_eq!(read_call(&item).unwrap().arguments, r#"{"a":2}"#);
 /// assert_eq!(read_call(&json!({"type": "message"})), None);
 /// ```
 #[must_use]
 pub fn read_call(item: &Value) -> Option<ToolCall> {
-    let text = |of: &Value, name: &str| Some(of.get(name)?.as_str()?.to_owned());
-    match item.get("type")?.as_str()? {
-        "function_call" => Some(ToolCall::new(
-            text(item, "call_id")?,
-            text(item, "name")?,
-            text(item, "arguments")?,
-        )),
-        "custom_tool_call" => Some(ToolCall::custom(
-            text(item, "call_id")?,
-            text(item, "name")?,
-            text(item, "input")?,
-        )),
-        "function" => {
-            let called = item.get("function")?;
-            let (name, arguments) = (text(called, "name")?, text(called, "arguments")?);
-            Some(ToolCall::new(text(item, "id")?, name, arguments))
-        }
-        "custom" => {
-            let called = item.get("custom").or_else(|| item.get("custom_tool"))?;
-            let (name, input) = (text(called, "name")?, text(called, "input")?);
-            Some(ToolCall::custom(text(item, "id")?, name, input))
-        }
-        _ => None,
+    let given = |name: &str| item.get(name).filter(|value| value.is_object());
+    let function = given("function");
+    let custom = given("custom").or_else(|| given("custom_tool"));
+    // In Chat Completions the name stands further in, and in Responses beside the id.
+    let is_function = match item.get("type").and_then(Value::as_str) {
+        Some("function" | "function_call") => true,
+        Some("custom" | "custom_tool_call") => false,
+        Some(_) => return None,
+        None => custom.is_none(),
+    };
+    let called = if is_function { function } else { custom }.unwrap_or(item);
+    let name = called.get("name")?.as_str()?;
+    let id = Some(text(item, "call_id")).filter(|id| !id.is_empty());
+    let id = id.unwrap_or_else(|| text(item, "id"));
+    Some(match is_function {
+        true => ToolCall::new(id, name, text(called, "arguments")),
+        false => ToolCall::custom(id, name, text(called, "input")),
+    })
+}
+
+fn text(of: &Value, name: &str) -> String {
+    match of.get(name) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
     }
 }
