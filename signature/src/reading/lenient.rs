@@ -165,7 +165,8 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
     }
     let objects = found.iter().any(|((json, _), _)| json.starts_with('{'));
     if objects && !asked.lists {
-        found.retain(|((json, _), _)| json.starts_with('{'));
+        // `[1]` is a note; a list of objects may hold what was meant.
+        found.retain(|((json, _), _)| json.contains('{'));
     }
     let differ = found.windows(2).any(|two| match two {
         [((one, _), _), ((two, _), _)] => one != two,
