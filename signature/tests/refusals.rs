@@ -208,3 +208,11 @@ fn a_type_too_deep_for_strict_is_refused_too() {
     lower(Contract::of::<Echo<B>>().unwrap()).unwrap();
     assert_snapshot!(lower(Contract::of::<Echo<A>>().unwrap()).unwrap_err(), @"`give_back` does not fit openai-strict at $.below.below.below.below.below.below.below.below.below.below: more than 10 objects in each other; make it flatter");
 }
+
+#[test]
+fn a_path_that_is_cut_still_begins_at_the_root() {
+    let name = "n".repeat(1000);
+    let error = lower(taking([(name, text())]), Dialect::Anthropic).unwrap_err();
+    let Error::Lowering { path, .. } = error else { panic!("{error}") };
+    assert!(path.starts_with("$…n") && path.len() < 310, "{path}");
+}
