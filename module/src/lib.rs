@@ -54,4 +54,4 @@ pub use output_mode::OutputMode;
 pub use predict::Predict;
 pub use predict_stream::{PredictEvent, PredictStream};
 pub use tool::{Tool, ToolOutput};
-pub use toolwright_signature::{Contract, Dialect, Signature};
+pub use toolwright_signature::{Contract, Dialect, Field, Partial, Signature};
