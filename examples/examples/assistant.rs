@@ -71,7 +71,7 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = chosen.save_recording()? {
         note(&format!("recorded in {}", path.display()));
     }
-    let cost = summary(ledger.used(), ledger.model_calls(), started.elapsed());
+    let cost = summary(ledger.spent(), started.elapsed());
     match finished {
         Ok(finished) => {
             if args.model.no_stream {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use toolwright_examples::{ServerArgs, note, say};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    ChainOfThought, Context, Example, LanguageModel, Ledger, OutputMode, PredictEvent, Reply,
-    Signature,
+    Budget, ChainOfThought, Context, Example, LanguageModel, Ledger, OutputMode, PredictEvent,
+    Reply, Signature,
 };
 
 /// Plan an excursion.
@@ -75,7 +75,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(mode) = args.mode {
         plan = plan.with_output_mode(mode)?;
     }
-    let ledger = Ledger::limited(20_000);
+    let ledger = Ledger::new(Budget::default().with_output_tokens(2_000));
     let cx = Context::default().with_ledger(ledger.clone());
     let mut events = plan.stream(PlanExcursion { to: "a mountain".to_owned() }, &cx);
     while let Some(event) = events.next().await {
@@ -97,6 +97,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             _ => {}
         }
     }
-    note(&format!("{} tokens", ledger.used().input_tokens + ledger.used().output_tokens));
+    let usage = ledger.spent().usage;
+    note(&format!("{} tokens", usage.input_tokens + usage.output_tokens));
     Ok(())
 }

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use toolwright_module::{Event, Usage};
+use toolwright_module::{Event, EventKind, Spent};
 
 /// How much of a tool's result is shown.
 const LONGEST: usize = 400;
@@ -18,14 +18,16 @@ impl Screen {
     /// Shows an event.
     pub fn show(&self, event: &Event) {
         // Whoever closes our output has seen enough; that is no reason to end the run.
-        let _ = match event {
-            Event::TextDelta { text } => self.write(text),
-            Event::ModelReplied { .. } if self.mid_line.load(Ordering::Relaxed) => self.write("\n"),
-            Event::ToolStarted { call } => {
+        let _ = match &event.kind {
+            EventKind::TextDelta { text } => self.write(text),
+            EventKind::ModelReplied { .. } if self.mid_line.load(Ordering::Relaxed) => {
+                self.write("\n")
+            }
+            EventKind::ToolStarted { call } => {
                 let (name, arguments) = (printable(&call.name), printable(&call.arguments));
                 writeln!(io::stderr(), "-> {name} {arguments}")
             }
-            Event::ToolFinished { call, text, error, elapsed } => {
+            EventKind::ToolFinished { call, text, error, elapsed } => {
                 let (mark, text) = error.as_ref().map_or(("", text), |error| ("failed: ", error));
                 let (name, text) = (printable(&call.name), shortened(&printable(text)));
                 let time = elapsed.as_secs_f64() * 1000.0;
@@ -58,7 +60,8 @@ pub fn note(text: &str) {
 
 /// What a run cost, in one line.
 #[must_use]
-pub fn summary(usage: Usage, model_calls: u64, elapsed: Duration) -> String {
+pub fn summary(spent: Spent, elapsed: Duration) -> String {
+    let Spent { usage, model_calls, .. } = spent;
     let cached = match usage.cached_tokens {
         0 => String::new(),
         tokens => format!(" ({tokens} cached)"),

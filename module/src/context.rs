@@ -1,17 +1,23 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::future::{Either, select, select_all};
 use futures_util::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
+use crate::approval::{Approval, Decision};
 use crate::error::{Error, Result, Stage};
-use crate::event::Event;
-use crate::language_model::{Delta, LanguageModel, Reply, Request, Usage};
+use crate::event::{Event, EventKind, InCall};
+use crate::language_model::{Delta, LanguageModel, Reply, Request};
+use crate::ledger::{Exhausted, Ledger, Reservation};
+use crate::message::ToolCall;
+use crate::telemetry;
 
 /// What belongs to one call and everything below it.
 ///
@@ -41,13 +47,23 @@ struct Inner {
     deadline: Option<Instant>,
     cancellations: Vec<Cancellation>,
     depth: u32,
+    path: Option<Arc<Way>>,
     sink: Option<Sink>,
+    approver: Option<Approver>,
+    captures_content: bool,
+}
+
+/// The calls above, the innermost first: shared by all that is below them.
+struct Way {
+    call: InCall,
+    above: Option<Arc<Self>>,
 }
 
 /// How many runs may be inside each other.
 const DEEPEST: u32 = 16;
 
 type Sink = Arc<dyn Fn(&Event) + Send + Sync>;
+type Approver = Arc<dyn Fn(Approval) -> BoxFuture<'static, Result<Decision>> + Send + Sync>;
 
 impl Context {
     fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -119,6 +135,94 @@ impl Context {
         })
     }
 
+    /// Lets someone decide on calls that wait for a person; in place of who did.
+    ///
+    /// Agents ask where their approval policy says so. Without an approver such a run
+    /// ends in an error and can be driven on once it is decided.
+    ///
+    /// ```
+    /// use toolwright_module::{Approval, Context, Decision};
+    ///
+    /// let cx = Context::default().with_approver(|asked: Approval| async move {
+    ///     // Here a program asks its user.
+    ///     Ok(match asked.call.name.as_str() {
+    ///         "memory_clear" => Decision::deny("We still need the memory."),
+    ///         _ => Decision::Approve,
+    ///     })
+    /// });
+    /// assert!(cx.has_approver());
+    /// ```
+    #[must_use]
+    pub fn with_approver<F, Fut>(self, approver: F) -> Self
+    where
+        F: Fn(Approval) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Decision>> + Send + 'static,
+    {
+        let approver: Approver = Arc::new(move |asked| Box::pin(approver(asked)));
+        self.with(|inner| inner.approver = Some(approver))
+    }
+
+    /// Whether `tracing` spans may hold what is said: prompts, replies, arguments and
+    /// results. No, unless said: they may hold a user's data.
+    #[must_use]
+    pub fn with_captured_content(self, captured: bool) -> Self {
+        self.with(|inner| inner.captures_content = captured)
+    }
+
+    /// The context of a tool's call: what happens in it is told and counted as such.
+    #[must_use]
+    pub fn in_call(&self, call: &ToolCall) -> Self {
+        self.clone().with(|inner| {
+            let call = InCall::new(&call.name, &call.id);
+            inner.path = Some(Arc::new(Way { call, above: inner.path.take() }));
+        })
+    }
+
+    /// The calls that this is in, the outermost first.
+    #[must_use]
+    pub fn path(&self) -> Vec<InCall> {
+        let innermost = self.0.as_ref().and_then(|inner| inner.path.as_deref());
+        let calls = std::iter::successors(innermost, |way| way.above.as_deref());
+        let mut path: Vec<InCall> = calls.map(|way| way.call.clone()).collect();
+        path.reverse();
+        path
+    }
+
+    /// The same for people: the names of the tools, `a > b`.
+    #[must_use]
+    pub fn path_text(&self) -> String {
+        let tools: Vec<String> = self.path().into_iter().map(|call| call.tool).collect();
+        tools.join(" > ")
+    }
+
+    /// The name of the tool that this is a call of.
+    #[must_use]
+    pub fn tool(&self) -> Option<&str> {
+        Some(&self.0.as_ref()?.path.as_ref()?.call.tool)
+    }
+
+    /// Whether there is someone to ask with [`approve`](Self::approve).
+    #[must_use]
+    pub fn has_approver(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.approver.is_some())
+    }
+
+    /// Asks the approver; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// What the approver fails with, and [`Stage::Cancelled`].
+    pub async fn approve(&self, asked: Approval) -> Option<Result<Decision>> {
+        let approver = self.0.as_ref()?.approver.as_ref()?;
+        Some(self.until_cancelled(approver(asked)).await)
+    }
+
+    /// Whether `tracing` spans may hold what is said.
+    #[must_use]
+    pub fn captures_content(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.captures_content)
+    }
+
     /// The call's model.
     #[must_use]
     pub fn model(&self) -> Option<&Arc<dyn LanguageModel>> {
@@ -154,9 +258,9 @@ impl Context {
     }
 
     /// Tells whoever listens; the event is only made if somebody does.
-    pub fn emit(&self, event: impl FnOnce() -> Event) {
+    pub fn emit(&self, event: impl FnOnce() -> EventKind) {
         if let Some(sink) = self.0.as_ref().and_then(|inner| inner.sink.as_ref()) {
-            sink(&event());
+            sink(&Event { path: self.path(), kind: event() });
         }
     }
 
@@ -179,91 +283,136 @@ impl Context {
 
     /// Asks a model one question: the one way that modules and drivers do it.
     ///
-    /// Counts the usage, tells the events and ends when the call is cancelled. The
-    /// reply is streamed where somebody listens and `stream` says so.
+    /// Reserves what it may cost, counts what it does cost, tells the events and ends
+    /// when the call is cancelled. The reply is streamed where somebody listens and
+    /// `stream` says so.
     ///
     /// # Errors
     ///
     /// What the model fails with; [`Stage::Cancelled`]; [`Stage::Decoding`] if a stream
-    /// ends without its reply; [`Stage::Limit`], and the model is not asked, if the
-    /// ledger has nothing left: the whole run ends.
+    /// ends without its reply; [`Stage::Limit`] with [`Exhausted`] for a cause, and the
+    /// model is not asked, if a ledger has too little left: the whole run ends.
     pub async fn ask(
         &self,
         model: &dyn LanguageModel,
         request: Request,
         stream: bool,
     ) -> Result<Reply> {
-        if stream && self.has_events() {
-            return self.collect(self.deltas(model, request)).await;
+        let asking = Asking::new(self, model, &request)?;
+        let span = asking.span.clone();
+        async {
+            let reply = if stream && self.has_events() {
+                self.collect(stream_of(model, request)).await
+            } else {
+                self.until_cancelled(model.generate(&request)).await
+            };
+            asking.end(reply.as_ref());
+            reply
         }
-        self.may_ask()?;
-        let started = Instant::now();
-        let reply = self.until_cancelled(model.generate(&request)).await;
-        self.account(model, started, reply.as_ref());
-        reply
+        .instrument(span)
+        .await
     }
 
     /// The same piece by piece, for whoever shows the pieces: they are no events.
     ///
-    /// Ends with [`Delta::Done`] or an error, and only then is the usage known: a stream
-    /// that is dropped counts for nothing.
+    /// Ends with [`Delta::Done`] or an error. A stream that is dropped before has cost
+    /// nobody knows what: what was reserved for it stays reserved.
     pub(crate) fn deltas<'a>(
         &'a self,
         model: &'a dyn LanguageModel,
         request: Request,
     ) -> BoxStream<'a, Result<Delta>> {
-        if let Err(error) = self.may_ask() {
-            return stream::iter([Err(error)]).boxed();
-        }
-        let started = Instant::now();
-        // Not before it is polled: whoever was cancelled already asks nobody.
-        let deltas = stream::once(async move { model.stream(request) }).flatten().boxed();
-        stream::unfold(Some(deltas), move |deltas| async move {
-            let mut deltas = deltas?;
+        let asking = match Asking::new(self, model, &request) {
+            Ok(asking) => asking,
+            Err(error) => return stream::iter([Err(error)]).boxed(),
+        };
+        let deltas = stream_of(model, request);
+        stream::unfold(Some((deltas, asking)), move |state| async move {
+            let (mut deltas, asking) = state?;
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
-            let next = self.until_cancelled(next).await;
-            let end = match &next {
-                Ok(Delta::Done(reply)) => Some(Ok(&**reply)),
-                Ok(_) => None,
-                Err(error) => Some(Err(error)),
-            };
-            let over = end.is_some();
-            if let Some(end) = end {
-                self.account(model, started, end);
+            let next = self.until_cancelled(next).instrument(asking.span.clone()).await;
+            match &next {
+                Ok(Delta::Done(reply)) => asking.end(Ok(&**reply)),
+                Ok(_) => return Some((next, Some((deltas, asking)))),
+                Err(error) => asking.end(Err(error)),
             }
-            Some((next, (!over).then_some(deltas)))
+            Some((next, None))
         })
         .boxed()
     }
 
     async fn collect(&self, mut deltas: BoxStream<'_, Result<Delta>>) -> Result<Reply> {
-        while let Some(delta) = deltas.next().await {
-            match delta? {
-                Delta::Text(text) => self.emit(|| Event::TextDelta { text }),
-                Delta::Reasoning(text) => self.emit(|| Event::ReasoningDelta { text }),
+        loop {
+            let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
+            match self.until_cancelled(next).await? {
+                Delta::Text(text) => self.emit(|| EventKind::TextDelta { text }),
+                Delta::Reasoning(text) => self.emit(|| EventKind::ReasoningDelta { text }),
                 Delta::Done(reply) => return Ok(*reply),
                 Delta::Call { .. } => {}
             }
         }
-        Err(no_reply())
     }
 
-    fn may_ask(&self) -> Result<()> {
-        self.ledger().map_or(Ok(()), Ledger::check)
+    /// An error that ends the run: a ledger has too little left.
+    #[must_use]
+    pub fn exhausted(&self, exhausted: Exhausted) -> Error {
+        let exhausted = exhausted.asked_by(self.path_text());
+        self.emit(|| EventKind::LimitReached {
+            limit: exhausted.limit,
+            reason: exhausted.to_string(),
+        });
+        // Shared by all of the run: whoever asks next would be turned away too.
+        Error::stop(exhausted).at(Stage::Limit)
+    }
+}
+
+/// A model's pieces; it is not asked before it is polled: whoever was cancelled already
+/// asks nobody.
+fn stream_of(model: &dyn LanguageModel, request: Request) -> BoxStream<'_, Result<Delta>> {
+    stream::once(async move { model.stream(request) }).flatten().boxed()
+}
+
+/// One question to a model, from what is reserved for it to what it came to.
+struct Asking<'a> {
+    cx: &'a Context,
+    model: &'a dyn LanguageModel,
+    reserved: Option<Reservation>,
+    started: Instant,
+    span: Span,
+}
+
+impl<'a> Asking<'a> {
+    fn new(cx: &'a Context, model: &'a dyn LanguageModel, request: &Request) -> Result<Self> {
+        let reserved = match cx.ledger() {
+            None => None,
+            Some(ledger) => {
+                let most = ledger
+                    .most(model, request)
+                    .map_err(|no_price| Error::stop(no_price).at(Stage::Setup))?;
+                Some(ledger.reserve(most).map_err(|exhausted| cx.exhausted(exhausted))?)
+            }
+        };
+        let span = telemetry::chat(cx, model, request);
+        Ok(Self { cx, model, reserved, started: Instant::now(), span })
     }
 
-    /// What a model call came to, for the ledger and whoever listens.
-    fn account(&self, model: &dyn LanguageModel, started: Instant, end: Result<&Reply, &Error>) {
+    /// What it came to, for the ledger and whoever listens.
+    fn end(self, end: Result<&Reply, &Error>) {
+        let Self { cx, model, reserved, started, span } = self;
         let usage = end.map_or_else(Error::usage, |reply| reply.usage);
-        if let Some(ledger) = self.ledger() {
-            ledger.record(usage);
-        }
+        telemetry::replied(&span, cx, end);
+        let spent = cx.ledger().map(|ledger| ledger.cost(model.name(), usage)).unwrap_or_default();
+        let overshoot = reserved.and_then(|reserved| reserved.settle(spent));
         if let Ok(reply) = end {
-            self.emit(|| Event::ModelReplied {
+            cx.emit(|| EventKind::ModelReplied {
                 model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
-                usage,
+                reply: reply.clone(),
+                money: spent.money,
                 elapsed: started.elapsed(),
             });
+        }
+        if let Some(overshoot) = overshoot {
+            cx.emit(|| EventKind::Overshot { model: model.name().to_owned(), overshoot });
         }
     }
 }
@@ -309,101 +458,5 @@ impl Cancellation {
     /// Waits until [`cancel`](Self::cancel) is called.
     pub async fn cancelled(&self) {
         self.0.cancelled().await;
-    }
-}
-
-/// Counts what model calls cost, a run's own and those of everything below it.
-///
-/// ```
-/// use toolwright_module::{Ledger, Usage};
-///
-/// let run = Ledger::default();
-/// let tool = run.below();
-/// tool.record(Usage::new(10, 2));
-/// assert_eq!(tool.used().input_tokens, 10);
-/// assert_eq!(run.used().input_tokens, 10);
-/// assert_eq!(run.model_calls(), 1);
-/// ```
-///
-/// The default counts and bounds nothing; [`limited`](Self::limited) bounds.
-#[derive(Debug, Clone, Default)]
-pub struct Ledger(Arc<Account>);
-
-#[derive(Debug, Default)]
-struct Account {
-    spent: Mutex<(Usage, u64)>,
-    /// How many tokens may be used, read and written together.
-    limit: Option<u64>,
-    above: Option<Ledger>,
-}
-
-impl Ledger {
-    /// A ledger under which no model is asked once this many tokens are used, read and
-    /// written together.
-    ///
-    /// A call that began before may still go beyond it: what one costs is known
-    /// afterwards.
-    ///
-    /// ```
-    /// use toolwright_module::{Ledger, Usage};
-    ///
-    /// let ledger = Ledger::limited(100);
-    /// ledger.below().record(Usage::new(60, 30));
-    /// assert_eq!(ledger.left(), Some(10));
-    /// ```
-    #[must_use]
-    pub fn limited(tokens: u64) -> Self {
-        Self(Arc::new(Account { limit: Some(tokens), ..Account::default() }))
-    }
-
-    /// A ledger of its own whose entries count in this one too.
-    #[must_use]
-    pub fn below(&self) -> Self {
-        Self(Arc::new(Account { above: Some(self.clone()), ..Account::default() }))
-    }
-
-    /// Enters one model call.
-    pub fn record(&self, usage: Usage) {
-        {
-            let mut spent = self.0.spent.lock().unwrap_or_else(PoisonError::into_inner);
-            spent.0 += usage;
-            spent.1 += 1;
-        }
-        if let Some(above) = &self.0.above {
-            above.record(usage);
-        }
-    }
-
-    /// What was used so far.
-    #[must_use]
-    pub fn used(&self) -> Usage {
-        self.0.spent.lock().unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// How many model calls were made so far.
-    #[must_use]
-    pub fn model_calls(&self) -> u64 {
-        self.0.spent.lock().unwrap_or_else(PoisonError::into_inner).1
-    }
-
-    /// How many tokens may still be used, by the tightest limit of this and of those
-    /// above; `None` where there is none.
-    #[must_use]
-    pub fn left(&self) -> Option<u64> {
-        let own = self.0.limit.map(|limit| {
-            let used = self.used();
-            limit.saturating_sub(used.input_tokens.saturating_add(used.output_tokens))
-        });
-        let above = self.0.above.as_ref().and_then(Self::left);
-        own.into_iter().chain(above).min()
-    }
-
-    fn check(&self) -> Result<()> {
-        if self.left() != Some(0) {
-            return Ok(());
-        }
-        // Shared by all of the run: whoever asks next would be turned away too.
-        let text = "the call's tokens are used up; allow more with `Ledger::limited`";
-        Err(Error::stop(text).at(Stage::Limit))
     }
 }

@@ -3,6 +3,8 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::language_model::Usage;
 
 /// The result of everything that a module does.
@@ -72,7 +74,8 @@ pub enum Audience {
 }
 
 /// Where a call failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Stage {
     /// The arguments do not fit the signature.
@@ -89,6 +92,8 @@ pub enum Stage {
     Validation,
     /// Something ran out: tokens, steps, time.
     Limit,
+    /// A call waits for a person's decision.
+    Approval,
     /// The call was cancelled.
     Cancelled,
     /// The module panicked.
@@ -107,6 +112,7 @@ impl fmt::Display for Stage {
             Self::Decoding => "decoding",
             Self::Validation => "validation",
             Self::Limit => "limit",
+            Self::Approval => "approval",
             Self::Cancelled => "cancelled",
             Self::Panic => "panic",
             Self::Setup => "setup",

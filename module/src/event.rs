@@ -1,14 +1,64 @@
 use std::time::Duration;
 
-use crate::language_model::Usage;
+use serde::{Deserialize, Serialize};
+
+use crate::approval::Decision;
+use crate::budget::{Limit, Money};
+use crate::error::Stage;
+use crate::language_model::Reply;
+use crate::ledger::Overshoot;
 use crate::message::ToolCall;
 
 /// Something that happened in a call, for a screen, a log or a recorder.
 ///
-/// Events tell; they decide nothing, and a run is the same without a listener.
-#[derive(Debug, Clone, PartialEq)]
+/// Events tell; they decide nothing, and a run is the same without a listener. They
+/// serialise, one object each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Event {
+pub struct Event {
+    /// The calls that it happened in, the outermost first: empty for an agent that
+    /// nobody called as a tool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<InCall>,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// A call of a tool, as something that others happen in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct InCall {
+    /// The tool's name.
+    pub tool: String,
+    /// The call's id: tells two calls of one tool apart.
+    pub id: String,
+}
+
+impl InCall {
+    /// A call of a tool.
+    pub fn new(tool: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { tool: tool.into(), id: id.into() }
+    }
+}
+
+/// What happened.
+///
+/// An agent tells [`Started`](Self::Started) when it is driven and ends with exactly one
+/// of [`Done`](Self::Done) and [`Failed`](Self::Failed); each
+/// [`ToolStarted`](Self::ToolStarted) has its [`ToolFinished`](Self::ToolFinished),
+/// unless the run was dropped or failed in between.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EventKind {
+    /// An agent goes to work on a run, a new one or one that was stored.
+    Started {
+        /// The agent's name.
+        agent: String,
+        /// Where the run is: 0 if it is new.
+        step: u64,
+    },
     /// The model wrote some text.
     TextDelta {
         /// The text since the last delta.
@@ -23,15 +73,32 @@ pub enum Event {
     ModelReplied {
         /// The model's own name, as its server says it.
         model: String,
-        /// What the call cost.
-        usage: Usage,
+        /// The reply, with what it cost in tokens.
+        reply: Reply,
+        /// What it cost in money, as far as prices are known.
+        money: Money,
         /// How long it took, retries included.
         elapsed: Duration,
+    },
+    /// A model call cost more than was reserved for it.
+    Overshot {
+        /// The model's name.
+        model: String,
+        /// By how much.
+        overshoot: Overshoot,
     },
     /// A tool is about to run.
     ToolStarted {
         /// The call.
         call: ToolCall,
+    },
+    /// A tool kept its thread for so long without giving way that nothing else could
+    /// run on it, deadlines included: move such work to `spawn_blocking`.
+    ToolBlocked {
+        /// The call.
+        call: ToolCall,
+        /// How long at a stretch.
+        elapsed: Duration,
     },
     /// A tool has run, or could not.
     ToolFinished {
@@ -44,4 +111,54 @@ pub enum Event {
         /// How long it took.
         elapsed: Duration,
     },
+    /// Calls wait for a person.
+    ApprovalAwaited {
+        /// The calls.
+        calls: Vec<ToolCall>,
+    },
+    /// A person decided on a call.
+    Decided {
+        /// The call's id.
+        id: String,
+        /// What was decided.
+        decision: Decision,
+    },
+    /// Something ran out.
+    LimitReached {
+        /// What.
+        limit: Limit,
+        /// What there was of it, what was asked and who asked.
+        reason: String,
+    },
+    /// An agent came to an end.
+    Done {
+        /// Its answer.
+        answer: String,
+        /// How it ended.
+        ending: Ending,
+    },
+    /// An agent could not go on; its run is where it was.
+    Failed {
+        /// Where it failed.
+        stage: Stage,
+        /// Why: the whole error as `{:#}` shows it.
+        error: String,
+    },
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Ending {
+    /// The model was done.
+    Answered,
+    /// A limit of the run was reached. The answer is what the model could say then.
+    LimitReached,
+    /// The answer reached `max_output_tokens` and is cut off.
+    CutOff,
+    /// The model refused; the answer is what it said.
+    Refused,
+    /// The model made the same mistake too often in a row; the answer says which.
+    Stuck,
 }

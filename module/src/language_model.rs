@@ -10,6 +10,7 @@ use toolwright_signature::{Contract, Dialect};
 
 use crate::error::Result;
 use crate::message::{Message, ReplyPart, ToolCall};
+use crate::most_usage::most_usage;
 
 /// Something that answers a conversation.
 ///
@@ -77,6 +78,12 @@ pub trait LanguageModel: Send + Sync + 'static {
     /// The model's name, for people: logs, recordings, errors.
     fn name(&self) -> &str;
 
+    /// Who serves it, for telemetry: OpenTelemetry's `gen_ai.provider.name`, such as
+    /// `openai`.
+    fn provider(&self) -> &str {
+        "unknown"
+    }
+
     /// What this model and its provider can do.
     fn capabilities(&self) -> Capabilities;
 
@@ -128,6 +135,10 @@ fn pieces(reply: Result<Reply>) -> Vec<Result<Delta>> {
 impl<M: LanguageModel + ?Sized> LanguageModel for Arc<M> {
     fn name(&self) -> &str {
         (**self).name()
+    }
+
+    fn provider(&self) -> &str {
+        (**self).provider()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -250,6 +261,23 @@ impl Request {
     pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
         self.max_output_tokens = tokens;
         self
+    }
+
+    /// The most tokens that this can take, which a ledger reserves: those read by the
+    /// bytes of its texts and schemas, because no tokenizer makes more tokens of a text
+    /// than it has bytes, and some for each message and image; those written by
+    /// `max_output_tokens`.
+    ///
+    /// ```
+    /// use toolwright_module::{Dialect, Message, Request};
+    ///
+    /// let request = Request::new([Message::user("Hi!")]).with_max_output_tokens(50);
+    /// let most = request.most_usage(Dialect::JsonSchema2020);
+    /// assert_eq!((most.input_tokens, most.output_tokens), (3 + 16, 50));
+    /// ```
+    #[must_use]
+    pub fn most_usage(&self, dialect: Dialect) -> Usage {
+        most_usage(self, dialect)
     }
 }
 

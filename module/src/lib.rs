@@ -16,8 +16,10 @@
 //! | the same without `async` | the module `blocking`, a feature |
 //! | test without a model | [`testing`] |
 
+mod approval;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod budget;
 mod chain_of_thought;
 mod context;
 mod conversation;
@@ -27,27 +29,33 @@ mod event;
 mod example;
 mod group;
 mod language_model;
+mod ledger;
 mod message;
 mod module;
+mod most_usage;
 mod output_mode;
 mod predict;
 mod predict_stream;
 mod question;
 mod settings;
+mod telemetry;
 pub mod testing;
 mod tool;
 
+pub use approval::{Approval, Decision};
+pub use budget::{Budget, Limit, Money, Price, Spent};
 pub use chain_of_thought::{ChainOfThought, Reasoned};
-pub use context::{Cancellation, Context, Ledger};
+pub use context::{Cancellation, Context};
 pub use effect::Effect;
 pub use error::{Audience, Error, Failure, Result, Stage};
-pub use event::Event;
+pub use event::{Ending, Event, EventKind, InCall};
 pub use example::Example;
 pub use futures_core::{future::BoxFuture, stream::BoxStream};
 pub use group::{Custom, Definition, FailReason, Format, Handle, Outcome, ToolGroup};
 pub use language_model::{
     Capabilities, Delta, Finish, LanguageModel, Reply, Request, ToolChoice, Usage,
 };
+pub use ledger::{Exhausted, Ledger, Overshoot, Reservation};
 pub use message::{CallKind, Image, Message, Part, Reasoning, ReplyPart, ToolCall, ToolResult};
 pub use module::{AnyModule, FromFn, Module, OutputOf, from_fn, from_fn_with};
 pub use output_mode::OutputMode;

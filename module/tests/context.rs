@@ -18,9 +18,9 @@ use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    AnyModule, Audience, Cancellation, Capabilities, Context, Delta, Dialect, Error, Event,
-    LanguageModel, Ledger, Message, Module, Predict, Reasoning, Reply, ReplyPart, Request, Result,
-    Stage, ToolCall, Usage, from_fn_with,
+    AnyModule, Audience, Budget, Cancellation, Capabilities, Context, Delta, Dialect, Error, Event,
+    EventKind, Exhausted, LanguageModel, Ledger, Message, Module, Money, Predict, Price, Reasoning,
+    Reply, ReplyPart, Request, Result, Spent, Stage, ToolCall, Usage, from_fn_with,
 };
 
 use support::{Count, SUMMARY, Summarize, summarize};
@@ -106,11 +106,11 @@ async fn any_work_can_be_ended_by_its_contexts_cancellation() {
 }
 
 fn named(event: &Event) -> String {
-    match event {
-        Event::TextDelta { text } => format!("text {text}"),
-        Event::ReasoningDelta { text } => format!("reasoning {text}"),
-        Event::ModelReplied { model, usage, .. } => {
-            format!("{model} replied for {} tokens", usage.output_tokens)
+    match &event.kind {
+        EventKind::TextDelta { text } => format!("text {text}"),
+        EventKind::ReasoningDelta { text } => format!("reasoning {text}"),
+        EventKind::ModelReplied { model, reply, .. } => {
+            format!("{model} replied for {} tokens", reply.usage.output_tokens)
         }
         other => format!("{other:?}"),
     }
@@ -140,7 +140,7 @@ fn a_listener_joins_the_ones_before_it_and_hears_nothing_of_the_parents() {
     assert!(!silent.has_events());
     silent.emit(|| unreachable!("nobody listens"));
 
-    let text = |text: &str| Event::TextDelta { text: text.to_owned() };
+    let text = |text: &str| EventKind::TextDelta { text: text.to_owned() };
     let parent = ear.listen(silent, "parent");
     let child = ear.listen(parent.clone(), "child");
     child.emit(|| text("a"));
@@ -215,16 +215,18 @@ async fn a_ledger_counts_what_is_below_it_and_what_failed() {
     let run = Ledger::default();
     let (left, right) = (run.below(), run.below());
     let deep = left.below();
-    deep.record(Usage::new(1, 2).with_cached(1));
-    right.record(Usage::new(10, 20).with_reasoning(5));
-    assert_eq!(left.used() + right.used(), Usage::new(11, 22).with_cached(1).with_reasoning(5));
-    assert_eq!(run.used(), left.used() + right.used());
-    assert_eq!((run.model_calls(), left.model_calls(), deep.model_calls()), (2, 1, 1));
+    deep.record(Spent::model_call(Usage::new(1, 2).with_cached(1)));
+    right.record(Spent::model_call(Usage::new(10, 20).with_reasoning(5)));
+    let both = left.spent() + right.spent();
+    assert_eq!(both.usage, Usage::new(11, 22).with_cached(1).with_reasoning(5));
+    assert_eq!(run.spent(), both);
+    let calls = [&run, &left, &deep].map(|ledger| ledger.spent().model_calls);
+    assert_eq!(calls, [2, 1, 1]);
 
     let failing = Scripted::new(|_| Err(Error::other("cut").with_usage(Usage::new(100, 0))));
     let cx = Context::default().with_ledger(run.clone());
     cx.ask(&failing, Request::new([]), false).await.unwrap_err();
-    assert_eq!(run.used().input_tokens, 111);
+    assert_eq!(run.spent().usage.input_tokens, 111);
 }
 
 #[tokio::test]
@@ -241,7 +243,7 @@ async fn a_model_below_a_module_of_code_stays_inside_the_run() {
     let (ear, ledger) = (Ear::default(), Ledger::default());
     let cx = ear.listen(Context::default(), "run").with_model(model).with_ledger(ledger.clone());
     assert_eq!(module.forward(Count, &cx).await.unwrap(), 1);
-    assert_eq!(ledger.used(), Usage::new(1, 1));
+    assert_eq!(ledger.spent().usage, Usage::new(1, 1));
     assert_eq!(ear.heard(), ["run: scripted replied for 1 tokens"]);
 }
 
@@ -296,31 +298,140 @@ async fn whoever_could_end_a_call_still_can_after_another_joins() {
     }
 }
 
-#[tokio::test]
-async fn a_ledger_that_is_used_up_lets_no_model_be_asked_and_ends_the_run() {
-    let run = Ledger::limited(10);
-    let agent = run.below();
-    assert_eq!((Ledger::default().left(), agent.left()), (None, Some(10)));
-
+/// A model that says so and so much was used, and how often it was asked.
+fn costing(usage: Usage) -> (impl LanguageModel, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let model = Scripted::new(move |_| {
         count.fetch_add(1, Ordering::Relaxed);
-        Ok(Reply::text("ok").with_usage(Usage::new(5, 2)))
+        Ok(Reply::text("ok").with_usage(usage))
     });
-    let ear = Ear::default();
-    let cx = ear.listen(Context::default().with_ledger(agent.clone()), "ear");
-    // What a call costs is known afterwards: the second one may go beyond.
-    for left in [3, 0] {
-        cx.ask(&model, Request::new([]), false).await.unwrap();
-        assert_eq!((run.left(), agent.left()), (Some(left), Some(left)));
-    }
-    for streamed in [false, true] {
-        let error = cx.ask(&model, Request::new([]), streamed).await.unwrap_err();
-        assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"the call's tokens are used up; allow more with `Ledger::limited`");
+    (model, asked)
+}
+
+fn short() -> Request {
+    Request::new([Message::user("Hi!")]).with_max_output_tokens(10)
+}
+
+#[tokio::test]
+async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
+    // A request takes 19 tokens at most, by its bytes, and 10 for the answer.
+    let budgets = [
+        (Budget::default().with_model_calls(2), "model calls"),
+        (Budget::default().with_input_tokens(5 + 5 + 18), "input tokens"),
+        (Budget::default().with_output_tokens(2 + 2 + 9), "output tokens"),
+        (Budget::default().with_money(Money::from_micros(2 * 90 + 389)), "money"),
+    ];
+    let mut texts = Vec::new();
+    for (budget, what) in budgets {
+        // Ten millionths for each token read, twenty for each written.
+        let run = Ledger::new(budget).with_prices([("scripted", Price::per_million(10.0, 20.0))]);
+        let (model, asked) = costing(Usage::new(5, 2));
+        let ear = Ear::default();
+        let cx = ear.listen(Context::default().with_ledger(run.below()), "ear");
+        for _ in 0..2 {
+            cx.ask(&model, short(), false).await.unwrap();
         }
+        for streamed in [false, true] {
+            let error = cx.ask(&model, short(), streamed).await.unwrap_err();
+            assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
+            assert_eq!(error.downcast_ref::<Exhausted>().unwrap().limit.to_string(), what);
+            texts.push(error.to_string());
+        }
+        let call = ToolCall::new("1", "look", "{}");
+        let error = cx.in_call(&call).ask(&model, short(), false).await.unwrap_err();
+        texts.push(error.to_string());
+        assert_eq!((asked.load(Ordering::Relaxed), run.spent().model_calls), (2, 2));
+        assert_eq!(run.spent().usage, Usage::new(10, 4));
+        assert_eq!(run.spent().money, Money::from_micros(2 * 90));
+        // Three requests were turned away, and each time that was told.
+        assert_eq!(ear.heard().len(), 2 + 3);
     }
-    assert_eq!((asked.load(Ordering::Relaxed), run.model_calls()), (2, 2));
+    texts.dedup();
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    the call has 0 of 2 model calls left, and the next call may take 1; allow more in its budget
+    the call has 0 of 2 model calls left, and `look` may take 1; allow more in its budget
+    the call has 18 of 28 input tokens left, and the next call may take 19; allow more in its budget
+    the call has 18 of 28 input tokens left, and `look` may take 19; allow more in its budget
+    the call has 9 of 13 output tokens left, and the next call may take 10; allow more in its budget
+    the call has 9 of 13 output tokens left, and `look` may take 10; allow more in its budget
+    the call has 0.000389 of 0.000569 left to spend, and the next call may cost 0.00039; allow more in its budget
+    the call has 0.000389 of 0.000569 left to spend, and `look` may cost 0.00039; allow more in its budget
+    ");
+}
+
+#[tokio::test]
+async fn what_was_reserved_and_not_used_is_given_back_and_what_was_dropped_is_not() {
+    let run = Ledger::new(Budget::default().with_output_tokens(25));
+    let cx = Context::default().with_ledger(run.clone());
+    let (model, _) = costing(Usage::new(5, 1));
+    // Each may write 10 and writes 1.
+    for _ in 0..15 {
+        cx.ask(&model, short(), false).await.unwrap();
+    }
+    assert_eq!(run.spent().usage.output_tokens, 15);
+    let silent = Silent::default();
+    drop(futures_util::future::poll_immediate(Box::pin(cx.ask(&silent, short(), false))).await);
+    assert_eq!(run.spent().model_calls, 16);
+    let error = cx.ask(&model, short(), false).await.unwrap_err();
+    assert_eq!(error.downcast_ref::<Exhausted>().unwrap().left, 0);
+}
+
+#[tokio::test]
+async fn a_provider_that_reports_more_than_was_reserved_is_told_of() {
+    let (model, _) = costing(Usage::new(7, 12));
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&log);
+    let run = Ledger::new(Budget::default().with_output_tokens(15));
+    let cx = Context::default().with_ledger(run.clone()).with_events(move |event| {
+        if let EventKind::Overshot { model, overshoot } = &event.kind {
+            let (limit, most, spent) = (overshoot.limit, overshoot.reserved, overshoot.spent);
+            heard.lock().unwrap().push(format!("{model}: {spent} {limit} of {most}"));
+        }
+    });
+    cx.ask(&model, short(), false).await.unwrap();
+    assert_eq!(*log.lock().unwrap(), ["scripted: 12 output tokens of 10"]);
+    assert_eq!(run.spent().usage.output_tokens, 12);
+}
+
+#[tokio::test]
+async fn money_is_not_spent_on_a_model_without_a_price() {
+    let (model, asked) = costing(Usage::new(5, 1));
+    let run = Ledger::new(Budget::default().with_money(Money::new(1.0)));
+    let cx =
+        Context::default().with_ledger(run.with_prices([("other", Price::per_million(1.0, 1.0))]));
+    let error = cx.ask(&model, short(), false).await.unwrap_err();
+    assert_eq!((error.stage(), asked.load(Ordering::Relaxed)), (Stage::Setup, 0));
+    insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`");
+}
+
+#[test]
+fn many_threads_together_never_take_more_than_there_is() {
+    let run = Ledger::new(Budget::default().with_tool_calls(1000).with_output_tokens(5000));
+    let taken: usize = std::thread::scope(|scope| {
+        let work = |worker: u64| {
+            let own = run.below();
+            (0..400)
+                .filter(|turn| {
+                    let most = Spent::tool_call() + Spent::model_call(Usage::new(0, 7));
+                    match own.reserve(most) {
+                        Ok(reserved) => {
+                            let used = (worker + turn) % 8;
+                            let spent = Spent::model_call(Usage::new(0, used));
+                            reserved.settle(Spent::tool_call() + spent);
+                            true
+                        }
+                        Err(_) => false,
+                    }
+                })
+                .count()
+        };
+        let workers: Vec<_> = (0..8).map(|worker| scope.spawn(move || work(worker))).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    let spent = run.spent();
+    assert_eq!(spent.tool_calls, taken as u64);
+    assert!(spent.tool_calls <= 1000 && spent.usage.output_tokens <= 5000, "{spent:?}");
+    // And nobody was turned away while there was enough.
+    assert!(spent.tool_calls == 1000 || spent.usage.output_tokens > 5000 - 8 * 7, "{spent:?}");
 }

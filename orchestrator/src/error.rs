@@ -44,8 +44,26 @@ pub enum Error {
         expected: &'static str,
     },
 
-    /// A run that has begun is asked to end in another way.
-    #[error("the run is at step {step} already; say what it has to end with before it begins")]
+    /// A person's arguments for a call do not fit its tool.
+    #[error("the new arguments of the call `{id}` cannot be used; mend them and decide again")]
+    WrongArguments {
+        /// The call's id.
+        id: String,
+        /// What is wrong with them.
+        source: toolwright_signature::Error,
+    },
+
+    /// More is asked of a run that is still busy.
+    #[error("the run is at step {step} and not done; drive it to its end before you ask for more")]
+    NotDone {
+        /// Where the run is.
+        step: u64,
+    },
+
+    /// A run that has begun is asked to end, or to choose its tools, in another way.
+    #[error(
+        "the run is at step {step} already; say how it ends and chooses its tools before it begins"
+    )]
     Begun {
         /// Where the run is.
         step: u64,

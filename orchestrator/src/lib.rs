@@ -4,19 +4,32 @@
 //! elsewhere. [`ToolOrchestrator`] drives it on tokio. [`ReAct`] does so for a typed
 //! signature. All three leave the model to a provider crate and the tools to you.
 
+mod approval_policy;
+mod choosing;
+mod driver;
 mod error;
 mod limits;
+mod mistakes;
 mod react;
 mod run;
+mod run_stream;
+mod selector;
 mod state;
 mod step;
+mod telemetry;
 mod tool_orchestrator;
 mod tools;
+mod unfinished;
 
+pub use approval_policy::ApprovalPolicy;
+pub use choosing::Choosing;
 pub use error::{Error, Result};
 pub use limits::Limits;
-pub use react::{ReAct, Reacted, Unfinished};
+pub use react::{ReAct, Reacted};
 pub use run::Run;
+pub use run_stream::{Progress, RunStream};
 pub use state::RunState;
-pub use step::{Answer, AnswerKind, Ending, RunResult, Step, StepKind};
+pub use step::{Answer, AnswerKind, RunResult, Step, StepKind};
 pub use tool_orchestrator::{Finished, Task, TaskAnswer, ToolFailure, ToolOrchestrator};
+pub use toolwright_module::Ending;
+pub use unfinished::{AwaitsApproval, Unfinished};

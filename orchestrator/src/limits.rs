@@ -1,31 +1,69 @@
+use std::borrow::Cow;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
-use toolwright_module::Request;
+use toolwright_module::{Budget, Request};
 
 /// What bounds a run.
 ///
 /// ```
+/// use std::time::Duration;
+/// use toolwright_module::Budget;
 /// use toolwright_orchestrator::Limits;
 ///
-/// assert_eq!(Limits::default().max_iterations, 10);
-/// let limits = Limits::default().with_max_iterations(3);
+/// let limits = Limits::default()
+///     .with_max_iterations(3)
+///     .with_budget(Budget::default().with_tool_calls(20))
+///     .with_tool_time(Duration::from_secs(30));
 /// assert_eq!(limits.max_iterations, 3);
+/// assert_eq!(Limits::default().max_iterations, 10);
 /// ```
+///
+/// The run holds its own steps to the rounds, the budget and the time, whoever drives
+/// it. What it does not see, models inside its tools, the driver's ledger holds to the
+/// same budget. [`tool_time`](Self::tool_time) and
+/// [`max_parallel`](Self::max_parallel) are the driver's alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many rounds a model gets: 10 unless said. A round is a reply and what its
-    /// calls gave, or a reply that could not be used. After the last round the model is
-    /// asked once more, without tools, and that answer counts as
+    /// How many rounds a model gets for a task: 10 unless said. A round is a reply and
+    /// what its calls gave, or a reply that could not be used. After the last round the
+    /// model is asked once more, without tools, and that answer counts as
     /// [`Ending::LimitReached`](crate::Ending::LimitReached): allow one round more than
     /// a task needs, at least 1.
     pub max_iterations: u32,
     /// The most a model may write in one answer, in tokens.
     pub max_output_tokens: u64,
+    /// What the whole run may come to, everything below its tools included.
+    pub budget: Budget,
+    /// How long the steps of the run may take together; waiting for a person is free.
+    pub max_time: Option<Duration>,
+    /// How long one call of a tool may take.
+    pub tool_time: Option<Duration>,
+    /// How many calls may be under way at once: 8 unless said, at least 1.
+    pub max_parallel: usize,
+    /// How much of a tool's result the model is shown, in bytes: 65,536 unless said.
+    /// Of a longer one the model gets the beginning and a note of what is missing.
+    pub max_result_bytes: usize,
+    /// How many rounds in a row may make one same mistake, such as the same call that
+    /// fails in the same way: 3 unless said. Then the run ends as
+    /// [`Ending::Stuck`](crate::Ending::Stuck).
+    pub max_same_failures: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_iterations: 10, max_output_tokens: Request::MAX_OUTPUT_TOKENS }
+        Self {
+            max_iterations: 10,
+            max_output_tokens: Request::MAX_OUTPUT_TOKENS,
+            budget: Budget::default(),
+            max_time: None,
+            tool_time: None,
+            max_parallel: 8,
+            max_result_bytes: 65_536,
+            max_same_failures: 3,
+        }
     }
 }
 
@@ -42,5 +80,73 @@ impl Limits {
     pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
         self.max_output_tokens = tokens;
         self
+    }
+
+    /// The same with a budget for the whole run.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// The same with a bound on how long the steps may take together.
+    #[must_use]
+    pub fn with_max_time(mut self, time: Duration) -> Self {
+        self.max_time = Some(time);
+        self
+    }
+
+    /// The same with a bound on how long one call of a tool may take.
+    #[must_use]
+    pub fn with_tool_time(mut self, time: Duration) -> Self {
+        self.tool_time = Some(time);
+        self
+    }
+
+    /// The same with another number of calls that may be under way at once.
+    #[must_use]
+    pub fn with_max_parallel(mut self, calls: usize) -> Self {
+        self.max_parallel = calls;
+        self
+    }
+
+    /// The same with another bound on what the model is shown of a result.
+    #[must_use]
+    pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
+        self.max_result_bytes = bytes;
+        self
+    }
+
+    /// The same with another number of times that one mistake may be made in a row.
+    #[must_use]
+    pub fn with_max_same_failures(mut self, rounds: u32) -> Self {
+        self.max_same_failures = rounds;
+        self
+    }
+
+    /// What the model is shown of a result: all, or its beginning and a note, within
+    /// [`max_result_bytes`](Self::max_result_bytes) together.
+    ///
+    /// ```
+    /// # use toolwright_orchestrator::Limits;
+    /// let limits = Limits::default().with_max_result_bytes(80);
+    /// let shown = limits.cut(&"word ".repeat(100)).into_owned();
+    /// assert!(shown.starts_with("word word word "), "{shown}");
+    /// assert!(shown.ends_with("\n[cut: 33 of 500 bytes are shown; ask for less]"), "{shown}");
+    /// // What was cut once is not cut again.
+    /// assert_eq!(limits.cut(&shown), shown);
+    /// ```
+    #[must_use]
+    pub fn cut<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if text.len() <= self.max_result_bytes {
+            return Cow::Borrowed(text);
+        }
+        let note = |shown: usize| {
+            format!("\n[cut: {shown} of {} bytes are shown; ask for less]", text.len())
+        };
+        // A smaller number is not longer.
+        let room = self.max_result_bytes.saturating_sub(note(self.max_result_bytes).len());
+        let end = text.floor_char_boundary(room);
+        Cow::Owned(format!("{}{}", &text[..end], note(end)))
     }
 }

@@ -2,16 +2,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use toolwright_module::{
-    Context, Error, LanguageModel, Message, Module, Result, Stage, Tool, Usage,
-};
+use toolwright_module::{Context, Ending, LanguageModel, Message, Module, Result, Spent, Tool};
 use toolwright_signature::{Contract, Signature};
 
 use crate::error;
 use crate::limits::Limits;
 use crate::run::Run;
-use crate::step::{Answer, Ending};
-use crate::tool_orchestrator::{Finished, ToolFailure, ToolOrchestrator};
+use crate::tool_orchestrator::{ToolFailure, ToolOrchestrator};
+use crate::unfinished::Unfinished;
 
 /// A module whose work a model does with tools: a typed signature in, its whole typed
 /// output out.
@@ -68,42 +66,14 @@ pub struct Reacted<O> {
     pub output: O,
     /// How many rounds of tool calls there were.
     pub iterations: u32,
-    /// What all model calls used, those below the tools included.
-    pub usage: Usage,
+    /// What the run came to, everything below its tools included.
+    pub spent: Spent,
     /// The names of the tools that were called, each once.
     pub tools_used: Vec<String>,
     /// The calls that failed, with all that is known: the model was told less.
     pub failures: Vec<ToolFailure>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
-}
-
-/// A typed run that ended without its output: what there is of it.
-///
-/// Found with [`Error::downcast_ref`].
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("`{name}` came to no output in {iterations} iterations; {}", advice(.ending))]
-#[non_exhaustive]
-pub struct Unfinished {
-    /// The signature's name.
-    pub name: String,
-    /// How the run ended.
-    pub ending: Ending,
-    /// How many rounds of tool calls there were.
-    pub iterations: u32,
-    /// The names of the tools that were called, each once.
-    pub tools_used: Vec<String>,
-    /// The calls that failed, with all that is known: the model was told less.
-    pub failures: Vec<ToolFailure>,
-    /// The whole conversation.
-    pub history: Vec<Arc<Message>>,
-}
-
-fn advice(ending: &Ending) -> &'static str {
-    match ending {
-        Ending::CutOff => "its answer was cut off: raise `max_output_tokens`",
-        _ => "raise `max_iterations`, or look at its history for what it is missing",
-    }
 }
 
 impl<S: Signature> ReAct<S> {
@@ -168,44 +138,26 @@ impl<S: Signature> ReAct<S> {
             let name = self.contract.name().to_owned();
             return Err(error::Error::OtherOutput { name }.into_module());
         }
-        let mut failures = Vec::new();
-        loop {
-            let mut finished = self.orchestrator.drive(run, cx).await?;
-            failures.append(&mut finished.failures);
-            if finished.ending != Ending::Answered {
-                return Err(self.unfinished(finished, failures));
+        let mut output = None;
+        let mut judge = |answer: &str| match self.contract.read_output(answer) {
+            Ok(read) => {
+                output = Some(read);
+                None
             }
-            match self.contract.read_output(&finished.answer) {
-                Ok(output) => {
-                    return Ok(Reacted {
-                        output,
-                        iterations: finished.iterations,
-                        usage: finished.usage,
-                        tools_used: finished.tools_used,
-                        failures,
-                        history: finished.history,
-                    });
-                }
-                Err(fault) => {
-                    let step = run.next().number;
-                    run.apply(Answer::rejected(step, format!("{fault}. Call `finish` again.")))
-                        .map_err(error::Error::into_module)?;
-                }
-            }
-        }
-    }
-
-    fn unfinished(&self, finished: Finished, failures: Vec<ToolFailure>) -> Error {
-        let usage = finished.usage;
-        let unfinished = Unfinished {
-            name: self.contract.name().to_owned(),
-            ending: finished.ending,
-            iterations: finished.iterations,
-            tools_used: finished.tools_used,
-            failures,
-            history: finished.history,
+            Err(fault) => Some(format!("{fault}. Call `finish` again.")),
         };
-        Error::other(unfinished).at(Stage::Limit).with_usage(usage).with_raw(finished.answer)
+        let finished = self.orchestrator.drive_on(run, cx, &mut judge).await?;
+        match output {
+            Some(output) if finished.ending == Ending::Answered => Ok(Reacted {
+                output,
+                iterations: finished.iterations,
+                spent: finished.spent,
+                tools_used: finished.tools_used,
+                failures: finished.failures,
+                history: finished.history,
+            }),
+            _ => Err(Unfinished::error(self.contract.name(), finished)),
+        }
     }
 }
 

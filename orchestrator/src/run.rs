@@ -1,17 +1,25 @@
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use toolwright_module::{
-    Finish, Message, Part, Reply, ReplyPart, Request, Tool, ToolCall, ToolChoice, ToolResult, Usage,
+    Decision, Dialect, Ending, Finish, Limit, Message, Part, Reply, ReplyPart, Request, Spent,
+    Tool, ToolCall, ToolChoice, ToolResult, Usage,
 };
 use toolwright_signature::Contract;
 
+use crate::approval_policy::ApprovalPolicy;
+use crate::choosing::Choosing;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::mistakes::{Mistake, Mistakes};
+use crate::selector::{Selector, Selects};
 use crate::state::{Phase, RunState, VERSION};
-use crate::step::{Answer, AnswerKind, Ending, RunResult, Step, StepKind};
+use crate::step::{Answer, AnswerKind, RunResult, Step, StepKind};
 use crate::tools::{KnownTool, Tools};
 
 /// The loop between a model and its tools, as a value.
@@ -66,6 +74,10 @@ pub struct Run {
     tools: Arc<Tools>,
     /// What every request sends: the tools, and `finish` where an output is asked for.
     contracts: Arc<[Arc<Contract>]>,
+    /// Where tools are chosen by a selector: it, and the conversation as it is shown.
+    selector: Option<(Arc<Selector>, Vec<Arc<Message>>)>,
+    /// The ids of all calls so far.
+    ids: HashSet<String>,
     /// What the run itself answered to calls, until the driver tells of it.
     own_results: Vec<(ToolCall, ToolResult)>,
 }
@@ -89,13 +101,29 @@ impl Run {
             tools: Arc::clone(&tools.known),
             output: None,
             limits,
+            approval: ApprovalPolicy::default(),
+            choosing: Choosing::default(),
             iterations: 0,
-            usage: Usage::default(),
+            spent: Spent::default(),
             elapsed: Duration::ZERO,
             tools_used: Vec::new(),
+            mistakes: Mistakes::default(),
         };
+        Self::of(state, tools)
+    }
+
+    fn of(state: RunState, tools: Arc<Tools>) -> Self {
         let contracts = Arc::clone(&tools.contracts);
-        Self { state, tools, contracts, own_results: Vec::new() }
+        let ids = state.messages.iter().flat_map(|message| match &**message {
+            Message::Assistant { parts } => parts.as_slice(),
+            _ => &[],
+        });
+        let ids = ids.filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(call.id.clone()),
+            _ => None,
+        });
+        let ids = ids.collect();
+        Self { state, tools, contracts, selector: None, ids, own_results: Vec::new() }
     }
 
     /// A stored run, to go on where it was.
@@ -138,12 +166,11 @@ impl Run {
         }
         state.check()?;
         let output = state.output.clone();
-        let contracts = Arc::clone(&tools.contracts);
-        let tools = Arc::new(tools);
-        let mut run = Self { state, tools, contracts, own_results: Vec::new() };
+        let mut run = Self::of(state, Arc::new(tools));
         if let Some(output) = output {
             run.offer_finish(output)?;
         }
+        run.make_selector()?;
         Ok(run)
     }
 
@@ -154,6 +181,7 @@ impl Run {
     pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
         if self.state.step == 0 {
             self.state.messages.insert(0, Message::system(instructions));
+            self.show_all();
         }
         self
     }
@@ -166,11 +194,45 @@ impl Run {
     /// If the contract does not say what it returns, or the run has begun: the tools
     /// that a model was shown do not change.
     pub fn with_output(mut self, contract: Arc<Contract>) -> Result<Self> {
-        if self.state.step > 0 {
-            return Err(Error::Begun { step: self.state.step });
-        }
+        self.has_not_begun()?;
         self.offer_finish(contract)?;
+        self.make_selector()?;
         Ok(self)
+    }
+
+    /// Says how the model chooses tools; [`Choosing::Calls`] unless said.
+    ///
+    /// # Errors
+    ///
+    /// If the run has begun, or the tools cannot stand together in one schema.
+    pub fn with_choosing(mut self, choosing: Choosing) -> Result<Self> {
+        self.has_not_begun()?;
+        self.state.choosing = choosing;
+        self.make_selector()?;
+        Ok(self)
+    }
+
+    /// Says which calls wait for a person; none unless said. It holds for replies from
+    /// now on.
+    #[must_use]
+    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Self {
+        self.state.approval = policy;
+        self
+    }
+
+    /// Gives the run other limits, so that one that reached a limit of its budget or its
+    /// time can go on.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.state.limits = limits;
+        self
+    }
+
+    fn has_not_begun(&self) -> Result<()> {
+        match self.state.step {
+            0 => Ok(()),
+            step => Err(Error::Begun { step }),
+        }
     }
 
     fn offer_finish(&mut self, contract: Arc<Contract>) -> Result<()> {
@@ -178,6 +240,24 @@ impl Run {
         self.contracts = self.tools.contracts.iter().cloned().chain([finish]).collect();
         self.state.output = Some(contract);
         Ok(())
+    }
+
+    fn make_selector(&mut self) -> Result<()> {
+        self.selector = match self.state.choosing {
+            Choosing::Calls => None,
+            Choosing::Selector => {
+                let selector = Selector::new(&self.contracts, self.state.output.is_some())?;
+                let shown = selector.show_all(&self.state.messages);
+                Some((Arc::new(selector), shown))
+            }
+        };
+        Ok(())
+    }
+
+    fn show_all(&mut self) {
+        if let Some((selector, shown)) = &mut self.selector {
+            *shown = selector.show_all(&self.state.messages);
+        }
     }
 
     /// The contract whose output ends the run, if it is a typed one.
@@ -206,7 +286,60 @@ impl Run {
     /// What all model calls used, those below the tools included.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.state.usage
+        self.state.spent.usage
+    }
+
+    /// What the run came to, everything below the tools included.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.state.spent
+    }
+
+    /// What bounds the run.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.state.limits
+    }
+
+    /// Counts what a step came to that has no answer, because it failed.
+    pub fn charge(&mut self, spent: Spent) {
+        self.state.spent += spent;
+    }
+
+    /// Asks a run that is done for something more, in the same conversation. It has all
+    /// its iterations for that; what it came to counts on.
+    ///
+    /// ```
+    /// # use toolwright_module::Reply;
+    /// # use toolwright_orchestrator::{Answer, Limits, Run, StepKind};
+    /// let mut run = Run::new("Say hello.", &[], Limits::default())?;
+    /// run.apply(Answer::model(0, Reply::text("Hello.")))?;
+    /// run.follow_up("And goodbye.")?;
+    /// let StepKind::CallModel(request) = run.next().kind else { panic!() };
+    /// assert_eq!(request.messages.len(), 3);
+    /// # Ok::<(), toolwright_orchestrator::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotDone`].
+    pub fn follow_up(&mut self, task: impl Into<String>) -> Result<()> {
+        if !matches!(self.next().kind, StepKind::Done(_)) {
+            return Err(Error::NotDone { step: self.state.step });
+        }
+        // The call that ended a typed run has no result yet, and a call without one
+        // makes the conversation unusable.
+        let ended = matches!(self.state.phase, Phase::Done(_));
+        let open: Vec<ToolCall> = if ended { self.calls().cloned().collect() } else { Vec::new() };
+        for call in open {
+            self.say(Arc::new(Message::Tool(ToolResult::new(&call, "Accepted."))));
+        }
+        self.say(Message::user(task));
+        self.state.iterations = 0;
+        self.state.mistakes.clear();
+        self.state.phase = Phase::Model;
+        self.state.step = self.state.step.saturating_add(1);
+        Ok(())
     }
 
     /// How long the steps took, as their answers say.
@@ -225,19 +358,81 @@ impl Run {
     #[must_use]
     pub fn next(&self) -> Step {
         let kind = match &self.state.phase {
-            Phase::Model => StepKind::CallModel(self.request(ToolChoice::Auto)),
-            Phase::LastWord => StepKind::CallModel(self.request(ToolChoice::None)),
-            Phase::Tools { results } => StepKind::CallTools(self.batch(results).cloned().collect()),
+            Phase::Model | Phase::LastWord { .. } => match self.refused() {
+                None => StepKind::CallModel(self.request()),
+                Some(limit) => StepKind::Done(self.at_limit(limit)),
+            },
+            Phase::Approval { results } => {
+                StepKind::AwaitApproval(self.awaiting(results).cloned().collect())
+            }
+            Phase::Tools { results, edited } => {
+                let calls = self.batch(results).cloned().map(|mut call| {
+                    if let Some(arguments) = edited.get(&call.id) {
+                        call.arguments.clone_from(arguments);
+                    }
+                    call
+                });
+                StepKind::CallTools(calls.collect())
+            }
             Phase::Done(result) => StepKind::Done(result.clone()),
         };
         Step { number: self.state.step, kind }
     }
 
-    fn request(&self, choice: ToolChoice) -> Request {
+    /// What there is too little of to ask the model.
+    fn refused(&self) -> Option<Limit> {
+        let Limits { budget, max_time, .. } = &self.state.limits;
+        if max_time.is_some_and(|time| self.state.elapsed >= time) {
+            return Some(Limit::Time);
+        }
+        let counts_tokens = budget.input_tokens.is_some() || budget.output_tokens.is_some();
+        let usage = if counts_tokens {
+            self.request().most_usage(Dialect::JsonSchema2020)
+        } else {
+            Usage::default()
+        };
+        let most = Spent::model_call(usage);
+        budget.refuses(self.state.spent, most).map(|(limit, _)| limit)
+    }
+
+    /// What the run ends with where it cannot go on: the last thing that the model said.
+    fn at_limit(&self, limit: Limit) -> RunResult {
+        let said = self.state.messages.iter().rev().find_map(|message| match &**message {
+            Message::Assistant { parts } => Some(text_of(parts)),
+            _ => None,
+        });
+        // Only calls are an output, and text is no answer where one was asked for.
+        let typed = self.state.output.is_some();
+        let answer = said.filter(|_| !typed).unwrap_or_default();
+        RunResult { answer, ending: Ending::LimitReached, limit: Some(limit) }
+    }
+
+    fn request(&self) -> Request {
+        let last = matches!(self.state.phase, Phase::LastWord { .. });
+        if let Some((selector, shown)) = &self.selector {
+            let request = Request::new(shown.iter().cloned())
+                .with_max_output_tokens(self.state.limits.max_output_tokens);
+            let asked = || Arc::clone(&selector.asked);
+            return if last { request } else { request.with_output(asked()) };
+        }
         let request = Request::new(self.state.messages.iter().cloned())
             .with_tools(Arc::clone(&self.contracts))
             .with_max_output_tokens(self.state.limits.max_output_tokens);
-        if self.contracts.is_empty() { request } else { request.with_tool_choice(choice) }
+        // The tools stay in the prompt, so that what was cached stays so.
+        let none = last && !self.contracts.is_empty();
+        if none { request.with_tool_choice(ToolChoice::None) } else { request }
+    }
+
+    /// Those of the last reply's calls that a person decides on.
+    fn awaiting<'a>(
+        &'a self,
+        results: &'a [Option<ToolResult>],
+    ) -> impl Iterator<Item = &'a ToolCall> + Clone {
+        let open = self.calls().zip(results).filter(|(_, result)| result.is_none());
+        open.map(|(call, _)| call).filter(|call| {
+            let effect = self.tools.effect(&call.name);
+            effect.is_some_and(|effect| self.state.approval.awaits(&call.name, effect))
+        })
     }
 
     /// The calls of the model's last reply.
@@ -271,49 +466,107 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongStep`] and [`Error::WrongAnswer`]; the run is then as it was.
+    /// [`Error::WrongStep`], [`Error::WrongAnswer`] and, of a person's arguments,
+    /// [`Error::WrongArguments`]; the run is then as it was.
     pub fn apply(&mut self, answer: Answer) -> Result<()> {
         let step = self.state.step;
         if answer.step != step {
             return Err(Error::WrongStep { expected: step, got: answer.step });
         }
-        let wrong = |expected| Err(Error::WrongAnswer { step, expected });
-        match (&self.state.phase, answer.kind) {
-            (Phase::Model, AnswerKind::Model(reply)) => self.take_reply(reply),
-            (Phase::LastWord, AnswerKind::Model(reply)) => self.take_last_word(reply),
-            (Phase::Tools { results }, AnswerKind::Tools(answers)) => {
-                if !self.is_answer(results, &answers) {
-                    return wrong("one result for each of its calls, by id");
-                }
-                self.take_results(answers);
-            }
-            (Phase::Done(result), AnswerKind::Rejected(why)) => {
-                if self.state.output.is_none() || result.ending != Ending::Answered {
-                    return wrong("nothing: only the answer of a typed run can be rejected");
-                }
-                self.take_rejection(why);
-            }
-            (Phase::Model | Phase::LastWord, _) => return wrong("a model's reply"),
-            (Phase::Tools { .. }, _) => return wrong("the results of its calls"),
-            (Phase::Done(_), _) => return wrong("nothing: the run is done"),
-        }
+        self.fits(&answer.kind)?;
+        let Answer { kind, elapsed, spent, .. } = answer;
         // Saturating: whoever stores a run may hand back any number.
-        self.state.step = self.state.step.saturating_add(1);
-        self.state.usage += answer.nested_usage;
-        self.state.elapsed = self.state.elapsed.saturating_add(answer.elapsed);
+        self.state.step = step.saturating_add(1);
+        self.state.elapsed = self.state.elapsed.saturating_add(elapsed);
+        self.state.spent += spent.unwrap_or_else(|| match &kind {
+            AnswerKind::Model(reply) => Spent::model_call(reply.usage),
+            AnswerKind::Tools(results) => {
+                results.iter().map(|_| Spent::tool_call()).fold(Spent::default(), |a, b| a + b)
+            }
+            _ => Spent::default(),
+        });
+        match kind {
+            AnswerKind::Model(reply) => match &self.state.phase {
+                Phase::LastWord { limit } => self.take_last_word(reply, *limit),
+                _ => self.take_reply(reply),
+            },
+            AnswerKind::Tools(answers) => self.take_results(answers),
+            AnswerKind::Decisions(decisions) => self.take_decisions(decisions),
+            AnswerKind::Rejected(why) => self.take_rejection(&why),
+            AnswerKind::Exhausted(limit) => self.state.phase = Phase::Done(self.at_limit(limit)),
+        }
         Ok(())
     }
 
-    /// Whether there is one result for each call of the batch, and no other.
-    fn is_answer(&self, results: &[Option<ToolResult>], answers: &[ToolResult]) -> bool {
-        let mut batch = self.batch(results);
-        batch.clone().count() == answers.len()
-            && batch.all(|call| answers.iter().any(|answer| answer.id == call.id))
+    /// Whether an answer is one to the present step.
+    fn fits(&self, answer: &AnswerKind) -> Result<()> {
+        fn is_each<'a>(
+            mut calls: impl Iterator<Item = &'a ToolCall> + Clone,
+            ids: &[&str],
+        ) -> bool {
+            calls.clone().count() == ids.len() && calls.all(|call| ids.contains(&call.id.as_str()))
+        }
+        let done = || "nothing: the run is done";
+        let expected = match (&self.state.phase, answer) {
+            (Phase::Model | Phase::LastWord { .. }, _) if self.refused().is_some() => done(),
+            (
+                Phase::Model | Phase::LastWord { .. },
+                AnswerKind::Model(_) | AnswerKind::Exhausted(_),
+            ) => return Ok(()),
+            (Phase::Model | Phase::LastWord { .. }, _) => "a model's reply",
+            (Phase::Tools { results, .. }, AnswerKind::Tools(answers)) => {
+                let ids: Vec<&str> = answers.iter().map(|answer| answer.id.as_str()).collect();
+                if is_each(self.batch(results), &ids) {
+                    return Ok(());
+                }
+                "one result for each of its calls, by id"
+            }
+            (Phase::Tools { .. }, _) => "the results of its calls",
+            (Phase::Approval { results }, AnswerKind::Decisions(decisions)) => {
+                let ids: Vec<&str> = decisions.iter().map(|(id, _)| id.as_str()).collect();
+                let mut calls = self.awaiting(results);
+                if is_each(calls.clone(), &ids) {
+                    return calls.try_for_each(|call| self.check_edit(call, decisions));
+                }
+                "one decision for each of its calls, by id"
+            }
+            (Phase::Approval { .. }, _) => "a person's decisions",
+            (Phase::Done(result), AnswerKind::Rejected(_)) => {
+                if self.state.output.is_some() && result.ending == Ending::Answered {
+                    return Ok(());
+                }
+                "nothing: only the answer of a typed run can be rejected"
+            }
+            (Phase::Done(_), _) => done(),
+        };
+        Err(Error::WrongAnswer { step: self.state.step, expected })
+    }
+
+    /// A person's arguments are held to the tool's schema at once: a person can mend
+    /// them, the model could not.
+    fn check_edit(&self, call: &ToolCall, decisions: &[(String, Decision)]) -> Result<()> {
+        let edited = decisions.iter().find_map(|(id, decision)| match decision {
+            Decision::Edit { arguments } if *id == call.id => Some(arguments),
+            _ => None,
+        });
+        let contract = self.contracts.iter().find(|contract| contract.name() == call.name);
+        if let (Some(arguments), Some(contract)) = (edited, contract) {
+            contract
+                .read::<Value>(arguments)
+                .map_err(|source| Error::WrongArguments { id: call.id.clone(), source })?;
+        }
+        Ok(())
     }
 
     fn take_reply(&mut self, mut reply: Reply) {
-        self.state.usage += reply.usage;
-        make_ids_unique(&mut reply.parts, &self.state.messages, self.state.step);
+        if let Some((selector, _)) = &self.selector {
+            let selector = Arc::clone(selector);
+            match self.selected(&selector, reply) {
+                Some(selected) => reply = selected,
+                None => return,
+            }
+        }
+        self.make_ids_unique(&mut reply.parts);
         let text = reply.to_text();
         let finish = reply.finish;
         let mut parts = reply.parts;
@@ -332,7 +585,17 @@ impl Run {
         if let Some(output) = self.final_output(&finish) {
             return self.end(output, Ending::Answered);
         }
-        let results: Vec<_> = self.calls().map(|call| self.answer_now(call, &finish)).collect();
+        let mut left = self.tool_calls_left();
+        let results = self.calls().map(|call| {
+            self.answer_now(call, &finish).or_else(|| match left.checked_sub(1) {
+                Some(fewer) => {
+                    left = fewer;
+                    None
+                }
+                None => Some(ToolResult::failed(call, self.no_calls_left())),
+            })
+        });
+        let results: Vec<_> = results.collect();
         self.own_results = self
             .calls()
             .zip(&results)
@@ -345,8 +608,67 @@ impl Run {
             }
         }
         self.state.tools_used = used;
-        self.state.phase = Phase::Tools { results };
+        if self.awaiting(&results).next().is_some() {
+            self.state.phase = Phase::Approval { results };
+            return;
+        }
+        self.state.phase = Phase::Tools { results, edited: BTreeMap::new() };
         self.close_round();
+    }
+
+    /// A reply that selects a call, as one that makes it; `None` if the reply was dealt
+    /// with.
+    fn selected(&mut self, selector: &Selector, reply: Reply) -> Option<Reply> {
+        let text = reply.to_text();
+        if reply.finish == Finish::Refused {
+            self.say_parts(vec![ReplyPart::Text(text.clone())]);
+            self.end(text, Ending::Refused);
+            return None;
+        }
+        let read = selector.read(&text);
+        // A call that it made all the same is no selection, and nobody would answer it.
+        let kept = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
+        let mut parts: Vec<ReplyPart> = reply.parts.into_iter().filter(kept).collect();
+        let mistake = match read {
+            Ok(Selects::Call { name, arguments }) => {
+                // It gets an id of the run's own.
+                parts.push(ReplyPart::Call(ToolCall::new("", name, arguments)));
+                return Some(Reply::new(parts).with_usage(reply.usage));
+            }
+            Ok(Selects::Finish) => {
+                parts.push(ReplyPart::Text(text));
+                self.say_parts(parts);
+                self.say_user("Answer the task now, in plain text, from what you know.");
+                self.state.phase = Phase::LastWord { limit: None };
+                return None;
+            }
+            Err(_) if reply.finish == Finish::Length => format!(
+                "Your answer was cut off after {} tokens. Give a shorter one.",
+                self.state.limits.max_output_tokens,
+            ),
+            Err(_) if text.trim().is_empty() => "Your answer was empty.".to_owned(),
+            Err(fault) => format!("That is no selection: {fault}"),
+        };
+        parts.push(ReplyPart::Text(text));
+        self.say_parts(parts);
+        self.nudge(&format!(
+            "{mistake} Answer with one JSON object as told above, and nothing else."
+        ));
+        None
+    }
+
+    /// How many calls of tools the budget allows yet.
+    fn tool_calls_left(&self) -> u64 {
+        let allowed = self.state.limits.budget.tool_calls;
+        allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(self.state.spent.tool_calls))
+    }
+
+    fn no_calls_left(&self) -> &'static str {
+        if self.state.output.is_some() {
+            "The call was not made: there are no tool calls left. Call `finish` with what you know."
+        } else {
+            "The call was not made: there are no tool calls left. Answer with what you know."
+        }
     }
 
     /// What a typed run ends with, if the last reply calls `finish` and nothing else.
@@ -372,8 +694,19 @@ impl Run {
         } else {
             return self.end(text, Ending::Answered);
         };
-        self.say(user(nudge));
-        self.next_round();
+        self.nudge(nudge);
+    }
+
+    /// Tells the model what was wrong with its answer, and goes on.
+    fn nudge(&mut self, text: &str) {
+        self.say_user(text);
+        let mistake = Mistake {
+            tool: String::new(),
+            arguments: String::new(),
+            text: text.to_owned(),
+            times: 0,
+        };
+        self.next_round([mistake]);
     }
 
     /// What the run itself answers to a call, without anybody calling the tool.
@@ -398,12 +731,50 @@ impl Run {
         Some(ToolResult::failed(call, text))
     }
 
+    fn take_decisions(&mut self, decisions: Vec<(String, Decision)>) {
+        let Phase::Approval { results } = &mut self.state.phase else { return };
+        let mut results = std::mem::take(results);
+        let mut edited = BTreeMap::new();
+        let mut told = Vec::new();
+        for (id, decision) in decisions {
+            match decision {
+                Decision::Deny { reason } => {
+                    let calls = self.calls().zip(&mut results);
+                    for (call, result) in calls.filter(|(call, _)| call.id == id) {
+                        let text = format!("A person did not allow the call: {reason}");
+                        let denied = ToolResult::failed(call, text);
+                        told.push((call.clone(), denied.clone()));
+                        *result = Some(denied);
+                    }
+                }
+                Decision::Edit { arguments } => {
+                    edited.insert(id, arguments);
+                }
+                // Whatever else a later version knows is not less careful than this.
+                _ => {}
+            }
+        }
+        self.own_results = told;
+        self.state.phase = Phase::Tools { results, edited };
+        self.close_round();
+    }
+
     fn take_results(&mut self, answers: Vec<ToolResult>) {
-        for answer in answers {
+        let limits = self.state.limits;
+        for mut answer in answers {
             let place = self.calls().position(|call| call.id == answer.id);
-            if let (Some(place), Phase::Tools { results }) = (place, &mut self.state.phase)
+            if let (Some(place), Phase::Tools { results, edited }) = (place, &mut self.state.phase)
                 && let Some(slot) = results.get_mut(place)
             {
+                if let Some(arguments) = edited.get(&answer.id) {
+                    answer.text = format!(
+                        "[A person changed the arguments to {arguments}]\n{}",
+                        answer.text,
+                    );
+                }
+                if let Cow::Owned(cut) = limits.cut(&answer.text) {
+                    answer.text = cut;
+                }
                 *slot = Some(answer);
             }
         }
@@ -412,60 +783,102 @@ impl Run {
 
     /// Goes on to the model once every call of the round has its result.
     fn close_round(&mut self) {
-        let Phase::Tools { results } = &mut self.state.phase else {
+        let Phase::Tools { results, .. } = &mut self.state.phase else {
             return;
         };
         if results.iter().any(Option::is_none) {
             return;
         }
         let results: Vec<ToolResult> = std::mem::take(results).into_iter().flatten().collect();
+        let failed = self.calls().zip(&results).filter(|(_, result)| result.failed);
+        let mistakes: Vec<Mistake> =
+            failed.map(|(call, result)| mistake(call, &result.text)).collect();
         for result in results {
-            self.say(Message::Tool(result));
+            self.say(Arc::new(Message::Tool(result)));
         }
-        self.next_round();
+        self.next_round(mistakes);
     }
 
-    fn next_round(&mut self) {
+    fn next_round(&mut self, mistakes: impl IntoIterator<Item = Mistake>) {
         self.state.iterations = self.state.iterations.saturating_add(1);
-        if self.state.iterations < self.state.limits.max_iterations {
-            self.state.phase = Phase::Model;
-        } else if self.state.output.is_some() {
-            // A typed run has no use for an answer in prose.
-            self.end(String::new(), Ending::LimitReached);
+        let most = self.state.limits.max_same_failures;
+        if let Some(mistake) = self.state.mistakes.take_round(mistakes, most) {
+            let what = match mistake.tool.as_str() {
+                "" => "an answer that could not be used".to_owned(),
+                tool => format!("the same call of `{tool}`"),
+            };
+            let answer = format!("{} rounds in a row made {what}: {}", mistake.times, mistake.text);
+            return self.end(answer, Ending::Stuck);
+        }
+        let budget = &self.state.limits.budget;
+        let spent = &self.state.spent;
+        let typed = self.state.output.is_some();
+        // The last question is for the answer.
+        let one_left = budget.model_calls.is_some_and(|most| most <= spent.model_calls + 1);
+        let limit = if self.state.iterations >= self.state.limits.max_iterations {
+            Some(Limit::Iterations)
+        } else if typed {
+            // It answers by a call, so it may still make one.
+            None
+        } else if self.tool_calls_left() == 0 {
+            Some(Limit::ToolCalls)
+        } else if one_left {
+            Some(Limit::ModelCalls)
         } else {
-            self.say(user(
-                "You have used up your tool calls. Answer the task now from what you know, without tools.",
-            ));
-            self.state.phase = Phase::LastWord;
+            None
+        };
+        match limit {
+            None => self.state.phase = Phase::Model,
+            // A typed run has no use for an answer in prose.
+            Some(limit) if typed => self.state.phase = Phase::Done(self.at_limit(limit)),
+            Some(limit) => {
+                self.say_user(
+                    "You have used up your tool calls. Answer the task now from what you know, without tools.",
+                );
+                self.state.phase = Phase::LastWord { limit: Some(limit) };
+            }
         }
     }
 
-    fn take_last_word(&mut self, reply: Reply) {
-        self.state.usage += reply.usage;
+    fn take_last_word(&mut self, reply: Reply, limit: Option<Limit>) {
         let text = reply.to_text();
         // Calls in it will not be made, and a call without a result makes the
         // conversation unusable.
         self.say_parts(vec![ReplyPart::Text(text.clone())]);
-        let refused = reply.finish == Finish::Refused;
-        self.end(text, if refused { Ending::Refused } else { Ending::LimitReached });
-    }
-
-    fn take_rejection(&mut self, why: String) {
-        let last = self.state.messages.last().map(Arc::clone);
-        if let Some(Message::Assistant { parts }) = last.as_deref() {
-            for part in parts {
-                if let ReplyPart::Call(call) = part {
-                    self.say(Message::Tool(ToolResult::failed(call, why.clone())));
-                }
+        let ending = match (&reply.finish, limit) {
+            (Finish::Refused, _) => Ending::Refused,
+            (_, Some(_)) => Ending::LimitReached,
+            (Finish::Length, None) => Ending::CutOff,
+            (_, None) if text.trim().is_empty() => {
+                // It said that it knows the answer.
+                self.state.phase = Phase::Model;
+                return self.nudge("Your answer was empty. Answer the task.");
             }
+            (_, None) => Ending::Answered,
+        };
+        let limit = limit.filter(|_| ending == Ending::LimitReached);
+        self.state.phase = Phase::Done(RunResult { answer: text, ending, limit });
+    }
+
+    fn take_rejection(&mut self, why: &str) {
+        let rejected: Vec<ToolCall> = self.calls().cloned().collect();
+        let mistakes: Vec<Mistake> = rejected.iter().map(|call| mistake(call, why)).collect();
+        for call in rejected {
+            self.say(Arc::new(Message::Tool(ToolResult::failed(&call, why))));
         }
-        self.next_round();
+        self.next_round(mistakes);
     }
 
-    fn say(&mut self, message: Message) {
-        self.state.messages.push(Arc::new(message));
+    fn say(&mut self, message: Arc<Message>) {
+        if let Some((selector, shown)) = &mut self.selector {
+            shown.push(selector.show(&message));
+        }
+        self.state.messages.push(message);
     }
 
+    fn say_user(&mut self, text: &str) {
+        self.say(Arc::new(Message::User { parts: vec![Part::Text(text.to_owned())] }));
+    }
     /// Keeps what the model said, unless there is no text and no call in it: providers
     /// refuse an empty message.
     fn say_parts(&mut self, parts: Vec<ReplyPart>) {
@@ -475,47 +888,58 @@ impl Run {
             _ => false,
         });
         if says_something {
-            self.say(Message::Assistant { parts });
+            self.say(Arc::new(Message::Assistant { parts }));
         }
     }
 
     fn end(&mut self, answer: String, ending: Ending) {
-        self.state.phase = Phase::Done(RunResult { answer, ending });
+        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None });
+    }
+
+    /// Gives a call another id if it has none or one that was used before: results are
+    /// paired with calls by id.
+    fn make_ids_unique(&mut self, parts: &mut [ReplyPart]) {
+        let step = self.state.step.saturating_sub(1);
+        // An id made up here must not be one that a later call brings along.
+        let mut given = HashSet::new();
+        for part in &*parts {
+            if let ReplyPart::Call(call) = part {
+                given.insert(call.id.clone());
+            }
+        }
+        for (index, part) in parts.iter_mut().enumerate() {
+            let ReplyPart::Call(call) = part else { continue };
+            if call.id.is_empty() || self.ids.contains(&call.id) {
+                call.id = format!("call_{step}_{index}");
+                while self.ids.contains(&call.id) || given.contains(&call.id) {
+                    call.id.push('_');
+                }
+            }
+            self.ids.insert(call.id.clone());
+        }
     }
 }
 
-fn user(text: &str) -> Message {
-    Message::User { parts: vec![Part::Text(text.to_owned())] }
+fn text_of(parts: &[ReplyPart]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        ReplyPart::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+fn mistake(call: &ToolCall, text: &str) -> Mistake {
+    Mistake {
+        tool: call.name.clone(),
+        arguments: call.arguments.clone(),
+        text: text.to_owned(),
+        times: 0,
+    }
 }
 
 /// Whether a call's arguments stop in the middle: they are not completed by guessing.
 fn is_cut_off(call: &ToolCall, finish: &Finish) -> bool {
     *finish == Finish::Length && serde_json::from_str::<IgnoredAny>(&call.arguments).is_err()
-}
-
-/// Gives a call another id if it has none or one that was used before: results are
-/// paired with calls by id.
-fn make_ids_unique(parts: &mut [ReplyPart], history: &[Arc<Message>], step: u64) {
-    fn has(parts: &[ReplyPart], id: &str) -> bool {
-        parts.iter().any(|part| matches!(part, ReplyPart::Call(call) if call.id == id))
-    }
-    for index in 0..parts.len() {
-        let (before, rest) = parts.split_at_mut(index);
-        let Some(ReplyPart::Call(call)) = rest.first_mut() else { continue };
-        let taken = |id: &str| {
-            has(before, id)
-                || history.iter().any(|message| match &**message {
-                    Message::Assistant { parts } => has(parts, id),
-                    _ => false,
-                })
-        };
-        if call.id.is_empty() || taken(&call.id) {
-            call.id = format!("call_{step}_{index}");
-            while taken(&call.id) {
-                call.id.push('_');
-            }
-        }
-    }
 }
 
 /// As a [`RunState`].

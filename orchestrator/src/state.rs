@@ -1,20 +1,23 @@
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
-use toolwright_module::{Message, ReplyPart, ToolResult, Usage};
+use serde_json::{Map, Value, json};
+use toolwright_module::{Limit, Message, ReplyPart, Spent, ToolResult};
 use toolwright_signature::Contract;
 
+use crate::approval_policy::ApprovalPolicy;
+use crate::choosing::Choosing;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::mistakes::Mistakes;
 use crate::step::RunResult;
 use crate::tools::KnownTool;
 
 /// The version of [`RunState`] that this program writes; it reads every earlier one.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A run as it is stored: everything but the tools.
 ///
@@ -31,10 +34,16 @@ pub struct RunState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Arc<Contract>>,
     pub(crate) limits: Limits,
+    #[serde(default, skip_serializing_if = "ApprovalPolicy::is_default")]
+    pub(crate) approval: ApprovalPolicy,
+    #[serde(default, skip_serializing_if = "Choosing::is_default")]
+    pub(crate) choosing: Choosing,
     pub(crate) iterations: u32,
-    pub(crate) usage: Usage,
+    pub(crate) spent: Spent,
     pub(crate) elapsed: Duration,
     pub(crate) tools_used: Vec<String>,
+    #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
+    pub(crate) mistakes: Mistakes,
 }
 
 /// What the run waits for.
@@ -43,10 +52,19 @@ pub struct RunState {
 pub(crate) enum Phase {
     /// The model's next reply.
     Model,
-    /// The model's last reply: it has used up its iterations.
-    LastWord,
+    /// The model's last reply, without tools: because it is done with them, or because
+    /// of this limit.
+    LastWord { limit: Option<Limit> },
+    /// A person's word on those of the last reply's calls that wait for it; `results`
+    /// as below.
+    Approval { results: Vec<Option<ToolResult>> },
     /// The results of the last reply's calls, in their order; `None` until it is there.
-    Tools { results: Vec<Option<ToolResult>> },
+    Tools {
+        results: Vec<Option<ToolResult>>,
+        /// The arguments that a person gave instead of the model's, by the call's id.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        edited: BTreeMap<String, String>,
+    },
     /// Nothing: this is what came of it.
     Done(RunResult),
 }
@@ -82,7 +100,7 @@ impl RunState {
             }
         }
         let fits = match &self.phase {
-            Phase::Tools { results } => {
+            Phase::Tools { results, .. } | Phase::Approval { results } => {
                 results.len() == open.len()
                     && results
                         .iter()
@@ -91,7 +109,7 @@ impl RunState {
             }
             // The call that ended a typed run has no result.
             Phase::Done(_) => open.len() <= usize::from(self.output.is_some()),
-            Phase::Model | Phase::LastWord => open.is_empty(),
+            Phase::Model | Phase::LastWord { .. } => open.is_empty(),
         };
         if fits { Ok(()) } else { corrupt("its last reply and the results it waits for") }
     }
@@ -106,13 +124,37 @@ impl Serialize for RunState {
 /// Looks at the version first: a later one need not read as this one.
 impl<'de> Deserialize<'de> for RunState {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
+        let mut value = Value::deserialize(deserializer)?;
         match value.get("version").and_then(Value::as_u64) {
             Some(found) if found > u64::from(VERSION) => {
                 let later = Error::Version { found, known: VERSION };
-                Err(D::Error::custom(later))
+                return Err(D::Error::custom(later));
             }
-            _ => Self::deserialize(value).map_err(D::Error::custom),
+            Some(1) => {
+                if let Some(state) = value.as_object_mut() {
+                    from_version_1(state);
+                }
+            }
+            _ => {}
+        }
+        Self::deserialize(value).map_err(D::Error::custom)
+    }
+}
+
+/// Version 1 counted tokens only, and knew no limit but that of the iterations.
+fn from_version_1(state: &mut Map<String, Value>) {
+    let said = |message: &&Value| message["role"] == "assistant";
+    let asked = state.get("messages").and_then(Value::as_array);
+    let asked = asked.map_or(0, |messages| messages.iter().filter(said).count());
+    let usage = state.shift_remove("usage").unwrap_or_default();
+    let spent = json!({ "model_calls": asked, "tool_calls": 0, "usage": usage });
+    state.insert("spent".to_owned(), spent);
+    state.insert("version".to_owned(), VERSION.into());
+    if let Some(phase) = state.get_mut("phase") {
+        if *phase == "last_word" {
+            *phase = json!({ "last_word": { "limit": Limit::Iterations } });
+        } else if phase["done"]["ending"] == "limit_reached" {
+            phase["done"]["limit"] = json!(Limit::Iterations);
         }
     }
 }

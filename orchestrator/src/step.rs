@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Reply, Request, ToolCall, ToolResult, Usage};
+use toolwright_module::{
+    Decision, Ending, Exhausted, Limit, Reply, Request, Spent, ToolCall, ToolResult,
+};
 
 /// One thing to be done, with its number in the run.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +24,9 @@ pub enum StepKind {
     /// Call these tools: all of them may run side by side, and all of them exist. The
     /// run answers calls of others itself.
     CallTools(Vec<ToolCall>),
-    /// Nothing more, unless the answer is rejected.
+    /// Ask a person about these calls; nothing of the model's reply is done before.
+    AwaitApproval(Vec<ToolCall>),
+    /// Nothing more, unless the answer is rejected or the run is asked on.
     Done(RunResult),
 }
 
@@ -34,12 +38,13 @@ pub struct Answer {
     pub step: u64,
     /// What came of it.
     pub kind: AnswerKind,
-    /// How long it took.
+    /// How long it took; waiting for a person does not count.
     #[serde(default)]
     pub elapsed: Duration,
-    /// What models below the tools used; a reply carries its own.
-    #[serde(default)]
-    pub nested_usage: Usage,
+    /// What it came to, models inside tools included; `None` counts the calls and what
+    /// the reply says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
 }
 
 /// The kinds of answers.
@@ -51,9 +56,13 @@ pub enum AnswerKind {
     Model(Reply),
     /// To [`StepKind::CallTools`]: one result for each call, in any order.
     Tools(Vec<ToolResult>),
+    /// To [`StepKind::AwaitApproval`]: one decision for each call, by its id.
+    Decisions(Vec<(String, Decision)>),
     /// To [`StepKind::Done`] of a typed run: why the answer cannot be used. The model
     /// is told and goes on.
     Rejected(String),
+    /// To [`StepKind::CallModel`]: it cannot be done, because this ran out. The run ends.
+    Exhausted(Limit),
 }
 
 impl Answer {
@@ -67,13 +76,33 @@ impl Answer {
         Self::new(step, AnswerKind::Tools(results.into_iter().collect()))
     }
 
+    /// What a person decided on each call, by its id.
+    ///
+    /// ```
+    /// # use toolwright_module::Decision;
+    /// # use toolwright_orchestrator::Answer;
+    /// let answer = Answer::decisions(3, [("call_1", Decision::deny("Not today."))]);
+    /// ```
+    pub fn decisions<I: Into<String>>(
+        step: u64,
+        decisions: impl IntoIterator<Item = (I, Decision)>,
+    ) -> Self {
+        let decisions = decisions.into_iter().map(|(id, decision)| (id.into(), decision));
+        Self::new(step, AnswerKind::Decisions(decisions.collect()))
+    }
+
     /// Why the run's answer cannot be used, for the model to read.
     pub fn rejected(step: u64, why: impl Into<String>) -> Self {
         Self::new(step, AnswerKind::Rejected(why.into()))
     }
 
-    fn new(step: u64, kind: AnswerKind) -> Self {
-        Self { step, kind, elapsed: Duration::ZERO, nested_usage: Usage::default() }
+    /// The model cannot be asked, because a budget has too little left.
+    pub fn exhausted(step: u64, exhausted: &Exhausted) -> Self {
+        Self::new(step, AnswerKind::Exhausted(exhausted.limit))
+    }
+
+    pub(crate) fn new(step: u64, kind: AnswerKind) -> Self {
+        Self { step, kind, elapsed: Duration::ZERO, spent: None }
     }
 
     /// The same with how long it took.
@@ -83,10 +112,10 @@ impl Answer {
         self
     }
 
-    /// The same with what models below the tools used.
+    /// The same with what it came to, as a ledger counted it.
     #[must_use]
-    pub fn with_nested_usage(mut self, usage: Usage) -> Self {
-        self.nested_usage = usage;
+    pub fn with_spent(mut self, spent: Spent) -> Self {
+        self.spent = Some(spent);
         self
     }
 }
@@ -101,19 +130,7 @@ pub struct RunResult {
     pub answer: String,
     /// How the run ended.
     pub ending: Ending,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Ending {
-    /// The model was done.
-    Answered,
-    /// The iterations were used up. The answer is what the model could say then.
-    LimitReached,
-    /// The answer reached `max_output_tokens` and is cut off.
-    CutOff,
-    /// The model refused; the answer is what it said.
-    Refused,
+    /// Which limit was reached, if one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
 }

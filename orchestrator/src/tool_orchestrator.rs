@@ -1,25 +1,28 @@
 use std::borrow::Cow;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use std::panic::AssertUnwindSafe;
-
-use futures_util::future::{FutureExt, join_all};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{
-    Audience, Context, Error, Event, LanguageModel, Ledger, Message, Module, Result, Stage, Tool,
-    ToolCall, ToolResult, Usage,
+    Context, Ending, EventKind, LanguageModel, Limit, Message, Module, Result, Spent, Tool,
+    ToolCall,
 };
 use toolwright_signature::Signature;
+use tracing::Instrument;
 
+use crate::approval_policy::ApprovalPolicy;
+use crate::choosing::Choosing;
+use crate::driver::{Driver, Judge};
 use crate::error;
 use crate::limits::Limits;
 use crate::run::Run;
-use crate::step::{Answer, Ending, RunResult, StepKind};
+use crate::run_stream::RunStream;
+use crate::selector::Selector;
+use crate::step::RunResult;
+use crate::telemetry;
 use crate::tools::Tools;
+use crate::unfinished::Unfinished;
 
 /// An agent: a model that calls tools until it has an answer.
 ///
@@ -61,7 +64,10 @@ pub struct ToolOrchestrator {
     model: Arc<dyn LanguageModel>,
     tools: Arc<[Tool]>,
     known: Arc<Tools>,
+    name: Arc<str>,
     limits: Limits,
+    approval: ApprovalPolicy,
+    choosing: Choosing,
     instructions: Option<Arc<str>>,
     streaming: bool,
 }
@@ -74,10 +80,12 @@ pub struct Finished {
     pub answer: String,
     /// How the run ended; an answer at a limit is one that the model could not finish.
     pub ending: Ending,
+    /// Which limit was reached, if one was.
+    pub limit: Option<Limit>,
     /// How many rounds of tool calls there were.
     pub iterations: u32,
-    /// What all model calls used, those below the tools included.
-    pub usage: Usage,
+    /// What the run came to, everything below its tools included.
+    pub spent: Spent,
     /// The names of the tools that were called, each once.
     pub tools_used: Vec<String>,
     /// The calls that failed, with all that is known: the model was told less.
@@ -103,8 +111,9 @@ impl Finished {
         Self {
             answer: result.answer,
             ending: result.ending,
+            limit: result.limit,
             iterations: run.iterations(),
-            usage: run.usage(),
+            spent: run.spent(),
             tools_used: run.tools_used().to_vec(),
             failures,
             history: run.history().to_vec(),
@@ -132,10 +141,83 @@ impl ToolOrchestrator {
             model: Arc::new(model),
             tools,
             known: Arc::new(known),
+            name: "agent".into(),
             limits: Limits::default(),
+            approval: ApprovalPolicy::default(),
+            choosing: Choosing::default(),
             instructions: None,
             streaming: true,
         })
+    }
+
+    /// The same agent under another name, for events, spans and errors; `agent` unless
+    /// said. Called as a tool, it goes by the tool's.
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The same agent, whose calls wait for a person as `policy` says.
+    ///
+    /// A call that waits is put to the context's approver. Without one the run ends in
+    /// an error, for now: store it, decide, drive it on.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::Scripted;
+    /// use toolwright_module::{Context, Decision, Effect, Stage, Tool, from_fn};
+    /// # use toolwright_module::{Reply, Signature, ToolCall};
+    /// use toolwright_orchestrator::{Answer, ApprovalPolicy, Run, RunState, ToolOrchestrator};
+    ///
+    /// # /// Delete everything.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct DeleteAll {}
+    /// # impl Signature for DeleteAll { type Output = String; }
+    /// # let model = Scripted::replies([
+    /// #     Reply::calls([ToolCall::new("call_1", "delete_all", "{}")]),
+    /// #     Reply::text("You do not want that."),
+    /// # ]);
+    /// let delete_all = from_fn(async |_: DeleteAll| Ok("All gone.".to_owned()))
+    ///     .with_effect(Effect::Irreversible);
+    /// let agent = ToolOrchestrator::new(model, [Tool::new(delete_all)?])?
+    ///     .with_approval(ApprovalPolicy::from_effect(Effect::Irreversible));
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let mut run = agent.start("Tidy up.")?;
+    /// let error = agent.drive(&mut run, &Context::default()).await.unwrap_err();
+    /// assert_eq!(error.stage(), Stage::Approval);
+    /// let stored = serde_json::to_string(&run)?;
+    ///
+    /// // Later, in another process: a person has said no.
+    /// let state: RunState = serde_json::from_str(&stored)?;
+    /// let mut run = Run::resume(state, agent.tools())?;
+    /// let step = run.next().number;
+    /// run.apply(Answer::decisions(step, [("call_1", Decision::deny("Keep it."))]))?;
+    /// let finished = agent.drive(&mut run, &Context::default()).await?;
+    /// assert_eq!(finished.answer, "You do not want that.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Self {
+        self.approval = policy;
+        self
+    }
+
+    /// The same agent, whose model chooses tools in another way.
+    ///
+    /// # Errors
+    ///
+    /// If the model's provider cannot be sent the tools in that way.
+    pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
+        self.choosing = choosing;
+        if choosing == Choosing::Selector {
+            let selector = Selector::new(&self.known.contracts, false)?;
+            selector.asked.lower_output(self.model.capabilities().dialect)?;
+        }
+        Ok(self)
     }
 
     /// The same agent with other limits.
@@ -172,13 +254,23 @@ impl ToolOrchestrator {
         &self.tools
     }
 
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.get(self.known.place(name)?)
+    }
+
+    pub(crate) fn streams(&self) -> bool {
+        self.streaming
+    }
+
     /// A run that has not begun, for [`drive`](Self::drive).
     ///
     /// # Errors
     ///
-    /// As [`Run::new`].
+    /// As [`Run::new`] and [`Run::with_choosing`].
     pub fn start(&self, task: impl Into<String>) -> error::Result<Run> {
-        let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits);
+        let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits)
+            .with_approval(self.approval.clone())
+            .with_choosing(self.choosing)?;
         Ok(match &self.instructions {
             Some(instructions) => run.with_instructions(&**instructions),
             None => run,
@@ -208,154 +300,113 @@ impl ToolOrchestrator {
         self.drive(&mut run, cx).await
     }
 
+    /// The same as a stream of what happens, the end included.
+    ///
+    /// ```
+    /// use futures_util::StreamExt;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, EventKind, Reply};
+    /// use toolwright_orchestrator::{Progress, ToolOrchestrator};
+    ///
+    /// # let model = Scripted::new(|_| Ok(Reply::text("Hello.")));
+    /// let agent = ToolOrchestrator::new(model, [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let mut stream = agent.stream("Say hello.", &Context::default());
+    /// let mut seen = String::new();
+    /// while let Some(progress) = stream.next().await {
+    ///     match progress? {
+    ///         Progress::Event(event) => {
+    ///             if let EventKind::TextDelta { text } = event.kind {
+    ///                 seen.push_str(&text);
+    ///             }
+    ///         }
+    ///         Progress::Finished(finished) => assert_eq!(finished.answer, seen),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Its errors are those of [`drive`](Self::drive). To keep the run itself, drive it
+    /// with a context whose events go into a channel of yours.
+    #[must_use]
+    pub fn stream(&self, task: impl Into<String>, cx: &Context) -> RunStream {
+        let (agent, task) = (self.clone(), task.into());
+        RunStream::new(cx.clone(), |cx| async move { agent.run(task, &cx).await })
+    }
+
     /// Moves a run on until it is done.
     ///
     /// If it fails, the run is where it was before the step that failed: look at it,
-    /// store it, or drive it again.
+    /// store it, or drive it again. A call that was under way then is made again.
+    ///
+    /// A tool that keeps its thread (a long computation, a lock, `std::fs`) cannot be
+    /// stopped, by no deadline: nothing else runs until it gives way. That is told with
+    /// [`EventKind::ToolBlocked`](toolwright_module::EventKind::ToolBlocked); move such
+    /// work to `tokio::task::spawn_blocking`.
     ///
     /// # Errors
     ///
     /// What the model's provider fails with; a refusal of the model
-    /// ([`Stage::Provider`]); a tool's [`Error::stop`]; cancellation; the context's
-    /// deadline ([`Stage::Limit`]). What a tool fails with otherwise is told to the
-    /// model and is no error here.
+    /// ([`Stage::Provider`]) and a model that got stuck ([`Stage::Limit`]), both with
+    /// [`Unfinished`] for a cause; a call that waits for a person where there is no
+    /// approver ([`Stage::Approval`], [`AwaitsApproval`](crate::AwaitsApproval)); a
+    /// tool's [`Error::stop`]; cancellation; the context's deadline and a ledger of the
+    /// context that has too little left ([`Stage::Limit`]). What a tool fails with
+    /// otherwise is told to the model and is no error here; a limit of the run itself is
+    /// an [`Ending`].
+    ///
+    /// [`Stage::Provider`]: toolwright_module::Stage::Provider
+    /// [`Stage::Limit`]: toolwright_module::Stage::Limit
+    /// [`Stage::Approval`]: toolwright_module::Stage::Approval
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished> {
-        // Models below the tools count here as well as wherever the caller counts.
-        let ledger = cx.ledger().map_or_else(Ledger::default, Ledger::below);
-        let mut cx = cx.below()?.with_ledger(ledger.clone());
-        if cx.model().is_none() {
-            cx = cx.with_model(Arc::clone(&self.model));
+        let finished = self.drive_on(run, cx, &mut |_| None).await?;
+        match finished.ending {
+            Ending::Refused | Ending::Stuck => {
+                Err(Unfinished::error(cx.tool().unwrap_or(&self.name), finished))
+            }
+            _ => Ok(finished),
         }
-        let mut failures = Vec::new();
-        loop {
-            let step = run.next();
-            let (started, before) = (Instant::now(), ledger.used());
-            let answer = match step.kind {
-                StepKind::CallModel(request) => {
-                    let asked = cx.ask(&*self.model, request, self.streaming);
-                    let reply = in_time(&cx, asked).await;
-                    Answer::model(step.number, reply.map_err(|error| cost(run, error))?)
+    }
+
+    /// The same, with every ending that there is; what `judge` says of an answer that it
+    /// does not take is told to the model.
+    pub(crate) async fn drive_on(
+        &self,
+        run: &mut Run,
+        cx: &Context,
+        judge: Judge<'_>,
+    ) -> Result<Finished> {
+        let cx = cx.below()?;
+        let name = cx.tool().unwrap_or(&self.name).to_owned();
+        let span = telemetry::invoke_agent(&name, self.model.name(), self.model.provider());
+        cx.emit(|| EventKind::Started { agent: name.clone(), step: run.next().number });
+        let mut driver = Driver::new(self, &name, run, cx.clone());
+        // Boxed: agents below agents would need a stack of their own otherwise.
+        let driven = Box::pin(driver.drive(run, judge));
+        let result = driven.instrument(span.clone()).await;
+        span.record("gen_ai.usage.input_tokens", run.usage().input_tokens);
+        span.record("gen_ai.usage.output_tokens", run.usage().output_tokens);
+        match result {
+            Ok(result) => {
+                if let Some(limit) = result.limit {
+                    let reason = format!("`{name}` has reached its limit of {limit}");
+                    cx.emit(|| EventKind::LimitReached { limit, reason });
                 }
-                StepKind::CallTools(calls) => {
-                    let called = cx.until_cancelled(self.call_all(&calls, &cx, &mut failures));
-                    let results = in_time(&cx, called).await;
-                    let results = results.map_err(|error| cost(run, error))?;
-                    let nested = ledger.used().since(before);
-                    Answer::tools(step.number, results).with_nested_usage(nested)
-                }
-                StepKind::Done(result) if result.ending == Ending::Refused => {
-                    let text = "the model refused the task; its reply says why";
-                    return Err(Error::other(text)
-                        .at(Stage::Provider)
-                        .with_raw(result.answer)
-                        .with_usage(run.usage()));
-                }
-                StepKind::Done(result) => return Ok(Finished::new(run, result, failures)),
-            };
-            let answer = answer.with_elapsed(started.elapsed());
-            run.apply(answer).map_err(error::Error::into_module)?;
-            for (call, result) in run.take_own_results() {
-                cx.emit(|| Event::ToolStarted { call: call.clone() });
-                let error = Some(result.text.clone());
-                let elapsed = Duration::ZERO;
-                cx.emit(|| Event::ToolFinished { call, text: result.text, error, elapsed });
+                cx.emit(|| EventKind::Done {
+                    answer: result.answer.clone(),
+                    ending: result.ending,
+                });
+                Ok(Finished::new(run, result, driver.failures))
+            }
+            Err(error) => {
+                telemetry::failed(&span, &error);
+                cx.emit(|| EventKind::Failed { stage: error.stage(), error: format!("{error:#}") });
+                Err(error)
             }
         }
     }
-
-    /// Calls them side by side. All have ended when this ends: a failing call does
-    /// not cancel the others.
-    async fn call_all(
-        &self,
-        calls: &[ToolCall],
-        cx: &Context,
-        failures: &mut Vec<ToolFailure>,
-    ) -> Result<Vec<ToolResult>> {
-        if let [only] = calls {
-            let (result, failure) = self.call(only, cx).await?;
-            failures.extend(failure);
-            return Ok(vec![result]);
-        }
-        // On this task, not on tasks of their own: whoever drops the run drops them.
-        let outcomes = join_all(calls.iter().map(|call| self.call(call, cx))).await;
-        let mut results = Vec::with_capacity(outcomes.len());
-        for outcome in outcomes {
-            let (result, failure) = outcome?;
-            results.push(result);
-            failures.extend(failure);
-        }
-        Ok(results)
-    }
-
-    /// Calls one; an error ends the run.
-    async fn call(
-        &self,
-        call: &ToolCall,
-        cx: &Context,
-    ) -> Result<(ToolResult, Option<ToolFailure>)> {
-        // A tool's own panics are contained in its call. This is for what it leaves
-        // behind: an output that panics when dropped, an error that panics when shown.
-        let told = AssertUnwindSafe(self.call_and_tell(call, cx)).catch_unwind().await;
-        told.unwrap_or_else(|_| {
-            let error = Error::other("the tool panicked after its call").at(Stage::Panic);
-            let result = ToolResult::failed(call, error.for_model());
-            let failure = ToolFailure { call: call.clone(), error: format!("{error:#}") };
-            Ok((result, Some(failure)))
-        })
-    }
-
-    async fn call_and_tell(
-        &self,
-        call: &ToolCall,
-        cx: &Context,
-    ) -> Result<(ToolResult, Option<ToolFailure>)> {
-        cx.emit(|| Event::ToolStarted { call: call.clone() });
-        let started = Instant::now();
-        let outcome = match self.known.place(&call.name).and_then(|place| self.tools.get(place)) {
-            Some(tool) => tool.call(&call.arguments, cx).await,
-            // The run answers calls of unknown tools; a driver of other tools got here.
-            None => Err(Error::stop(format!(
-                "the run calls `{}`, which is no tool of this orchestrator; drive it with the one that started it",
-                call.name,
-            ))
-            .at(Stage::Setup)),
-        };
-        let (result, error) = ToolResult::of(call, outcome);
-        let text = error.as_ref().map(|error| format!("{error:#}"));
-        cx.emit(|| Event::ToolFinished {
-            call: call.clone(),
-            text: result.text.clone(),
-            error: text.clone(),
-            elapsed: started.elapsed(),
-        });
-        match error {
-            Some(error) if error.audience() == Audience::Run => Err(error),
-            _ => Ok((result, text.map(|error| ToolFailure { call: call.clone(), error }))),
-        }
-    }
-}
-
-/// The error with what the whole run cost before it.
-fn cost(run: &Run, error: Error) -> Error {
-    let usage = run.usage() + error.usage();
-    error.with_usage(usage)
-}
-
-/// Waits no longer than the context's deadline.
-async fn in_time<T>(cx: &Context, work: impl Future<Output = Result<T>>) -> Result<T> {
-    let Some(deadline) = cx.deadline() else {
-        return work.await;
-    };
-    // A timeout lets go first what is ready at once: without this, a model that never
-    // waits would never be late.
-    let deadline = tokio::time::Instant::from(deadline);
-    if tokio::time::Instant::now() < deadline
-        && let Ok(result) = tokio::time::timeout_at(deadline, work).await
-    {
-        return result;
-    }
-    let text = "the deadline of this call has passed; allow it more time";
-    Err(Error::other(text).at(Stage::Limit))
 }
 
 impl fmt::Debug for ToolOrchestrator {

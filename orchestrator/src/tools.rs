@@ -49,7 +49,11 @@ impl Tools {
         self.places.get(name).map(|(place, _)| *place)
     }
 
+    pub(crate) fn effect(&self, name: &str) -> Option<Effect> {
+        self.places.get(name).map(|(_, effect)| *effect)
+    }
+
     pub(crate) fn reads(&self, name: &str) -> bool {
-        self.places.get(name).is_some_and(|(_, effect)| *effect == Effect::Read)
+        self.effect(name) == Some(Effect::Read)
     }
 }

@@ -15,7 +15,8 @@ use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{
-    Contract, Finish, Message, Reasoning, Reply, ReplyPart, Signature, ToolCall, ToolResult, Usage,
+    Contract, Finish, Message, Reasoning, Reply, ReplyPart, Signature, Spent, ToolCall, ToolResult,
+    Usage,
 };
 use toolwright_orchestrator::{Answer, Ending, Limits, Run, RunState, StepKind};
 
@@ -129,7 +130,7 @@ fn play(typed: bool, limit: u32, script: Vec<Reply>, fails: Vec<bool>, reversed:
                 if reversed {
                     results.reverse();
                 }
-                Answer::tools(number, results).with_nested_usage(Usage::new(1, 1))
+                Answer::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
             }
             StepKind::Done(result) => {
                 let accepted = typed && result.ending == Ending::Answered;

@@ -71,7 +71,7 @@ async fn s17_s127_every_field_of_the_output_is_filled_from_finish() {
         people: Some(2),
     };
     assert_eq!(reacted.output, house);
-    assert_eq!((reacted.iterations, reacted.usage), (1, Usage::new(10, 2)));
+    assert_eq!((reacted.iterations, reacted.spent.usage), (1, Usage::new(10, 2)));
     assert_eq!(reacted.tools_used, ["look"]);
     insta::assert_snapshot!(show(&reacted.history));
 

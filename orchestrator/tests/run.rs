@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_module::{
-    Contract, Effect, Finish, Reasoning, Reply, ReplyPart, Request, Signature, Tool, ToolCall,
-    ToolOutput, ToolResult, Usage,
+    Contract, Effect, Finish, Reasoning, Reply, ReplyPart, Request, Signature, Spent, Tool,
+    ToolCall, ToolOutput, ToolResult, Usage,
 };
 use toolwright_orchestrator::{
     Answer, AnswerKind, Ending, Error, Limits, Run, RunResult, RunState, Step, StepKind,
@@ -111,7 +111,7 @@ fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Playe
                 steps.push(format!("{number} {}", serde_json::to_string(&calls).unwrap()));
                 // In any order: results are paired by id.
                 let results = calls.iter().rev().map(|call| ToolResult::new(call, "ok"));
-                Answer::tools(number, results).with_nested_usage(Usage::new(1, 1))
+                Answer::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
             }
             StepKind::Done(result) => {
                 steps.push(format!("{number} {}", serde_json::to_string(&result).unwrap()));
@@ -237,7 +237,7 @@ fn an_answer_to_another_step_or_of_another_kind_leaves_the_run_as_it_was() {
         let check = |mut run: Run| {
             let before = serde_json::to_string(&run).unwrap();
             for answer in wrong_answers(&run.next()) {
-                let refused = run.apply(answer.with_nested_usage(Usage::new(7, 7)));
+                let refused = run.apply(answer.with_spent(Spent::model_call(Usage::new(7, 7))));
                 assert!(refused.is_err());
                 assert_eq!(serde_json::to_string(&run).unwrap(), before);
             }
@@ -318,11 +318,11 @@ fn a_run_is_resumed_only_with_the_tools_it_began_with() {
 #[test]
 fn a_run_of_a_later_version_is_refused() {
     let mut stored = serde_json::to_value(started(false)).unwrap();
-    stored["version"] = 2.into();
+    stored["version"] = 3.into();
     // Of another shape as well: the version is what has to be said.
     stored["phase"] = json!("approve");
     let error = serde_json::from_value::<RunState>(stored).unwrap_err();
-    insta::assert_snapshot!(error, @"the stored run has version 2, this program reads up to 1; update it");
+    insta::assert_snapshot!(error, @"the stored run has version 3, this program reads up to 2; update it");
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn a_run_that_has_begun_cannot_be_asked_to_end_in_another_way() {
     run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
     let contract = Arc::new(Contract::of::<Inspect>().unwrap());
     let error = run.with_output(contract).unwrap_err();
-    insta::assert_snapshot!(error, @"the run is at step 1 already; say what it has to end with before it begins");
+    insta::assert_snapshot!(error, @"the run is at step 1 already; say how it ends and chooses its tools before it begins");
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn answers_can_be_stored_too() {
     let answers = [
         Answer::model(0, reply).with_elapsed(std::time::Duration::from_millis(7)),
         Answer::tools(1, [ToolResult::failed(&call("1", "look", "a"), "no")])
-            .with_nested_usage(Usage::new(3, 4)),
+            .with_spent(Spent::model_call(Usage::new(3, 4))),
         Answer::rejected(2, "not a house"),
     ];
     for answer in answers {
@@ -453,14 +453,18 @@ fn run_to_be_stored() -> Run {
     run.apply(Answer::model(0, mixed.clone()).with_elapsed(elapsed)).unwrap();
     let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
     let results = calls.iter().map(|call| ToolResult::failed(call, "It is dark."));
-    run.apply(Answer::tools(1, results).with_nested_usage(Usage::new(5, 6))).unwrap();
+    run.apply(Answer::tools(1, results).with_spent(Spent::model_call(Usage::new(5, 6)))).unwrap();
     run
 }
 
 #[test]
-fn a_run_that_version_1_stored_is_read_and_goes_on() {
-    let text = include_str!("stored/version-1.json");
-    let state: RunState = serde_json::from_str(text).unwrap();
+fn a_run_that_an_earlier_version_stored_is_read_and_goes_on() {
+    for text in [include_str!("stored/version-1.json"), include_str!("stored/version-2.json")] {
+        goes_on(serde_json::from_str(text).unwrap());
+    }
+}
+
+fn goes_on(state: RunState) {
     let mut run = Run::resume(state, &tools_of_the_stored_run()).unwrap();
     let same = run_to_be_stored();
     assert_eq!(run.next(), same.next());
@@ -478,7 +482,7 @@ fn a_run_that_version_1_stored_is_read_and_goes_on() {
 }
 
 #[test]
-fn what_this_version_stores_is_what_version_1_stored() {
-    let committed: Value = serde_json::from_str(include_str!("stored/version-1.json")).unwrap();
+fn what_this_version_stores_is_what_version_2_stored() {
+    let committed: Value = serde_json::from_str(include_str!("stored/version-2.json")).unwrap();
     assert_eq!(serde_json::to_value(run_to_be_stored()).unwrap(), committed);
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    Audience, ChainOfThought, Context, Dialect, Effect, Error, Event, Finish, Ledger, Message,
+    Audience, ChainOfThought, Context, Dialect, Effect, Error, EventKind, Finish, Ledger, Message,
     Module, Predict, Reasoning, Reply, ReplyPart, Request, Result, Signature, Stage, Tool,
     ToolCall, ToolChoice, Usage, from_fn_with, testing::Scripted,
 };
@@ -28,7 +28,7 @@ async fn s81_a_plain_answer_ends_the_run_at_once() {
     let finished = run(&agent).await;
     assert_eq!(finished.answer, "All is well.");
     assert_eq!(finished.ending, Ending::Answered);
-    assert_eq!((finished.iterations, finished.usage), (0, Usage::new(9, 4)));
+    assert_eq!((finished.iterations, finished.spent.usage), (0, Usage::new(9, 4)));
     assert!(finished.tools_used.is_empty());
     insta::assert_snapshot!(show(&finished.history), @r"
     user: Look after the house.
@@ -200,9 +200,9 @@ async fn a_call_that_the_run_answers_itself_is_told_like_any_other() {
     let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let kept = std::sync::Arc::clone(&heard);
     let cx = soon().with_events(move |event| {
-        let line = match event {
-            Event::ToolStarted { call } => format!("started {}", call.name),
-            Event::ToolFinished { call, error, .. } => format!("{} {error:?}", call.name),
+        let line = match &event.kind {
+            EventKind::ToolStarted { call } => format!("started {}", call.name),
+            EventKind::ToolFinished { call, error, .. } => format!("{} {error:?}", call.name),
             _ => return,
         };
         kept.lock().unwrap().push(line);
@@ -251,7 +251,7 @@ async fn what_a_tool_fails_with_is_told_to_the_model_as_far_as_it_may_know() {
     let log = Log::default();
     let heard = log.clone();
     let cx = soon().with_events(move |event| {
-        if let Event::ToolFinished { call, error: Some(error), .. } = event {
+        if let EventKind::ToolFinished { call, error: Some(error), .. } = &event.kind {
             heard.write(format!("{}: {error}", call.id));
         }
     });
@@ -376,7 +376,8 @@ async fn an_empty_answer_is_asked_for_again_without_an_empty_message() {
     let said =
         [Reply::text("  "), Reply::new([]), Reply::new([thinking]), Reply::text("Now I know.")];
     let (agent, _) = agent([look()], said);
-    let finished = run(&agent).await;
+    let limits = Limits::default().with_max_same_failures(4);
+    let finished = run(&agent.with_limits(limits)).await;
     assert_eq!((finished.answer.as_str(), finished.iterations), ("Now I know.", 3));
     insta::assert_snapshot!(show(&finished.history), @r"
     user: Look after the house.
@@ -584,8 +585,8 @@ async fn s114_s115_tools_with_models_of_their_own_count_in_the_run() {
     tool 2: dim
     tool 3: light
     ");
-    assert_eq!(finished.usage, Usage::new(11103, 36));
-    assert_eq!((ledger.used(), ledger.model_calls()), (finished.usage, 5));
+    assert_eq!(finished.spent.usage, Usage::new(11103, 36));
+    assert_eq!((ledger.spent().usage, ledger.spent().model_calls), (finished.spent.usage, 5));
 }
 
 #[tokio::test]
@@ -633,7 +634,7 @@ async fn s80_an_agent_is_a_tool_of_another_agent() {
     tool 2: Perhaps.
     (A limit was reached: this answer may not be complete.)
     ");
-    assert_eq!(finished.usage, Usage::new(6, 6));
+    assert_eq!(finished.spent.usage, Usage::new(6, 6));
     insta::assert_json_snapshot!(asked.requests()[0].tools[0].tool(Dialect::Mcp).unwrap());
 }
 
@@ -691,11 +692,13 @@ async fn the_answer_is_streamed_where_somebody_listens_and_every_call_is_told() 
     let log = Log::default();
     let heard = log.clone();
     let cx = soon().with_events(move |event| {
-        heard.write(match event {
-            Event::TextDelta { text } => format!("text {text}"),
-            Event::ModelReplied { model, .. } => format!("{model} replied"),
-            Event::ToolStarted { call } => format!("{} begins", call.name),
-            Event::ToolFinished { call, text, .. } => format!("{} ends: {text}", call.name),
+        heard.write(match &event.kind {
+            EventKind::TextDelta { text } => format!("text {text}"),
+            EventKind::ModelReplied { model, .. } => format!("{model} replied"),
+            EventKind::ToolStarted { call } => format!("{} begins", call.name),
+            EventKind::ToolFinished { call, text, .. } => format!("{} ends: {text}", call.name),
+            EventKind::Started { agent, step } => format!("{agent} starts at {step}"),
+            EventKind::Done { answer, ending } => format!("{ending:?}: {answer}"),
             other => format!("{other:?}"),
         });
     });
@@ -703,11 +706,13 @@ async fn the_answer_is_streamed_where_somebody_listens_and_every_call_is_told() 
     assert_eq!(
         log.entries(),
         [
+            "agent starts at 0",
             "scripted replied",
             "look begins",
             "look ends: a is empty",
             "text Done.",
-            "scripted replied"
+            "scripted replied",
+            "Answered: Done."
         ]
     );
 }

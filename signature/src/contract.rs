@@ -347,6 +347,45 @@ impl Contract {
         })
     }
 
+    /// The schema of the input as it stands inside another one, where `pointer` (a JSON
+    /// pointer) leads to it there: what it refers to is found there too.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use serde_json::json;
+    /// # use toolwright_signature::{Contract, Signature};
+    /// /// Draw a tree.
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Draw {
+    ///     tree: Tree,
+    /// }
+    ///
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Tree {
+    ///     branches: Vec<Tree>,
+    /// }
+    ///
+    /// impl Signature for Draw {
+    ///     type Output = String;
+    /// }
+    ///
+    /// let draw = Contract::of::<Draw>()?.input_at("/properties/draw");
+    /// assert!(draw.to_string().contains(r##""$ref":"#/properties/draw/"##), "{draw}");
+    /// let plan = json!({"type": "object", "properties": {"draw": draw}, "required": ["draw"]});
+    /// Contract::dynamic("plan", "Plan a drawing.", plan, None)?;
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    #[must_use]
+    pub fn input_at(&self, pointer: &str) -> Value {
+        let mut input = self.input().clone();
+        schema::redirect(&mut input, &|reference| {
+            let below = reference.strip_prefix('#')?;
+            (below.is_empty() || below.starts_with('/')).then(|| format!("#{pointer}{below}"))
+        });
+        input
+    }
+
     /// What a model calls this by.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -365,7 +365,7 @@ fn reference_to(definition: &str) -> String {
 }
 
 /// Rewrites the references in a schema that `to` knows; whether there was one.
-fn redirect(schema: &mut Value, to: &impl Fn(&str) -> Option<String>) -> bool {
+pub(crate) fn redirect(schema: &mut Value, to: &impl Fn(&str) -> Option<String>) -> bool {
     let Some(map) = schema.as_object_mut() else {
         return false;
     };

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{
-    Audience, Capabilities, ChainOfThought, Context, Error, Ledger, Message, Module, Predict,
-    Reply, ReplyPart, Signature, Stage, ToolCall, Usage,
+    Audience, Budget, Capabilities, ChainOfThought, Context, Error, Ledger, Message, Module,
+    Predict, Reply, ReplyPart, Signature, Stage, ToolCall, Usage,
 };
 
 use super::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
@@ -74,21 +74,24 @@ fn costing(text: &str, input: u64) -> Reply {
 #[tokio::test]
 async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
     let answers = [costing("one", 10), costing("two", 20), costing(SUMMARY, 30)];
-    for limit in [32, 31] {
+    // What the first two took of the tokens, or the third may take of them, is too much.
+    let output = Budget::default().with_output_tokens(2 + 4096 - 1);
+    for budget in [Budget::default().with_model_calls(2), output] {
         let (model, asked) = replies(plain(), answers.clone());
         let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
-        let ledger = Ledger::limited(limit);
+        let ledger = Ledger::new(budget);
         let cx = Context::default().with_ledger(ledger.below());
         let error: Error = module.forward(summarize(), &cx).await.unwrap_err();
         assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
         assert_eq!(error.raws().collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!(error.usage(), Usage::new(30, 2));
-        assert_eq!((asked.requests().len(), ledger.used()), (2, Usage::new(30, 2)));
+        assert_eq!((asked.requests().len(), ledger.spent().usage), (2, Usage::new(30, 2)));
     }
-    // One token more, and there is a third attempt.
+    // One more, and there is a third attempt.
     let (model, _) = replies(plain(), answers);
     let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
-    let cx = Context::default().with_ledger(Ledger::limited(33));
+    let budget = Budget::default().with_model_calls(3).with_output_tokens(2 + 4096);
+    let cx = Context::default().with_ledger(Ledger::new(budget));
     module.forward(summarize(), &cx).await.unwrap();
 }
 

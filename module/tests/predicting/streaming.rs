@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use toolwright_module::{
-    BoxFuture, Cancellation, Capabilities, ChainOfThought, Context, Delta, Error, Event, Finish,
-    LanguageModel, Ledger, Module, Predict, PredictEvent, PredictStream, Reasoned, Reply,
-    ReplyPart, Request, Result, Stage, ToolCall, Usage,
+    BoxFuture, Budget, Cancellation, Capabilities, ChainOfThought, Context, Delta, Error,
+    EventKind, Finish, LanguageModel, Ledger, Module, Predict, PredictEvent, PredictStream,
+    Reasoned, Reply, ReplyPart, Request, Result, Stage, ToolCall, Usage,
 };
 use toolwright_signature::Field;
 
@@ -230,13 +230,13 @@ async fn asking_again_discards_what_was_seen_and_the_next_answer_begins_anew() {
         let count = Arc::clone(&replied);
         let ledger = Ledger::default();
         let cx = Context::default().with_ledger(ledger.clone()).with_events(move |event| {
-            assert!(matches!(event, Event::ModelReplied { .. }), "{event:?}");
+            assert!(matches!(event.kind, EventKind::ModelReplied { .. }), "{event:?}");
             count.fetch_add(1, Ordering::SeqCst);
         });
         let (events, error) = shown(module.stream(summarize(), &cx)).await;
         assert!(error.is_none());
         assert_eq!(events, [wrong, "discard", SUMMARY, DONE]);
-        assert_eq!((ledger.used(), ledger.model_calls()), (usage + usage, 2));
+        assert_eq!((ledger.spent().usage, ledger.spent().model_calls), (usage + usage, 2));
         assert_eq!(replied.load(Ordering::SeqCst), 2);
     }
 }
@@ -348,7 +348,7 @@ async fn the_ledger_bounds_a_stream_too() {
     let wrong = Reply::text("no").with_usage(Usage::new(30, 3));
     let model = Streaming::new(plain(), [in_pieces(&wrong, 9)]);
     let module = Predict::<Summarize>::new(model).unwrap();
-    let cx = Context::default().with_ledger(Ledger::limited(33));
+    let cx = Context::default().with_ledger(Ledger::new(Budget::default().with_model_calls(1)));
     let (events, error) = shown(module.stream(summarize(), &cx)).await;
     let error = error.unwrap();
     assert_eq!((error.stage(), error.usage()), (Stage::Limit, Usage::new(30, 3)));
@@ -378,7 +378,7 @@ async fn nothing_is_asked_before_the_stream_is_polled_nor_after_it_is_dropped() 
     stream.next().await.unwrap().unwrap();
     stream.next().await.unwrap().unwrap();
     drop(stream);
-    assert_eq!((taken.load(Ordering::SeqCst), ledger.model_calls()), (2, 0));
+    assert_eq!((taken.load(Ordering::SeqCst), ledger.spent().model_calls), (2, 1));
 }
 
 #[tokio::test]

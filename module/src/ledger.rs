@@ -1,0 +1,344 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::{Budget, Limit, Money, Price, Spent};
+use crate::language_model::{LanguageModel, Request, Usage};
+
+/// Counts what a call and everything below it costs, and holds it to a [`Budget`].
+///
+/// What a model call can cost at most is reserved before it is made: the tokens it
+/// reads by the bytes of its request, the tokens it writes by its `max_output_tokens`.
+/// Afterwards the difference is given back. So a budget holds before it is spent, also
+/// where many calls are under way at once.
+///
+/// A call that was dropped on its way keeps what was reserved for it, because nobody
+/// knows what it cost.
+///
+/// ```
+/// use toolwright_module::{Budget, Ledger, Limit, Spent, Usage};
+///
+/// let run = Ledger::new(Budget::default().with_output_tokens(100));
+/// let tool = run.below();
+/// let reserved = tool.reserve(Spent::model_call(Usage::new(0, 80)))?;
+/// // Two of these could come to more than there is.
+/// let exhausted = tool.reserve(Spent::model_call(Usage::new(0, 80))).unwrap_err();
+/// assert_eq!((exhausted.limit, exhausted.left), (Limit::OutputTokens, 20));
+///
+/// reserved.settle(Spent::model_call(Usage::new(10, 30)));
+/// assert_eq!(run.spent().usage.output_tokens, 30);
+/// assert_eq!(run.spent().model_calls, 1);
+/// # Ok::<(), toolwright_module::Exhausted>(())
+/// ```
+///
+/// The default counts and bounds nothing. Cloned, every copy is the same ledger.
+#[derive(Clone, Default)]
+pub struct Ledger(Arc<Account>);
+
+#[derive(Default)]
+struct Account {
+    /// Whose it is, for errors.
+    owner: Option<Arc<str>>,
+    budget: Budget,
+    prices: BTreeMap<String, Price>,
+    above: Option<Ledger>,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    spent: Spent,
+    /// What calls under way may still cost.
+    held: Spent,
+}
+
+impl Ledger {
+    /// A ledger that holds to a budget.
+    #[must_use]
+    pub fn new(budget: Budget) -> Self {
+        Self(Arc::new(Account { budget, ..Account::default() }))
+    }
+
+    /// An unused ledger like this one that knows what models cost: by
+    /// [`LanguageModel::name`](crate::LanguageModel::name), for this ledger and those
+    /// below it.
+    ///
+    /// ```
+    /// use toolwright_module::{Budget, Ledger, Money, Price};
+    ///
+    /// let prices = [("gpt-5-mini", Price::per_million(0.25, 2.0).with_cached(0.025))];
+    /// let ledger = Ledger::new(Budget::default().with_money(Money::new(0.5))).with_prices(prices);
+    /// assert!(ledger.price("gpt-5-mini").is_some());
+    /// ```
+    #[must_use]
+    pub fn with_prices<N: Into<String>>(
+        &self,
+        prices: impl IntoIterator<Item = (N, Price)>,
+    ) -> Self {
+        Self(Arc::new(Account {
+            owner: self.0.owner.clone(),
+            budget: self.0.budget,
+            prices: prices.into_iter().map(|(name, price)| (name.into(), price)).collect(),
+            above: self.0.above.clone(),
+            book: Mutex::default(),
+        }))
+    }
+
+    /// A ledger of its own whose entries count in this one too.
+    #[must_use]
+    pub fn below(&self) -> Self {
+        Self(Arc::new(Account { above: Some(self.clone()), ..Account::default() }))
+    }
+
+    /// The same with a budget of its own, begun with what was `spent` before: by a run
+    /// that was stored, say. This ledger is not charged for that once more. Errors call
+    /// it by its owner's name.
+    #[must_use]
+    pub fn below_with(&self, owner: &str, budget: Budget, spent: Spent) -> Self {
+        Self(Arc::new(Account {
+            owner: Some(owner.into()),
+            budget,
+            above: Some(self.clone()),
+            book: Mutex::new(Book { spent, held: Spent::default() }),
+            ..Account::default()
+        }))
+    }
+
+    /// Reserves what a call may cost at most, here and in every ledger above.
+    ///
+    /// # Errors
+    ///
+    /// If one of them has less left; then nothing is reserved.
+    pub fn reserve(&self, most: Spent) -> Result<Reservation, Exhausted> {
+        let mut reserved: Option<&Self> = None;
+        for ledger in self.chain() {
+            let mut book = ledger.book();
+            let taken = book.spent + book.held;
+            if let Some((limit, allowed)) = ledger.0.budget.refuses(taken, most) {
+                drop(book);
+                // What those below it took goes back.
+                if let Some(last) = reserved {
+                    for ledger in self.chain() {
+                        ledger.book().release(most);
+                        if Arc::ptr_eq(&ledger.0, &last.0) {
+                            break;
+                        }
+                    }
+                }
+                return Err(Exhausted {
+                    limit,
+                    allowed,
+                    left: allowed.saturating_sub(limit.of(taken)),
+                    asked: limit.of(most),
+                    owner: ledger
+                        .0
+                        .owner
+                        .as_ref()
+                        .map_or_else(|| "the call".to_owned(), |owner| format!("`{owner}`")),
+                    by: String::new(),
+                    account: ledger.account(),
+                });
+            }
+            book.held += most;
+            reserved = Some(ledger);
+        }
+        Ok(Reservation { ledger: self.clone(), most: Some(most) })
+    }
+
+    /// Enters what was spent without having been reserved.
+    pub fn record(&self, spent: Spent) {
+        for ledger in self.chain() {
+            ledger.book().spent += spent;
+        }
+    }
+
+    /// What was spent so far; what is reserved is not in it.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.book().spent
+    }
+
+    /// What this ledger may come to.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        self.0.budget
+    }
+
+    /// The price of a model, from this ledger or the nearest above that knows it.
+    #[must_use]
+    pub fn price(&self, model: &str) -> Option<Price> {
+        self.chain().find_map(|ledger| ledger.0.prices.get(model).copied())
+    }
+
+    /// Whether it is this ledger that has nothing left, and not one above or below it.
+    #[must_use]
+    pub fn is_exhausted_by(&self, exhausted: &Exhausted) -> bool {
+        exhausted.account == self.account()
+    }
+
+    /// What a request to a model may cost at most, as far as any budget asks for it.
+    pub(crate) fn most(
+        &self,
+        model: &dyn LanguageModel,
+        request: &Request,
+    ) -> Result<Spent, NoPrice> {
+        let budgets = || self.chain().map(|ledger| ledger.0.budget);
+        let money = budgets().any(|budget| budget.money.is_some());
+        let tokens = money || budgets().any(|budget| budget.counts_tokens());
+        if !tokens {
+            return Ok(Spent { model_calls: 1, ..Spent::default() });
+        }
+        let usage = request.most_usage(model.capabilities().dialect);
+        let price = self.price(model.name());
+        if money && price.is_none() {
+            return Err(NoPrice { model: model.name().to_owned() });
+        }
+        let money = price.map_or_else(Money::default, |price| price.of(usage));
+        Ok(Spent { money, ..Spent::model_call(usage) })
+    }
+
+    /// What a model call did cost.
+    pub(crate) fn cost(&self, model: &str, usage: Usage) -> Spent {
+        let money = self.price(model).map_or_else(Money::default, |price| price.of(usage));
+        Spent { money, ..Spent::model_call(usage) }
+    }
+
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |ledger| ledger.0.above.as_ref())
+    }
+
+    fn account(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // Whoever panicked between two additions left numbers, not a broken promise.
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    fn release(&mut self, most: Spent) {
+        self.held = self.held.since(most);
+    }
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger")
+            .field("spent", &self.spent())
+            .field("budget", &self.0.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is set aside for a call; give it back with [`settle`](Self::settle).
+///
+/// Dropped, the call counts and what was reserved for its tokens stays reserved.
+#[derive(Debug)]
+#[must_use = "dropped, what is reserved stays reserved"]
+pub struct Reservation {
+    ledger: Ledger,
+    most: Option<Spent>,
+}
+
+impl Reservation {
+    /// Enters what the call did cost and gives back the rest; says by how much it cost
+    /// more than was reserved, if it did.
+    pub fn settle(mut self, spent: Spent) -> Option<Overshoot> {
+        let most = self.most.take()?;
+        for ledger in self.ledger.chain() {
+            let mut book = ledger.book();
+            book.release(most);
+            book.spent += spent;
+        }
+        [Limit::InputTokens, Limit::OutputTokens, Limit::Money].into_iter().find_map(|limit| {
+            let (reserved, spent) = (limit.of(most), limit.of(spent));
+            (reserved > 0 && spent > reserved).then_some(Overshoot { limit, reserved, spent })
+        })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let Some(most) = self.most.take() else { return };
+        let calls = Spent {
+            model_calls: most.model_calls,
+            tool_calls: most.tool_calls,
+            ..Spent::default()
+        };
+        for ledger in self.ledger.chain() {
+            let mut book = ledger.book();
+            book.release(calls);
+            book.spent += calls;
+        }
+    }
+}
+
+/// A call cost more than the most that was expected of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Overshoot {
+    /// Of what it took more.
+    pub limit: Limit,
+    /// What was reserved.
+    pub reserved: u64,
+    /// What it took.
+    pub spent: u64,
+}
+
+/// A budget has too little left for a call, which was not made.
+///
+/// Found with [`Error::downcast_ref`](crate::Error::downcast_ref).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", sentence(self))]
+#[non_exhaustive]
+pub struct Exhausted {
+    /// What there is too little of.
+    pub limit: Limit,
+    /// What the budget allows in all; of money, millionths.
+    pub allowed: u64,
+    /// What is left of it, without what others have reserved.
+    pub left: u64,
+    /// What the call may take.
+    pub asked: u64,
+    /// Whose budget it is: an agent's name, or `the call` of a ledger without one.
+    pub owner: String,
+    /// Who asked: the tools on the way to the call, `a > b`; empty if there are none.
+    pub by: String,
+    account: usize,
+}
+
+impl Exhausted {
+    /// The same, asked by a call of these tools.
+    #[must_use]
+    pub fn asked_by(mut self, path: impl Into<String>) -> Self {
+        self.by = path.into();
+        self
+    }
+}
+
+fn sentence(exhausted: &Exhausted) -> String {
+    let Exhausted { limit, allowed, left, asked, owner, by, .. } = exhausted;
+    let by = if by.is_empty() { "the next call".to_owned() } else { format!("`{by}`") };
+    if *limit == Limit::Money {
+        let [left, allowed, asked] = [left, allowed, asked].map(|it| Money::from_micros(*it));
+        return format!(
+            "{owner} has {left} of {allowed} left to spend, and {by} may cost {asked}; allow more in its budget"
+        );
+    }
+    format!(
+        "{owner} has {left} of {allowed} {limit} left, and {by} may take {asked}; allow more in its budget"
+    )
+}
+
+/// Money is bounded, and nobody said what this model costs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a budget bounds money, but nothing says what `{model}` costs; give its price with `Ledger::with_prices`"
+)]
+pub(crate) struct NoPrice {
+    model: String,
+}

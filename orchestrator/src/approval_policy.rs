@@ -1,0 +1,53 @@
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use toolwright_module::Effect;
+
+/// Which calls wait for a person before they are made.
+///
+/// ```
+/// use toolwright_module::Effect;
+/// use toolwright_orchestrator::ApprovalPolicy;
+///
+/// let policy = ApprovalPolicy::from_effect(Effect::Irreversible).with_tool("publish");
+/// assert!(policy.awaits("delete_all", Effect::Irreversible));
+/// assert!(policy.awaits("publish", Effect::Write));
+/// assert!(!policy.awaits("rename", Effect::Write));
+/// assert!(!ApprovalPolicy::default().awaits("delete_all", Effect::Irreversible));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ApprovalPolicy {
+    /// Calls with this effect, or one that weighs more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_effect: Option<Effect>,
+    /// Calls of these tools, whatever their effect.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub tools: BTreeSet<String>,
+}
+
+impl ApprovalPolicy {
+    /// Calls with this effect wait, and those whose effect weighs more.
+    #[must_use]
+    pub fn from_effect(effect: Effect) -> Self {
+        Self { from_effect: Some(effect), tools: BTreeSet::new() }
+    }
+
+    /// The same, and calls of this tool wait.
+    #[must_use]
+    pub fn with_tool(mut self, name: impl Into<String>) -> Self {
+        self.tools.insert(name.into());
+        self
+    }
+
+    /// Whether a call of this tool waits.
+    #[must_use]
+    pub fn awaits(&self, tool: &str, effect: Effect) -> bool {
+        self.from_effect.is_some_and(|from| effect >= from) || self.tools.contains(tool)
+    }
+
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,342 @@
+//! Drives a run on tokio.
+
+use std::borrow::Cow;
+use std::future::{Future, poll_fn};
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures_util::future::{FutureExt, join_all};
+use futures_util::stream::{self, StreamExt};
+use toolwright_module::{
+    Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit,
+    Result, Spent, Stage, ToolCall, ToolResult,
+};
+use tracing::{Instrument, Span};
+
+use crate::error;
+use crate::limits::Limits;
+use crate::run::Run;
+use crate::step::{Answer, AnswerKind, RunResult, StepKind};
+use crate::telemetry;
+use crate::tool_orchestrator::{ToolFailure, ToolOrchestrator};
+use crate::unfinished::AwaitsApproval;
+
+/// How long a tool may keep its thread at a stretch before that is told.
+const BLOCKS: Duration = Duration::from_millis(100);
+
+/// One drive of a run: the agent, and what its calls share.
+pub(crate) struct Driver<'a> {
+    agent: &'a ToolOrchestrator,
+    /// The caller's context, with the run's ledger.
+    cx: Context,
+    ledger: Ledger,
+    pub(crate) failures: Vec<ToolFailure>,
+}
+
+/// Says why an answer cannot be used, if it cannot.
+pub(crate) type Judge<'a> = &'a mut (dyn FnMut(&str) -> Option<String> + Send);
+
+/// What a call came to: an error ends the run.
+type Called = Result<(ToolResult, Option<ToolFailure>)>;
+
+impl<'a> Driver<'a> {
+    pub(crate) fn new(agent: &'a ToolOrchestrator, name: &str, run: &Run, cx: Context) -> Self {
+        // Models below the tools count here as well as wherever the caller counts.
+        let (budget, spent) = (run.limits().budget, run.spent());
+        let ledger = cx.ledger().cloned().unwrap_or_default().below_with(name, budget, spent);
+        let mut cx = cx.with_ledger(ledger.clone());
+        if cx.model().is_none() {
+            cx = cx.with_model(agent.model().clone());
+        }
+        Self { agent, cx, ledger, failures: Vec::new() }
+    }
+
+    pub(crate) async fn drive(&mut self, run: &mut Run, judge: Judge<'_>) -> Result<RunResult> {
+        loop {
+            let step = run.next();
+            let (started, before) = (Instant::now(), self.ledger.spent());
+            let deadline = run.limits().max_time.map(|time| {
+                // A time beyond all clocks is none.
+                let left = time.saturating_sub(run.elapsed());
+                started.checked_add(left).unwrap_or(started + FAR)
+            });
+            let (answer, waits) = match step.kind {
+                StepKind::CallModel(request) => {
+                    let asked = self.cx.ask(&**self.agent.model(), request, self.agent.streams());
+                    let asked = in_time(&self.cx, asked);
+                    (self.model_answer(by(deadline, asked).await), false)
+                }
+                StepKind::CallTools(calls) => {
+                    let called = self.call_all(&calls, run.limits(), deadline).await;
+                    (called.map(AnswerKind::Tools), false)
+                }
+                StepKind::AwaitApproval(calls) => (self.decisions(calls).await, true),
+                StepKind::Done(result) if result.ending == Ending::Answered => {
+                    match judge(&result.answer) {
+                        None => return Ok(result),
+                        Some(why) => (Ok(AnswerKind::Rejected(why)), false),
+                    }
+                }
+                StepKind::Done(result) => return Ok(result),
+            };
+            let spent = self.ledger.spent().since(before);
+            let answer = match answer {
+                Ok(kind) => Answer::new(step.number, kind),
+                Err(error) => {
+                    let usage = run.usage();
+                    run.charge(spent);
+                    let own = error.usage();
+                    return Err(error.with_usage(usage + own));
+                }
+            };
+            let elapsed = if waits { Duration::ZERO } else { started.elapsed() };
+            let answer = answer.with_elapsed(elapsed).with_spent(spent);
+            run.apply(answer).map_err(error::Error::into_module)?;
+            for (call, result) in run.take_own_results() {
+                self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
+                let error = Some(result.text.clone());
+                let elapsed = Duration::ZERO;
+                self.cx.emit(|| EventKind::ToolFinished {
+                    call,
+                    text: result.text,
+                    error,
+                    elapsed,
+                });
+            }
+        }
+    }
+
+    fn model_answer(&self, asked: Option<Result<toolwright_module::Reply>>) -> Result<AnswerKind> {
+        match asked {
+            None => Ok(AnswerKind::Exhausted(Limit::Time)),
+            Some(Ok(reply)) => Ok(AnswerKind::Model(reply)),
+            // The run's own limit ends the run, and not what called it.
+            Some(Err(error)) => match self.own_limit(&error) {
+                Some(limit) => Ok(AnswerKind::Exhausted(limit)),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// What ran out, if it is this run's own and not one above.
+    fn own_limit(&self, error: &Error) -> Option<Limit> {
+        let exhausted = error.downcast_ref::<Exhausted>()?;
+        self.ledger.is_exhausted_by(exhausted).then_some(exhausted.limit)
+    }
+
+    async fn decisions(&self, calls: Vec<ToolCall>) -> Result<AnswerKind> {
+        self.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
+        let mut decisions = Vec::with_capacity(calls.len());
+        if !self.cx.has_approver() {
+            let awaits = AwaitsApproval { path: self.cx.path_text(), calls };
+            return Err(Error::stop(awaits).at(Stage::Approval));
+        }
+        // One after another: it is one person who is asked.
+        for call in calls {
+            let id = call.id.clone();
+            let effect = self.agent.tool(&call.name).map_or(Effect::Write, |tool| tool.effect());
+            let asked = Approval::new(self.cx.path(), call, effect);
+            let Some(decision) = self.cx.approve(asked).await else { continue };
+            let decision = decision?;
+            self.cx.emit(|| EventKind::Decided { id: id.clone(), decision: decision.clone() });
+            decisions.push((id, decision));
+        }
+        Ok(AnswerKind::Decisions(decisions))
+    }
+
+    /// Calls them side by side, as many as may be at once. All have ended when this
+    /// ends: a failing call does not cancel the others.
+    async fn call_all(
+        &mut self,
+        calls: &[ToolCall],
+        limits: &Limits,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<ToolResult>> {
+        let this = &*self;
+        let called = async {
+            Ok(match calls {
+                [only] => vec![this.call(only, limits, deadline).await],
+                // On this task, not on tasks of their own: whoever drops the run drops them.
+                _ => {
+                    // A list: of a closure the compiler cannot tell that it may be sent.
+                    let mut making = Vec::with_capacity(calls.len());
+                    for call in calls {
+                        making.push(this.call(call, limits, deadline));
+                    }
+                    let most = limits.max_parallel.max(1);
+                    if making.len() <= most {
+                        join_all(making).await
+                    } else {
+                        stream::iter(making).buffered(most).collect().await
+                    }
+                }
+            })
+        };
+        let outcomes: Vec<Called> = in_time(&this.cx, this.cx.until_cancelled(called)).await?;
+        let mut results = Vec::with_capacity(outcomes.len());
+        for outcome in outcomes {
+            let (result, failure) = outcome?;
+            results.push(result);
+            self.failures.extend(failure);
+        }
+        Ok(results)
+    }
+
+    /// Calls one; an error ends the run.
+    async fn call(&self, call: &ToolCall, limits: &Limits, deadline: Option<Instant>) -> Called {
+        let span = telemetry::execute_tool(call, &self.cx);
+        self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
+        let started = Instant::now();
+        // A tool's own panics are contained in its call. This is for what it leaves
+        // behind: an output that panics when dropped, an error that panics when shown.
+        // Boxed, or agents below agents would take too much of the stack.
+        let told = Box::pin(self.call_and_tell(call, limits, deadline, started, &span));
+        let told = AssertUnwindSafe(told);
+        let told = told.catch_unwind().instrument(span.clone()).await;
+        told.unwrap_or_else(|_| {
+            let error = Error::other("the tool panicked after its call").at(Stage::Panic);
+            let result = ToolResult::failed(call, error.for_model());
+            let text = format!("{error:#}");
+            self.tell(call, &result, Some(&text), started);
+            Ok((result, Some(ToolFailure { call: call.clone(), error: text })))
+        })
+    }
+
+    async fn call_and_tell(
+        &self,
+        call: &ToolCall,
+        limits: &Limits,
+        deadline: Option<Instant>,
+        started: Instant,
+        span: &Span,
+    ) -> Called {
+        let (mut result, error) = self.make(call, limits, deadline, started).await;
+        if let Cow::Owned(cut) = limits.cut(&result.text) {
+            result.text = cut;
+        }
+        if self.cx.captures_content() {
+            span.record("gen_ai.tool.call.result", result.text.as_str());
+        }
+        let text = error.as_ref().map(|error| format!("{error:#}"));
+        if let Some(error) = &error {
+            telemetry::failed(span, error);
+        }
+        self.tell(call, &result, text.as_deref(), started);
+        match error {
+            Some(error)
+                if error.audience() == Audience::Run && self.own_limit(&error).is_none() =>
+            {
+                Err(error)
+            }
+            _ => Ok((result, text.map(|error| ToolFailure { call: call.clone(), error }))),
+        }
+    }
+
+    fn tell(&self, call: &ToolCall, result: &ToolResult, error: Option<&str>, started: Instant) {
+        self.cx.emit(|| EventKind::ToolFinished {
+            call: call.clone(),
+            text: result.text.clone(),
+            error: error.map(str::to_owned),
+            elapsed: started.elapsed(),
+        });
+    }
+
+    async fn make(
+        &self,
+        call: &ToolCall,
+        limits: &Limits,
+        deadline: Option<Instant>,
+        started: Instant,
+    ) -> (ToolResult, Option<Error>) {
+        let Some(tool) = self.agent.tool(&call.name) else {
+            // The run answers calls of unknown tools; a driver of other tools got here.
+            let error = Error::stop(format!(
+                "the run calls `{}`, which is no tool of this orchestrator; drive it with the one that started it",
+                call.name,
+            ));
+            return ToolResult::of(call, Err(error.at(Stage::Setup)));
+        };
+        let reserved = match self.ledger.reserve(Spent::tool_call()) {
+            Ok(reserved) => reserved,
+            Err(exhausted) => return self.told(call, self.cx.exhausted(exhausted)),
+        };
+        let cx = self.cx.in_call(call);
+        let late = limits.tool_time.and_then(|time| started.checked_add(time));
+        let end = deadline.into_iter().chain(late).min();
+        let (outcome, elapsed) = watched(end, tool.call(&call.arguments, &cx)).await;
+        reserved.settle(Spent::tool_call());
+        if elapsed >= BLOCKS {
+            tracing::warn!(tool = call.name, ?elapsed, "a tool kept its thread");
+            self.cx.emit(|| EventKind::ToolBlocked { call: call.clone(), elapsed });
+        }
+        match outcome {
+            Some(Err(error)) if self.own_limit(&error).is_some() => self.told(call, error),
+            Some(outcome) => ToolResult::of(call, outcome),
+            None => {
+                let known = if tool.effect() == Effect::Read {
+                    ""
+                } else {
+                    " Whether it took effect is not known."
+                };
+                let text = format!(
+                    "The call was given up after {:.1} s.{known}",
+                    started.elapsed().as_secs_f64(),
+                );
+                let error = Error::retry(text).at(Stage::Limit);
+                ToolResult::of(call, Err(error))
+            }
+        }
+    }
+
+    /// What the model is told where a limit of its own run is in the way of a call.
+    fn told(&self, call: &ToolCall, error: Error) -> (ToolResult, Option<Error>) {
+        let text = match self.own_limit(&error) {
+            Some(limit) => format!("The call could not go on: the run has too few {limit} left."),
+            None => error.for_model().into_owned(),
+        };
+        (ToolResult::failed(call, text), Some(error))
+    }
+}
+
+/// So far away that it never comes, and near enough for every clock.
+const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+/// Does the work, until a deadline, and says how long it kept its thread at a stretch.
+async fn watched<T>(
+    deadline: Option<Instant>,
+    work: impl Future<Output = T>,
+) -> (Option<T>, Duration) {
+    let mut work = pin!(work);
+    let mut longest = Duration::ZERO;
+    let watched = poll_fn(|cx| {
+        let began = Instant::now();
+        let polled = work.as_mut().poll(cx);
+        longest = longest.max(began.elapsed());
+        polled
+    });
+    let outcome = by(deadline, watched).await;
+    (outcome, longest)
+}
+
+/// Waits no longer than until `deadline`; `None` if it came first.
+async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    let Some(deadline) = deadline else {
+        return Some(work.await);
+    };
+    // A timeout lets go first what is ready at once: without this, a model that never
+    // waits would never be late.
+    let deadline = tokio::time::Instant::from(deadline);
+    if tokio::time::Instant::now() >= deadline {
+        return None;
+    }
+    tokio::time::timeout_at(deadline, work).await.ok()
+}
+
+/// Waits no longer than the context's deadline.
+async fn in_time<T>(cx: &Context, work: impl Future<Output = Result<T>>) -> Result<T> {
+    by(cx.deadline(), work).await.unwrap_or_else(|| {
+        let text = "the deadline of this call has passed; allow it more time";
+        Err(Error::other(text).at(Stage::Limit))
+    })
+}

@@ -1,0 +1,84 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context as TaskContext, Poll};
+
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use toolwright_module::{Context, Event, Result};
+
+use crate::tool_orchestrator::Finished;
+
+/// A run as a stream of what happens in it; see
+/// [`ToolOrchestrator::stream`](crate::ToolOrchestrator::stream).
+///
+/// It ends with [`Progress::Finished`] or an error. Nothing goes on where it is not
+/// polled, and dropping it ends the run.
+pub struct RunStream {
+    events: Events,
+    run: Option<BoxFuture<'static, Result<Finished>>>,
+    finished: Option<Result<Finished>>,
+}
+
+type Events = Arc<Mutex<VecDeque<Event>>>;
+
+/// What a [`RunStream`] gives.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// Something happened.
+    Event(Event),
+    /// The run is over, and this came of it.
+    Finished(Box<Finished>),
+}
+
+impl RunStream {
+    pub(crate) fn new<F>(cx: Context, run: impl FnOnce(Context) -> F) -> Self
+    where
+        F: Future<Output = Result<Finished>> + Send + 'static,
+    {
+        let events = Events::default();
+        let heard = Arc::clone(&events);
+        let cx = cx.with_events(move |event| lock(&heard).push_back(event.clone()));
+        Self { events, run: Some(Box::pin(run(cx))), finished: None }
+    }
+}
+
+fn lock(events: &Mutex<VecDeque<Event>>) -> std::sync::MutexGuard<'_, VecDeque<Event>> {
+    events.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Stream for RunStream {
+    type Item = Result<Progress>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            // What happened is told before what comes next.
+            if let Some(event) = lock(&this.events).pop_front() {
+                return Poll::Ready(Some(Ok(Progress::Event(event))));
+            }
+            if let Some(finished) = this.finished.take() {
+                return Poll::Ready(Some(
+                    finished.map(|finished| Progress::Finished(Box::new(finished))),
+                ));
+            }
+            let Some(run) = &mut this.run else { return Poll::Ready(None) };
+            match run.as_mut().poll(cx) {
+                Poll::Ready(finished) => {
+                    this.run = None;
+                    this.finished = Some(finished);
+                }
+                Poll::Pending if lock(&this.events).is_empty() => return Poll::Pending,
+                Poll::Pending => {}
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RunStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunStream").field("over", &self.run.is_none()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,55 @@
+//! `tracing` spans with the names that OpenTelemetry gives to generative AI; those of
+//! model calls are made where models are asked.
+
+use toolwright_module::{Context, Error, ToolCall};
+use tracing::field::Empty;
+use tracing::{Span, info_span};
+
+pub(crate) fn invoke_agent(name: &str, model: &str, provider: &str) -> Span {
+    let span = info_span!(
+        "invoke_agent",
+        otel.name = Empty,
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.provider.name = provider,
+        gen_ai.agent.name = name,
+        gen_ai.request.model = model,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+    );
+    if !span.is_disabled() {
+        span.record("otel.name", format!("invoke_agent {name}"));
+    }
+    span
+}
+
+pub(crate) fn execute_tool(call: &ToolCall, cx: &Context) -> Span {
+    let span = info_span!(
+        "execute_tool",
+        otel.name = Empty,
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = call.name,
+        gen_ai.tool.type = "function",
+        gen_ai.tool.call.id = call.id,
+        gen_ai.tool.call.arguments = Empty,
+        gen_ai.tool.call.result = Empty,
+    );
+    if !span.is_disabled() {
+        span.record("otel.name", format!("execute_tool {}", call.name));
+        if cx.captures_content() {
+            span.record("gen_ai.tool.call.arguments", call.arguments.as_str());
+        }
+    }
+    span
+}
+
+/// Marks a span as failed: by its stage, never by its text, which may hold anything.
+pub(crate) fn failed(span: &Span, error: &Error) {
+    span.record("error.type", error.stage().to_string());
+    span.record("otel.status_code", "ERROR");
+}
