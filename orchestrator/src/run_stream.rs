@@ -30,7 +30,7 @@ pub enum Progress {
     /// Something happened.
     Event(Event),
     /// The run is over, and this came of it.
-    Finished(Box<Finished>),
+    Finished(Finished),
 }
 
 impl RunStream {
@@ -60,9 +60,7 @@ impl Stream for RunStream {
                 return Poll::Ready(Some(Ok(Progress::Event(event))));
             }
             if let Some(finished) = this.finished.take() {
-                return Poll::Ready(Some(
-                    finished.map(|finished| Progress::Finished(Box::new(finished))),
-                ));
+                return Poll::Ready(Some(finished.map(Progress::Finished)));
             }
             let Some(run) = &mut this.run else { return Poll::Ready(None) };
             match run.as_mut().poll(cx) {
