@@ -125,6 +125,10 @@ pub enum Error {
 impl Error {
     /// As a module's error: it ends the run.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
-        toolwright_module::Error::stop(self).at(Stage::Setup)
+        let stage = match self {
+            Self::WrongArguments { .. } => Stage::Approval,
+            _ => Stage::Setup,
+        };
+        toolwright_module::Error::stop(self).at(stage)
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use toolwright_module::{Context, Ending, LanguageModel, Message, Module, Result, Spent, Tool};
 use toolwright_signature::{Contract, Signature};
 
+use crate::approval_policy::ApprovalPolicy;
+use crate::choosing::Choosing;
 use crate::error;
 use crate::limits::Limits;
 use crate::run::Run;
@@ -103,6 +105,24 @@ impl<S: Signature> ReAct<S> {
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.orchestrator = self.orchestrator.with_limits(limits);
         self
+    }
+
+    /// The same agent, whose calls wait for a person as `policy` says; see
+    /// [`ToolOrchestrator::with_approval`].
+    #[must_use]
+    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Self {
+        self.orchestrator = self.orchestrator.with_approval(policy);
+        self
+    }
+
+    /// The same agent, whose model chooses tools in another way.
+    ///
+    /// # Errors
+    ///
+    /// As [`ToolOrchestrator::with_choosing`].
+    pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
+        self.orchestrator = self.orchestrator.with_choosing(choosing)?;
+        Ok(self)
     }
 
     /// A run that has not begun, for [`drive`](Self::drive).

@@ -647,7 +647,7 @@ impl Run {
                 self.state.limits.max_output_tokens,
             ),
             Err(_) if text.trim().is_empty() => "Your answer was empty.".to_owned(),
-            Err(fault) => format!("That is no selection: {fault}"),
+            Err(fault) => format!("That is no selection: {fault}."),
         };
         parts.push(ReplyPart::Text(text));
         self.say_parts(parts);

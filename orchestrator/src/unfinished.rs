@@ -90,20 +90,23 @@ pub struct AwaitsApproval {
 
 impl fmt::Display for AwaitsApproval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self
-            .calls
-            .iter()
-            .map(|call| match self.path.as_str() {
+        let mut names: Vec<String> = Vec::new();
+        for call in &self.calls {
+            let name = match self.path.as_str() {
                 "" => format!("`{}`", call.name),
                 path => format!("`{path} > {}`", call.name),
-            })
-            .collect();
+            };
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let waits = if names.len() == 1 { "waits" } else { "wait" };
         let advice = if self.path.is_empty() {
             "apply `Answer::decisions` to the run and drive it on, or give the context an approver"
         } else {
             "a call of an agent below an agent needs an approver: `Context::with_approver`"
         };
-        write!(f, "{} waits for a person's approval; {advice}", names.join(", "))
+        write!(f, "{} {waits} for a person's approval; {advice}", names.join(", "))
     }
 }
 

@@ -1,0 +1,226 @@
+//! Calls that wait for a person.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod support;
+
+use toolwright_module::{
+    Approval, Audience, Context, Decision, Effect, EventKind, Reply, Stage, Tool, ToolCall,
+};
+use toolwright_orchestrator::{
+    Answer, ApprovalPolicy, AwaitsApproval, Ending, Error, Run, RunState, StepKind,
+    ToolOrchestrator,
+};
+
+use support::{Asked, Log, Look, agent, calls, look, replies, show, soon, tool};
+
+/// A tool that cannot be taken back, and tells the log.
+fn burn(log: &Log) -> Tool {
+    let log = log.clone();
+    tool("burn", Effect::Irreversible, move |look: Look| {
+        let log = log.clone();
+        async move {
+            log.write(look.place.clone());
+            Ok(format!("{} is ash", look.place))
+        }
+    })
+}
+
+fn careful(log: &Log, said: impl IntoIterator<Item = Reply>) -> (ToolOrchestrator, Asked) {
+    let (agent, asked) = agent([look(), burn(log)], said);
+    (agent.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)), asked)
+}
+
+fn turn() -> Reply {
+    calls([("1", "look", "a"), ("2", "burn", "b"), ("3", "look", "c"), ("4", "burn", "d")])
+}
+
+#[tokio::test]
+async fn without_an_approver_the_run_stops_before_anything_of_the_turn_is_done() {
+    let log = Log::default();
+    let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
+    let mut run = agent.start("Go.").unwrap();
+    let error = agent.drive(&mut run, &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Approval, Audience::Run));
+    insta::assert_snapshot!(error, @"`burn` waits for a person's approval; apply `Answer::decisions` to the run and drive it on, or give the context an approver");
+    let awaits: &AwaitsApproval = error.downcast_ref().unwrap();
+    assert_eq!(awaits.calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["2", "4"]);
+    assert!(log.entries().is_empty());
+    // Driving it again waits again, and costs nothing.
+    assert_eq!(agent.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
+    assert_eq!(run.spent().model_calls, 1);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_decided_on_and_driven_on_in_another_process() {
+    let log = Log::default();
+    let (agent, asked) = careful(&log, [turn(), Reply::text("ok")]);
+    let mut run = agent.start("Go.").unwrap();
+    agent.drive(&mut run, &soon()).await.unwrap_err();
+
+    let stored = serde_json::to_string(&run).unwrap();
+    let state: RunState = serde_json::from_str(&stored).unwrap();
+    let mut run = Run::resume(state, agent.tools()).unwrap();
+    assert_eq!(serde_json::to_string(&run).unwrap(), stored);
+    let decisions =
+        [("2", Decision::edit(r#"{"place": "paper"}"#)), ("4", Decision::deny("It is mine."))];
+    run.apply(Answer::decisions(run.next().number, decisions)).unwrap();
+    // What a person changed is stored as well.
+    let state = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    let mut run = Run::resume(state, agent.tools()).unwrap();
+    let finished = agent.drive(&mut run, &soon()).await.unwrap();
+    assert_eq!(finished.ending, Ending::Answered);
+    assert_eq!(log.entries(), ["paper"]);
+    insta::assert_snapshot!(show(&finished.history), @r#"
+    user: Go.
+    assistant: 1 look({"place":"a"}) | 2 burn({"place":"b"}) | 3 look({"place":"c"}) | 4 burn({"place":"d"})
+    tool 1: a is empty
+    tool 2: [A person changed the arguments to {"place": "paper"}]
+    paper is ash
+    tool 3: c is empty
+    tool 4 failed: A person did not allow the call: It is mine.
+    assistant: ok
+    "#);
+    assert_eq!(asked.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn an_approver_is_asked_for_each_call_with_its_effect_and_told_as_events() {
+    let (log, asked, heard) = (Log::default(), Log::default(), Log::default());
+    let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
+    let (wrote, told) = (asked.clone(), heard.clone());
+    let cx = soon()
+        .with_approver(move |approval: Approval| {
+            wrote.write(format!("{} {:?}", approval.call.id, approval.effect));
+            async move {
+                Ok(match approval.call.id.as_str() {
+                    "2" => Decision::Approve,
+                    _ => Decision::deny("No."),
+                })
+            }
+        })
+        .with_events(move |event| match &event.kind {
+            EventKind::ApprovalAwaited { calls } => told.write(format!("{} wait", calls.len())),
+            EventKind::Decided { id, decision } => told.write(format!("{id}: {decision:?}")),
+            EventKind::ToolFinished { call, error, .. } => {
+                told.write(format!("{} {error:?}", call.id));
+            }
+            _ => {}
+        });
+    agent.run("Go.", &cx).await.unwrap();
+    assert_eq!(log.entries(), ["b"]);
+    assert_eq!(asked.entries(), ["2 Irreversible", "4 Irreversible"]);
+    insta::assert_snapshot!(heard.entries().join("\n"), @r#"
+    2 wait
+    2: Approve
+    4: Deny { reason: "No." }
+    4 Some("A person did not allow the call: No.")
+    1 None
+    2 None
+    3 None
+    "#);
+}
+
+#[test]
+fn decisions_must_be_one_for_each_call_and_arguments_must_fit() {
+    let tools = [look(), burn(&Log::default())];
+    let policy = ApprovalPolicy::default().with_tool("burn").with_tool("unknown");
+    let mut run = Run::new("Go.", &tools, Default::default()).unwrap().with_approval(policy);
+    run.apply(Answer::model(0, turn())).unwrap();
+    let StepKind::AwaitApproval(calls) = run.next().kind else { panic!("nobody is asked") };
+    assert_eq!(calls.len(), 2);
+    let before = serde_json::to_string(&run).unwrap();
+    let yes = || Decision::Approve;
+    let wrong = [
+        Answer::decisions(1, [("2", yes())]),
+        Answer::decisions(1, [("2", yes()), ("2", yes())]),
+        Answer::decisions(1, [("2", yes()), ("3", yes())]),
+        Answer::decisions(1, [("2", yes()), ("4", yes()), ("3", yes())]),
+        Answer::decisions(1, [("2", yes()), ("4", Decision::edit("{}"))]),
+        Answer::decisions(1, [("2", Decision::edit("burn it")), ("4", yes())]),
+        Answer::model(1, Reply::text("ok")),
+        Answer::tools(1, []),
+    ];
+    let mut told = Vec::new();
+    for answer in wrong {
+        let error = run.apply(answer).unwrap_err();
+        let source = match &error {
+            Error::WrongArguments { source, .. } => format!(": {source}"),
+            _ => String::new(),
+        };
+        told.push(format!("{error}{source}"));
+        assert_eq!(serde_json::to_string(&run).unwrap(), before);
+    }
+    insta::assert_snapshot!(told.join("\n"));
+    run.apply(Answer::decisions(1, [("4", yes()), ("2", yes())])).unwrap();
+    assert!(matches!(run.next().kind, StepKind::CallTools(calls) if calls.len() == 1));
+}
+
+#[tokio::test]
+async fn calls_that_nobody_would_make_wait_for_nobody() {
+    let log = Log::default();
+    let cut = Reply::calls([ToolCall::new("1", "burn", r#"{"pla"#)])
+        .with_finish(toolwright_module::Finish::Length);
+    let (agent, _) = careful(&log, [cut, Reply::text("ok")]);
+    assert_eq!(agent.run("Go.", &soon()).await.unwrap().answer, "ok");
+}
+
+fn above(log: &Log) -> ToolOrchestrator {
+    let (below, _) = careful(log, [calls([("1", "burn", "b")]), Reply::text("done")]);
+    let helper = Tool::new(below).unwrap().named("helper").unwrap();
+    let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
+    ToolOrchestrator::new(replies([ask, Reply::text("ok")]).0, [helper]).unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_below_asks_the_contexts_approver_or_stops_the_whole_run_naming_the_way() {
+    let log = Log::default();
+    let error = above(&log).run("Go.", &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Approval, Audience::Run));
+    insta::assert_snapshot!(error, @"`helper > burn` waits for a person's approval; a call of an agent below an agent needs an approver: `Context::with_approver`");
+
+    let asked = Log::default();
+    let wrote = asked.clone();
+    let cx = soon().with_approver(move |approval: Approval| {
+        let path: Vec<&str> = approval.path.iter().map(|call| call.tool.as_str()).collect();
+        wrote.write(format!("{} > {}", path.join(" > "), approval.call.name));
+        async { Ok(Decision::Approve) }
+    });
+    assert_eq!(above(&log).run("Go.", &cx).await.unwrap().answer, "ok");
+    assert_eq!(
+        (asked.entries(), log.entries()),
+        (vec!["helper > burn".to_owned()], vec!["b".to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn an_approver_that_fails_or_waits_forever_ends_the_drive_and_not_the_run() {
+    let log = Log::default();
+    let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
+    let mut run = agent.start("Go.").unwrap();
+    let failing = soon().with_approver(|_| async {
+        Err::<Decision, _>(toolwright_module::Error::other("the terminal is closed"))
+    });
+    let error = agent.drive(&mut run, &failing).await.unwrap_err();
+    insta::assert_snapshot!(error, @"the terminal is closed");
+
+    let cancellation = toolwright_module::Cancellation::default();
+    let waiting = Context::default()
+        .with_cancellation(cancellation.clone())
+        .with_approver(|_| std::future::pending());
+    let drive = agent.drive(&mut run, &waiting);
+    let (error, ()) = futures_util::future::join(drive, async { cancellation.cancel() }).await;
+    assert_eq!(error.unwrap_err().stage(), Stage::Cancelled);
+
+    let wrong = soon().with_approver(|_| async { Ok(Decision::edit("{}")) });
+    let error = agent.drive(&mut run, &wrong).await.unwrap_err();
+    insta::assert_snapshot!(format!("{error:#}"));
+
+    let yes = soon().with_approver(|_| async { Ok(Decision::Approve) });
+    assert_eq!(agent.drive(&mut run, &yes).await.unwrap().answer, "ok");
+    assert_eq!(log.entries(), ["b", "d"]);
+}

@@ -1,0 +1,456 @@
+//! What bounds a run, and what is told where a bound is met.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod support;
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use toolwright_module::testing::Scripted;
+use toolwright_module::{
+    Audience, Budget, Context, Effect, Ending, EventKind, Exhausted, Ledger, Limit, Message, Money,
+    Price, Reply, Request, Spent, Stage, Tool, ToolCall, Usage, from_fn_with,
+};
+use toolwright_orchestrator::{Answer, Finished, Limits, Run, StepKind, ToolOrchestrator};
+
+use support::{Log, Look, agent, call, calls, look, run, show, soon, tidy, tool};
+
+fn within(budget: Budget) -> Limits {
+    Limits::default().with_budget(budget).with_max_output_tokens(10)
+}
+
+fn ended(finished: &Finished) -> (Ending, Option<Limit>, &str) {
+    (finished.ending, finished.limit, &finished.answer)
+}
+
+#[tokio::test]
+async fn the_last_model_call_of_a_budget_is_for_the_answer() {
+    let said = [calls([("1", "look", "a")]), calls([("2", "look", "b")]), Reply::text("Empty.")];
+    let (agent, asked) = agent([look()], said);
+    let agent = agent.with_limits(within(Budget::default().with_model_calls(3)));
+    let finished = run(&agent).await;
+    assert_eq!(ended(&finished), (Ending::LimitReached, Some(Limit::ModelCalls), "Empty."));
+    assert_eq!(asked.requests()[2].tool_choice, toolwright_module::ToolChoice::None);
+}
+
+#[tokio::test]
+async fn tool_calls_beyond_the_budget_are_not_made_and_the_model_answers() {
+    let said = [
+        calls([("1", "look", "a")]),
+        calls([("2", "tidy", "b"), ("3", "tidy", "c"), ("4", "tidy", "d")]),
+        Reply::text("Half done."),
+    ];
+    let (agent, _) = agent([look(), tidy()], said);
+    let agent = agent.with_limits(within(Budget::default().with_tool_calls(3)));
+    let finished = run(&agent).await;
+    assert_eq!(ended(&finished), (Ending::LimitReached, Some(Limit::ToolCalls), "Half done."));
+    assert_eq!((finished.spent.tool_calls, finished.iterations), (3, 2));
+    insta::assert_snapshot!(show(&finished.history[4..]), @r"
+    tool 2: b is tidy
+    tool 3: c is tidy
+    tool 4 failed: The call was not made: there are no tool calls left. Answer with what you know.
+    user: You have used up your tool calls. Answer the task now from what you know, without tools.
+    assistant: Half done.
+    ");
+}
+
+#[tokio::test]
+async fn tokens_and_money_end_a_run_before_they_are_spent() {
+    let prices = [("scripted", Price::per_million(1.0, 1_000.0))];
+    let budgets = [
+        (Budget::default().with_input_tokens(5), Limit::InputTokens, 0),
+        (Budget::default().with_output_tokens(4 + 9), Limit::OutputTokens, 1),
+        // Each token written costs a thousand millionths.
+        (Budget::default().with_money(Money::from_micros(14_000)), Limit::Money, 1),
+    ];
+    for (budget, limit, replies) in budgets {
+        let said = [
+            Reply::new([
+                toolwright_module::ReplyPart::Text("Let me look.".to_owned()),
+                toolwright_module::ReplyPart::Call(call("1", "look", "a")),
+            ])
+            .with_usage(Usage::new(7, 4)),
+            Reply::text("never"),
+        ];
+        let (agent, asked) = agent([look()], said);
+        let agent = agent.with_limits(within(budget));
+        let cx = soon().with_ledger(Ledger::default().with_prices(prices));
+        let log = Log::default();
+        let heard = log.clone();
+        let cx = cx.with_events(move |event| {
+            if let EventKind::LimitReached { limit, .. } = &event.kind {
+                heard.write(limit.to_string());
+            }
+        });
+        let finished = agent.run("Go.", &cx).await.unwrap();
+        let answer = if replies == 0 { "" } else { "Let me look." };
+        assert_eq!(ended(&finished), (Ending::LimitReached, Some(limit), answer));
+        assert_eq!(asked.requests().len(), replies);
+        assert_eq!(log.entries().last().unwrap(), &limit.to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_reached_a_limit_goes_on_with_another() {
+    let said = [calls([("1", "look", "a")]).with_usage(Usage::new(1, 9)), Reply::text("Done.")];
+    let (agent, _) = agent([look()], said);
+    let agent = agent.with_limits(within(Budget::default().with_output_tokens(12)));
+    let mut run = agent.start("Go.").unwrap();
+    let finished = agent.drive(&mut run, &soon()).await.unwrap();
+    assert_eq!(finished.limit, Some(Limit::OutputTokens));
+    let mut run = run.with_limits(within(Budget::default().with_output_tokens(30)));
+    let finished = agent.drive(&mut run, &soon()).await.unwrap();
+    assert_eq!(ended(&finished), (Ending::Answered, None, "Done."));
+    assert_eq!(finished.spent.usage.output_tokens, 9);
+}
+
+#[test]
+fn whoever_drives_a_run_by_hand_is_held_to_its_limits_too() {
+    let budget = Budget::default().with_model_calls(1);
+    let mut run = Run::new("Go.", &[look()], within(budget)).unwrap();
+    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
+    let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
+    let results = calls.iter().map(|call| toolwright_module::ToolResult::new(call, "ok"));
+    run.apply(Answer::tools(1, results)).unwrap();
+    let step = run.next();
+    let StepKind::Done(result) = step.kind else { panic!("it goes on") };
+    assert_eq!((result.ending, result.limit), (Ending::LimitReached, Some(Limit::ModelCalls)));
+    let error = run.apply(Answer::model(step.number, Reply::text("still"))).unwrap_err();
+    insta::assert_snapshot!(error, @"step 2 asks for nothing: the run is done; answer with that");
+
+    let limits = Limits::default().with_max_time(Duration::from_secs(5));
+    let mut run = Run::new("Go.", &[], limits).unwrap();
+    let empty = Answer::model(0, Reply::text("")).with_elapsed(Duration::from_secs(5));
+    run.apply(empty).unwrap();
+    assert!(matches!(run.next().kind, StepKind::Done(result) if result.limit == Some(Limit::Time)));
+}
+
+/// A tool that asks its context's model.
+fn asking(name: &str) -> Tool {
+    let module = from_fn_with(|_: Look, cx: Context| async move {
+        let model = Arc::clone(cx.model().unwrap());
+        let request = Request::new([Message::user("?")]).with_max_output_tokens(10);
+        Ok(cx.ask(&model, request, false).await?.to_text())
+    });
+    Tool::new(module.with_effect(Effect::Read)).unwrap().named(name).unwrap()
+}
+
+fn four_tokens(replies: Vec<Reply>) -> Vec<Reply> {
+    replies.into_iter().map(|reply| reply.with_usage(Usage::new(1, 4))).collect()
+}
+
+#[tokio::test]
+async fn a_limit_of_the_run_below_a_tool_fails_that_call_and_not_whoever_is_above() {
+    let said =
+        four_tokens(vec![calls([("1", "ask", "a"), ("2", "ask", "b")]), Reply::text("below")]);
+    // 4 for the run's question, 10 reserved for one below: a second one may take more.
+    let (agent, asked) = agent([asking("ask")], said);
+    let agent = agent.with_limits(within(Budget::default().with_output_tokens(4 + 10)));
+    let above = Ledger::default();
+    let finished = agent.run("Go.", &soon().with_ledger(above.clone())).await.unwrap();
+    assert_eq!(
+        (finished.ending, finished.limit),
+        (Ending::LimitReached, Some(Limit::OutputTokens))
+    );
+    insta::assert_snapshot!(show(&finished.history[2..]), @r"
+    tool 1: below
+    tool 2 failed: The call could not go on: the run has too few output tokens left.
+    ");
+    insta::assert_snapshot!(finished.failures[0].error, @r"
+    `agent` has 6 of 14 output tokens left, and `ask` may take 10; allow more in its budget
+    stage: limit
+    ");
+    assert_eq!(asked.requests().len(), 2);
+    assert_eq!(above.spent(), finished.spent);
+}
+
+#[tokio::test]
+async fn a_shared_ledger_that_is_exhausted_ends_every_run_below_it() {
+    let helper = {
+        let said = four_tokens(vec![calls([("1", "look", "a")]), Reply::text("never")]);
+        let (helper, _) = agent([look()], said);
+        let helper = helper.with_limits(within(Budget::default()));
+        Tool::new(helper).unwrap().named("helper").unwrap()
+    };
+    let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
+    let (outer, _) = agent([helper], four_tokens(vec![ask]));
+    let outer = outer.with_limits(within(Budget::default()));
+    let shared = Ledger::new(Budget::default().with_output_tokens(4 + 4 + 9));
+    let mut run = outer.start("Go.").unwrap();
+    let error = outer.drive(&mut run, &soon().with_ledger(shared.clone())).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
+    insta::assert_snapshot!(error, @"the call has 9 of 17 output tokens left, and `helper` may take 10; allow more in its budget");
+    let exhausted: &Exhausted = error.downcast_ref().unwrap();
+    assert_eq!((exhausted.limit, exhausted.left), (Limit::OutputTokens, 9));
+    assert_eq!(shared.spent().usage.output_tokens, 8);
+    // What the call below did cost is the run's, though it came to nothing.
+    assert_eq!(run.spent(), shared.spent());
+}
+
+#[tokio::test]
+async fn a_sub_agents_own_limit_is_no_error_of_its_caller() {
+    let said = four_tokens(vec![calls([("1", "look", "a")]), Reply::text("never")]);
+    let (helper, _) = agent([look()], said);
+    let helper = helper.with_limits(within(Budget::default().with_output_tokens(13)));
+    let helper = Tool::new(helper).unwrap().named("helper").unwrap();
+    let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
+    let (outer, _) = agent([helper], [ask, Reply::text("ok")]);
+    let finished = run(&outer).await;
+    assert_eq!(finished.ending, Ending::Answered);
+    insta::assert_snapshot!(show(&finished.history[2..3]), @r"
+    tool h: 
+    (A limit was reached: this answer may not be complete.)
+    ");
+}
+
+#[tokio::test]
+async fn three_agents_deep_share_one_ledger_and_each_has_its_own() {
+    let deepest = {
+        let (agent, _) =
+            agent([look()], four_tokens(vec![calls([("1", "look", "a")]), Reply::text("deep")]));
+        Tool::new(agent).unwrap().named("deepest").unwrap()
+    };
+    let task = |name: &str, id: &str| ToolCall::new(id, name, r#"{"task": "Go."}"#);
+    let (middle, _) = agent(
+        [deepest],
+        four_tokens(vec![Reply::calls([task("deepest", "d")]), Reply::text("middle")]),
+    );
+    // Two of one kind side by side, under different names.
+    let other = agent([look()], four_tokens(vec![Reply::text("other")])).0;
+    let tools = [
+        Tool::new(middle).unwrap().named("left").unwrap().with_effect(Effect::Read),
+        Tool::new(other).unwrap().named("right").unwrap().with_effect(Effect::Read),
+    ];
+    let top = Reply::calls([task("left", "l"), task("right", "r")]);
+    let (top, _) = agent(tools, four_tokens(vec![top, Reply::text("top")]));
+    let (ledger, log) = (Ledger::default(), Log::default());
+    let heard = log.clone();
+    let cx = soon().with_ledger(ledger.clone()).with_events(move |event| {
+        if let EventKind::Started { agent, .. } = &event.kind {
+            let path: Vec<&str> = event.path.iter().map(|call| call.id.as_str()).collect();
+            heard.write(format!("{agent} in [{}]", path.join(", ")));
+        }
+    });
+    let finished = top.run("Go.", &cx).await.unwrap();
+    assert_eq!(ledger.spent(), finished.spent);
+    let Spent { model_calls, tool_calls, usage, .. } = finished.spent;
+    assert_eq!((model_calls, tool_calls, usage), (7, 4, Usage::new(7, 28)));
+    assert_eq!(log.entries(), ["agent in []", "left in [l]", "deepest in [l, d]", "right in [r]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_too_long_is_given_up_and_its_siblings_are_not() {
+    let waiting = |name: &str, effect| {
+        tool(name, effect, async |_: Look| -> toolwright_module::Result<String> { pending().await })
+    };
+    let tools = [waiting("wait", Effect::Read), waiting("stir", Effect::Write), look()];
+    let said =
+        [calls([("1", "wait", "a"), ("2", "look", "b"), ("3", "stir", "c")]), Reply::text("ok")];
+    let (agent, _) = agent(tools, said);
+    let agent = agent.with_limits(Limits::default().with_tool_time(Duration::from_secs(2)));
+    let finished = agent.run("Go.", &Context::default()).await.unwrap();
+    insta::assert_snapshot!(show(&finished.history[2..]), @r"
+    tool 1 failed: The call was given up after 2.0 s.
+    tool 2: b is empty
+    tool 3 failed: The call was given up after 2.0 s. Whether it took effect is not known.
+    assistant: ok
+    ");
+    assert_eq!(finished.failures.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_run_ends_calls_and_questions_and_is_an_ending() {
+    let wait = tool("wait", Effect::Read, async |_: Look| -> toolwright_module::Result<String> {
+        pending().await
+    });
+    let (agent, _) = agent([wait, look()], [calls([("1", "wait", "a"), ("2", "look", "b")])]);
+    let limits = Limits::default().with_max_time(Duration::from_secs(3));
+    let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
+    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(Limit::Time)));
+    insta::assert_snapshot!(show(&finished.history[2..]), @r"
+    tool 1 failed: The call was given up after 3.0 s.
+    tool 2: b is empty
+    ");
+
+    /// A model that never answers.
+    struct Silent;
+    impl toolwright_module::LanguageModel for Silent {
+        fn name(&self) -> &str {
+            "silent"
+        }
+        fn capabilities(&self) -> toolwright_module::Capabilities {
+            toolwright_module::Capabilities::new(toolwright_module::Dialect::JsonSchema2020)
+        }
+        fn generate<'a>(
+            &'a self,
+            _: &'a Request,
+        ) -> toolwright_module::BoxFuture<'a, toolwright_module::Result<Reply>> {
+            Box::pin(pending())
+        }
+    }
+    let agent = ToolOrchestrator::new(Silent, []).unwrap().with_limits(limits);
+    let mut run = agent.start("Go.").unwrap();
+    let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
+    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(Limit::Time)));
+    assert_eq!(finished.spent.model_calls, 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_keeps_its_thread_is_told_of() {
+    let slow = tool("slow", Effect::Read, async |_: Look| {
+        std::thread::sleep(Duration::from_millis(120));
+        Ok("done".to_owned())
+    });
+    let (agent, _) = agent([slow], [calls([("1", "slow", "a")]), Reply::text("ok")]);
+    let log = Log::default();
+    let heard = log.clone();
+    let cx = soon().with_events(move |event| {
+        if let EventKind::ToolBlocked { call, elapsed } = &event.kind {
+            assert!(*elapsed >= Duration::from_millis(100));
+            heard.write(call.name.clone());
+        }
+    });
+    let agent = agent.with_limits(Limits::default().with_tool_time(Duration::from_millis(50)));
+    let finished = agent.run("Go.", &cx).await.unwrap();
+    assert_eq!(log.entries(), ["slow"]);
+    // It could not be stopped, so what it gave is taken.
+    insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1: done");
+}
+
+#[tokio::test]
+async fn no_more_calls_are_under_way_at_once_than_may_be() {
+    for most in [0, 1, 3, 8] {
+        let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (under_way, highest) = (Arc::clone(&now), Arc::clone(&peak));
+        let work = tool("work", Effect::Read, move |look: Look| {
+            let (now, peak) = (Arc::clone(&under_way), Arc::clone(&highest));
+            async move {
+                peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                Ok(look.place)
+            }
+        });
+        let ids: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+        let many = Reply::calls(ids.iter().map(|id| call(id, "work", id)));
+        let (agent, _) = agent([work], [many, Reply::text("ok")]);
+        let limits = Limits::default().with_max_parallel(most);
+        let finished = run(&agent.with_limits(limits)).await;
+        assert_eq!(peak.load(Ordering::SeqCst), most.max(1));
+        let results: Vec<&str> = finished.history[2..22]
+            .iter()
+            .map(|message| match &**message {
+                Message::Tool(result) => result.text.as_str(),
+                _ => panic!("no result"),
+            })
+            .collect();
+        assert_eq!(results, ids);
+    }
+}
+
+#[tokio::test]
+async fn a_long_result_is_cut_with_a_note_for_the_model_and_the_events() {
+    let long = tool("long", Effect::Read, async |_: Look| Ok("ä".repeat(1000)));
+    let (agent, _) = agent([long], [calls([("1", "long", "a")]), Reply::text("ok")]);
+    let log = Log::default();
+    let heard = log.clone();
+    let cx = soon().with_events(move |event| {
+        if let EventKind::ToolFinished { text, .. } = &event.kind {
+            heard.write(text.clone());
+        }
+    });
+    let agent = agent.with_limits(Limits::default().with_max_result_bytes(60));
+    let finished = agent.run("Go.", &cx).await.unwrap();
+    insta::assert_snapshot!(show(&finished.history[2..3]), @r"
+    tool 1: ääääää
+    [cut: 12 of 2000 bytes are shown; ask for less]
+    ");
+    assert_eq!(format!("tool 1: {}\n", log.entries()[0]), show(&finished.history[2..3]));
+}
+
+#[tokio::test]
+async fn the_same_mistake_three_rounds_in_a_row_ends_the_run_with_what_it_is() {
+    let failing = tool("fail", Effect::Read, async |look: Look| {
+        Err(toolwright_module::Error::retry(format!("there is no {}", look.place)))
+    });
+    let fail = |place| calls([("", "fail", place)]);
+    // Other arguments, or a round in between, are another mistake.
+    let said =
+        [fail("a"), fail("a"), fail("b"), fail("a"), fail("a"), fail("a"), Reply::text("never")];
+    let (agent, asked) = agent([failing], said);
+    let error = agent.with_name("keeper").run("Go.", &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::User));
+    insta::assert_snapshot!(error, @"`keeper` got stuck: 3 rounds in a row made the same call of `fail`: there is no a");
+    let unfinished: &toolwright_orchestrator::Unfinished = error.downcast_ref().unwrap();
+    assert_eq!((unfinished.ending, unfinished.iterations), (Ending::Stuck, 6));
+    assert_eq!((unfinished.failures.len(), asked.requests().len()), (6, 6));
+
+    // Whoever says the same thing with success does not get stuck.
+    let look_again = || calls([("", "look", "a")]);
+    let said = [look_again(), look_again(), look_again(), look_again(), Reply::text("ok")];
+    assert_eq!(run(&support::agent([look()], said).0).await.answer, "ok");
+}
+
+#[tokio::test]
+async fn a_follow_up_goes_on_in_the_same_conversation_with_iterations_of_its_own() {
+    let said = [
+        calls([("1", "look", "a")]),
+        Reply::text("Empty."),
+        calls([("2", "look", "b")]),
+        Reply::text("Empty too."),
+    ];
+    let (agent, asked) = agent([look()], said);
+    let agent = agent.with_limits(Limits::default().with_max_iterations(2));
+    let mut run = agent.start("Look at a.").unwrap();
+    insta::assert_snapshot!(run.follow_up("Too early.").unwrap_err(), @"the run is at step 0 and not done; drive it to its end before you ask for more");
+    agent.drive(&mut run, &soon()).await.unwrap();
+    run.follow_up("And b?").unwrap();
+    let finished = agent.drive(&mut run, &soon()).await.unwrap();
+    assert_eq!((finished.answer.as_str(), finished.iterations), ("Empty too.", 1));
+    assert_eq!(finished.spent.model_calls, 4);
+    let requests = asked.requests();
+    for two in requests.windows(2) {
+        assert_eq!(two[1].messages[..two[0].messages.len()], two[0].messages[..]);
+    }
+}
+
+#[tokio::test]
+async fn every_request_is_the_last_one_and_more_to_the_byte() {
+    let said = [
+        calls([("1", "look", "a"), ("2", "tidy", "b")]),
+        Reply::text(""),
+        calls([("3", "sweep", "c")]),
+        Reply::text("ok"),
+    ];
+    let (agent, asked) = agent([look(), tidy()], said);
+    run(&agent.with_instructions("Be brief.")).await;
+    let texts: Vec<(String, String)> = asked
+        .requests()
+        .iter()
+        .map(|request| {
+            let messages = serde_json::to_string(&request.messages).unwrap();
+            (messages, serde_json::to_string(&request.tools).unwrap())
+        })
+        .collect();
+    for two in texts.windows(2) {
+        assert_eq!(two[0].1, two[1].1);
+        assert!(two[1].0.starts_with(two[0].0.trim_end_matches(']')));
+    }
+}
+
+#[tokio::test]
+async fn a_model_without_a_price_is_not_asked_where_money_is_bounded() {
+    let model = Scripted::new(|_| Ok(Reply::text("never")));
+    let budget = Budget::default().with_money(Money::new(1.0));
+    let agent = ToolOrchestrator::new(model, []).unwrap().with_limits(within(budget));
+    let error = agent.run("Go.", &soon()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Setup);
+    insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`");
+}

@@ -1,0 +1,250 @@
+//! Tools chosen by answering with a selection.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod support;
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolwright_module::testing::SchemaDriven;
+use toolwright_module::{Dialect, Effect, Finish, Reply, Signature, Stage, ToolCall, ToolChoice};
+use toolwright_orchestrator::{
+    Answer, Choosing, Ending, Limits, ReAct, Run, RunState, StepKind, ToolOrchestrator,
+};
+
+use support::{Asked, Look, look, replies, run, show, soon, tidy, tool};
+
+fn call(tool: &str, place: &str) -> Reply {
+    let input = json!({ "place": place });
+    let selection = json!({"action": "call_tool", "tool_name": tool, "tool_input": input});
+    Reply::text(json!({ "selection": selection }).to_string())
+}
+
+fn finish() -> Reply {
+    Reply::text(r#"{"selection": {"action": "finish"}}"#)
+}
+
+fn agent(said: impl IntoIterator<Item = Reply>) -> (ToolOrchestrator, Asked) {
+    let (model, asked) = replies(said);
+    let agent = ToolOrchestrator::new(model, [look(), tidy()]).unwrap();
+    (agent.with_choosing(Choosing::Selector).unwrap(), asked)
+}
+
+#[tokio::test]
+async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_input() {
+    let (agent, asked) = agent([call("look", "hall"), finish(), Reply::text("It is empty.")]);
+    let finished = run(&agent.with_instructions("Be brief.")).await;
+    assert_eq!((finished.answer.as_str(), finished.ending), ("It is empty.", Ending::Answered));
+    assert_eq!((finished.iterations, &finished.tools_used[..]), (1, &["look".to_owned()][..]));
+
+    let requests = asked.requests();
+    // What it is shown at first, and what each later request has more.
+    insta::assert_snapshot!(show(&requests[0].messages));
+    for two in requests.windows(2) {
+        let before = two[0].messages.len();
+        assert_eq!(two[1].messages[..before], two[0].messages[..]);
+    }
+    insta::assert_snapshot!(show(&requests[2].messages[2..]), @r#"
+    assistant: {"selection":{"action":"call_tool","tool_name":"look","tool_input":{"place":"hall"}}}
+    user: `look` answered:
+    hall is empty
+    assistant: {"selection": {"action": "finish"}}
+    user: Answer the task now, in plain text, from what you know.
+    "#);
+    // No tools in the request, but a schema: an input that is no tool's is no answer.
+    let output = requests[0].output.as_ref().unwrap();
+    insta::assert_json_snapshot!(output.output_to_read().unwrap());
+    assert!(requests.iter().all(|request| request.tools.is_empty()));
+    assert!(requests[1].output.is_some() && requests[2].output.is_none());
+    assert_eq!(requests[2].tool_choice, ToolChoice::Auto);
+
+    // The run's own history is the same as where a provider calls tools.
+    insta::assert_snapshot!(show(&finished.history), @r#"
+    system: Be brief.
+    user: Look after the house.
+    assistant: call_0_0 look({"place":"hall"})
+    tool call_0_0: hall is empty
+    assistant: {"selection": {"action": "finish"}}
+    user: Answer the task now, in plain text, from what you know.
+    assistant: It is empty.
+    "#);
+}
+
+#[tokio::test]
+async fn the_selectors_schema_lowers_for_every_provider() {
+    let (agent, asked) = agent([finish(), Reply::text("ok")]);
+    run(&agent).await;
+    let requests = asked.requests();
+    let output = requests[0].output.as_ref().unwrap();
+    for dialect in Dialect::ALL {
+        output.lower_output(dialect).unwrap();
+    }
+    insta::assert_snapshot!(output.lower_output(Dialect::OpenAiStrict).unwrap().schema.get());
+}
+
+#[tokio::test]
+async fn a_selection_that_cannot_be_used_goes_back_with_what_is_wrong() {
+    let said = [
+        Reply::text("I think I will look into the hall."),
+        Reply::text(""),
+        Reply::text(r#"{"selection": {"action": "dance"}}"#),
+        call("sweep", "hall"),
+        Reply::text(
+            r#"{"selection": {"action": "call_tool", "tool_name": "look", "tool_input": {"room": 5}}}"#,
+        ),
+        Reply::text(r#"{"selection": {"action": "call_tool", "tool_na"#)
+            .with_finish(Finish::Length),
+        // A fence and a comma too many are nothing to ask again for.
+        Reply::text(
+            "```json\n{\"selection\": {\"action\": \"call_tool\", \"tool_name\": \"look\", \"tool_input\": {\"place\": \"hall\"},}}\n```",
+        ),
+        finish(),
+        Reply::text("ok"),
+    ];
+    let (agent, _) = agent(said);
+    let finished = run(&agent).await;
+    insta::assert_snapshot!(show(&finished.history));
+    assert_eq!((finished.answer.as_str(), finished.iterations), ("ok", 7));
+    assert_eq!(finished.tools_used, ["look"]);
+}
+
+#[tokio::test]
+async fn calls_that_a_selecting_model_makes_all_the_same_are_not_made() {
+    let calling = Reply::calls([ToolCall::new("1", "tidy", r#"{"place": "hall"}"#)]);
+    let (agent, _) = agent([calling, finish(), Reply::text("ok")]);
+    let finished = run(&agent).await;
+    assert!(finished.tools_used.is_empty());
+    insta::assert_snapshot!(show(&finished.history[1..]), @r#"
+    user: Your answer was empty. Answer with one JSON object as told above, and nothing else.
+    assistant: {"selection": {"action": "finish"}}
+    user: Answer the task now, in plain text, from what you know.
+    assistant: ok
+    "#);
+}
+
+#[tokio::test]
+async fn an_answer_that_stays_away_is_asked_for_again() {
+    let (agent, _) = agent([finish(), Reply::text(" "), finish(), Reply::text("At last.")]);
+    assert_eq!(run(&agent).await.answer, "At last.");
+    let refused = Reply::text("No.").with_finish(Finish::Refused);
+    let (agent, _) = self::agent([refused]);
+    let error = agent.run("Go.", &soon()).await.unwrap_err();
+    assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some("No.")));
+}
+
+#[tokio::test]
+async fn s113_at_the_limit_a_selecting_model_has_a_last_word_too() {
+    let (agent, asked) = agent([call("look", "a"), Reply::text("Perhaps.")]);
+    let finished = run(&agent.with_limits(Limits::default().with_max_iterations(1))).await;
+    assert_eq!((finished.answer.as_str(), finished.ending), ("Perhaps.", Ending::LimitReached));
+    assert!(asked.requests()[1].output.is_none());
+}
+
+/// Judge a room.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Judge {
+    room: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Judgement {
+    clean: bool,
+    remarks: Vec<String>,
+}
+
+impl Signature for Judge {
+    type Output = Judgement;
+}
+
+#[tokio::test]
+async fn a_typed_run_ends_with_a_finish_whose_input_is_the_output() {
+    let said = [
+        call("look", "hall"),
+        Reply::text(r#"{"selection": {"action": "finish", "tool_input": {"clean": "maybe"}}}"#),
+        Reply::text(
+            r#"{"selection": {"action": "finish", "tool_input": {"clean": true, "remarks": []}}}"#,
+        ),
+    ];
+    let (model, asked) = replies(said);
+    let agent = ReAct::<Judge>::new(model, [look()]).unwrap();
+    let agent = agent.with_choosing(Choosing::Selector).unwrap();
+    let reacted = agent.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+    assert_eq!(reacted.output, Judgement { clean: true, remarks: vec![] });
+    insta::assert_snapshot!(show(&asked.requests()[2].messages));
+}
+
+#[tokio::test]
+async fn a_model_that_only_goes_by_the_schema_makes_calls_that_fit() {
+    let agent = ToolOrchestrator::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
+    let agent = agent.with_choosing(Choosing::Selector).unwrap();
+    let limits = Limits::default().with_max_iterations(2).with_max_same_failures(9);
+    let finished = run(&agent.with_limits(limits)).await;
+    assert_eq!(finished.tools_used, ["look"]);
+}
+
+#[test]
+fn a_run_that_selects_is_stored_and_goes_on_to_the_byte() {
+    let tools = [look(), tidy()];
+    let begin = || {
+        let run = Run::new("Go.", &tools, Limits::default()).unwrap();
+        run.with_choosing(Choosing::Selector).unwrap().with_instructions("Be brief.")
+    };
+    let script = [call("look", "a"), call("tidy", "b"), finish(), Reply::text("ok")];
+    let requests = |stored: bool| {
+        let (mut run, mut replies, mut asked) = (begin(), script.iter(), Vec::new());
+        loop {
+            if stored {
+                let text = serde_json::to_string(&run).unwrap();
+                let state: RunState = serde_json::from_str(&text).unwrap();
+                run = Run::resume(state, &tools).unwrap();
+            }
+            let step = run.next();
+            let answer = match step.kind {
+                StepKind::CallModel(request) => {
+                    asked.push(serde_json::to_string(&request).unwrap());
+                    Answer::model(step.number, replies.next().unwrap().clone())
+                }
+                StepKind::CallTools(calls) => Answer::tools(
+                    step.number,
+                    calls.iter().map(|call| toolwright_module::ToolResult::new(call, "done")),
+                ),
+                _ => return asked,
+            };
+            run.apply(answer).unwrap();
+        }
+    };
+    assert_eq!(requests(true), requests(false));
+}
+
+#[test]
+fn a_recursive_input_is_found_inside_the_selection() {
+    /// Draw a tree.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Draw {
+        tree: Tree,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Tree {
+        branches: Vec<Tree>,
+    }
+    impl Signature for Draw {
+        type Output = String;
+    }
+    let draw = toolwright_module::from_fn(async |_: Draw| Ok(String::new()));
+    let draw = toolwright_module::Tool::new(draw).unwrap();
+    let other = tool("look", Effect::Read, async |_: Look| Ok(String::new()));
+    let run = Run::new("Go.", &[other, draw], Limits::default()).unwrap();
+    let run = run.with_choosing(Choosing::Selector).unwrap();
+    let StepKind::CallModel(request) = run.next().kind else { panic!("no question") };
+    let output: Arc<_> = request.output.unwrap();
+    for dialect in [Dialect::JsonSchema2020, Dialect::OpenAiStrict, Dialect::Mcp] {
+        output.lower_output(dialect).unwrap();
+    }
+}

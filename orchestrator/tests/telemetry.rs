@@ -1,0 +1,112 @@
+//! Spans with the names that OpenTelemetry gives to generative AI.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use toolwright_module::{Context, Effect, Error, Reply, Tool, ToolCall, Usage};
+use toolwright_orchestrator::ToolOrchestrator;
+use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+
+use support::{Look, agent, calls, look, replies, soon, tool};
+
+/// Every span with its fields, in the order in which they ended.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<String>>>);
+
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl tracing::field::Visit for Fields {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
+    fn on_new_span(
+        &self,
+        attributes: &tracing::span::Attributes<'_>,
+        id: &tracing::span::Id,
+        cx: LayerContext<'_, S>,
+    ) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        cx.span(id).unwrap().extensions_mut().insert(fields);
+    }
+
+    fn on_record(
+        &self,
+        id: &tracing::span::Id,
+        values: &tracing::span::Record<'_>,
+        cx: LayerContext<'_, S>,
+    ) {
+        let span = cx.span(id).unwrap();
+        values.record(span.extensions_mut().get_mut::<Fields>().unwrap());
+    }
+
+    fn on_close(&self, id: tracing::span::Id, cx: LayerContext<'_, S>) {
+        let span = cx.span(&id).unwrap();
+        let way: Vec<&str> = span.scope().from_root().map(|span| span.name()).collect();
+        let mut lines = vec![way.join(" > ")];
+        let extensions = span.extensions();
+        let fields = &extensions.get::<Fields>().unwrap().0;
+        lines.extend(fields.iter().map(|(name, value)| format!("  {name} = {value}")));
+        self.0.lock().unwrap().push(lines.join("\n"));
+    }
+}
+
+async fn spans_of(agent: &ToolOrchestrator, cx: &Context) -> String {
+    let spans = Spans::default();
+    let subscriber = tracing_subscriber::registry().with(spans.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let _ = agent.run("Go to the secret place.", cx).await;
+    spans.0.lock().unwrap().join("\n")
+}
+
+fn two_levels() -> ToolOrchestrator {
+    let failing =
+        tool("fail", Effect::Read, async |_: Look| Err(Error::retry("the secret door is shut")));
+    let (below, _) = agent(
+        [look(), failing],
+        [
+            calls([("1", "look", "secret"), ("2", "fail", "secret")]).with_usage(Usage::new(9, 3)),
+            Reply::text("The secret is out.").with_usage(Usage::new(11, 4).with_cached(9)),
+        ],
+    );
+    let helper = Tool::new(below).unwrap().named("helper").unwrap();
+    let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Find the secret."}"#)]);
+    let said = [ask.with_model("model-2026"), Reply::text("Here.").with_usage(Usage::new(5, 1))];
+    ToolOrchestrator::new(replies(said).0, [helper]).unwrap().with_name("keeper")
+}
+
+#[tokio::test]
+async fn agents_questions_and_tools_are_spans_with_the_names_of_open_telemetry() {
+    let spans = spans_of(&two_levels(), &soon()).await;
+    assert!(!spans.contains("secret"), "{spans}");
+    insta::assert_snapshot!(spans);
+}
+
+#[tokio::test]
+async fn what_is_said_is_in_them_where_somebody_asks_for_it() {
+    let spans = spans_of(&two_levels(), &soon().with_captured_content(true)).await;
+    insta::assert_snapshot!(spans);
+}
+
+#[tokio::test]
+async fn a_failure_marks_its_span_with_the_stage_and_no_text() {
+    let model = toolwright_module::testing::Scripted::new(|_| {
+        Err(Error::other("key sk-secret was refused").at(toolwright_module::Stage::Provider))
+    });
+    let agent = ToolOrchestrator::new(model, []).unwrap();
+    insta::assert_snapshot!(spans_of(&agent, &soon()).await);
+}
