@@ -31,6 +31,9 @@ const MOST_HOPS: usize = 3;
 const MOST_PAGES: u32 = 20;
 /// How much a page of GitHub's holds at most.
 const PAGE: u32 = 100;
+/// GitHub's own kind of JSON; plain JSON for what stands in for it; text where there is
+/// no JSON, as of `zen`.
+const MEDIA: &str = "application/vnd.github+json, application/json;q=0.9, */*;q=0.1";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the tools share: where to ask, with what, and how patiently.
@@ -254,13 +257,13 @@ impl Client {
             let mut request = self
                 .http
                 .get(url.clone())
-                .header(ACCEPT, "application/vnd.github+json")
+                .header(ACCEPT, MEDIA)
                 .header("x-github-api-version", "2022-11-28");
             if let Some(token) = &self.token {
                 request = request.header(AUTHORIZATION, token.header.clone());
             }
             let response = request.send().await.map_err(|error| self.transport(error))?;
-            if !response.status().is_redirection() {
+            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return self.judge(response).await;
             }
             let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());

@@ -6,6 +6,8 @@ use crate::repo::Repo;
 /// The most that an endpoint may have, in bytes.
 const LONGEST: usize = 2048;
 
+const ADDRESS: &str = "must be a path such as repos/octocat/hello-world/releases, not an address";
+
 /// The segments of an endpoint that a model wrote, each as plain text.
 ///
 /// Nothing of it can be more than a path below the API's address: there is no scheme,
@@ -28,6 +30,10 @@ pub(crate) fn segments(endpoint: &str, repo: Option<&Repo>) -> Result<Vec<String
         return refused("must not begin with `-`; it is a path and no option");
     }
     let path = endpoint.strip_prefix('/').unwrap_or(endpoint);
+    // No first part of the API holds them, and addresses do.
+    if path.split('/').next().is_some_and(|first| first.contains([':', '@'])) {
+        return refused(ADDRESS);
+    }
     let mut segments = Vec::new();
     for part in path.split('/') {
         let Some(plain) = decoded(part) else {
@@ -46,8 +52,10 @@ pub(crate) fn segments(endpoint: &str, repo: Option<&Repo>) -> Result<Vec<String
                 return refused("is empty or has an empty part; look for `//` or a `/` at its end");
             }
             "." | ".." => return refused("must not hold `.` or `..` as a part"),
-            _ if segment.starts_with('-') => {
-                return refused("must not have a part that begins with `-`");
+            _ if segment.starts_with(['-', ' ']) || segment.ends_with(' ') => {
+                return refused(
+                    "must not have a part that begins with `-` or a space, or ends with one",
+                );
             }
             _ => {}
         }
@@ -87,7 +95,6 @@ fn may_stand(char: char) -> bool {
                 | ')'
                 | '['
                 | ']'
-                | '&'
                 | '\''
         )
 }

@@ -123,7 +123,7 @@ async fn a_request_carries_the_token_and_what_the_api_wants() {
     insta::assert_snapshot!(lines.join("\n").trim(), @r"
     get /repos/octocat/hello-world/issues?state=open&per_page=100&page=1 http/1.1
 
-    accept: application/vnd.github+json
+    accept: application/vnd.github+json, application/json;q=0.9, */*;q=0.1
     authorization: bearer ghp_secretofthetests
     user-agent: toolwright-github/0.1.0
     x-github-api-version: 2022-11-28

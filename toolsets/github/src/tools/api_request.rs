@@ -98,8 +98,8 @@ fn fields(fields: &BTreeMap<String, String>) -> Result<Vec<(&str, &str)>, Failur
     for (name, value) in fields {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-[].".contains(&byte);
         let named = (1..=100).contains(&name.len()) && name.bytes().all(known);
-        if !named || name.starts_with('-') {
-            return fault("must be named by letters, digits and _, such as per_page".to_owned());
+        if !named || name.starts_with(['-', '_']) {
+            return fault("must have names of parameters, such as per_page".to_owned());
         }
         if value.len() > LONGEST_VALUE || value.chars().any(char::is_control) {
             return fault(format!(
