@@ -124,7 +124,7 @@ async fn a_server_that_says_nothing_is_left() {
         Answer::bytes("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n[").then_hang(),
     ] {
         let server = Server::answering([answer]).await;
-        let github = server.github().with_timeout(Duration::from_millis(300)).unwrap();
+        let github = server.github().with_timeout(Duration::from_millis(500)).unwrap();
         let error = call(&github, ISSUE.0, ISSUE.1).await.err().unwrap();
         assert_eq!(
             told(&error),

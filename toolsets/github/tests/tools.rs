@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::env;
+use std::process::Command;
+
 use serde_json::{Value, json};
 use support::{Answer, Server, TOKEN, call, said};
 use toolwright_github::{
@@ -321,6 +324,29 @@ async fn replies_may_lack_or_null_whatever_is_not_needed_and_say_new_words() {
     }
 }
 
+/// But for its number, a reply may do without any field, and any may be null.
+#[tokio::test]
+async fn any_one_field_may_be_missing_or_null() {
+    let mut whole = merged(3);
+    for (name, value) in issue(3).as_object().unwrap() {
+        whole[name] = value.clone();
+    }
+    let mut replies = Vec::new();
+    for name in whole.as_object().unwrap().keys().filter(|name| *name != "number") {
+        let (mut without, mut null) = (whole.clone(), whole.clone());
+        without.as_object_mut().unwrap().remove(name);
+        null[name] = Value::Null;
+        replies.extend([without, null]);
+    }
+    assert_eq!(replies.len(), 20);
+    let both = replies.iter().flat_map(|reply| [reply.clone(), json!([reply])]);
+    let server = Server::answering(both.map(|reply| Answer::json(reply.to_string()))).await;
+    for _ in &replies {
+        assert!(server.text("github_get_pr", r#"{"pr_number": 3}"#).await.contains("Request #3: "));
+        assert!(server.text("github_list_issues", "{}").await.contains("Found 1 issue(s):\n#3: "));
+    }
+}
+
 #[tokio::test]
 async fn an_answer_without_a_body_says_its_status() {
     let text = said(
@@ -416,6 +442,41 @@ async fn nothing_shows_the_token() {
         let error = GitHub::new().unwrap().with_token(wrong).unwrap_err();
         assert!(error.to_string().contains("the token is empty"), "{error}");
     }
+}
+
+/// Run by the test below, in an environment of its own.
+#[test]
+fn child() {
+    if env::var_os("TOOLWRIGHT_TEST_CHILD").is_none() {
+        return;
+    }
+    match GitHub::from_env() {
+        Ok(github) => println!("[{github:?}]"),
+        Err(error) => println!("[{error}]"),
+    }
+}
+
+fn in_environment(variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "child", "--nocapture"]).env("TOOLWRIGHT_TEST_CHILD", "1");
+    command.env_remove("GH_TOKEN").env_remove("GITHUB_TOKEN");
+    command.envs(variables.iter().copied());
+    let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let said = output.split_once('[').and_then(|(_, rest)| rest.rsplit_once(']'));
+    said.unwrap().0.to_owned()
+}
+
+#[test]
+fn the_environment_gives_the_token() {
+    let there = r#"GitHub { base_url: "https://api.github.com/", token: true, repo: None, .. }"#;
+    assert_eq!(in_environment(&[("GITHUB_TOKEN", TOKEN)]), there);
+    assert_eq!(in_environment(&[("GH_TOKEN", TOKEN), ("GITHUB_TOKEN", "a b")]), there);
+    assert_eq!(in_environment(&[("GH_TOKEN", " "), ("GITHUB_TOKEN", "ghp_a\n")]), there);
+    let missing = "there is no token: set GH_TOKEN or GITHUB_TOKEN, or use `GitHub::new` to read what is public";
+    assert_eq!(in_environment(&[]), missing);
+    assert_eq!(in_environment(&[("GH_TOKEN", "")]), missing);
+    let wrong = in_environment(&[("GH_TOKEN", "ghp_a\nb")]);
+    assert!(wrong.starts_with("the token is empty or holds"), "{wrong}");
 }
 
 #[test]
