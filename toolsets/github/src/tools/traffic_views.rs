@@ -1,0 +1,59 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::client::{Client, told};
+use crate::failure::Words;
+use crate::github::GitHub;
+use crate::traffic::{Per, Traffic};
+
+/// Say how often a repository was viewed in the last 14 days.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GithubTrafficViews {
+    /// Repository as owner/name.
+    pub repo: String,
+    /// What one data point covers; a day unless said.
+    pub per: Option<Per>,
+}
+
+impl Signature for GithubTrafficViews {
+    type Output = Traffic;
+
+    fn render(traffic: &Traffic) -> toolwright_signature::Result<String> {
+        Ok(traffic.said("Views"))
+    }
+}
+
+const WORDS: Words = Words {
+    failed: "Failed to fetch traffic views",
+    doing: "Error fetching traffic views",
+    parsing: "Failed to parse traffic data",
+};
+
+/// Counts views: fulfils [`GithubTrafficViews`]. GitHub tells it to those who may push.
+#[derive(Debug, Clone)]
+pub struct GithubTrafficViewsTool {
+    client: Client,
+}
+
+impl GithubTrafficViewsTool {
+    /// Asks as `github` says.
+    #[must_use]
+    pub fn new(github: &GitHub) -> Self {
+        Self { client: github.client() }
+    }
+}
+
+impl Module for GithubTrafficViewsTool {
+    type Signature = GithubTrafficViews;
+
+    async fn forward(&self, input: GithubTrafficViews, cx: &Context) -> Result<Traffic> {
+        let work = Traffic::ask(&self.client, "views", &input.repo, input.per, cx);
+        told(&WORDS, cx, work).await
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}

@@ -1,0 +1,82 @@
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::Context;
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::untrusted::sentence;
+
+/// What one data point covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Per {
+    /// A day, from midnight in UTC.
+    Day,
+    /// A week, from Monday.
+    Week,
+}
+
+/// How often a repository was viewed or cloned in the last 14 days.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Traffic {
+    /// How often.
+    pub count: u64,
+    /// By how many people.
+    pub uniques: u64,
+    /// The same for each day or week, the oldest first.
+    pub points: Vec<TrafficPoint>,
+}
+
+/// One day or week of traffic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TrafficPoint {
+    /// When it begins, in UTC, as GitHub writes it.
+    pub timestamp: String,
+    /// How often.
+    pub count: u64,
+    /// By how many people.
+    pub uniques: u64,
+}
+
+impl Traffic {
+    /// Asks for `what`, which is `views` or `clones`.
+    pub(crate) async fn ask(
+        client: &Client,
+        what: &str,
+        repo: &str,
+        per: Option<Per>,
+        cx: &Context,
+    ) -> Result<Self, Failure> {
+        #[derive(Deserialize)]
+        struct Reply {
+            count: u64,
+            uniques: u64,
+            #[serde(alias = "views", alias = "clones")]
+            points: Option<Vec<TrafficPoint>>,
+        }
+
+        let repo = client.repo(Some(repo))?;
+        let per = per.map(|per| match per {
+            Per::Day => ("per", "day"),
+            Per::Week => ("per", "week"),
+        });
+        let path = ["repos", &repo.owner, &repo.name, "traffic", what];
+        let reply: Reply = client.get(&path, per.as_slice(), cx).await?.read()?;
+        let points = reply.points.unwrap_or_default();
+        Ok(Self { count: reply.count, uniques: reply.uniques, points })
+    }
+
+    /// The numbers in words. Nobody outside writes them, so they are not marked.
+    pub(crate) fn said(&self, label: &str) -> String {
+        let Self { count, uniques, points } = self;
+        let over = points.len();
+        let mut said =
+            format!("{label}: {count} total ({uniques} unique) over the last {over} data points");
+        for TrafficPoint { timestamp, count, uniques } in points {
+            let _ = write!(said, "\n  {}: {count} ({uniques} unique)", sentence(timestamp));
+        }
+        said
+    }
+}

@@ -1,0 +1,117 @@
+//! What of GitHub's replies is read. What is not needed is not looked at, and what may
+//! be missing or null may be.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::untrusted::line;
+
+/// An issue or a pull request, from a list, a search or by itself.
+#[derive(Deserialize)]
+pub(crate) struct Item {
+    pub(crate) number: u64,
+    title: Option<String>,
+    // A word, not an enum: GitHub may say another one tomorrow.
+    state: Option<String>,
+    labels: Option<Vec<Value>>,
+    assignees: Option<Vec<Value>>,
+    html_url: Option<String>,
+    pub(crate) body: Option<String>,
+    pull_request: Option<Value>,
+    merged_at: Option<Value>,
+    merged: Option<Value>,
+    pub(crate) mergeable: Option<Value>,
+    head: Option<Branch>,
+    base: Option<Branch>,
+}
+
+#[derive(Deserialize)]
+struct Branch {
+    #[serde(rename = "ref")]
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct User {
+    pub(crate) login: String,
+}
+
+impl Item {
+    pub(crate) fn is_pull_request(&self) -> bool {
+        self.pull_request.is_some()
+    }
+
+    pub(crate) fn is_merged(&self) -> bool {
+        self.merged_at.is_some() || self.merged == Some(Value::Bool(true))
+    }
+
+    pub(crate) fn title(&self) -> String {
+        self.title.as_deref().map(line).unwrap_or_default()
+    }
+
+    /// The state in GitHub's word; of a merged pull request that word is `closed`.
+    pub(crate) fn state(&self) -> String {
+        let state = self.state.as_deref().map(line).filter(|state| !state.is_empty());
+        state.unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.html_url.as_deref().map(line).unwrap_or_default()
+    }
+
+    pub(crate) fn labels(&self) -> Vec<String> {
+        names(self.labels.as_deref(), "name")
+    }
+
+    pub(crate) fn assignees(&self) -> Vec<String> {
+        names(self.assignees.as_deref(), "login")
+    }
+
+    pub(crate) fn head(&self) -> String {
+        name(self.head.as_ref())
+    }
+
+    pub(crate) fn base(&self) -> String {
+        name(self.base.as_ref())
+    }
+}
+
+/// The names of labels or users; a label may also be its name alone.
+fn names(values: Option<&[Value]>, key: &str) -> Vec<String> {
+    let values = values.unwrap_or_default().iter();
+    values.filter_map(|value| value.as_str().or(value[key].as_str())).map(line).collect()
+}
+
+/// A branch; it is gone with a fork that was deleted.
+fn name(branch: Option<&Branch>) -> String {
+    let name = branch.and_then(|branch| branch.name.as_deref());
+    name.map(line).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// A page of a list, plain or of a search.
+pub(crate) struct Found {
+    pub(crate) items: Vec<Item>,
+    /// A search that ran out of time.
+    pub(crate) incomplete: bool,
+}
+
+impl<'de> Deserialize<'de> for Found {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Search {
+            items: Vec<Item>,
+            incomplete_results: Option<bool>,
+        }
+
+        let value = Value::deserialize(deserializer)?;
+        let found = if value.is_object() {
+            Search::deserialize(value).map(|search| Self {
+                items: search.items,
+                incomplete: search.incomplete_results == Some(true),
+            })
+        } else {
+            Vec::deserialize(value).map(|items| Self { items, incomplete: false })
+        };
+        found.map_err(serde::de::Error::custom)
+    }
+}
