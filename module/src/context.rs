@@ -38,7 +38,11 @@ use crate::telemetry;
 /// assert!(cx.is_cancelled());
 /// ```
 #[derive(Clone, Default)]
-pub struct Context(Option<Arc<Inner>>);
+pub struct Context {
+    inner: Option<Arc<Inner>>,
+    /// Apart, because every call of a tool has another.
+    path: Option<Arc<Way>>,
+}
 
 #[derive(Clone, Default)]
 struct Inner {
@@ -47,7 +51,6 @@ struct Inner {
     deadline: Option<Instant>,
     cancellations: Vec<Cancellation>,
     depth: u32,
-    path: Option<Arc<Way>>,
     sink: Option<Sink>,
     approver: Option<Approver>,
     captures_content: bool,
@@ -67,7 +70,7 @@ type Approver = Arc<dyn Fn(Approval) -> BoxFuture<'static, Result<Decision>> + S
 
 impl Context {
     fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
-        change(Arc::make_mut(self.0.get_or_insert_default()));
+        change(Arc::make_mut(self.inner.get_or_insert_default()));
         self
     }
 
@@ -78,7 +81,7 @@ impl Context {
     /// [`Stage::Limit`], beyond 16 runs inside each other: agents that call
     /// themselves end here, and not with the stack. The whole run ends.
     pub fn below(&self) -> Result<Self> {
-        let depth = self.0.as_ref().map_or(0, |inner| inner.depth);
+        let depth = self.inner.as_ref().map_or(0, |inner| inner.depth);
         if depth >= DEEPEST {
             let text =
                 format!("agents call each other more than {DEEPEST} deep; does one call itself?");
@@ -172,16 +175,15 @@ impl Context {
     /// The context of a tool's call: what happens in it is told and counted as such.
     #[must_use]
     pub fn in_call(&self, call: &ToolCall) -> Self {
-        self.clone().with(|inner| {
-            let call = InCall::new(&call.name, &call.id);
-            inner.path = Some(Arc::new(Way { call, above: inner.path.take() }));
-        })
+        let call = InCall::new(&call.name, &call.id);
+        let path = Some(Arc::new(Way { call, above: self.path.clone() }));
+        Self { inner: self.inner.clone(), path }
     }
 
     /// The calls that this is in, the outermost first.
     #[must_use]
     pub fn path(&self) -> Vec<InCall> {
-        let innermost = self.0.as_ref().and_then(|inner| inner.path.as_deref());
+        let innermost = self.path.as_deref();
         let calls = std::iter::successors(innermost, |way| way.above.as_deref());
         let mut path: Vec<InCall> = calls.map(|way| way.call.clone()).collect();
         path.reverse();
@@ -198,13 +200,13 @@ impl Context {
     /// The name of the tool that this is a call of.
     #[must_use]
     pub fn tool(&self) -> Option<&str> {
-        Some(&self.0.as_ref()?.path.as_ref()?.call.tool)
+        Some(&self.path.as_ref()?.call.tool)
     }
 
     /// Whether there is someone to ask with [`approve`](Self::approve).
     #[must_use]
     pub fn has_approver(&self) -> bool {
-        self.0.as_ref().is_some_and(|inner| inner.approver.is_some())
+        self.inner.as_ref().is_some_and(|inner| inner.approver.is_some())
     }
 
     /// Asks the approver; `None` if there is none.
@@ -213,32 +215,32 @@ impl Context {
     ///
     /// What the approver fails with, and [`Stage::Cancelled`].
     pub async fn approve(&self, asked: Approval) -> Option<Result<Decision>> {
-        let approver = self.0.as_ref()?.approver.as_ref()?;
+        let approver = self.inner.as_ref()?.approver.as_ref()?;
         Some(self.until_cancelled(approver(asked)).await)
     }
 
     /// Whether `tracing` spans may hold what is said.
     #[must_use]
     pub fn captures_content(&self) -> bool {
-        self.0.as_ref().is_some_and(|inner| inner.captures_content)
+        self.inner.as_ref().is_some_and(|inner| inner.captures_content)
     }
 
     /// The call's model.
     #[must_use]
     pub fn model(&self) -> Option<&Arc<dyn LanguageModel>> {
-        self.0.as_ref()?.model.as_ref()
+        self.inner.as_ref()?.model.as_ref()
     }
 
     /// Where the call's usage is counted.
     #[must_use]
     pub fn ledger(&self) -> Option<&Ledger> {
-        self.0.as_ref()?.ledger.as_ref()
+        self.inner.as_ref()?.ledger.as_ref()
     }
 
     /// When the call is no longer worth finishing.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.0.as_ref()?.deadline
+        self.inner.as_ref()?.deadline
     }
 
     /// Whether somebody ended the call.
@@ -248,18 +250,18 @@ impl Context {
     }
 
     fn cancellations(&self) -> &[Cancellation] {
-        self.0.as_ref().map_or(&[], |inner| &inner.cancellations)
+        self.inner.as_ref().map_or(&[], |inner| &inner.cancellations)
     }
 
     /// Whether anybody listens to [`emit`](Self::emit).
     #[must_use]
     pub fn has_events(&self) -> bool {
-        self.0.as_ref().is_some_and(|inner| inner.sink.is_some())
+        self.inner.as_ref().is_some_and(|inner| inner.sink.is_some())
     }
 
     /// Tells whoever listens; the event is only made if somebody does.
     pub fn emit(&self, event: impl FnOnce() -> EventKind) {
-        if let Some(sink) = self.0.as_ref().and_then(|inner| inner.sink.as_ref()) {
+        if let Some(sink) = self.inner.as_ref().and_then(|inner| inner.sink.as_ref()) {
             sink(&Event { path: self.path(), kind: event() });
         }
     }
@@ -300,7 +302,7 @@ impl Context {
     ) -> Result<Reply> {
         let asking = Asking::new(self, model, &request)?;
         let span = asking.span.clone();
-        async {
+        let work = pin!(async {
             let reply = if stream && self.has_events() {
                 self.collect(stream_of(model, request)).await
             } else {
@@ -308,9 +310,8 @@ impl Context {
             };
             asking.end(reply.as_ref());
             reply
-        }
-        .instrument(span)
-        .await
+        });
+        work.instrument(span).await
     }
 
     /// The same piece by piece, for whoever shows the pieces: they are no events.

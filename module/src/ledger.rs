@@ -92,15 +92,15 @@ impl Ledger {
         Self(Arc::new(Account { above: Some(self.clone()), ..Account::default() }))
     }
 
-    /// The same with a budget of its own, begun with what was `spent` before: by a run
-    /// that was stored, say. This ledger is not charged for that once more. Errors call
-    /// it by its owner's name.
+    /// The ledger of a run, below another if there is one: with a budget of its own, and
+    /// begun with what was `spent` before, by a run that was stored, say. The one above
+    /// is not charged for that once more. Errors call it by its owner's name.
     #[must_use]
-    pub fn below_with(&self, owner: &str, budget: Budget, spent: Spent) -> Self {
+    pub fn open(above: Option<&Self>, owner: &str, budget: Budget, spent: Spent) -> Self {
         Self(Arc::new(Account {
             owner: Some(owner.into()),
             budget,
-            above: Some(self.clone()),
+            above: above.cloned(),
             book: Mutex::new(Book { spent, held: Spent::default() }),
             ..Account::default()
         }))

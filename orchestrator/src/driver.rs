@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
@@ -45,7 +45,7 @@ impl<'a> Driver<'a> {
     pub(crate) fn new(agent: &'a ToolOrchestrator, name: &str, run: &Run, cx: Context) -> Self {
         // Models below the tools count here as well as wherever the caller counts.
         let (budget, spent) = (run.limits().budget, run.spent());
-        let ledger = cx.ledger().cloned().unwrap_or_default().below_with(name, budget, spent);
+        let ledger = Ledger::open(cx.ledger(), name, budget, spent);
         let mut cx = cx.with_ledger(ledger.clone());
         if cx.model().is_none() {
             cx = cx.with_model(agent.model().clone());
@@ -64,8 +64,10 @@ impl<'a> Driver<'a> {
             });
             let (answer, waits) = match step.kind {
                 StepKind::CallModel(request) => {
-                    let asked = self.cx.ask(&**self.agent.model(), request, self.agent.streams());
-                    let asked = in_time(&self.cx, asked);
+                    // Pinned here, or each wait around it would move all of it.
+                    let model = &**self.agent.model();
+                    let asked = pin!(self.cx.ask(model, request, self.agent.streams()));
+                    let asked = pin!(in_time(&self.cx, asked));
                     (self.model_answer(by(deadline, asked).await), false)
                 }
                 StepKind::CallTools(calls) => {
@@ -146,35 +148,13 @@ impl<'a> Driver<'a> {
         Ok(AnswerKind::Decisions(decisions))
     }
 
-    /// Calls them side by side, as many as may be at once. All have ended when this
-    /// ends: a failing call does not cancel the others.
     async fn call_all(
         &mut self,
         calls: &[ToolCall],
         limits: &Limits,
         deadline: Option<Instant>,
     ) -> Result<Vec<ToolResult>> {
-        let this = &*self;
-        let called = async {
-            Ok(match calls {
-                [only] => vec![this.call(only, limits, deadline).await],
-                // On this task, not on tasks of their own: whoever drops the run drops them.
-                _ => {
-                    // A list: of a closure the compiler cannot tell that it may be sent.
-                    let mut making = Vec::with_capacity(calls.len());
-                    for call in calls {
-                        making.push(this.call(call, limits, deadline));
-                    }
-                    let most = limits.max_parallel.max(1);
-                    if making.len() <= most {
-                        join_all(making).await
-                    } else {
-                        stream::iter(making).buffered(most).collect().await
-                    }
-                }
-            })
-        };
-        let outcomes: Vec<Called> = in_time(&this.cx, this.cx.until_cancelled(called)).await?;
+        let outcomes = self.outcomes(calls, limits, deadline).await?;
         let mut results = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
             let (result, failure) = outcome?;
@@ -182,6 +162,35 @@ impl<'a> Driver<'a> {
             self.failures.extend(failure);
         }
         Ok(results)
+    }
+
+    /// Calls them side by side, as many as may be at once. All have ended when this
+    /// ends: a failing call does not cancel the others.
+    async fn outcomes(
+        &self,
+        calls: &[ToolCall],
+        limits: &Limits,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<Called>> {
+        let called = pin!(async {
+            if let [only] = calls {
+                return Ok(vec![self.call(only, limits, deadline).await]);
+            }
+            // A list: of a closure the compiler cannot tell that it may be sent. On this
+            // task, not on tasks of their own: whoever drops the run drops them.
+            let mut making = Vec::with_capacity(calls.len());
+            for call in calls {
+                making.push(self.call(call, limits, deadline));
+            }
+            let most = limits.max_parallel.max(1);
+            Ok(if making.len() <= most {
+                join_all(making).await
+            } else {
+                stream::iter(making).buffered(most).collect().await
+            })
+        });
+        let called = pin!(self.cx.until_cancelled(called));
+        in_time(&self.cx, called).await
     }
 
     /// Calls one; an error ends the run.
@@ -265,7 +274,8 @@ impl<'a> Driver<'a> {
         let cx = self.cx.in_call(call);
         let late = limits.tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();
-        let (outcome, elapsed) = watched(end, tool.call(&call.arguments, &cx)).await;
+        let work = pin!(tool.call(&call.arguments, &cx));
+        let (outcome, elapsed) = watched(end, work).await;
         reserved.settle(Spent::tool_call());
         if elapsed >= BLOCKS {
             tracing::warn!(tool = call.name, ?elapsed, "a tool kept its thread");
@@ -306,9 +316,8 @@ const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 /// Does the work, until a deadline, and says how long it kept its thread at a stretch.
 async fn watched<T>(
     deadline: Option<Instant>,
-    work: impl Future<Output = T>,
+    mut work: Pin<&mut impl Future<Output = T>>,
 ) -> (Option<T>, Duration) {
-    let mut work = pin!(work);
     let mut longest = Duration::ZERO;
     let watched = poll_fn(|cx| {
         // Real time, also where a test has paused the clock.

@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,8 +77,9 @@ pub struct Run {
     contracts: Arc<[Arc<Contract>]>,
     /// Where tools are chosen by a selector: it, and the conversation as it is shown.
     selector: Option<(Arc<Selector>, Vec<Arc<Message>>)>,
-    /// The ids of all calls so far.
-    ids: HashSet<String>,
+    /// The ids of all calls so far, hashed: another call that happens to have the hash
+    /// of one gets another id, and nothing else comes of it.
+    ids: HashSet<u64>,
     /// What the run itself answered to calls, until the driver tells of it.
     own_results: Vec<(ToolCall, ToolResult)>,
 }
@@ -119,7 +121,7 @@ impl Run {
             _ => &[],
         });
         let ids = ids.filter_map(|part| match part {
-            ReplyPart::Call(call) => Some(call.id.clone()),
+            ReplyPart::Call(call) => Some(hash(&call.id)),
             _ => None,
         });
         let ids = ids.collect();
@@ -502,9 +504,10 @@ impl Run {
     fn fits(&self, answer: &AnswerKind) -> Result<()> {
         fn is_each<'a>(
             mut calls: impl Iterator<Item = &'a ToolCall> + Clone,
-            ids: &[&str],
+            count: usize,
+            has: impl Fn(&str) -> bool,
         ) -> bool {
-            calls.clone().count() == ids.len() && calls.all(|call| ids.contains(&call.id.as_str()))
+            calls.clone().count() == count && calls.all(|call| has(&call.id))
         }
         let done = || "nothing: the run is done";
         let expected = match (&self.state.phase, answer) {
@@ -515,17 +518,17 @@ impl Run {
             ) => return Ok(()),
             (Phase::Model | Phase::LastWord { .. }, _) => "a model's reply",
             (Phase::Tools { results, .. }, AnswerKind::Tools(answers)) => {
-                let ids: Vec<&str> = answers.iter().map(|answer| answer.id.as_str()).collect();
-                if is_each(self.batch(results), &ids) {
+                let has = |id: &str| answers.iter().any(|answer| answer.id == id);
+                if is_each(self.batch(results), answers.len(), has) {
                     return Ok(());
                 }
                 "one result for each of its calls, by id"
             }
             (Phase::Tools { .. }, _) => "the results of its calls",
             (Phase::Approval { results }, AnswerKind::Decisions(decisions)) => {
-                let ids: Vec<&str> = decisions.iter().map(|(id, _)| id.as_str()).collect();
+                let has = |id: &str| decisions.iter().any(|(decided, _)| decided == id);
                 let mut calls = self.awaiting(results);
-                if is_each(calls.clone(), &ids) {
+                if is_each(calls.clone(), decisions.len(), has) {
                     return calls.try_for_each(|call| self.check_edit(call, decisions));
                 }
                 "one decision for each of its calls, by id"
@@ -900,24 +903,40 @@ impl Run {
     /// paired with calls by id.
     fn make_ids_unique(&mut self, parts: &mut [ReplyPart]) {
         let step = self.state.step.saturating_sub(1);
-        // An id made up here must not be one that a later call brings along.
-        let mut given = HashSet::new();
-        for part in &*parts {
-            if let ReplyPart::Call(call) = part {
-                given.insert(call.id.clone());
-            }
-        }
-        for (index, part) in parts.iter_mut().enumerate() {
-            let ReplyPart::Call(call) = part else { continue };
-            if call.id.is_empty() || self.ids.contains(&call.id) {
-                call.id = format!("call_{step}_{index}");
-                while self.ids.contains(&call.id) || given.contains(&call.id) {
-                    call.id.push('_');
+        // Made only if needed: an id made up here must not be one that a later call
+        // brings along.
+        let mut given: Option<HashSet<u64>> = None;
+        for index in 0..parts.len() {
+            let Some(ReplyPart::Call(call)) = parts.get(index) else { continue };
+            let mut own = hash(&call.id);
+            if call.id.is_empty() || self.ids.contains(&own) {
+                let given = given.get_or_insert_with(|| {
+                    let calls = parts.iter().filter_map(|part| match part {
+                        ReplyPart::Call(call) => Some(hash(&call.id)),
+                        _ => None,
+                    });
+                    calls.collect()
+                });
+                let mut id = format!("call_{step}_{index}");
+                own = hash(&id);
+                while self.ids.contains(&own) || given.contains(&own) {
+                    id.push('_');
+                    own = hash(&id);
+                }
+                if let Some(ReplyPart::Call(call)) = parts.get_mut(index) {
+                    call.id = id;
                 }
             }
-            self.ids.insert(call.id.clone());
+            self.ids.insert(own);
         }
     }
+}
+
+fn hash(id: &str) -> u64 {
+    // Without the chance of a `RandomState`: a run that is resumed must go the same way.
+    let mut hasher = DefaultHasher::new();
+    hasher.write(id.as_bytes());
+    hasher.finish()
 }
 
 fn text_of(parts: &[ReplyPart]) -> String {

@@ -37,10 +37,10 @@ static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const RUNS: usize = 50;
 
 fn main() {
-    if std::env::args().any(|argument| argument == "--serve") {
-        return server::serve(STEPS);
+    if server::is_asked_to_serve() {
+        return;
     }
-    let server = server::Process::start();
+    let server = server::Process::start(STEPS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let clients = Clients::new(&server.base_url());
 

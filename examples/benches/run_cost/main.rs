@@ -42,10 +42,10 @@ fn pin() {
 
 fn main() {
     pin();
-    if std::env::args().any(|argument| argument == "--serve") {
-        return server::serve(STEPS);
+    if server::is_asked_to_serve() {
+        return;
     }
-    let server = server::Process::start();
+    let server = server::Process::start(STEPS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let clients = Clients::new(&server.base_url());
 

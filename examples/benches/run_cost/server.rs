@@ -6,8 +6,16 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Serves a model of so many steps, if this process was started for that.
+pub(crate) fn is_asked_to_serve() -> bool {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--serve").skip(1);
+    let Some(steps) = arguments.next() else { return false };
+    serve(steps.parse().unwrap());
+    true
+}
+
 /// Serves until its standard input ends.
-pub(crate) fn serve(steps: usize) {
+fn serve(steps: usize) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     println!("{}", listener.local_addr().unwrap().port());
     let bytes = Arc::new(AtomicU64::new(0));
@@ -89,9 +97,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(steps: usize) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .arg("--serve")
+            .args(["--serve", &steps.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -107,6 +115,7 @@ impl Process {
     }
 
     /// How many bytes of request bodies it has seen.
+    #[allow(dead_code, reason = "not every bench that has this server asks")]
     pub(crate) fn bytes(&self) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(b"GET /bytes HTTP/1.1\r\n\r\n").unwrap();
