@@ -1,6 +1,7 @@
 //! Eight tools for text.
 
 mod limits;
+mod long_line;
 mod matches;
 mod pattern;
 mod text;

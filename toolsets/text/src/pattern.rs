@@ -4,8 +4,10 @@ use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use memchr::{memchr, memrchr};
 use regex_syntax::ParserBuilder;
+use regex_syntax::hir::Hir;
 use toolwright_module::{Error, Result, Stage};
 
+use crate::long_line::LongLine;
 use crate::work::{STRIDE, Work, bare};
 
 /// Bytes that a compiled pattern may take.
@@ -28,7 +30,10 @@ const DEEPEST: u32 = 250;
 const LONGEST_SHOWN: usize = 200;
 
 /// A regular expression that finds lines.
-pub(crate) struct Pattern(RegexMatcher);
+pub(crate) struct Pattern {
+    matcher: RegexMatcher,
+    hir: Hir,
+}
 
 impl Pattern {
     pub(crate) fn new(pattern: &str, ignore_case: bool) -> Result<Self> {
@@ -38,19 +43,36 @@ impl Pattern {
         }
         // The builder below puts the pattern into a group first: `a)(b` would pass, and
         // the evidence would show what nobody wrote.
-        let mut parser = ParserBuilder::new().utf8(false).nest_limit(DEEPEST).build();
-        parser.parse(pattern).map_err(|error| refuse(told(pattern, &error.to_string())))?;
-        RegexMatcherBuilder::new()
+        let mut parser = ParserBuilder::new()
+            .utf8(false)
+            .multi_line(true)
+            .crlf(true)
+            .case_insensitive(ignore_case)
+            .nest_limit(DEEPEST)
+            .build();
+        let hir =
+            parser.parse(pattern).map_err(|error| refuse(told(pattern, &error.to_string())))?;
+        let mut builder = RegexMatcherBuilder::new();
+        builder
             .multi_line(true)
             .crlf(true)
             .case_insensitive(ignore_case)
             .size_limit(LARGEST)
             .dfa_size_limit(CACHE)
             // Of its own group.
-            .nest_limit(DEEPEST + 1)
+            .nest_limit(DEEPEST + 1);
+        let matcher = builder
             .build(pattern)
-            .map(Self)
-            .map_err(|error| refuse(refused(pattern, &error)))
+            // A comment of `(?x)` at the end takes the end of that group with it; a newline
+            // ends it, and is refused anywhere else.
+            .or_else(|error| builder.build(&format!("{pattern}\n")).map_err(|_| error))
+            .map_err(|error| refuse(refused(pattern, &error)))?;
+        Ok(Self { matcher, hir })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn hir(&self) -> &Hir {
+        &self.hir
     }
 
     /// Hands on where each line is that matches, from its first byte to the one after its
@@ -62,15 +84,32 @@ impl Pattern {
         mut found: impl FnMut(Range<usize>) -> Result<()>,
     ) -> Result<()> {
         let bytes = text.as_bytes();
+        let mut long_line = None;
         let mut start = 0;
         while start < bytes.len() {
             work.check()?;
-            // Whole lines, so that no match is cut.
-            let end = line_end(bytes, start.saturating_add(STRIDE).min(bytes.len()));
-            if self.0.line_terminator().is_some() {
-                self.search_lines(bytes, start..end, &mut found)?;
-            } else {
-                self.search_each(text, start..end, &mut found)?;
+            let limit = start.saturating_add(STRIDE);
+            let end = match bytes.get(start..limit) {
+                // Whole lines, so that no match is cut.
+                Some(next) => memrchr(b'\n', next).map(|newline| start + newline + 1),
+                None => Some(bytes.len()),
+            };
+            if let Some(end) = end {
+                if self.matcher.line_terminator().is_some() {
+                    self.search_lines(bytes, start..end, &mut found)?;
+                } else {
+                    self.search_each(text, start..end, &mut found)?;
+                }
+                start = end;
+                continue;
+            }
+            let end = line_end(bytes, limit);
+            let long_line = match &mut long_line {
+                Some(there) => there,
+                none => none.insert(LongLine::new(&self.hir, LARGEST, CACHE)?),
+            };
+            if long_line.matches(&self.matcher, bare(&text[start..end]), work)? {
+                found(start..end)?;
             }
             start = end;
         }
@@ -86,7 +125,7 @@ impl Pattern {
     ) -> Result<()> {
         let Range { mut start, end } = lines;
         while start < end {
-            let Some(at) = self.0.shortest_match_at(&bytes[..end], start)? else { break };
+            let Some(at) = self.matcher.shortest_match_at(&bytes[..end], start)? else { break };
             if at == end && bytes[end - 1] == b'\n' {
                 // After the last line's end there is no further line.
                 break;
@@ -107,7 +146,7 @@ impl Pattern {
     ) -> Result<()> {
         let mut start = lines.start;
         for line in text[lines].split_inclusive('\n') {
-            if self.0.is_match(bare(line).as_bytes())? {
+            if self.matcher.is_match(bare(line).as_bytes())? {
                 found(start..start + line.len())?;
             }
             start += line.len();
