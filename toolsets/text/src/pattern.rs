@@ -17,8 +17,9 @@ use crate::work::{STRIDE, Work, bare};
 /// because it knows every script); what does not fit is hardly ever meant.
 const LARGEST: usize = 1 << 18;
 
-/// Bytes of a pattern as it is written; longer ones would not fit compiled either.
-const LONGEST: usize = 1 << 16;
+/// Bytes of a pattern as it is written: a longer one hardly ever fits compiled, and reading
+/// it costs thousands of times its size.
+const LONGEST: usize = 1 << 14;
 
 /// Bytes that the engine may keep of the automaton that it builds while it searches.
 const CACHE: usize = 2 << 20;

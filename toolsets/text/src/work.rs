@@ -74,6 +74,11 @@ impl<'a> Work<'a> {
         Ok(result.finish())
     }
 
+    /// Refuses a result of this many bytes if it is too long.
+    pub(crate) fn fits(&self, bytes: usize, less: &'static str) -> Result<()> {
+        fits(bytes, self.limits.max_output, less)
+    }
+
     /// An empty result; `less` tells the model how to get a shorter one.
     pub(crate) fn result(&self, less: &'static str) -> Lines {
         Lines { text: String::new(), most: self.limits.max_output, less }
@@ -91,10 +96,7 @@ impl Lines {
     /// Adds a piece as it is.
     pub(crate) fn push(&mut self, piece: &str) -> Result<()> {
         let needed = self.text.len().saturating_add(piece.len());
-        if needed > self.most {
-            let Self { most, less, .. } = self;
-            return Err(limit(format!("the result is longer than {most} bytes; {less}")));
-        }
+        fits(needed, self.most, self.less)?;
         if needed > self.text.capacity() {
             // By an eighth and not twice: a result of many megabytes should cost no
             // second one.
@@ -123,6 +125,13 @@ pub(crate) fn bare(line: &str) -> &str {
         Some(line) => line.strip_suffix('\r').unwrap_or(line),
         None => line,
     }
+}
+
+fn fits(bytes: usize, most: usize, less: &str) -> Result<()> {
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(limit(format!("the result is longer than {most} bytes; {less}")))
 }
 
 fn limit(text: impl Into<std::borrow::Cow<'static, str>>) -> Error {

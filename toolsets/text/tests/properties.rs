@@ -108,11 +108,9 @@ proptest! {
     fn context_shows_what_is_near_a_match_and_nothing_else(text in text(), pattern in pattern(), context in 0_usize..4) {
         let shown = told("text_rg", json!({"text": text, "pattern": pattern, "context": context}));
         let whole: Vec<&str> = text.split_inclusive('\n').collect();
+        let line_by_line = regex::Regex::new(pattern).unwrap();
         let hits: Vec<usize> = (0..whole.len())
-            .filter(|&at| {
-                let line = json!({"text": whole[at], "pattern": pattern});
-                call("text_rg", line).unwrap().value().unwrap().unwrap()["count"] == json!(1)
-            })
+            .filter(|&at| line_by_line.is_match(whole[at].trim_end_matches(['\r', '\n'])))
             .collect();
         let mut expected = String::new();
         let mut last: Option<usize> = None;

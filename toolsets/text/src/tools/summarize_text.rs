@@ -122,6 +122,8 @@ impl Module for TextSummarizeTextTool {
             most.truncate(NAMED);
         }
         most.sort_unstable_by_key(rank);
+        let named = most.iter().map(|(word, _)| word.len()).sum();
+        work.fits(named, "leave out words that are no words")?;
         work.check()?;
         let most = most.into_iter().map(|(word, (count, _))| Frequency { word, count });
         Ok(Summary {
