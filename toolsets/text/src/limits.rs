@@ -21,7 +21,7 @@ pub struct Limits {
     /// Bytes of a result: 256 KiB unless said, which is about what a model can read at once.
     pub max_output: usize,
     /// Time of one call: 5 seconds unless said. The context's deadline holds too. The clock
-    /// is looked at every 64 KiB, between lines and inside a line that is searched; sorting
+    /// is looked at every 32 KiB, between lines and inside a line that is searched; sorting
     /// and cutting words looks before and after.
     pub max_time: Duration,
 }

@@ -126,7 +126,7 @@ mod tests {
             let pattern = Pattern::new(&pattern, ignore_case).unwrap();
             let cx = Context::default();
             let work = Work::on(&line, Limits::default(), &cx).unwrap();
-            let mut long = LongLine::new(pattern.hir(), 1 << 18, 1 << 20).unwrap();
+            let mut long = LongLine::new(pattern.hir(), 1 << 19, 1 << 20).unwrap();
             let walked = long.walk(line.as_bytes(), &work).unwrap();
             let mut searched = false;
             let found = |_| { searched = true; Ok(()) };

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use grep_matcher::Matcher;
+use grep_matcher::{LineMatchKind, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use memchr::{memchr, memrchr};
 use regex_syntax::ParserBuilder;
@@ -13,16 +13,16 @@ use crate::work::{STRIDE, Work, bare};
 /// Bytes that a compiled pattern may take.
 ///
 /// A search takes at worst the size of the pattern times that of the text, so this
-/// bounds the half of it that a model chooses. `\d{99}` and `\w{5}` fit (`\w` is large
+/// bounds the half of it that a model chooses. `\d{99}` and `\w{9}` fit (`\w` is large
 /// because it knows every script); what does not fit is hardly ever meant.
-const LARGEST: usize = 1 << 18;
+const LARGEST: usize = 1 << 19;
 
 /// Bytes of a pattern as it is written: a longer one hardly ever fits compiled, and reading
 /// it costs thousands of times its size.
 const LONGEST: usize = 1 << 14;
 
 /// Bytes that the engine may keep of the automaton that it builds while it searches.
-const CACHE: usize = 2 << 20;
+const CACHE: usize = 4 << 20;
 
 /// How deep groups may be inside each other.
 const DEEPEST: u32 = 250;
@@ -97,7 +97,7 @@ impl Pattern {
             };
             if let Some(end) = end {
                 if self.matcher.line_terminator().is_some() {
-                    self.search_lines(bytes, start..end, &mut found)?;
+                    self.search_lines(text, start..end, &mut found)?;
                 } else {
                     self.search_each(text, start..end, &mut found)?;
                 }
@@ -120,20 +120,28 @@ impl Pattern {
     /// Of a pattern that cannot match across lines: all of them are searched at once.
     fn search_lines(
         &self,
-        bytes: &[u8],
+        text: &str,
         lines: Range<usize>,
         found: &mut impl FnMut(Range<usize>) -> Result<()>,
     ) -> Result<()> {
+        let bytes = text.as_bytes();
         let Range { mut start, end } = lines;
         while start < end {
-            let Some(at) = self.matcher.shortest_match_at(&bytes[..end], start)? else { break };
+            // From the start of a line, so that what looks back sees a start.
+            let Some(hit) = self.matcher.find_candidate_line(&bytes[start..end])? else { break };
+            let (LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) = hit;
+            let at = start + at;
             if at == end && bytes[end - 1] == b'\n' {
                 // After the last line's end there is no further line.
                 break;
             }
             let from = memrchr(b'\n', &bytes[start..at]).map_or(start, |before| start + before + 1);
             start = line_end(&bytes[..end], at);
-            found(from..start)?;
+            // A candidate only has the words that every match has.
+            let sure = matches!(hit, LineMatchKind::Confirmed(_));
+            if sure || self.matcher.is_match(bare(&text[from..start]).as_bytes())? {
+                found(from..start)?;
+            }
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use toolwright_module::{Context, Error, Result, Stage};
 use crate::limits::Limits;
 
 /// Bytes between two looks at the clock.
-pub(crate) const STRIDE: usize = 64 << 10;
+pub(crate) const STRIDE: usize = 32 << 10;
 
 /// One call under its limits.
 pub(crate) struct Work<'a> {
@@ -98,9 +98,9 @@ impl Lines {
         let needed = self.text.len().saturating_add(piece.len());
         fits(needed, self.most, self.less)?;
         if needed > self.text.capacity() {
-            // By an eighth and not twice: a result of many megabytes should cost no
+            // By a sixteenth and not twice: a result of many megabytes should cost no
             // second one.
-            let more = (self.text.len() / 8).max(piece.len()).max(64);
+            let more = (self.text.len() / 16).max(piece.len()).max(64);
             self.text.reserve_exact(more);
         }
         self.text.push_str(piece);

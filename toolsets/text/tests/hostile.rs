@@ -23,7 +23,7 @@ use toolwright_text::{Limits, Text};
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Far above what a call takes, far below what it would without limits: the time that a
-/// call may take by default, what one stretch of 64 KiB may take beyond it, and a machine
+/// call may take by default, what one stretch of 32 KiB may take beyond it, and a machine
 /// that has other work.
 const LONGEST: Duration = Duration::from_secs(60);
 
