@@ -7,12 +7,13 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates each of them may depend on.
-const MAY_USE: [(&str, &[&str]); 6] = [
+const MAY_USE: [(&str, &[&str]); 7] = [
     ("toolwright-signature", &[]),
     ("toolwright-module", &["toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-memory", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-text", &["toolwright-module", "toolwright-signature"]),
     (
         "toolwright-examples",
         &[
