@@ -14,6 +14,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ("toolwright-openai", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-memory", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-text", &["toolwright-module", "toolwright-signature"]),
     (
         "toolwright-examples",
         &[

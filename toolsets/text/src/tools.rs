@@ -1,0 +1,10 @@
+//! One file for each tool: its signature, its output, its module.
+
+pub(crate) mod extract_lines;
+pub(crate) mod filter_lines;
+pub(crate) mod grep;
+pub(crate) mod rg;
+pub(crate) mod sort_lines;
+pub(crate) mod summarize_text;
+pub(crate) mod unique_lines;
+pub(crate) mod wc;

@@ -1,0 +1,67 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::limits::Limits;
+use crate::pattern::Pattern;
+use crate::text::Text;
+use crate::work::Work;
+
+/// Keep the lines of a text that match a regular expression, in any case, or drop them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TextFilterLines {
+    /// Text to filter.
+    pub text: String,
+    /// Regular expression or plain words; empty matches every line.
+    pub pattern: String,
+    /// Drop the lines that match and keep the others.
+    #[serde(default)]
+    pub invert: bool,
+}
+
+impl Signature for TextFilterLines {
+    type Output = String;
+}
+
+/// Keeps or drops lines: fulfils [`TextFilterLines`].
+///
+/// Lines stay as they are, with their ends; if none is kept, the text is empty.
+#[derive(Debug, Clone)]
+pub struct TextFilterLinesTool {
+    limits: Limits,
+}
+
+impl TextFilterLinesTool {
+    /// Works under the limits of `text`.
+    #[must_use]
+    pub fn new(text: &Text) -> Self {
+        Self { limits: text.limits() }
+    }
+}
+
+impl Module for TextFilterLinesTool {
+    type Signature = TextFilterLines;
+
+    async fn forward(&self, input: TextFilterLines, cx: &Context) -> Result<String> {
+        let TextFilterLines { text, pattern, invert } = input;
+        let work = Work::on(&text, self.limits, cx)?;
+        let pattern = Pattern::new(&pattern, true)?;
+        let mut kept = work.result("use a `pattern` that keeps fewer lines");
+        // Where the last line that matched ends.
+        let mut done = 0;
+        pattern.search(&text, &work, |line| {
+            let between = done..line.start;
+            done = line.end;
+            kept.push(&text[if invert { between } else { line }])
+        })?;
+        if invert {
+            kept.push(&text[done..])?;
+        }
+        Ok(kept.finish())
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}

@@ -1,0 +1,135 @@
+use memchr::{memchr, memrchr};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::limits::Limits;
+use crate::matches::Matches;
+use crate::pattern::Pattern;
+use crate::text::Text;
+use crate::work::{Lines, Work};
+
+/// Find the lines of a text that match a regular expression, with lines around them. Upper and lower case differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TextRg {
+    /// Text to search.
+    pub text: String,
+    /// Regular expression or plain words; empty matches every line.
+    pub pattern: String,
+    /// How many lines to show before and after each match. Groups of lines that do not touch are split by a line `--`.
+    #[serde(default)]
+    pub context: i64,
+}
+
+impl Signature for TextRg {
+    type Output = Matches;
+
+    fn render(matches: &Matches) -> toolwright_signature::Result<String> {
+        Ok(matches.render())
+    }
+}
+
+/// Finds lines and those around them: fulfils [`TextRg`].
+///
+/// Lines keep their ends, and the last one gets one if it has none. A negative context is
+/// none. [`Matches::count`] counts the lines that matched, not those around them.
+#[derive(Debug, Clone)]
+pub struct TextRgTool {
+    limits: Limits,
+}
+
+impl TextRgTool {
+    /// Works under the limits of `text`.
+    #[must_use]
+    pub fn new(text: &Text) -> Self {
+        Self { limits: text.limits() }
+    }
+}
+
+impl Module for TextRgTool {
+    type Signature = TextRg;
+
+    async fn forward(&self, input: TextRg, cx: &Context) -> Result<Matches> {
+        let TextRg { text, pattern, context } = input;
+        let work = Work::on(&text, self.limits, cx)?;
+        let compiled = Pattern::new(&pattern, false)?;
+        let context = usize::try_from(context.max(0)).unwrap_or(usize::MAX);
+        let lines = work.result("use a smaller `context`, or a `pattern` that matches fewer lines");
+        let mut groups = Groups { text: &text, context, lines, done: 0 };
+        let mut count = 0;
+        compiled.search(&text, &work, |line| {
+            count += 1;
+            groups.add(line.start, line.end)
+        })?;
+        let lines = Some(groups.finish()?);
+        Ok(Matches { pattern, count, lines })
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}
+
+/// Lines that matched and those around them, each once.
+struct Groups<'a> {
+    text: &'a str,
+    context: usize,
+    lines: Lines,
+    /// Where what was written so far ends in the text; 0 if nothing was.
+    done: usize,
+}
+
+impl Groups<'_> {
+    fn add(&mut self, start: usize, end: usize) -> Result<()> {
+        if self.done > 0 {
+            self.write(self.after(start))?;
+        }
+        let before = self.before(start);
+        if self.done > 0 && before > self.done && self.context > 0 {
+            self.lines.push("--\n")?;
+        }
+        self.done = before;
+        self.write(end)
+    }
+
+    fn finish(mut self) -> Result<String> {
+        if self.done > 0 {
+            self.write(self.after(self.text.len()))?;
+        }
+        Ok(self.lines.finish())
+    }
+
+    /// Where the lines after the last match end, at `limit` at the latest.
+    fn after(&self, limit: usize) -> usize {
+        let mut end = self.done;
+        for _ in 0..self.context {
+            if end >= limit {
+                break;
+            }
+            let rest = &self.text.as_bytes()[end..limit];
+            end = memchr(b'\n', rest).map_or(limit, |newline| end + newline + 1);
+        }
+        end
+    }
+
+    /// Where the lines before a match start that are not written yet.
+    fn before(&self, mut start: usize) -> usize {
+        for _ in 0..self.context {
+            if start <= self.done {
+                break;
+            }
+            let earlier = &self.text.as_bytes()[self.done..start - 1];
+            start = memrchr(b'\n', earlier).map_or(self.done, |newline| self.done + newline + 1);
+        }
+        start
+    }
+
+    fn write(&mut self, end: usize) -> Result<()> {
+        if end > self.done {
+            self.lines.push_line(&self.text[self.done..end])?;
+            self.done = end;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_module::{Context, Effect, Module, Result};
+use toolwright_signature::Signature;
+
+use crate::limits::Limits;
+use crate::text::Text;
+use crate::work::Work;
+
+/// Count the lines, words and characters of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TextWc {
+    /// Text to count.
+    pub text: String,
+    /// Say only how many lines there are.
+    #[serde(default)]
+    pub lines_only: bool,
+    /// Say only how many words there are.
+    #[serde(default)]
+    pub words_only: bool,
+    /// Say only how many characters there are.
+    #[serde(default)]
+    pub chars_only: bool,
+}
+
+/// What was asked for is a number, the rest is null.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Lines; what stands after the last newline is one, nothing is none.
+    pub lines: Option<usize>,
+    /// Pieces between white space.
+    pub words: Option<usize>,
+    /// Unicode code points, line ends too.
+    pub characters: Option<usize>,
+}
+
+impl Signature for TextWc {
+    type Output = Counts;
+
+    fn render(counts: &Counts) -> toolwright_signature::Result<String> {
+        let parts =
+            [("Lines", counts.lines), ("Words", counts.words), ("Characters", counts.characters)];
+        let told = parts.iter().filter_map(|(name, count)| Some(format!("{name}: {}", (*count)?)));
+        Ok(told.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Counts: fulfils [`TextWc`].
+///
+/// Of several flags the first counts, in the order of the fields.
+#[derive(Debug, Clone)]
+pub struct TextWcTool {
+    limits: Limits,
+}
+
+impl TextWcTool {
+    /// Works under the limits of `text`.
+    #[must_use]
+    pub fn new(text: &Text) -> Self {
+        Self { limits: text.limits() }
+    }
+}
+
+impl Module for TextWcTool {
+    type Signature = TextWc;
+
+    async fn forward(&self, input: TextWc, cx: &Context) -> Result<Counts> {
+        let TextWc { text, lines_only, words_only, chars_only } = input;
+        let work = Work::on(&text, self.limits, cx)?;
+        let (mut lines, mut words, mut characters) = (0, 0, 0);
+        work.lines(&text, |line| {
+            lines += 1;
+            words += line.split_whitespace().count();
+            characters += line.chars().count();
+            Ok(())
+        })?;
+        let (lines, words, characters) = (Some(lines), Some(words), Some(characters));
+        Ok(match (lines_only, words_only, chars_only) {
+            (true, _, _) => Counts { lines, words: None, characters: None },
+            (_, true, _) => Counts { lines: None, words, characters: None },
+            (_, _, true) => Counts { lines: None, words: None, characters },
+            _ => Counts { lines, words, characters },
+        })
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+}

@@ -1,0 +1,37 @@
+//! What the tests of this folder share.
+
+#![allow(dead_code, reason = "no test program needs all of it")]
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use toolwright_module::{Context, Result, Tool, ToolOutput};
+use toolwright_text::Text;
+
+/// Waits for `work` on this thread.
+pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
+pub(crate) fn tool(text: &Text, name: &str) -> Tool {
+    let mut tools = text.tools().unwrap().into_iter();
+    tools.find(|tool| tool.name() == name).unwrap_or_else(|| panic!("there is no {name}"))
+}
+
+/// Calls a tool as a model does.
+pub(crate) fn call_in(text: &Text, name: &str, arguments: &Value) -> Result<ToolOutput> {
+    wait(tool(text, name).call(&arguments.to_string(), &Context::default()))
+}
+
+/// The same under the limits that hold unless said.
+pub(crate) fn call(name: &str, arguments: Value) -> Result<ToolOutput> {
+    // Made once: a property calls thousands of times.
+    static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| Text::default().tools().unwrap());
+    let tool = TOOLS.iter().find(|tool| tool.name() == name).unwrap();
+    wait(tool.call(&arguments.to_string(), &Context::default()))
+}
+
+/// What the model reads.
+pub(crate) fn told(name: &str, arguments: Value) -> String {
+    call(name, arguments).unwrap().text().to_owned()
+}
