@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates each of them may depend on.
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 8] = [
     ("toolwright-signature", &[]),
     ("toolwright-module", &["toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
@@ -18,11 +18,13 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     (
         "toolwright-examples",
         &[
+            "toolwright-github",
             "toolwright-memory",
             "toolwright-module",
             "toolwright-openai",
             "toolwright-orchestrator",
             "toolwright-signature",
+            "toolwright-text",
         ],
     ),
 ];
