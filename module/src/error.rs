@@ -207,6 +207,26 @@ impl Error {
         self
     }
 
+    /// Keeps what caused it, for the user: found with
+    /// [`downcast_ref`](Self::downcast_ref), shown by `{:#}`, never to the model.
+    ///
+    /// ```
+    /// # use toolwright_module::Error;
+    /// let io = std::io::Error::other("disk full");
+    /// let error = Error::refuse("The note could not be kept.").with_source(io);
+    /// assert_eq!(error.for_model(), "The note could not be kept.");
+    /// assert!(error.downcast_ref::<std::io::Error>().is_some());
+    /// assert_eq!(format!("{error:#}"), "The note could not be kept.\ncause: disk full");
+    /// ```
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Source>) -> Self {
+        // Whoever has no sentence of its own speaks with its source's.
+        let text = self.0.text.take().unwrap_or_else(|| self.to_string().into());
+        self.0.text = Some(text);
+        self.0.source = Some(source.into());
+        self
+    }
+
     /// Adds what attempts before this one said and cost.
     pub(crate) fn after(mut self, mut raws: Vec<String>, usage: Usage) -> Self {
         raws.append(&mut self.0.raws);
@@ -339,8 +359,11 @@ impl fmt::Display for Error {
         if inner.retryable {
             f.write_str(" (may succeed later)")?;
         }
-        // The first line already says the outermost cause.
-        let mut cause = inner.source.as_deref().and_then(StdError::source);
+        let outermost = inner.source.as_deref().map(|source| source as &(dyn StdError + 'static));
+        // The first line may say the outermost cause already.
+        let said = inner.text.is_none()
+            || inner.text.as_deref() == outermost.map(ToString::to_string).as_deref();
+        let mut cause = if said { outermost.and_then(StdError::source) } else { outermost };
         while let Some(error) = cause {
             write!(f, "\ncause: {error}")?;
             cause = error.source();

@@ -298,6 +298,10 @@ impl<M: LanguageModel> LanguageModel for Recorder<M> {
         self.model.name()
     }
 
+    fn provider(&self) -> &str {
+        self.model.provider()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.model.capabilities()
     }

@@ -328,6 +328,11 @@ impl LanguageModel for OpenAi {
         &self.0.model
     }
 
+    fn provider(&self) -> &str {
+        // Also of a compatible server: it is what is spoken to it.
+        "openai"
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(self.0.dialect)
             .with_structured_output(self.0.structured_output)

@@ -39,6 +39,65 @@ pub(crate) enum Failure {
     Parse { fault: String, body: String },
 }
 
+/// What came of a call that failed, for code; the sentence is its error's.
+///
+/// Found with [`Error::downcast_ref`](toolwright_module::Error::downcast_ref).
+///
+/// ```
+/// use toolwright_github::CallError;
+/// use toolwright_module::Error;
+///
+/// fn may_ask_again_at(error: &Error) -> Option<jiff::Timestamp> {
+///     match error.downcast_ref()? {
+///         CallError::RateLimited { until } => *until,
+///         _ => None,
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// GitHub said no.
+    #[error("GitHub answered with status {status}")]
+    Status {
+        /// The status.
+        status: u16,
+    },
+    /// Too many requests.
+    #[error("GitHub's rate limit is used up")]
+    RateLimited {
+        /// When to ask again, if GitHub said so.
+        until: Option<Timestamp>,
+    },
+    /// A redirect that is not followed.
+    #[error("GitHub sent the request on to another place")]
+    Redirected,
+    /// A web page came where data should be.
+    #[error("a web page came with status {status}")]
+    Page {
+        /// The status.
+        status: u16,
+    },
+    /// No answer, or not all of it.
+    #[error("no answer: {fault}")]
+    Transport {
+        /// What happened.
+        fault: &'static str,
+    },
+    /// An answer that is too large to keep.
+    #[error("the answer is larger than {most} bytes")]
+    TooLarge {
+        /// The most that is kept.
+        most: usize,
+    },
+    /// Not the JSON that it should be.
+    #[error("the answer cannot be understood: {fault}")]
+    Undecodable {
+        /// What is wrong with it.
+        fault: String,
+    },
+}
+
 /// How long GitHub wants to be left alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pause {
@@ -69,6 +128,34 @@ impl Pause {
 impl Failure {
     /// The failure as its tool tells it.
     pub(crate) fn told(self, words: &Words) -> Error {
+        let kind = self.kind();
+        let error = self.sentence(words);
+        match kind {
+            Some(kind) => error.with_source(kind),
+            None => error,
+        }
+    }
+
+    fn kind(&self) -> Option<CallError> {
+        Some(match self {
+            Self::Argument(_) | Self::Refused(_) => return None,
+            Self::Status { status, .. } => CallError::Status { status: *status },
+            Self::Limited { pause, .. } => CallError::RateLimited {
+                until: match pause {
+                    Pause::For(wait) => Timestamp::now().checked_add(*wait).ok(),
+                    Pause::Until(end) => Some(*end),
+                    Pause::Unknown => None,
+                },
+            },
+            Self::Elsewhere { .. } | Self::Circle => CallError::Redirected,
+            Self::Page { status, .. } => CallError::Page { status: *status },
+            Self::Transport { fault, .. } => CallError::Transport { fault },
+            Self::TooLarge { most } => CallError::TooLarge { most: *most },
+            Self::Parse { fault, .. } => CallError::Undecodable { fault: fault.clone() },
+        })
+    }
+
+    fn sentence(self, words: &Words) -> Error {
         let Words { failed, doing, parsing } = words;
         match self {
             Self::Argument(fault) => Error::retry(format!("{doing}: {fault}")).at(Stage::Arguments),

@@ -123,6 +123,7 @@ mod untrusted;
 mod wire;
 
 pub use error::{Error, Result};
+pub use failure::CallError;
 pub use github::GitHub;
 pub use tools::api_request::{ApiReply, GithubApiRequest, GithubApiRequestTool};
 pub use tools::get_issue::{GithubGetIssue, GithubGetIssueTool, Issue};

@@ -6,6 +6,7 @@ mod support;
 use std::time::Duration;
 
 use support::{Answer, Server, TOKEN, call, failed};
+use toolwright_github::CallError;
 use toolwright_module::{Audience, Context, Error, Stage};
 
 const ISSUE: (&str, &str) = ("github_get_issue", r#"{"issue_number": 1}"#);
@@ -183,5 +184,10 @@ async fn a_pause_beyond_the_deadline_is_not_kept() {
         told(&error),
         "Failed to get issue: GitHub's rate limit is used up; ask again in 50 seconds (limit, final, may succeed later)"
     );
+    let Some(CallError::RateLimited { until: Some(until) }) = error.downcast_ref() else {
+        panic!("{error:?}")
+    };
+    let left = until.duration_since(jiff::Timestamp::now()).as_secs();
+    assert!((1..=50).contains(&left), "{left}");
     assert_eq!(server.asked().len(), 1);
 }
