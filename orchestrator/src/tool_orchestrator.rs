@@ -357,6 +357,7 @@ impl ToolOrchestrator {
     /// otherwise is told to the model and is no error here; a limit of the run itself is
     /// an [`Ending`].
     ///
+    /// [`Error::stop`]: toolwright_module::Error::stop
     /// [`Stage::Provider`]: toolwright_module::Stage::Provider
     /// [`Stage::Limit`]: toolwright_module::Stage::Limit
     /// [`Stage::Approval`]: toolwright_module::Stage::Approval
