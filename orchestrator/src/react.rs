@@ -150,8 +150,8 @@ impl<S: Signature> ReAct<S> {
     /// # Errors
     ///
     /// As [`ToolOrchestrator::drive`]; any other ending than the output is one too, with
-    /// [`Unfinished`]
-    /// for a cause: at a limit of the stage [`Limit`](toolwright_module::Stage::Limit).
+    /// [`Unfinished`] for a cause: at a limit of the stage
+    /// [`Limit`](toolwright_module::Stage::Limit).
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Reacted<S::Output>> {
         // A stored run may be of an earlier form of the signature.
         let output = run.output().map(Contract::fingerprint);
