@@ -162,14 +162,15 @@ impl ServerArgs {
 
 impl ModelArgs {
     /// Finds a model: the one asked for, else one for the key in the environment, else
-    /// a server on this machine, else `recording`, which answers only its own prompt.
+    /// a server on this machine, else `recording`, which answers only its own prompt: with
+    /// `None` for one that is not known yet, it is no model.
     ///
     /// # Errors
     ///
     /// If what was asked for cannot be had, or there is no model for this prompt.
     pub async fn choose(
         &self,
-        prompt: &str,
+        prompt: Option<&str>,
         recording: Recording,
     ) -> Result<Chosen, Box<dyn Error>> {
         // Before a run is paid for, not after.
@@ -197,7 +198,7 @@ impl ModelArgs {
             return Err("--record: no model was found to record".into());
         }
         let recorded = prompt_of(&recording);
-        if recorded != prompt {
+        if prompt != Some(recorded.as_str()) {
             return Err(Box::new(NoModel { recorded }));
         }
         let line = format!("replaying a run recorded with {}; the tools run live", recording.model);

@@ -1,14 +1,21 @@
-//! What the example programs share: choosing a model and showing a run.
+//! What the example programs share: choosing a model, reading what a person writes and
+//! showing a run.
 
+mod approve;
 mod choose;
+mod input;
 mod show;
 
+pub use approve::decide;
 pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
-pub use show::{Screen, note, printable, say, summary};
+pub use input::Input;
+pub use show::{Screen, note, printable, say, summary, tell};
 
 /// The programs on the project's pages, compiled and run.
 #[cfg(doctest)]
 mod pages {
+    #[doc = include_str!("../../docs/agents.md")]
+    mod agents {}
     #[doc = include_str!("../../docs/asking-a-model.md")]
     mod asking_a_model {}
     #[doc = include_str!("../../docs/context-and-limits.md")]

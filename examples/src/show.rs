@@ -2,6 +2,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
 use toolwright_module::{Event, EventKind, Spent};
 
 /// How much of a tool's result is shown.
@@ -51,6 +52,15 @@ impl Screen {
 /// Unlike `println!` it does not mind that nobody reads on.
 pub fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{}", printable(text));
+}
+
+/// A line of JSON on stdout, for another program; it does not mind either.
+pub fn tell(value: &impl Serialize) {
+    if let Ok(mut line) = serde_json::to_vec(value) {
+        line.push(b'\n');
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(&line).and_then(|()| out.flush());
+    }
 }
 
 /// A line about what a program does, on stderr.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveTool, MemoryStore, MemoryStoreTool};
 use toolwright_module::testing::{Recording, Replay, SchemaDriven, Scripted};
 use toolwright_module::{Context, Module, Reply, Request, Signature, ToolCall};
-use toolwright_orchestrator::{Limits, ReAct, ToolOrchestrator};
+use toolwright_orchestrator::{Choosing, Ending, Limits, ReAct, ToolOrchestrator};
 
 /// Answer questions using available memory tools.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -79,6 +80,34 @@ async fn the_committed_recording_replays_over_live_tools_to_its_end() {
     // The model's words are old, the memory is not: what it asked for is stored. What it
     // asked for is its own affair, and may be another after the next recording.
     let stored: MemoryStore = serde_json::from_str(&stored).unwrap();
+    let retrieve = MemoryRetrieveTool::new(&memory);
+    let value = retrieve.call(MemoryRetrieve { key: stored.key }).await.unwrap();
+    assert_eq!(value, Some(stored.value));
+}
+
+#[tokio::test]
+async fn the_committed_recording_of_a_selector_replays_over_live_tools_to_its_end() {
+    let recording = include_str!("../recordings/selector.json");
+    let recording = Recording::parse(recording, "selector.json").unwrap();
+    let exchanges = recording.exchanges.len();
+    let first: Value = serde_json::from_str(&recording.exchanges[0].reply.to_text()).unwrap();
+    assert_eq!(first["selection"]["tool_name"], "memory_store");
+    let stored: MemoryStore =
+        serde_json::from_value(first["selection"]["tool_input"].clone()).unwrap();
+    let replay = Arc::new(Replay::new(recording));
+    let memory = Memory::default();
+    let agent = ToolOrchestrator::new(Arc::clone(&replay), memory.tools().unwrap())
+        .unwrap()
+        .with_limits(Limits::default().with_max_output_tokens(512))
+        .with_choosing(Choosing::Selector)
+        .unwrap();
+    let prompt = "Store the key color with value blue.";
+    let finished = agent.run(prompt, &Context::default()).await.unwrap();
+
+    // A question for each selection, to finish included, and one for the answer.
+    assert_eq!(finished.iterations as usize + 2, exchanges);
+    assert_eq!((replay.left(), finished.ending), (0, Ending::Answered));
+    assert!(!finished.answer.is_empty() && finished.failures.is_empty());
     let retrieve = MemoryRetrieveTool::new(&memory);
     let value = retrieve.call(MemoryRetrieve { key: stored.key }).await.unwrap();
     assert_eq!(value, Some(stored.value));

@@ -157,8 +157,13 @@ impl Selector {
         match &**message {
             Message::Tool(result) => {
                 let how = if result.failed { "failed" } else { "answered" };
-                let mut parts =
-                    vec![Part::Text(format!("`{}` {how}:\n{}", result.name, result.text))];
+                // Said anew each time: a small model has lost the choice by now, and makes
+                // the same call again.
+                let text = format!(
+                    "`{}` {how}:\n{}\n\nAnswer with the next call, or finish if the task is done.",
+                    result.name, result.text,
+                );
+                let mut parts = vec![Part::Text(text)];
                 parts.extend(result.images.iter().cloned().map(Part::Image));
                 Arc::new(Message::User { parts })
             }

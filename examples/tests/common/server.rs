@@ -13,7 +13,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Gives each request the next of these bodies, and the last one from then on.
+    /// Gives each request the next of these bodies, and the last one from then on. An
+    /// empty one never comes.
     pub(crate) fn start(replies: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -62,6 +63,9 @@ fn answer(stream: TcpStream, replies: &[String], asked: &Mutex<Vec<Value>>) {
             asked.len()
         };
         let reply = &replies[(count - 1).min(replies.len() - 1)];
+        if reply.is_empty() {
+            std::thread::park();
+        }
         let kind =
             if reply.starts_with("data:") { "text/event-stream" } else { "application/json" };
         let head = format!(

@@ -1,0 +1,162 @@
+use std::fmt;
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+
+use rustyline::config::Behavior;
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Config, Editor};
+use tokio::sync::oneshot;
+
+/// What a person writes, line by line: on a terminal with editing and a history, else
+/// from a pipe.
+///
+/// Lines are read on a thread of their own, which waits for nobody when the program
+/// ends. Nothing is read before it is asked for.
+#[derive(Clone)]
+pub struct Input {
+    asks: mpsc::Sender<Ask>,
+    terminal: bool,
+}
+
+struct Ask {
+    prompt: &'static str,
+    /// What stands on the line already.
+    initial: String,
+    /// Whether the line belongs into the history.
+    kept: bool,
+    answer: oneshot::Sender<io::Result<Option<String>>>,
+}
+
+impl Input {
+    /// The terminal; with a history that outlives the program if it has a file.
+    ///
+    /// # Errors
+    ///
+    /// If there is no terminal, or the file cannot be read or written.
+    pub fn terminal(history: Option<&Path>) -> io::Result<Self> {
+        // Stdout is for answers, and may lead elsewhere.
+        let config = Config::builder().behavior(Behavior::PreferTerm).build();
+        let mut editor = Editor::<(), FileHistory>::with_config(config).map_err(into_io)?;
+        let history = history.map(Path::to_path_buf);
+        if let Some(file) = &history {
+            // Before a run is paid for, not after; and it makes the file if there is none.
+            let named = |error: io::Error| {
+                let text = format!("--history: {}: {error}", file.display());
+                io::Error::new(error.kind(), text)
+            };
+            if file.exists() {
+                editor.load_history(file).map_err(|error| named(into_io(error)))?;
+            }
+            editor.append_history(file).map_err(|error| named(into_io(error)))?;
+        }
+        Ok(Self {
+            asks: start(move |ask| edited(&mut editor, history.as_ref(), ask)),
+            terminal: true,
+        })
+    }
+
+    /// Standard input as it is.
+    #[must_use]
+    pub fn pipe() -> Self {
+        let read = |_: &Ask| {
+            let mut line = Vec::new();
+            let length = io::stdin().lock().read_until(b'\n', &mut line)?;
+            Ok((length > 0).then(|| String::from_utf8_lossy(&line).trim_end().to_owned()))
+        };
+        Self { asks: start(read), terminal: false }
+    }
+
+    /// Whether a person sits there.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// The next task; `None` at the end: of a pipe, with Ctrl-C or with Ctrl-D.
+    ///
+    /// # Errors
+    ///
+    /// If nothing can be read.
+    pub async fn task(&self) -> io::Result<Option<String>> {
+        let line = self.line("> ", String::new(), true);
+        if self.terminal {
+            // Here Ctrl-C is a key.
+            return line.await;
+        }
+        tokio::select! {
+            line = line => line,
+            _ = tokio::signal::ctrl_c() => Ok(None),
+        }
+    }
+
+    /// The answer to a question, begun with `initial`; `None` with Ctrl-C or Ctrl-D.
+    ///
+    /// # Errors
+    ///
+    /// If nothing can be read.
+    pub async fn ask(&self, question: &'static str, initial: String) -> io::Result<Option<String>> {
+        self.line(question, initial, false).await
+    }
+
+    async fn line(
+        &self,
+        prompt: &'static str,
+        initial: String,
+        kept: bool,
+    ) -> io::Result<Option<String>> {
+        let (answer, line) = oneshot::channel();
+        // A thread that is gone has nothing more to give.
+        let _ = self.asks.send(Ask { prompt, initial, kept, answer });
+        line.await.unwrap_or(Ok(None))
+    }
+}
+
+/// Answers what is asked on a thread of its own: a read cannot be given up, and the
+/// runtime would wait for it.
+fn start(
+    mut read: impl FnMut(&Ask) -> io::Result<Option<String>> + Send + 'static,
+) -> mpsc::Sender<Ask> {
+    let (asks, asked) = mpsc::channel::<Ask>();
+    thread::spawn(move || {
+        for ask in asked {
+            let line = read(&ask);
+            let _ = ask.answer.send(line);
+        }
+    });
+    asks
+}
+
+fn edited(
+    editor: &mut Editor<(), FileHistory>,
+    history: Option<&PathBuf>,
+    ask: &Ask,
+) -> io::Result<Option<String>> {
+    let line = match editor.readline_with_initial(ask.prompt, (&ask.initial, "")) {
+        Ok(line) => line,
+        Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(None),
+        Err(error) => return Err(into_io(error)),
+    };
+    if ask.kept && !line.trim().is_empty() {
+        editor.add_history_entry(line.as_str()).map_err(into_io)?;
+        if let Some(file) = history {
+            editor.append_history(file).map_err(into_io)?;
+        }
+    }
+    Ok(Some(line))
+}
+
+fn into_io(error: ReadlineError) -> io::Error {
+    match error {
+        ReadlineError::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input").field("terminal", &self.terminal).finish_non_exhaustive()
+    }
+}
