@@ -641,7 +641,7 @@ impl Run {
             Ok(Selects::Finish) => {
                 parts.push(ReplyPart::Text(text));
                 self.say_parts(parts);
-                self.say_user("Answer the task now, in plain text, from what you know.");
+                self.say_user("Now tell the user in one sentence or more what was done, and what the answer is.");
                 self.state.phase = Phase::LastWord { limit: None };
                 return None;
             }

@@ -197,7 +197,7 @@ fn selection(call: &ToolCall) -> String {
 
 fn introduction(contracts: &[Arc<Contract>], typed: bool) -> String {
     let mut text = String::from(
-        "You carry out the task with tools, one at a time. Each of your answers is one JSON object and nothing else. To call a tool:\n{\"selection\":{\"action\":\"call_tool\",\"tool_name\":…,\"tool_input\":…}}\n",
+        "You carry out the task with tools, one at a time. Until you are asked for the answer, each of your replies is one JSON object and nothing else. To call a tool:\n{\"selection\":{\"action\":\"call_tool\",\"tool_name\":…,\"tool_input\":…}}\n",
     );
     text.push_str(if typed {
         "Once you know the answer, with the answer for its input:\n{\"selection\":{\"action\":\"finish\",\"tool_input\":…}}\n"

@@ -55,8 +55,10 @@ async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_
     assistant: {"selection":{"action":"call_tool","tool_name":"look","tool_input":{"place":"hall"}}}
     user: `look` answered:
     hall is empty
+
+    Answer with the next call, or finish if the task is done.
     assistant: {"selection": {"action": "finish"}}
-    user: Answer the task now, in plain text, from what you know.
+    user: Now tell the user in one sentence or more what was done, and what the answer is.
     "#);
     // No tools in the request, but a schema: an input that is no tool's is no answer.
     let output = requests[0].output.as_ref().unwrap();
@@ -72,7 +74,7 @@ async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_
     assistant: call_0_0 look({"place":"hall"})
     tool call_0_0: hall is empty
     assistant: {"selection": {"action": "finish"}}
-    user: Answer the task now, in plain text, from what you know.
+    user: Now tell the user in one sentence or more what was done, and what the answer is.
     assistant: It is empty.
     "#);
 }
@@ -124,7 +126,7 @@ async fn calls_that_a_selecting_model_makes_all_the_same_are_not_made() {
     insta::assert_snapshot!(show(&finished.history[1..]), @r#"
     user: Your answer was empty. Answer with one JSON object as told above, and nothing else.
     assistant: {"selection": {"action": "finish"}}
-    user: Answer the task now, in plain text, from what you know.
+    user: Now tell the user in one sentence or more what was done, and what the answer is.
     assistant: ok
     "#);
 }
