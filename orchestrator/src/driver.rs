@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::{self, StreamExt};
+use tokio::time::Instant;
 use toolwright_module::{
     Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit,
     Result, Spent, Stage, ToolCall, ToolResult,
@@ -310,7 +311,8 @@ async fn watched<T>(
     let mut work = pin!(work);
     let mut longest = Duration::ZERO;
     let watched = poll_fn(|cx| {
-        let began = Instant::now();
+        // The thread's own time, whatever the clock of the runtime says.
+        let began = std::time::Instant::now();
         let polled = work.as_mut().poll(cx);
         longest = longest.max(began.elapsed());
         polled
@@ -326,8 +328,7 @@ async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Opti
     };
     // A timeout lets go first what is ready at once: without this, a model that never
     // waits would never be late.
-    let deadline = tokio::time::Instant::from(deadline);
-    if tokio::time::Instant::now() >= deadline {
+    if Instant::now() >= deadline {
         return None;
     }
     tokio::time::timeout_at(deadline, work).await.ok()
@@ -335,7 +336,7 @@ async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Opti
 
 /// Waits no longer than the context's deadline.
 async fn in_time<T>(cx: &Context, work: impl Future<Output = Result<T>>) -> Result<T> {
-    by(cx.deadline(), work).await.unwrap_or_else(|| {
+    by(cx.deadline().map(Instant::from), work).await.unwrap_or_else(|| {
         let text = "the deadline of this call has passed; allow it more time";
         Err(Error::other(text).at(Stage::Limit))
     })

@@ -18,7 +18,7 @@ use toolwright_module::{
     Audience, Cancellation, Capabilities, Context, Dialect, Effect, Error, LanguageModel, Reply,
     Request, Result, Stage, Tool, ToolCall, testing::Scripted,
 };
-use toolwright_orchestrator::{Run, ToolOrchestrator};
+use toolwright_orchestrator::{Limits, Run, ToolOrchestrator};
 
 use support::{agent, calls, tool};
 
@@ -189,4 +189,24 @@ async fn after_the_deadline_nothing_begins_even_if_it_would_be_quick() {
 async fn a_deadline_far_away_changes_nothing() {
     let (agent, _) = agent([], [Reply::text("ok")]);
     assert_eq!(agent.run("Go.", &until(60_000)).await.unwrap().answer, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_driver_and_its_timers_read_one_clock() {
+    let slow = tool("slow", Effect::Write, async |look: support::Look| {
+        let seconds = if look.place == "a" { 8 } else { 60 };
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        Ok("slept".to_owned())
+    });
+    let said = [calls([("1", "slow", "a"), ("2", "slow", "b")]), Reply::text("ok")];
+    let (agent, _) = agent([slow], said);
+    let limits = Limits::default()
+        .with_tool_time(Duration::from_secs(10))
+        .with_max_time(Duration::from_secs(30));
+    let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
+    insta::assert_snapshot!(support::show(&finished.history[2..]), @r"
+    tool 1: slept
+    tool 2 failed: The call was given up after 10.0 s. Whether it took effect is not known.
+    assistant: ok
+    ");
 }
