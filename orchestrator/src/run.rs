@@ -566,16 +566,15 @@ impl Run {
                 None => return,
             }
         }
+        if reply.finish == Finish::Refused {
+            // They will not be made, and a call without a result makes the
+            // conversation unusable.
+            reply.parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
+        }
         self.make_ids_unique(&mut reply.parts);
         let text = reply.to_text();
         let finish = reply.finish;
-        let mut parts = reply.parts;
-        if finish == Finish::Refused {
-            // They will not be made, and a call without a result makes the
-            // conversation unusable.
-            parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
-        }
-        self.say_parts(parts);
+        self.say_parts(reply.parts);
         if finish == Finish::Refused {
             return self.end(text, Ending::Refused);
         }
