@@ -138,8 +138,8 @@ impl<'a> Driver<'a> {
             let id = call.id.clone();
             let effect = self.agent.tool(&call.name).map_or(Effect::Write, |tool| tool.effect());
             let asked = Approval::new(self.cx.path(), call, effect);
-            let Some(decision) = self.cx.approve(asked).await else { continue };
-            let decision = decision?;
+            let decides = async { self.cx.approve(asked).await.transpose() };
+            let Some(decision) = in_time(&self.cx, decides).await? else { continue };
             self.cx.emit(|| EventKind::Decided { id: id.clone(), decision: decision.clone() });
             decisions.push((id, decision));
         }

@@ -18,7 +18,7 @@ use toolwright_module::{
     Audience, Cancellation, Capabilities, Context, Dialect, Effect, Error, LanguageModel, Reply,
     Request, Result, Stage, Tool, ToolCall, testing::Scripted,
 };
-use toolwright_orchestrator::{Limits, Run, ToolOrchestrator};
+use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, ToolOrchestrator};
 
 use support::{agent, calls, tool};
 
@@ -209,4 +209,14 @@ async fn the_driver_and_its_timers_read_one_clock() {
     tool 2 failed: The call was given up after 10.0 s. Whether it took effect is not known.
     assistant: ok
     ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_ends_the_wait_for_a_person() {
+    let (agent, _) = agent([endless(&Working::default())], [calls([("1", "wait", "a")])]);
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read));
+    let cx = until(20).with_approver(|_| pending());
+    let run = tokio::time::timeout(Duration::from_secs(5), agent.run("Go.", &cx));
+    let error = run.await.expect("the deadline comes first").unwrap_err();
+    assert_eq!(error.to_string(), "the deadline of this call has passed; allow it more time");
 }
