@@ -1,6 +1,5 @@
 //! Drives a run on tokio.
 
-use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -199,7 +198,7 @@ impl<'a> Driver<'a> {
             let error = Error::other("the tool panicked after its call").at(Stage::Panic);
             let result = ToolResult::failed(call, error.for_model());
             let text = format!("{error:#}");
-            self.tell(call, &result, Some(&text), started);
+            self.tell(call, &limits.cut(&result.text), Some(&text), started);
             Ok((result, Some(ToolFailure { call: call.clone(), error: text })))
         })
     }
@@ -212,18 +211,17 @@ impl<'a> Driver<'a> {
         started: Instant,
         span: &Span,
     ) -> Called {
-        let (mut result, error) = self.make(call, limits, deadline, started).await;
-        if let Cow::Owned(cut) = limits.cut(&result.text) {
-            result.text = cut;
-        }
+        let (result, error) = self.make(call, limits, deadline, started).await;
+        // The run itself cuts what it takes: cut twice, it would not be what is told.
+        let shown = limits.cut(&result.text);
         if self.cx.captures_content() {
-            span.record("gen_ai.tool.call.result", result.text.as_str());
+            span.record("gen_ai.tool.call.result", &*shown);
         }
         let text = error.as_ref().map(|error| format!("{error:#}"));
         if let Some(error) = &error {
             telemetry::failed(span, error);
         }
-        self.tell(call, &result, text.as_deref(), started);
+        self.tell(call, &shown, text.as_deref(), started);
         match error {
             Some(error)
                 if error.audience() == Audience::Run && self.own_limit(&error).is_none() =>
@@ -234,10 +232,10 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn tell(&self, call: &ToolCall, result: &ToolResult, error: Option<&str>, started: Instant) {
+    fn tell(&self, call: &ToolCall, text: &str, error: Option<&str>, started: Instant) {
         self.cx.emit(|| EventKind::ToolFinished {
             call: call.clone(),
-            text: result.text.clone(),
+            text: text.to_owned(),
             error: error.map(str::to_owned),
             elapsed: started.elapsed(),
         });
