@@ -54,6 +54,18 @@ impl<'a> Driver<'a> {
 
     pub(crate) async fn drive(&mut self, run: &mut Run, judge: Judge<'_>) -> Result<RunResult> {
         loop {
+            // Of answers that somebody else applied, too: a person's, to a stored run.
+            for (call, result) in run.take_own_results() {
+                self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
+                let error = Some(result.text.clone());
+                let elapsed = Duration::ZERO;
+                self.cx.emit(|| EventKind::ToolFinished {
+                    call,
+                    text: result.text,
+                    error,
+                    elapsed,
+                });
+            }
             let step = run.next();
             let (started, before) = (Instant::now(), self.ledger.spent());
             let deadline = run.limits().max_time.map(|time| {
@@ -93,17 +105,6 @@ impl<'a> Driver<'a> {
             let elapsed = if waits { Duration::ZERO } else { started.elapsed() };
             let answer = answer.with_elapsed(elapsed).with_spent(spent);
             run.apply(answer).map_err(error::Error::into_module)?;
-            for (call, result) in run.take_own_results() {
-                self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
-                let error = Some(result.text.clone());
-                let elapsed = Duration::ZERO;
-                self.cx.emit(|| EventKind::ToolFinished {
-                    call,
-                    text: result.text,
-                    error,
-                    elapsed,
-                });
-            }
         }
     }
 

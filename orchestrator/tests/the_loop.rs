@@ -739,3 +739,27 @@ async fn a_result_is_cut_once_and_told_as_the_model_is_shown_it() {
     ");
     assert_eq!(log.entries(), ["\n[cut: 0 of 500 bytes are shown; ask for less]"]);
 }
+
+#[tokio::test]
+async fn a_call_that_was_denied_while_nobody_drove_is_told_when_the_run_is_driven_on() {
+    let said = [calls([("1", "tidy", "a")]), calls([("2", "sweep", "a")]), Reply::text("ok")];
+    let (agent, _) = agent([tidy()], said);
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Write));
+    let mut run = agent.start("Go.").unwrap();
+    agent.drive(&mut run, &soon()).await.unwrap_err();
+    let step = run.next().number;
+    run.apply(Answer::decisions(step, [("1", Decision::deny("Not now."))])).unwrap();
+
+    let log = Log::default();
+    let heard = log.clone();
+    let cx = soon().with_events(move |event| {
+        if let EventKind::ToolFinished { call, text, .. } = &event.kind {
+            heard.write(format!("{}: {text}", call.id));
+        }
+    });
+    agent.drive(&mut run, &cx).await.unwrap();
+    insta::assert_snapshot!(log.entries().join("\n"), @r"
+    1: A person did not allow the call: Not now.
+    2: There is no tool `sweep`. The tools are: tidy.
+    ");
+}
