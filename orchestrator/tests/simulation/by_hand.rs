@@ -14,7 +14,7 @@ use toolwright_orchestrator::{
     Answer, AnswerKind, ApprovalPolicy, Choosing, Limits, Run, RunState, Step, StepKind,
 };
 
-use crate::cast::{Act, CountRooms, Deed, arguments, says, selects};
+use crate::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
 use crate::chance::Chance;
 use crate::checks;
 use crate::driven::Played;
@@ -314,7 +314,7 @@ impl Hand<'_> {
         check(calls.len() == 1 || calls.iter().all(reads), || format!("beside: {calls:?}"))?;
         for call in calls {
             check(self.called.insert(call.id.clone()), || format!("{} again", call.id))?;
-            if self.approval.awaits(&call.name, EFFECTS[self.place(call)]) {
+            if awaits(&self.approval, &call.name, EFFECTS[self.place(call)]) {
                 check(self.decided.contains(&call.id), || format!("{} undecided", call.id))?;
             }
         }
@@ -350,7 +350,7 @@ impl Hand<'_> {
     fn approves(&mut self, number: u64, calls: &[ToolCall]) -> Result<Answer, String> {
         let mut decisions = Vec::new();
         for call in calls {
-            let awaits = self.approval.awaits(&call.name, EFFECTS[self.place(call)]);
+            let awaits = awaits(&self.approval, &call.name, EFFECTS[self.place(call)]);
             check(awaits, || format!("{} waits for nothing", call.id))?;
             let decision = match self.chance.weighed([4, 3, 3]) {
                 0 => Decision::Approve,

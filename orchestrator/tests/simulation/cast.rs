@@ -201,7 +201,7 @@ impl Cast {
             };
             let kind = if deep < 3 { self.chance.weighed([75, 17, 8]) } else { 0 };
             let name = self.name(["act", "helper", "asker"][kind]);
-            let awaits = approval.awaits(&name, effect);
+            let awaits = awaits(&approval, &name, effect);
             let player = Player {
                 world: Arc::clone(&self.world),
                 name: name.clone(),
@@ -281,6 +281,18 @@ impl Cast {
     }
 }
 
+/// Whether calls of a tool wait for a person, written down a second time.
+pub(crate) fn awaits(policy: &ApprovalPolicy, tool: &str, effect: Effect) -> bool {
+    let weight = |effect| match effect {
+        Effect::Read => 0,
+        Effect::Idempotent => 1,
+        Effect::Write => 2,
+        Effect::Irreversible => 3,
+    };
+    policy.tools.contains(tool)
+        || policy.from_effect.is_some_and(|from| weight(effect) >= weight(from))
+}
+
 /// What every tool is to the run.
 struct Player {
     world: Arc<World>,
@@ -353,7 +365,10 @@ impl Module for Actor {
                     join(cx.ask(model, ask(1), stream), cx.ask(model, ask(2), false)).await;
                 done(format!("{} {}", one?.to_text(), two?.to_text()))
             }
-            9 => Ok(Deed { text: "ticking".to_owned(), _bomb: Bomb(true) }),
+            9 => {
+                world.inner().bombs += 1;
+                Ok(Deed { text: "ticking".to_owned(), _bomb: Bomb(true) })
+            }
             _ => done("word ".repeat(10 + chance.size(300))),
         }
     }

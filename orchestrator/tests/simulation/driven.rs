@@ -495,6 +495,13 @@ impl Play<'_> {
             world.wrong(what);
         }
         check_budgets(world, scene, &events);
+        let (bombs, after) = (world.inner().bombs, "the tool panicked after its call");
+        let fell = events.iter().filter(|event| match &event.kind {
+            EventKind::ToolFinished { error: Some(error), .. } => error.starts_with(after),
+            _ => false,
+        });
+        let fell = fell.count();
+        world.check(fell <= bombs, || format!("{fell} of {bombs} outputs fell"));
         if matches!(drive, Drive::Done) && outcome.as_ref().is_some_and(Result::is_ok) {
             // Nothing was asked that was not told, unless something inside was given up.
             let told = events.iter().filter(|it| matches!(it.kind, EventKind::ModelReplied { .. }));

@@ -53,6 +53,8 @@ pub(crate) struct Inner {
     pub(crate) requests: Vec<String>,
     pub(crate) decided: HashMap<String, Decision>,
     pub(crate) executed: u64,
+    /// Outputs that panic when they are dropped.
+    pub(crate) bombs: usize,
     /// The calls of this drive that did something.
     pub(crate) calls: Vec<Vec<InCall>>,
     /// How long people took to decide for the agent at the top.
