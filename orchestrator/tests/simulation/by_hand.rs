@@ -16,7 +16,7 @@ use toolwright_orchestrator::{
 
 use crate::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
 use crate::chance::Chance;
-use crate::checks;
+use crate::checks::{self, Printer};
 use crate::driven::Played;
 
 const EFFECTS: [Effect; 4] = [Effect::Read, Effect::Read, Effect::Write, Effect::Irreversible];
@@ -53,7 +53,7 @@ impl Desk {
 
     pub(crate) fn play(&self, seed: u64, trace: bool) -> Played {
         let mut chance = Chance::of(seed, "by hand");
-        let kind = chance.weighed([3, 3, 1, 1]);
+        let kind = chance.weighed([4, 4, 1, 1]);
         let (typed, selector) = (kind % 2 == 1, kind > 1);
         let limits = limits(&mut chance);
         let mut approval = ApprovalPolicy::default();
@@ -79,6 +79,7 @@ impl Desk {
             tasks: 0,
             acts: Vec::new(),
             trace: trace.then(String::new),
+            printer: Printer::default(),
         };
         let wrong = played.to_its_end().and_then(|()| played.again());
         Played { wrong: wrong.err().into_iter().collect(), trace: played.trace.unwrap_or_default() }
@@ -133,6 +134,7 @@ struct Hand<'a> {
     tasks: u32,
     acts: Vec<Deal>,
     trace: Option<String>,
+    printer: Printer,
 }
 
 fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
@@ -144,9 +146,9 @@ fn text(run: &Run) -> String {
 }
 
 /// A step as bytes.
-fn bytes(step: &Step) -> String {
+fn bytes(printer: &mut Printer, step: &Step) -> String {
     let kind = match &step.kind {
-        StepKind::CallModel(request) => serde_json::to_string(request),
+        StepKind::CallModel(request) => Ok(printer.print(request)),
         StepKind::CallTools(calls) | StepKind::AwaitApproval(calls) => serde_json::to_string(calls),
         StepKind::Done(result) => serde_json::to_string(result),
         other => return format!("{other:?}"),
@@ -157,7 +159,8 @@ fn bytes(step: &Step) -> String {
 impl Hand<'_> {
     fn to_its_end(&mut self) -> Result<(), String> {
         for _ in 0..300 {
-            if self.chance.percent(15) {
+            // To make a selector takes long.
+            if self.chance.percent(if self.selector { 3 } else { 8 }) {
                 self.resume()?;
             }
             self.look()?;
@@ -179,10 +182,11 @@ impl Hand<'_> {
             } else {
                 answer
             };
+            let step = bytes(&mut self.printer, &step);
             if let Some(trace) = &mut self.trace {
-                let _ = writeln!(trace, "{}\n  {answer:?}", bytes(&step));
+                let _ = writeln!(trace, "{step}\n  {answer:?}");
             }
-            self.acts.push(Deal::Answer { step: bytes(&step), answer: answer.clone() });
+            self.acts.push(Deal::Answer { step, answer: answer.clone() });
             self.run.apply(answer).map_err(|error| format!("refused: {error}"))?;
         }
         Err("no end in 300 steps".to_owned())
@@ -373,11 +377,11 @@ impl Hand<'_> {
 
     /// The same answers, as they are stored, give the same run without a pause.
     fn again(&mut self) -> Result<(), String> {
-        let mut run = self.first.clone();
+        let (mut run, mut printer) = (self.first.clone(), Printer::default());
         for act in &self.acts {
             match act {
                 Deal::Answer { step, answer } => {
-                    let now = bytes(&run.next());
+                    let now = bytes(&mut printer, &run.next());
                     check(now == *step, || format!("played again, it asks\n{now}\nnot\n{step}"))?;
                     let stored = serde_json::to_string(answer).unwrap();
                     let answer: Answer = serde_json::from_str(&stored).unwrap();

@@ -230,7 +230,7 @@ impl Cast {
         let names = tools.iter().map(|tool| tool.name().to_owned()).collect();
         let streaming = self.chance.percent(70);
         let model = Arc::new(self.model(names, deep == 0, model_may_hang, deep));
-        let choosing = if kind != Kind::ReAct && self.chance.percent(if deep == 0 { 25 } else { 8 })
+        let choosing = if kind != Kind::ReAct && self.chance.percent(if deep == 0 { 25 } else { 4 })
         {
             Choosing::Selector
         } else {

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use toolwright_module::{Event, EventKind, InCall, Message, Part, ReplyPart, Stage, ToolCall};
+use toolwright_module::{
+    Contract, Event, EventKind, InCall, Message, Part, ReplyPart, Request, Stage, ToolCall,
+};
 
 /// A path as a key: with ids, so that two calls of one tool are two.
 pub(crate) fn key(path: &[InCall]) -> String {
@@ -68,6 +70,38 @@ pub(crate) fn line(event: &Event) -> String {
         other => format!("{other:?}"),
     };
     format!("  [{at}] {what}")
+}
+
+/// Requests as bytes. Contracts are long and nearly always those of the request before.
+#[derive(Default)]
+pub(crate) struct Printer {
+    tools: Option<(Arc<[Arc<Contract>]>, String)>,
+    output: Option<(Arc<Contract>, String)>,
+}
+
+impl Printer {
+    pub(crate) fn print(&mut self, request: &Request) -> String {
+        let mut bare = request.clone();
+        let tools = std::mem::take(&mut bare.tools);
+        let known = self.tools.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, &tools));
+        if !known {
+            let text = serde_json::to_string(&tools).unwrap();
+            self.tools = Some((tools, text));
+        }
+        let tools = self.tools.as_ref().map_or("", |(_, text)| text);
+        let mut text = format!("{tools}{}", serde_json::to_string(&bare.messages).unwrap());
+        if let Some(output) = bare.output.take() {
+            let known = self.output.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, &output));
+            if !known {
+                let text = serde_json::to_string(&output).unwrap();
+                self.output = Some((output, text));
+            }
+            text.push_str(self.output.as_ref().map_or("", |(_, text)| text));
+        }
+        bare.messages.clear();
+        text.push_str(&serde_json::to_string(&bare).unwrap());
+        text
+    }
 }
 
 /// Every call has its one result, right behind it, in order; none is open at the end of

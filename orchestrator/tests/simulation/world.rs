@@ -49,6 +49,7 @@ pub(crate) struct Inner {
     pub(crate) overshoots: u64,
     pub(crate) told_overshoots: u64,
     conversations: HashMap<String, Conversation>,
+    printer: checks::Printer,
     /// What the agent at the top asked.
     pub(crate) requests: Vec<String>,
     pub(crate) decided: HashMap<String, Decision>,
@@ -237,8 +238,9 @@ impl World {
         let first = first.unwrap_or(0);
         let key = format!("{agent} {}", checks::message(&request.messages[first]));
         if top {
-            let text = serde_json::to_string(request).unwrap();
-            self.inner().requests.push(text);
+            let mut inner = self.inner();
+            let text = inner.printer.print(request);
+            inner.requests.push(text);
         }
         let mut inner = self.inner();
         let now = Conversation {
