@@ -81,7 +81,7 @@ impl Desk {
             trace: trace.then(String::new),
             printer: Printer::default(),
         };
-        let wrong = played.to_its_end().and_then(|()| played.again());
+        let wrong = played.plays_on().and_then(|()| played.again());
         Played { wrong: wrong.err().into_iter().collect(), trace: played.trace.unwrap_or_default() }
     }
 }
@@ -157,7 +157,7 @@ fn bytes(printer: &mut Printer, step: &Step) -> String {
 }
 
 impl Hand<'_> {
-    fn to_its_end(&mut self) -> Result<(), String> {
+    fn plays_on(&mut self) -> Result<(), String> {
         for _ in 0..300 {
             // To make a selector takes long.
             if self.chance.percent(if self.selector { 3 } else { 8 }) {
@@ -280,6 +280,7 @@ impl Hand<'_> {
 
     fn model(&mut self, number: u64, request: &Request) -> Result<Answer, String> {
         checks::pairs(&request.messages, true)?;
+        check(checks::is_last_word_kept(request), || "a last word with tools".to_owned())?;
         if let Some(before) = &self.asked {
             check(request.messages.starts_with(&before.messages), || {
                 "the prompt changed in its middle".to_owned()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use toolwright_module::{
     Contract, Event, EventKind, InCall, Message, Part, ReplyPart, Request, Stage, ToolCall,
+    ToolChoice,
 };
 
 /// A path as a key: with ids, so that two calls of one tool are two.
@@ -145,6 +146,14 @@ const NO_ROUND: [&str; 2] = [
     "Answer the task now, in plain text, from what you know.",
 ];
 
+/// Whether a question for the last word lets the model call nothing.
+pub(crate) fn is_last_word_kept(request: &Request) -> bool {
+    let last = request.messages.last().map(|said| message(said)).unwrap_or_default();
+    let asks = NO_ROUND.iter().any(|text| last.starts_with(&format!("user: {text}")));
+    let free = request.tools.is_empty() || request.tool_choice == ToolChoice::None;
+    !asks || (free && request.output.is_none())
+}
+
 /// The rounds of a task: what each call of a round failed with. `None` is an answer that
 /// could not be used.
 fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, String)>>> {
@@ -250,10 +259,9 @@ pub(crate) fn told(events: &[Event], drive: Drive) -> Result<(), String> {
                 | EventKind::LimitReached { .. }
         );
         let agent = agents.entry(path.clone()).or_default();
-        if by_agent && !matches!(event.kind, EventKind::Started { .. }) {
-            if !agent.started {
-                return Err(format!("told before its agent started:{}", said()));
-            }
+        let starts = matches!(event.kind, EventKind::Started { .. });
+        if by_agent && !starts && !agent.started {
+            return Err(format!("told before its agent started:{}", said()));
         }
         if agent.ended {
             return Err(format!("told after its agent ended:{}", said()));

@@ -62,7 +62,7 @@ impl Stage {
     /// to the same run without interruptions.
     pub(crate) fn play(&mut self, seed: u64, trace: bool) -> Played {
         // The others are driven by hand, which is quicker.
-        if seed % 4 != 0 {
+        if !seed.is_multiple_of(4) {
             return self.desk.play(seed, trace);
         }
         let own = seed / OF_ONE_CAST;
@@ -124,9 +124,9 @@ fn decides(world: &World, path: &str, call: &ToolCall) -> Decision {
                 let field = ["task", "question", "what"]
                     .into_iter()
                     .find(|field| arguments.contains(&format!("\"{field}\":\"")));
-                if field.is_some() {
+                if let Some(field) = field {
                     let mut value: Value = serde_json::from_str(&arguments).unwrap();
-                    value[field.unwrap()] = text.into();
+                    value[field] = text.into();
                     break Decision::edit(value.to_string());
                 }
             }
@@ -153,10 +153,9 @@ async fn approves(world: Arc<World>, asked: Approval) -> Result<Decision, Error>
         tokio::time::sleep(Duration::from_millis(chance.below(4_000))).await;
     }
     drop(waits);
-    if path.is_empty() {
-        if chance.percent(6) && world.interrupts(&format!("asked {at}")) {
-            return Err(Error::other("nobody is there"));
-        }
+    // Of an agent below another that is told to the model, which is no interruption.
+    if path.is_empty() && chance.percent(6) && world.interrupts(&format!("asked {at}")) {
+        return Err(Error::other("nobody is there"));
     }
     if chance.percent(8) && world.interrupts(&format!("edit {at}")) {
         return Ok(Decision::edit("{\"no\": "));
@@ -337,12 +336,13 @@ impl Play<'_> {
             let finish = match outcome {
                 None => continue,
                 Some(Ok(finish)) => {
-                    if scene.kind == Kind::Output && finish.1 == Ending::Answered {
-                        if let Err(fault) = contract().read_output::<Rooms>(&finish.0) {
-                            let answer = Answer::rejected(run.next().number, fault.to_string());
-                            run.apply(answer).unwrap();
-                            continue;
-                        }
+                    if scene.kind == Kind::Output
+                        && finish.1 == Ending::Answered
+                        && let Err(fault) = contract().read_output::<Rooms>(&finish.0)
+                    {
+                        let answer = Answer::rejected(run.next().number, fault.to_string());
+                        run.apply(answer).unwrap();
+                        continue;
                     }
                     let again = self.one_drive(&mut run, approver, Interruption::None).await;
                     let same = matches!(&again, Some(Ok(again)) if *again == finish);

@@ -234,6 +234,7 @@ impl World {
         if let Err(what) = checks::pairs(&request.messages, true) {
             self.wrong(format!("{agent} is asked with {what}"));
         }
+        self.check(checks::is_last_word_kept(request), || "a last word with tools".to_owned());
         let first = request.messages.iter().position(|said| matches!(**said, Message::User { .. }));
         let first = first.unwrap_or(0);
         let key = format!("{agent} {}", checks::message(&request.messages[first]));
