@@ -317,6 +317,8 @@ impl Play<'_> {
                 1 => Interruption::CancelAt(Duration::from_millis(chance.below(9_000))),
                 2 => Interruption::CancelAtEvent(1 + chance.size(25)),
                 3 => Interruption::Drop(1 + chance.below(20)),
+                // An agent below that meets the deadline has failed to the one above, which
+                // keeps that: then the run is another one.
                 4 if !scene.free => {
                     Interruption::Deadline(Duration::from_millis(chance.below(6_000)))
                 }
