@@ -384,6 +384,10 @@ struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     fn new(cx: &'a Context, model: &'a dyn LanguageModel, request: &Request) -> Result<Self> {
+        // Nothing is set aside for a question that is not asked.
+        if cx.is_cancelled() {
+            return Err(cancelled_error());
+        }
         let reserved = match cx.ledger() {
             None => None,
             Some(ledger) => {

@@ -1,6 +1,5 @@
 //! Drives a run on tokio.
 
-use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -55,6 +54,18 @@ impl<'a> Driver<'a> {
 
     pub(crate) async fn drive(&mut self, run: &mut Run, judge: Judge<'_>) -> Result<RunResult> {
         loop {
+            // Of answers that somebody else applied, too: a person's, to a stored run.
+            for (call, result) in run.take_own_results() {
+                self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
+                let error = Some(result.text.clone());
+                let elapsed = Duration::ZERO;
+                self.cx.emit(|| EventKind::ToolFinished {
+                    call,
+                    text: result.text,
+                    error,
+                    elapsed,
+                });
+            }
             let step = run.next();
             let (started, before) = (Instant::now(), self.ledger.spent());
             let deadline = run.limits().max_time.map(|time| {
@@ -96,17 +107,6 @@ impl<'a> Driver<'a> {
             let elapsed = if waits { Duration::ZERO } else { started.elapsed() };
             let answer = answer.with_elapsed(elapsed).with_spent(spent);
             run.apply(answer).map_err(error::Error::into_module)?;
-            for (call, result) in run.take_own_results() {
-                self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
-                let error = Some(result.text.clone());
-                let elapsed = Duration::ZERO;
-                self.cx.emit(|| EventKind::ToolFinished {
-                    call,
-                    text: result.text,
-                    error,
-                    elapsed,
-                });
-            }
         }
     }
 
@@ -128,6 +128,14 @@ impl<'a> Driver<'a> {
         self.ledger.is_exhausted_by(exhausted).then_some(exhausted.limit)
     }
 
+    /// Whether a tool's error is the run's too.
+    fn ends_the_run(&self, error: &Error) -> bool {
+        let passed = |deadline| Instant::now() >= Instant::from(deadline);
+        let too_late = error.downcast_ref::<DeadlinePassed>().is_some()
+            && self.cx.deadline().is_some_and(passed);
+        too_late || (error.audience() == Audience::Run && self.own_limit(error).is_none())
+    }
+
     async fn decisions(&self, calls: Vec<ToolCall>) -> Result<AnswerKind> {
         self.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
         let mut decisions = Vec::with_capacity(calls.len());
@@ -140,8 +148,8 @@ impl<'a> Driver<'a> {
             let id = call.id.clone();
             let effect = self.agent.tool(&call.name).map_or(Effect::Write, |tool| tool.effect());
             let asked = Approval::new(self.cx.path(), call, effect);
-            let Some(decision) = self.cx.approve(asked).await else { continue };
-            let decision = decision?;
+            let decides = async { self.cx.approve(asked).await.transpose() };
+            let Some(decision) = in_time(&self.cx, decides).await? else { continue };
             self.cx.emit(|| EventKind::Decided { id: id.clone(), decision: decision.clone() });
             decisions.push((id, decision));
         }
@@ -208,7 +216,7 @@ impl<'a> Driver<'a> {
             let error = Error::other("the tool panicked after its call").at(Stage::Panic);
             let result = ToolResult::failed(call, error.for_model());
             let text = format!("{error:#}");
-            self.tell(call, &result, Some(&text), started);
+            self.tell(call, &limits.cut(&result.text), Some(&text), started);
             Ok((result, Some(ToolFailure { call: call.clone(), error: text })))
         })
     }
@@ -221,32 +229,27 @@ impl<'a> Driver<'a> {
         started: Instant,
         span: &Span,
     ) -> Called {
-        let (mut result, error) = self.make(call, limits, deadline, started).await;
-        if let Cow::Owned(cut) = limits.cut(&result.text) {
-            result.text = cut;
-        }
+        let (result, error) = self.make(call, limits, deadline, started).await;
+        // The run itself cuts what it takes: cut twice, it would not be what is told.
+        let shown = limits.cut(&result.text);
         if self.cx.captures_content() {
-            span.record("gen_ai.tool.call.result", result.text.as_str());
+            span.record("gen_ai.tool.call.result", &*shown);
         }
         let text = error.as_ref().map(|error| format!("{error:#}"));
         if let Some(error) = &error {
             telemetry::failed(span, error);
         }
-        self.tell(call, &result, text.as_deref(), started);
+        self.tell(call, &shown, text.as_deref(), started);
         match error {
-            Some(error)
-                if error.audience() == Audience::Run && self.own_limit(&error).is_none() =>
-            {
-                Err(error)
-            }
+            Some(error) if self.ends_the_run(&error) => Err(error),
             _ => Ok((result, text.map(|error| ToolFailure { call: call.clone(), error }))),
         }
     }
 
-    fn tell(&self, call: &ToolCall, result: &ToolResult, error: Option<&str>, started: Instant) {
+    fn tell(&self, call: &ToolCall, text: &str, error: Option<&str>, started: Instant) {
         self.cx.emit(|| EventKind::ToolFinished {
             call: call.clone(),
-            text: result.text.clone(),
+            text: text.to_owned(),
             error: error.map(str::to_owned),
             elapsed: started.elapsed(),
         });
@@ -320,7 +323,7 @@ async fn watched<T>(
 ) -> (Option<T>, Duration) {
     let mut longest = Duration::ZERO;
     let watched = poll_fn(|cx| {
-        // Real time, also where a test has paused the clock.
+        // The thread's own time, whatever the clock of the runtime says.
         let began = std::time::Instant::now();
         let polled = work.as_mut().poll(cx);
         longest = longest.max(began.elapsed());
@@ -345,8 +348,13 @@ async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Opti
 
 /// Waits no longer than the context's deadline.
 async fn in_time<T>(cx: &Context, work: impl Future<Output = Result<T>>) -> Result<T> {
-    by(cx.deadline().map(Instant::from), work).await.unwrap_or_else(|| {
-        let text = "the deadline of this call has passed; allow it more time";
-        Err(Error::other(text).at(Stage::Limit))
-    })
+    by(cx.deadline().map(Instant::from), work)
+        .await
+        .unwrap_or_else(|| Err(Error::other(DeadlinePassed).at(Stage::Limit)))
 }
+
+/// The context's deadline came first. Of an agent below an agent: both have it, and then
+/// it is not the call that failed but the run.
+#[derive(Debug, thiserror::Error)]
+#[error("the deadline of this call has passed; allow it more time")]
+struct DeadlinePassed;

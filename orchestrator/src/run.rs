@@ -80,8 +80,6 @@ pub struct Run {
     /// The ids of all calls so far, hashed: another call that happens to have the hash
     /// of one gets another id, and nothing else comes of it.
     ids: HashSet<u64>,
-    /// What the run itself answered to calls, until the driver tells of it.
-    own_results: Vec<(ToolCall, ToolResult)>,
 }
 
 impl Run {
@@ -110,6 +108,7 @@ impl Run {
             elapsed: Duration::ZERO,
             tools_used: Vec::new(),
             mistakes: Mistakes::default(),
+            own_results: Vec::new(),
         };
         Self::of(state, tools)
     }
@@ -125,7 +124,7 @@ impl Run {
             _ => None,
         });
         let ids = ids.collect();
-        Self { state, tools, contracts, selector: None, ids, own_results: Vec::new() }
+        Self { state, tools, contracts, selector: None, ids }
     }
 
     /// A stored run, to go on where it was.
@@ -248,9 +247,10 @@ impl Run {
         self.selector = match self.state.choosing {
             Choosing::Calls => None,
             Choosing::Selector => {
-                let selector = Selector::new(&self.contracts, self.state.output.is_some())?;
+                let selector =
+                    self.tools.selector(&self.contracts, self.state.output.as_deref())?;
                 let shown = selector.show_all(&self.state.messages);
-                Some((Arc::new(selector), shown))
+                Some((selector, shown))
             }
         };
         Ok(())
@@ -270,7 +270,7 @@ impl Run {
     /// What the run itself answered to calls of the last reply, such as of tools that
     /// do not exist; given once.
     pub(crate) fn take_own_results(&mut self) -> Vec<(ToolCall, ToolResult)> {
-        std::mem::take(&mut self.own_results)
+        std::mem::take(&mut self.state.own_results)
     }
 
     /// The conversation so far.
@@ -569,16 +569,15 @@ impl Run {
                 None => return,
             }
         }
+        if reply.finish == Finish::Refused {
+            // They will not be made, and a call without a result makes the
+            // conversation unusable.
+            reply.parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
+        }
         self.make_ids_unique(&mut reply.parts);
         let text = reply.to_text();
         let finish = reply.finish;
-        let mut parts = reply.parts;
-        if finish == Finish::Refused {
-            // They will not be made, and a call without a result makes the
-            // conversation unusable.
-            parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
-        }
-        self.say_parts(parts);
+        self.say_parts(reply.parts);
         if finish == Finish::Refused {
             return self.end(text, Ending::Refused);
         }
@@ -599,7 +598,7 @@ impl Run {
             })
         });
         let results: Vec<_> = results.collect();
-        self.own_results = self
+        self.state.own_results = self
             .calls()
             .zip(&results)
             .filter_map(|(call, result)| Some((call.clone(), result.clone()?)))
@@ -757,7 +756,7 @@ impl Run {
                 _ => {}
             }
         }
-        self.own_results = told;
+        self.state.own_results = told;
         self.state.phase = Phase::Tools { results, edited };
         self.close_round();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use toolwright_module::{Limit, Message, ReplyPart, Spent, ToolResult};
+use toolwright_module::{Limit, Message, ReplyPart, Spent, ToolCall, ToolResult};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
@@ -44,6 +44,9 @@ pub struct RunState {
     pub(crate) tools_used: Vec<String>,
     #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
     pub(crate) mistakes: Mistakes,
+    /// What the run itself answered to calls, until the driver tells of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) own_results: Vec<(ToolCall, ToolResult)>,
 }
 
 /// What the run waits for.

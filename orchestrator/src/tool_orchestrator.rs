@@ -18,7 +18,6 @@ use crate::error;
 use crate::limits::Limits;
 use crate::run::Run;
 use crate::run_stream::RunStream;
-use crate::selector::Selector;
 use crate::step::RunResult;
 use crate::telemetry;
 use crate::tools::Tools;
@@ -214,7 +213,7 @@ impl ToolOrchestrator {
     pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
         self.choosing = choosing;
         if choosing == Choosing::Selector {
-            let selector = Selector::new(&self.known.contracts, false)?;
+            let selector = self.known.selector(&self.known.contracts, None)?;
             selector.asked.lower_output(self.model.capabilities().dialect)?;
         }
         Ok(self)

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Effect, Tool};
 use toolwright_signature::Contract;
 
 use crate::error::{Error, Result};
+use crate::selector::Selector;
 
 /// What a run knows of its tools: made once, shared by all runs of an orchestrator.
 #[derive(Debug)]
@@ -13,6 +14,9 @@ pub(crate) struct Tools {
     places: BTreeMap<String, (usize, Effect)>,
     pub(crate) contracts: Arc<[Arc<Contract>]>,
     pub(crate) known: Arc<[KnownTool]>,
+    /// Made once as well: of untyped runs, and of runs to one output.
+    selector: OnceLock<Arc<Selector>>,
+    typed_selector: OnceLock<(String, Arc<Selector>)>,
 }
 
 /// A tool as a stored run remembers it.
@@ -38,7 +42,38 @@ impl Tools {
             known.push(KnownTool { name, effect, fingerprint: contract.fingerprint() });
             contracts.push(Arc::clone(contract));
         }
-        Ok(Self { places, contracts: contracts.into(), known: known.into() })
+        Ok(Self {
+            places,
+            contracts: contracts.into(),
+            known: known.into(),
+            selector: OnceLock::new(),
+            typed_selector: OnceLock::new(),
+        })
+    }
+
+    /// The selector of these tools, or of `contracts`, which has `finish` besides, where
+    /// the run ends with an output.
+    pub(crate) fn selector(
+        &self,
+        contracts: &[Arc<Contract>],
+        output: Option<&Contract>,
+    ) -> Result<Arc<Selector>> {
+        let Some(output) = output.map(Contract::fingerprint) else {
+            if let Some(selector) = self.selector.get() {
+                return Ok(Arc::clone(selector));
+            }
+            let selector = Arc::new(Selector::new(contracts, false)?);
+            return Ok(Arc::clone(self.selector.get_or_init(|| selector)));
+        };
+        match self.typed_selector.get() {
+            Some((known, selector)) if *known == output => Ok(Arc::clone(selector)),
+            _ => {
+                let selector = Arc::new(Selector::new(contracts, true)?);
+                // Others came first: then theirs is kept, and this made again each time.
+                let _ = self.typed_selector.set((output, Arc::clone(&selector)));
+                Ok(selector)
+            }
+        }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {

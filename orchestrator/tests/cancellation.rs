@@ -18,7 +18,7 @@ use toolwright_module::{
     Audience, Cancellation, Capabilities, Context, Dialect, Effect, Error, LanguageModel, Reply,
     Request, Result, Stage, Tool, ToolCall, testing::Scripted,
 };
-use toolwright_orchestrator::{Run, ToolOrchestrator};
+use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, ToolOrchestrator};
 
 use support::{agent, calls, tool};
 
@@ -189,4 +189,60 @@ async fn after_the_deadline_nothing_begins_even_if_it_would_be_quick() {
 async fn a_deadline_far_away_changes_nothing() {
     let (agent, _) = agent([], [Reply::text("ok")]);
     assert_eq!(agent.run("Go.", &until(60_000)).await.unwrap().answer, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_driver_and_its_timers_read_one_clock() {
+    let slow = tool("slow", Effect::Write, async |look: support::Look| {
+        let seconds = if look.place == "a" { 8 } else { 60 };
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        Ok("slept".to_owned())
+    });
+    let said = [calls([("1", "slow", "a"), ("2", "slow", "b")]), Reply::text("ok")];
+    let (agent, _) = agent([slow], said);
+    let limits = Limits::default()
+        .with_tool_time(Duration::from_secs(10))
+        .with_max_time(Duration::from_secs(30));
+    let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
+    insta::assert_snapshot!(support::show(&finished.history[2..]), @r"
+    tool 1: slept
+    tool 2 failed: The call was given up after 10.0 s. Whether it took effect is not known.
+    assistant: ok
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_ends_the_wait_for_a_person() {
+    let (agent, _) = agent([endless(&Working::default())], [calls([("1", "wait", "a")])]);
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read));
+    let cx = until(20).with_approver(|_| pending());
+    let run = tokio::time::timeout(Duration::from_secs(5), agent.run("Go.", &cx));
+    let error = run.await.expect("the deadline comes first").unwrap_err();
+    assert_eq!(error.to_string(), "the deadline of this call has passed; allow it more time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_met_below_an_agent_leaves_the_run_above_where_it_was() {
+    let working = Working::default();
+    let inner = Tool::new(waiting_agent(&working)).unwrap().named("inner").unwrap();
+    let ask = Reply::calls([ToolCall::new("1", "inner", r#"{"task": "Go."}"#)]);
+    let (outer, _) = agent([inner], [ask]);
+    let mut run = outer.start("Go.").unwrap();
+    let at = tokio::time::Instant::now() + Duration::from_secs(3);
+    let cx = Context::default().with_deadline(at.into_std());
+    let error = outer.drive(&mut run, &cx).await.unwrap_err();
+    assert_eq!((error.stage(), working.now()), (Stage::Limit, 0));
+    // The call below has no result: driven on, it is made again.
+    assert_eq!((run.next().number, run.history().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn whoever_is_cancelled_before_it_asks_spends_nothing() {
+    let (agent, asked) = agent([], [Reply::text("ok")]);
+    let (cancellation, ledger) = (Cancellation::default(), toolwright_module::Ledger::default());
+    cancellation.cancel();
+    let cx = Context::default().with_cancellation(cancellation).with_ledger(ledger.clone());
+    let error = agent.run("Go.", &cx).await.unwrap_err();
+    assert_eq!((error.stage(), asked.requests().len()), (Stage::Cancelled, 0));
+    assert_eq!(ledger.spent().model_calls, 0);
 }

@@ -486,3 +486,19 @@ fn what_this_version_stores_is_what_version_2_stored() {
     let committed: Value = serde_json::from_str(include_str!("stored/version-2.json")).unwrap();
     assert_eq!(serde_json::to_value(run_to_be_stored()).unwrap(), committed);
 }
+
+#[test]
+fn the_ids_of_calls_that_were_refused_are_free_before_and_after_the_run_is_stored() {
+    let refused = calls([("1", "look", "a")]).with_finish(Finish::Refused);
+    let mut run = Run::new("Go.", &tools(), Limits::default()).unwrap();
+    run.apply(Answer::model(0, refused)).unwrap();
+    run.follow_up("Please.").unwrap();
+    let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    let mut resumed = Run::resume(state, &tools()).unwrap();
+    for run in [&mut run, &mut resumed] {
+        run.apply(Answer::model(2, calls([("1", "look", "a")]))).unwrap();
+    }
+    assert_eq!(resumed.next(), run.next());
+    let StepKind::CallTools(calls) = run.next().kind else { panic!() };
+    assert_eq!(calls[0].id, "1");
+}

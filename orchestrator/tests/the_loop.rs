@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    Audience, ChainOfThought, Context, Dialect, Effect, Error, EventKind, Finish, Ledger, Message,
-    Module, Predict, Reasoning, Reply, ReplyPart, Request, Result, Signature, Stage, Tool,
+    Audience, ChainOfThought, Context, Decision, Dialect, Effect, Error, EventKind, Finish, Ledger,
+    Message, Module, Predict, Reasoning, Reply, ReplyPart, Request, Result, Signature, Stage, Tool,
     ToolCall, ToolChoice, Usage, from_fn_with, testing::Scripted,
 };
-use toolwright_orchestrator::{Ending, Error as SetupError, Limits, Task, ToolOrchestrator};
+use toolwright_orchestrator::{
+    Answer, ApprovalPolicy, Ending, Error as SetupError, Limits, Task, ToolOrchestrator,
+};
 
 use support::{Log, Look, agent, call, calls, look, replies, run, show, soon, tidy, tool};
 
@@ -715,4 +717,49 @@ async fn the_answer_is_streamed_where_somebody_listens_and_every_call_is_told() 
             "Answered: Done."
         ]
     );
+}
+
+#[tokio::test]
+async fn a_result_is_cut_once_and_told_as_the_model_is_shown_it() {
+    let long = tool("long", Effect::Read, async |_| Ok("word ".repeat(100)));
+    let (agent, _) = agent([long], [calls([("1", "long", "a")]), Reply::text("ok")]);
+    let log = Log::default();
+    let heard = log.clone();
+    let cx = soon().with_events(move |event| {
+        if let EventKind::ToolFinished { text, .. } = &event.kind {
+            heard.write(text.clone());
+        }
+    });
+    // Too little for the note itself.
+    let agent = agent.with_limits(Limits::default().with_max_result_bytes(0));
+    let finished = agent.run("Go.", &cx).await.unwrap();
+    insta::assert_snapshot!(show(&finished.history[2..3]), @r"
+    tool 1: 
+    [cut: 0 of 500 bytes are shown; ask for less]
+    ");
+    assert_eq!(log.entries(), ["\n[cut: 0 of 500 bytes are shown; ask for less]"]);
+}
+
+#[tokio::test]
+async fn a_call_that_was_denied_while_nobody_drove_is_told_when_the_run_is_driven_on() {
+    let said = [calls([("1", "tidy", "a")]), calls([("2", "sweep", "a")]), Reply::text("ok")];
+    let (agent, _) = agent([tidy()], said);
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Write));
+    let mut run = agent.start("Go.").unwrap();
+    agent.drive(&mut run, &soon()).await.unwrap_err();
+    let step = run.next().number;
+    run.apply(Answer::decisions(step, [("1", Decision::deny("Not now."))])).unwrap();
+
+    let log = Log::default();
+    let heard = log.clone();
+    let cx = soon().with_events(move |event| {
+        if let EventKind::ToolFinished { call, text, .. } = &event.kind {
+            heard.write(format!("{}: {text}", call.id));
+        }
+    });
+    agent.drive(&mut run, &cx).await.unwrap();
+    insta::assert_snapshot!(log.entries().join("\n"), @r"
+    1: A person did not allow the call: Not now.
+    2: There is no tool `sweep`. The tools are: tidy.
+    ");
 }

@@ -1,0 +1,416 @@
+//! Runs that a program drives itself: every answer that there is, stored and resumed
+//! between any two steps, and played again from the answers alone.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolwright_module::{
+    Contract, Decision, Dialect, Effect, Ending, Exhausted, Limit, Message, Request, Spent, Tool,
+    ToolCall, ToolResult, Usage, from_fn,
+};
+use toolwright_orchestrator::{
+    Answer, AnswerKind, ApprovalPolicy, Choosing, Limits, Run, RunState, Step, StepKind,
+};
+
+use crate::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
+use crate::chance::Chance;
+use crate::checks::{self, Printer};
+use crate::driven::Played;
+
+const EFFECTS: [Effect; 4] = [Effect::Read, Effect::Read, Effect::Write, Effect::Irreversible];
+
+/// The tools and the runs that have not begun: made once.
+pub(crate) struct Desk {
+    tools: Vec<Tool>,
+    names: Vec<String>,
+    runs: Vec<Run>,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        let module = from_fn(async |_: Act| Ok(Deed::default()));
+        let tool = Tool::new(module).unwrap();
+        let tools: Vec<Tool> = EFFECTS
+            .iter()
+            .enumerate()
+            .map(|(n, effect)| {
+                tool.clone().with_effect(*effect).named(&format!("act_{n}")).unwrap()
+            })
+            .collect();
+        let names = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        let contract = Arc::new(Contract::of::<CountRooms>().unwrap());
+        let mut runs = Vec::new();
+        for choosing in [Choosing::Calls, Choosing::Selector] {
+            let run = || Run::new("Go.", &tools, Limits::default()).unwrap();
+            let run = || run().with_choosing(choosing).unwrap();
+            runs.push(run());
+            runs.push(run().with_output(Arc::clone(&contract)).unwrap());
+        }
+        Self { tools, names, runs }
+    }
+
+    pub(crate) fn play(&self, seed: u64, trace: bool) -> Played {
+        let mut chance = Chance::of(seed, "by hand");
+        let kind = chance.weighed([4, 4, 1, 1]);
+        let (typed, selector) = (kind % 2 == 1, kind > 1);
+        let limits = limits(&mut chance);
+        let mut approval = ApprovalPolicy::default();
+        if chance.percent(40) {
+            approval = ApprovalPolicy::from_effect(chance.pick(&EFFECTS)).with_tool("act_1");
+        }
+        let run = self.runs[kind].clone().with_limits(limits).with_approval(approval.clone());
+        let run = if chance.percent(30) { run.with_instructions("Be brief.") } else { run };
+        let begun = run.history().len() - 1;
+        let mut played = Hand {
+            desk: self,
+            chance,
+            typed,
+            selector,
+            approval,
+            first: run.clone(),
+            run,
+            begun,
+            asked: None,
+            questions: 0,
+            called: HashSet::new(),
+            decided: HashSet::new(),
+            tasks: 0,
+            acts: Vec::new(),
+            trace: trace.then(String::new),
+            printer: Printer::default(),
+        };
+        let wrong = played.plays_on().and_then(|()| played.again());
+        Played { wrong: wrong.err().into_iter().collect(), trace: played.trace.unwrap_or_default() }
+    }
+}
+
+fn limits(chance: &mut Chance) -> Limits {
+    let mut limits = Limits::default()
+        .with_max_iterations(chance.pick(&[0, 1, 2, 4, 8]))
+        .with_max_output_tokens(chance.pick(&[64, 4096]))
+        .with_max_result_bytes(chance.pick(&[0, 60, 65_536]))
+        .with_max_same_failures(chance.pick(&[1, 2, 3]));
+    let mut budget = limits.budget;
+    if chance.percent(25) {
+        budget = budget.with_model_calls(chance.below(8));
+    }
+    if chance.percent(25) {
+        budget = budget.with_tool_calls(chance.below(8));
+    }
+    if chance.percent(20) {
+        budget = budget.with_input_tokens(chance.below(20_000));
+    }
+    if chance.percent(20) {
+        budget = budget.with_output_tokens(chance.below(30_000));
+    }
+    if chance.percent(20) {
+        limits = limits.with_max_time(Duration::from_millis(chance.below(3_000)));
+    }
+    limits.with_budget(budget)
+}
+
+/// What was done to the run, to be done to another one.
+enum Deal {
+    Answer { step: String, answer: Answer },
+    FollowUp(String),
+}
+
+struct Hand<'a> {
+    desk: &'a Desk,
+    chance: Chance,
+    typed: bool,
+    selector: bool,
+    approval: ApprovalPolicy,
+    first: Run,
+    run: Run,
+    /// Where the task stands in the history.
+    begun: usize,
+    asked: Option<Request>,
+    questions: u64,
+    called: HashSet<String>,
+    decided: HashSet<String>,
+    tasks: u32,
+    acts: Vec<Deal>,
+    trace: Option<String>,
+    printer: Printer,
+}
+
+fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn text(run: &Run) -> String {
+    serde_json::to_string(run).unwrap()
+}
+
+/// A step as bytes.
+fn bytes(printer: &mut Printer, step: &Step) -> String {
+    let kind = match &step.kind {
+        StepKind::CallModel(request) => Ok(printer.print(request)),
+        StepKind::CallTools(calls) | StepKind::AwaitApproval(calls) => serde_json::to_string(calls),
+        StepKind::Done(result) => serde_json::to_string(result),
+        other => return format!("{other:?}"),
+    };
+    format!("{} {}", step.number, kind.unwrap())
+}
+
+impl Hand<'_> {
+    fn plays_on(&mut self) -> Result<(), String> {
+        for _ in 0..300 {
+            // To make a selector takes long.
+            if self.chance.percent(if self.selector { 3 } else { 8 }) {
+                self.resume()?;
+            }
+            self.look()?;
+            let step = self.run.next();
+            if self.chance.percent(8) {
+                self.misuse(&step)?;
+            }
+            let Some(kind) = self.answer(&step)? else { return Ok(()) };
+            if let Move::FollowUp(task) = kind {
+                self.run.follow_up(task.as_str()).map_err(|error| error.to_string())?;
+                self.begun = self.run.history().len() - 1;
+                self.acts.push(Deal::FollowUp(task));
+                continue;
+            }
+            let Move::Answer(answer) = kind else { continue };
+            let answer = if self.chance.percent(50) {
+                let time = Duration::from_millis(self.chance.below(800));
+                answer.with_elapsed(time)
+            } else {
+                answer
+            };
+            let step = bytes(&mut self.printer, &step);
+            if let Some(trace) = &mut self.trace {
+                let _ = writeln!(trace, "{step}\n  {answer:?}");
+            }
+            self.acts.push(Deal::Answer { step, answer: answer.clone() });
+            self.run.apply(answer).map_err(|error| format!("refused: {error}"))?;
+        }
+        Err("no end in 300 steps".to_owned())
+    }
+
+    fn resume(&mut self) -> Result<(), String> {
+        let stored = text(&self.run);
+        let state: RunState = serde_json::from_str(&stored).map_err(|error| error.to_string())?;
+        let mut tools = self.desk.tools.clone();
+        tools.rotate_left(self.chance.size(4));
+        let resumed = Run::resume(state, &tools).map_err(|error| error.to_string())?;
+        check(text(&resumed) == stored, || "another state after it was stored".to_owned())?;
+        check(resumed.next() == self.run.next(), || "another step after it was stored".to_owned())?;
+        self.run = resumed;
+        Ok(())
+    }
+
+    /// What holds before every step.
+    fn look(&self) -> Result<(), String> {
+        let run = &self.run;
+        let history = run.history();
+        checks::pairs(history, false)?;
+        let (rounds, most) = (run.iterations(), run.limits().max_iterations.max(1));
+        check(rounds <= most, || format!("{rounds} rounds, {most} are allowed"))?;
+        let counted = checks::count_rounds(&history[self.begun + 1..]);
+        check(counted == rounds as usize, || format!("{rounds} rounds, counted {counted}"))?;
+        let same = run.limits().max_same_failures.max(1);
+        let (last, before) = checks::same_failures(&history[self.begun + 1..]);
+        let stuck = matches!(run.next().kind, StepKind::Done(it) if it.ending == Ending::Stuck);
+        check(before < same && (last < same || stuck), || format!("failed {last} times in a row"))
+    }
+
+    /// Answers that do not belong to the step are refused and change nothing.
+    fn misuse(&mut self, step: &Step) -> Result<(), String> {
+        let before = text(&self.run);
+        let number = step.number;
+        let call = ToolCall::new("nobody", "act_0", "{}");
+        let mut wrong = vec![
+            Answer::model(number + 1, toolwright_module::Reply::text("late")),
+            Answer::tools(number, [ToolResult::new(&call, "ok")]),
+            Answer::decisions(number, [("nobody", Decision::Approve)]),
+        ];
+        if !matches!(step.kind, StepKind::CallModel(_)) {
+            wrong.push(Answer::model(number, toolwright_module::Reply::text("early")));
+        }
+        match &step.kind {
+            StepKind::CallTools(calls) => {
+                let result = ToolResult::new(&calls[0], "ok");
+                wrong.push(Answer::tools(number, vec![result; calls.len() + 1]));
+                wrong.push(Answer::tools(number, []));
+            }
+            StepKind::AwaitApproval(calls) => {
+                let odd = calls.iter().map(|call| (call.id.clone(), Decision::edit("[")));
+                wrong.push(Answer::decisions(number, odd));
+                wrong.push(Answer::decisions::<String>(number, []));
+            }
+            StepKind::Done(result) if !self.typed || result.ending != Ending::Answered => {
+                wrong.push(Answer::rejected(number, "no"));
+            }
+            _ => {}
+        }
+        for answer in wrong {
+            let told = format!("{answer:?}");
+            check(self.run.apply(answer).is_err(), || format!("taken: {told}"))?;
+            check(text(&self.run) == before, || format!("changed by {told}"))?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, step: &Step) -> Result<Option<Move>, String> {
+        let number = step.number;
+        let answer = match &step.kind {
+            StepKind::CallModel(request) => self.model(number, request)?,
+            StepKind::CallTools(calls) => self.tools(number, calls)?,
+            StepKind::AwaitApproval(calls) => self.approves(number, calls)?,
+            StepKind::Done(result) => {
+                let answered = result.ending == Ending::Answered;
+                if self.typed && answered && self.chance.percent(60) {
+                    Answer::rejected(number, self.chance.pick(&["no", "not that"]))
+                } else if self.tasks < 2 && self.chance.percent(50) {
+                    self.tasks += 1;
+                    return Ok(Some(Move::FollowUp("And then?".to_owned())));
+                } else {
+                    return Ok(None);
+                }
+            }
+            other => return Err(format!("{other:?}")),
+        };
+        Ok(Some(Move::Answer(answer)))
+    }
+
+    fn model(&mut self, number: u64, request: &Request) -> Result<Answer, String> {
+        checks::pairs(&request.messages, true)?;
+        check(checks::is_last_word_kept(request), || "a last word with tools".to_owned())?;
+        if let Some(before) = &self.asked {
+            check(request.messages.starts_with(&before.messages), || {
+                "the prompt changed in its middle".to_owned()
+            })?;
+            check(request.tools == before.tools, || "the tools changed".to_owned())?;
+        }
+        if !self.selector {
+            check(request.messages == self.run.history(), || "another history".to_owned())?;
+        }
+        let (limits, spent) = (self.run.limits(), self.run.spent());
+        let most = Spent::model_call(request.most_usage(Dialect::JsonSchema2020));
+        for limit in [Limit::ModelCalls, Limit::InputTokens, Limit::OutputTokens] {
+            if let Some(allowed) = limits.budget.allows(limit) {
+                let all = limit.of(spent) + limit.of(most);
+                check(all <= allowed, || format!("may take {all} of {allowed} {limit}"))?;
+            }
+        }
+        let late = limits.max_time.is_some_and(|time| self.run.elapsed() >= time);
+        check(!late, || "a question after the time was over".to_owned())?;
+        self.asked = Some(request.clone());
+        self.questions += 1;
+        if self.chance.percent(2) {
+            return Ok(Answer::exhausted(number, &exhausted()));
+        }
+        let reply = match &request.output {
+            Some(_) => selects(&mut self.chance, &self.desk.names, 0),
+            None => says(&mut self.chance, &self.desk.names, self.typed, 0),
+        };
+        let usage = Usage::new(self.chance.below(300), self.chance.below(300));
+        Ok(Answer::model(number, reply.with_usage(usage)))
+    }
+
+    fn tools(&mut self, number: u64, calls: &[ToolCall]) -> Result<Answer, String> {
+        let reads = |call: &ToolCall| EFFECTS[self.place(call)] == Effect::Read;
+        check(!calls.is_empty(), || "no calls".to_owned())?;
+        check(calls.len() == 1 || calls.iter().all(reads), || format!("beside: {calls:?}"))?;
+        for call in calls {
+            check(self.called.insert(call.id.clone()), || format!("{} again", call.id))?;
+            if awaits(&self.approval, &call.name, EFFECTS[self.place(call)]) {
+                check(self.decided.contains(&call.id), || format!("{} undecided", call.id))?;
+            }
+        }
+        if let Some(allowed) = self.run.limits().budget.tool_calls {
+            let all = self.run.spent().tool_calls + calls.len() as u64;
+            check(all <= allowed, || format!("{all} calls of {allowed}"))?;
+        }
+        let mut results: Vec<ToolResult> = calls
+            .iter()
+            .map(|call| match self.chance.weighed([5, 3, 2]) {
+                0 => ToolResult::new(call, "ok"),
+                1 => ToolResult::failed(call, "no"),
+                _ => ToolResult::new(call, "word ".repeat(40)),
+            })
+            .collect();
+        let place = self.chance.size(results.len());
+        results.rotate_left(place);
+        let answer = Answer::tools(number, results);
+        if self.chance.percent(30) {
+            let mut spent = Spent::model_call(Usage::new(1, 1));
+            for _ in calls {
+                spent += Spent::tool_call();
+            }
+            return Ok(answer.with_spent(spent));
+        }
+        Ok(answer)
+    }
+
+    fn place(&self, call: &ToolCall) -> usize {
+        self.desk.names.iter().position(|name| *name == call.name).expect("a tool that exists")
+    }
+
+    fn approves(&mut self, number: u64, calls: &[ToolCall]) -> Result<Answer, String> {
+        let mut decisions = Vec::new();
+        for call in calls {
+            let awaits = awaits(&self.approval, &call.name, EFFECTS[self.place(call)]);
+            check(awaits, || format!("{} waits for nothing", call.id))?;
+            let decision = match self.chance.weighed([4, 3, 3]) {
+                0 => Decision::Approve,
+                1 => Decision::deny("Not today."),
+                _ => loop {
+                    let arguments = arguments(&mut self.chance, "act");
+                    if arguments.contains("\"what\":\"") {
+                        break Decision::edit(arguments);
+                    }
+                },
+            };
+            if !matches!(decision, Decision::Deny { .. }) {
+                self.decided.insert(call.id.clone());
+            }
+            decisions.push((call.id.clone(), decision));
+        }
+        decisions.reverse();
+        Ok(Answer::decisions(number, decisions))
+    }
+
+    /// The same answers, as they are stored, give the same run without a pause.
+    fn again(&mut self) -> Result<(), String> {
+        let (mut run, mut printer) = (self.first.clone(), Printer::default());
+        for act in &self.acts {
+            match act {
+                Deal::Answer { step, answer } => {
+                    let now = bytes(&mut printer, &run.next());
+                    check(now == *step, || format!("played again, it asks\n{now}\nnot\n{step}"))?;
+                    let stored = serde_json::to_string(answer).unwrap();
+                    let answer: Answer = serde_json::from_str(&stored).unwrap();
+                    run.apply(answer).map_err(|error| format!("again: {error}"))?;
+                }
+                Deal::FollowUp(task) => run.follow_up(task.as_str()).map_err(|e| e.to_string())?,
+            }
+        }
+        check(text(&run) == text(&self.run), || "played again, its state is another".to_owned())?;
+        let said = run.history().iter().filter(|said| matches!(***said, Message::Tool(_)));
+        check(said.count() >= self.called.len(), || "a call without its result".to_owned())?;
+        let models = run.spent().model_calls;
+        check(models >= self.replies(), || format!("{models} questions counted"))
+    }
+
+    fn replies(&self) -> u64 {
+        let model = |act: &&Deal| matches!(act, Deal::Answer { answer, .. } if matches!(answer.kind, AnswerKind::Model(_)));
+        self.acts.iter().filter(model).count() as u64
+    }
+}
+
+enum Move {
+    Answer(Answer),
+    FollowUp(String),
+}
+
+fn exhausted() -> Exhausted {
+    let ledger =
+        toolwright_module::Ledger::new(toolwright_module::Budget::default().with_model_calls(0));
+    ledger.reserve(Spent::model_call(Usage::default())).unwrap_err()
+}

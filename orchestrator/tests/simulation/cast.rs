@@ -1,0 +1,667 @@
+//! Who plays in a run: models that say anything, tools that do anything, agents of both.
+//!
+//! What a model says and what a tool does follows from the seed and from what it is
+//! asked, so a question that is asked again gets the same answer. Only interruptions do
+//! not come back: a lost connection, a stop.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join;
+use futures_util::stream::{self, StreamExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolwright_module::{
+    BoxFuture, BoxStream, Budget, Capabilities, Context, Delta, Dialect, Effect, Error, Finish,
+    LanguageModel, Message, Module, Money, Price, Reply, ReplyPart, Request, Result, Signature,
+    Stage, Tool, ToolCall, ToolChoice, Usage,
+};
+use toolwright_orchestrator::{
+    ApprovalPolicy, Choosing, Limits, ReAct, Task, TaskAnswer, ToolOrchestrator,
+};
+
+use crate::chance::{Chance, mix};
+use crate::checks;
+use crate::world::World;
+
+/// Do something.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Act {
+    what: String,
+    n: u32,
+}
+
+/// What came of it, and perhaps something that goes off when it is dropped.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Deed {
+    text: String,
+    #[serde(skip)]
+    _bomb: Bomb,
+}
+
+#[derive(Debug, Default)]
+struct Bomb(bool);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.0 {
+            fall("the output fell");
+        }
+    }
+}
+
+impl Signature for Act {
+    type Output = Deed;
+
+    fn render(deed: &Deed) -> toolwright_signature::Result<String> {
+        Ok(deed.text.clone())
+    }
+}
+
+/// Count the rooms.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct CountRooms {
+    question: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Rooms {
+    rooms: u8,
+}
+
+impl Signature for CountRooms {
+    type Output = Rooms;
+}
+
+impl CountRooms {
+    pub(crate) fn new() -> Self {
+        Self { question: "How many?".to_owned() }
+    }
+}
+
+/// A panic without a word on the screen.
+fn fall(why: &str) -> ! {
+    std::panic::resume_unwind(Box::new(why.to_owned()))
+}
+
+async fn takes(chance: &mut Chance) {
+    match chance.weighed([40, 25, 35]) {
+        0 => {}
+        1 => {
+            for _ in 0..=chance.below(3) {
+                tokio::task::yield_now().await;
+            }
+        }
+        _ => tokio::time::sleep(Duration::from_millis(1 + chance.below(2_500))).await,
+    }
+}
+
+/// How a run is driven.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Untyped,
+    /// A typed run of the untyped driver: its output is judged by whoever drives.
+    Output,
+    ReAct,
+}
+
+/// An agent, and what the checks have to know of it.
+pub(crate) struct Agent {
+    pub(crate) orchestrator: ToolOrchestrator,
+    /// The same as a typed one, where it is to be one.
+    pub(crate) react: Option<ReAct<CountRooms>>,
+    pub(crate) limits: Limits,
+    pub(crate) approval: ApprovalPolicy,
+}
+
+/// The limits of each agent that is a tool, by its name.
+pub(crate) type Roles = BTreeMap<String, Limits>;
+
+pub(crate) struct Cast {
+    pub(crate) world: Arc<World>,
+    pub(crate) chance: Chance,
+    pub(crate) roles: Roles,
+    pub(crate) price: Option<Price>,
+    pub(crate) names: u32,
+}
+
+impl Cast {
+    fn name(&mut self, kind: &str) -> String {
+        self.names += 1;
+        format!("{kind}_{}", self.names)
+    }
+
+    pub(crate) fn budget(&mut self, output: u64) -> Budget {
+        let chance = &mut self.chance;
+        let mut budget = Budget::default();
+        if chance.percent(35) {
+            budget = budget.with_model_calls(chance.below(9));
+        }
+        if chance.percent(35) {
+            budget = budget.with_tool_calls(chance.below(9));
+        }
+        if chance.percent(25) {
+            budget = budget.with_input_tokens(chance.below(30_000));
+        }
+        if chance.percent(25) {
+            budget = budget.with_output_tokens(chance.below(output * 12));
+        }
+        if chance.percent(25) {
+            budget = budget.with_money(Money::from_micros(chance.below(60_000)));
+        }
+        budget
+    }
+
+    /// Limits; `free` ones leave the run the time and the budget that it likes.
+    pub(crate) fn limits(&mut self, free: bool, deep: usize) -> Limits {
+        let rounds = if deep == 0 { &[0, 1, 2, 3, 4, 6][..] } else { &[1, 1, 2, 3] };
+        let output = self.chance.pick(&[64, 4096]);
+        let mut limits = Limits::default()
+            .with_max_iterations(self.chance.pick(rounds))
+            .with_max_output_tokens(output)
+            .with_max_parallel(self.chance.pick(&[0, 1, 2, 3, 8]))
+            .with_max_same_failures(self.chance.pick(&[1, 2, 3]))
+            .with_max_result_bytes(self.chance.pick(&[0, 60, 200, 65_536, 65_536]));
+        if self.chance.percent(35) {
+            let time = Duration::from_millis(self.chance.below(3_000));
+            limits = limits.with_tool_time(time);
+        }
+        let (bounded, timed) = (self.chance.percent(50), self.chance.percent(25));
+        if !free && bounded {
+            let budget = self.budget(output);
+            limits = limits.with_budget(budget);
+        }
+        if !free && timed {
+            let time = Duration::from_millis(self.chance.below(15_000));
+            limits = limits.with_max_time(time);
+        }
+        limits
+    }
+
+    /// An agent with agents for tools, `deep` below the top. It `may_hang` if something
+    /// above ends it.
+    pub(crate) fn agent(&mut self, free: bool, deep: usize, may_hang: bool, kind: Kind) -> Agent {
+        let limits = self.limits(free, deep);
+        let model_may_hang = may_hang || limits.max_time.is_some();
+        let tool_may_hang = model_may_hang || limits.tool_time.is_some();
+        // A typed agent that is a tool asks nobody.
+        let asks = deep == 0 || kind != Kind::ReAct;
+        let approval = if asks { self.approval() } else { ApprovalPolicy::default() };
+        let count = if deep == 0 { self.chance.size(7) } else { self.chance.size(4) };
+        let mut tools = Vec::new();
+        for _ in 0..count {
+            let effect = match self.chance.weighed([60, 10, 20, 10]) {
+                0 => Effect::Read,
+                1 => Effect::Idempotent,
+                2 => Effect::Write,
+                _ => Effect::Irreversible,
+            };
+            let kind = if deep < 3 { self.chance.weighed([75, 17, 8]) } else { 0 };
+            let name = self.name(["act", "helper", "asker"][kind]);
+            let awaits = awaits(&approval, &name, effect);
+            let player = Player {
+                world: Arc::clone(&self.world),
+                name: name.clone(),
+                effect,
+                awaits,
+                limits,
+            };
+            let tool = match kind {
+                0 => {
+                    let model = self.model(Vec::new(), false, tool_may_hang, deep + 1);
+                    Tool::new(Actor { player, model, may_hang: tool_may_hang })
+                }
+                1 => {
+                    let agent = self.agent(false, deep + 1, tool_may_hang, Kind::Untyped);
+                    self.roles.insert(name.clone(), agent.limits);
+                    Tool::new(Helper { player, agent: agent.orchestrator })
+                }
+                _ => {
+                    let agent = self.agent(false, deep + 1, tool_may_hang, Kind::ReAct);
+                    self.roles.insert(name.clone(), agent.limits);
+                    Tool::new(Asker { player, agent: agent.react.unwrap() })
+                }
+            };
+            tools.push(tool.unwrap().named(&name).unwrap());
+        }
+        let names = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        let streaming = self.chance.percent(70);
+        let model = Arc::new(self.model(names, deep == 0, model_may_hang, deep));
+        let choosing = if kind != Kind::ReAct && self.chance.percent(if deep == 0 { 25 } else { 4 })
+        {
+            Choosing::Selector
+        } else {
+            Choosing::Calls
+        };
+        let orchestrator = ToolOrchestrator::new(Arc::clone(&model), tools.clone())
+            .unwrap()
+            .with_limits(limits)
+            .with_approval(approval.clone())
+            .with_streaming(streaming)
+            .with_choosing(choosing)
+            .unwrap();
+        let orchestrator = if self.chance.percent(30) {
+            orchestrator.with_instructions("Be brief.")
+        } else {
+            orchestrator
+        };
+        let react =
+            (kind == Kind::ReAct).then(|| ReAct::new(model, tools).unwrap().with_limits(limits));
+        Agent { orchestrator, react, limits, approval }
+    }
+
+    fn approval(&mut self) -> ApprovalPolicy {
+        let mut policy = ApprovalPolicy::default();
+        if self.chance.percent(25) {
+            policy = ApprovalPolicy::from_effect(self.chance.pick(&[
+                Effect::Read,
+                Effect::Write,
+                Effect::Irreversible,
+            ]));
+        }
+        if self.chance.percent(15) {
+            policy = policy.with_tool(format!("act_{}", self.names + 1));
+        }
+        policy
+    }
+
+    fn model(&mut self, tools: Vec<String>, top: bool, may_hang: bool, deep: usize) -> Speaker {
+        Speaker {
+            world: Arc::clone(&self.world),
+            name: self.name("model"),
+            tools,
+            top,
+            may_hang,
+            deep,
+            price: self.price,
+        }
+    }
+}
+
+/// Whether calls of a tool wait for a person, written down a second time.
+pub(crate) fn awaits(policy: &ApprovalPolicy, tool: &str, effect: Effect) -> bool {
+    let weight = |effect| match effect {
+        Effect::Read => 0,
+        Effect::Idempotent => 1,
+        Effect::Write => 2,
+        Effect::Irreversible => 3,
+    };
+    policy.tools.contains(tool)
+        || policy.from_effect.is_some_and(|from| weight(effect) >= weight(from))
+}
+
+/// What every tool is to the run.
+struct Player {
+    world: Arc<World>,
+    name: String,
+    effect: Effect,
+    awaits: bool,
+    limits: Limits,
+}
+
+impl Player {
+    fn begins(&self, arguments: &impl Serialize, cx: &Context) -> crate::world::Call {
+        let arguments = serde_json::to_string(arguments).unwrap();
+        let reads = self.effect == Effect::Read;
+        self.world.begins(&cx.path(), reads, self.awaits, &arguments, &self.limits)
+    }
+}
+
+struct Actor {
+    player: Player,
+    model: Speaker,
+    may_hang: bool,
+}
+
+impl Module for Actor {
+    type Signature = Act;
+
+    fn effect(&self) -> Effect {
+        self.player.effect
+    }
+
+    async fn forward(&self, act: Act, cx: &Context) -> Result<Deed> {
+        let _call = self.player.begins(&act, cx);
+        let world = &self.player.world;
+        let mut chance = world.chance(&format!("{} {} {}", self.player.name, act.what, act.n));
+        let done = |text: String| Ok(Deed { text, _bomb: Bomb::default() });
+        let kind = chance.weighed([34, 12, 5, 5, 4, 4, 5, 6, 18, 4, 3]);
+        if kind != 0 {
+            takes(&mut chance).await;
+        }
+        match kind {
+            0 | 1 => done(format!("{} is done", act.what)),
+            2 => Err(Error::retry("say it in another way")),
+            3 => Err(Error::refuse("that is closed")),
+            4 => Err(std::io::Error::other("no route to 10.0.0.7"))?,
+            5 => {
+                if world.interrupts(&format!("stop {}", checks::key(&cx.path()))) {
+                    return Err(Error::stop("the house burns"));
+                }
+                done("the fire is out".to_owned())
+            }
+            6 => fall("the shelf fell"),
+            7 if self.may_hang => pending().await,
+            7 => {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                done("late".to_owned())
+            }
+            8 => {
+                let ask =
+                    |n: u32| Request::new([Message::user(format!("aside: {} {n}", act.what))]);
+                let own = chance.percent(50);
+                let model: &dyn LanguageModel = match cx.model() {
+                    Some(model) if !own => &**model,
+                    _ => &self.model,
+                };
+                let stream = chance.percent(30);
+                if chance.percent(50) {
+                    return done(cx.ask(model, ask(0), stream).await?.to_text());
+                }
+                let (one, two) =
+                    join(cx.ask(model, ask(1), stream), cx.ask(model, ask(2), false)).await;
+                done(format!("{} {}", one?.to_text(), two?.to_text()))
+            }
+            9 => {
+                world.inner().bombs += 1;
+                Ok(Deed { text: "ticking".to_owned(), _bomb: Bomb(true) })
+            }
+            _ => done("word ".repeat(10 + chance.size(300))),
+        }
+    }
+}
+
+struct Helper {
+    player: Player,
+    agent: ToolOrchestrator,
+}
+
+impl Module for Helper {
+    type Signature = Task;
+
+    fn effect(&self) -> Effect {
+        self.player.effect
+    }
+
+    async fn forward(&self, task: Task, cx: &Context) -> Result<TaskAnswer> {
+        let _call = self.player.begins(&task, cx);
+        self.agent.forward(task, cx).await
+    }
+}
+
+struct Asker {
+    player: Player,
+    agent: ReAct<CountRooms>,
+}
+
+impl Module for Asker {
+    type Signature = CountRooms;
+
+    fn effect(&self) -> Effect {
+        self.player.effect
+    }
+
+    async fn forward(&self, input: CountRooms, cx: &Context) -> Result<Rooms> {
+        let _call = self.player.begins(&input, cx);
+        self.agent.forward(input, cx).await
+    }
+}
+
+/// A model that says anything.
+pub(crate) struct Speaker {
+    world: Arc<World>,
+    name: String,
+    tools: Vec<String>,
+    top: bool,
+    may_hang: bool,
+    deep: usize,
+    price: Option<Price>,
+}
+
+/// A digest of what a model is asked.
+fn digest(request: &Request) -> u64 {
+    let mut hash = request.messages.len() as u64;
+    let first = request.messages.iter().find(|said| matches!(***said, Message::User { .. }));
+    let last = request.messages.iter().rev().take(2);
+    for message in first.into_iter().chain(last) {
+        hash = mix(hash, &checks::message(message));
+    }
+    mix(hash, &format!("{:?} {}", request.tool_choice, request.output.is_some()))
+}
+
+/// A call's arguments, most of the time such as its tool takes.
+pub(crate) fn arguments(chance: &mut Chance, tool: &str) -> String {
+    let text = format!("{:x}", chance.number());
+    if chance.percent(12) {
+        let odd = ["", "{}", "{\"what\"", "[]", "null", "{\"what\": 3, \"n\": \"x\"}", "no"];
+        return chance.pick(&odd).to_owned();
+    }
+    if tool.starts_with("helper") {
+        return json!({ "task": text }).to_string();
+    }
+    if tool.starts_with("asker") {
+        return json!({ "question": text }).to_string();
+    }
+    if tool == "finish" {
+        return chance
+            .pick(&[r#"{"rooms": 3}"#, r#"{"rooms": 3}"#, r#"{"rooms": "x"}"#, "{}"])
+            .to_owned();
+    }
+    // Some calls are made again and again.
+    let what = if chance.percent(30) { chance.pick(&["a", "b"]).to_owned() } else { text };
+    json!({ "what": what, "n": 1 }).to_string()
+}
+
+/// What any model may say, of these tools.
+pub(crate) fn says(chance: &mut Chance, tools: &[String], typed: bool, deep: usize) -> Reply {
+    let fewer = deep as u64 * 14;
+    match chance.weighed([22 + fewer, 5, 2, 3, 60 - fewer, 8]) {
+        0 if typed && chance.percent(80) => {
+            Reply::calls([ToolCall::new("f", "finish", arguments(chance, "finish"))])
+        }
+        0 => Reply::text(format!("It is {:x}.", chance.below(1000))),
+        1 => Reply::text(chance.pick(&["", "  "])),
+        2 => {
+            let refusal = Reply::text("I do not do that.").with_finish(Finish::Refused);
+            if chance.percent(50) {
+                refusal
+            } else {
+                Reply::new([call(chance, tools, typed)]).with_finish(Finish::Refused)
+            }
+        }
+        3 => Reply::text("It is the ha").with_finish(Finish::Length),
+        4 => {
+            let most = if chance.percent(6) { 12 } else { 4 };
+            let count = 1 + chance.size(most);
+            let mut parts = Vec::new();
+            if chance.percent(25) {
+                parts.push(ReplyPart::Text("Let me see.".to_owned()));
+            }
+            parts.extend((0..count).map(|_| call(chance, tools, typed)));
+            let reply = Reply::new(parts);
+            if !chance.percent(8) {
+                return reply;
+            }
+            let mut reply = reply.with_finish(Finish::Length);
+            if let Some(ReplyPart::Call(call)) = reply.parts.last_mut() {
+                let cut = call.arguments.len() / 2;
+                call.arguments.truncate(call.arguments.floor_char_boundary(cut));
+            }
+            reply
+        }
+        _ => Reply::new([]).with_finish(Finish::Other("odd".to_owned())),
+    }
+}
+
+fn call(chance: &mut Chance, tools: &[String], typed: bool) -> ReplyPart {
+    let name = match chance.weighed([88, 4, if typed { 12 } else { 2 }]) {
+        0 if !tools.is_empty() => chance.pick(tools),
+        2 => "finish".to_owned(),
+        _ => chance.pick(&["sweep", ""]).to_owned(),
+    };
+    let own = format!("c{:x}", chance.below(1 << 20));
+    let id = chance.pick(&["", "a", "b", "call_0_0", "call_1_1_", &own, &own, &own]).to_owned();
+    ReplyPart::Call(ToolCall::new(id, name.clone(), arguments(chance, &name)))
+}
+
+/// What a model may answer where it is to select, of these tools.
+pub(crate) fn selects(chance: &mut Chance, tools: &[String], deep: usize) -> Reply {
+    let fewer = deep as u64 * 12;
+    let text = match chance.weighed([50 - fewer, 22 + fewer, 28]) {
+        0 if !tools.is_empty() => {
+            let tool = chance.pick(tools);
+            let input = arguments(chance, &tool);
+            let input = if input.starts_with('{') && input.ends_with('}') { input } else { "{}".to_owned() };
+            format!(r#"{{"selection":{{"action":"call_tool","tool_name":"{tool}","tool_input":{input}}}}}"#)
+        }
+        0 | 1 => {
+            let input = arguments(chance, "finish");
+            chance
+                .pick(&[
+                    r#"{"selection":{"action":"finish"}}"#.to_owned(),
+                    format!(r#"{{"selection":{{"action":"finish","tool_input":{input}}}}}"#),
+                ])
+                .clone()
+        }
+        _ => chance
+            .pick(&[
+                "I think it is noon.",
+                "",
+                " ",
+                "{",
+                "{}",
+                "null",
+                r#"{"selection":{"action":"dance"}}"#,
+                r#"{"selection":{"action":"call_tool"}}"#,
+                r#"{"selection":{"action":"call_tool","tool_name":"sweep","tool_input":{}}}"#,
+                r#"{"selection":{"action":"call_tool","tool_name":"finish","tool_input":{"rooms":3}}}"#,
+                "```json\n{\"selection\":{\"action\":\"finish\"}}\n```",
+            ])
+            .to_owned(),
+    };
+    let finish = match chance.weighed([90, 5, 2, 3]) {
+        0 => Finish::Stop,
+        1 => Finish::Length,
+        2 => Finish::Refused,
+        _ => Finish::Other("odd".to_owned()),
+    };
+    let mut reply = Reply::text(text).with_finish(finish);
+    if chance.percent(8) {
+        reply.parts.push(call(chance, tools, false));
+    }
+    reply
+}
+
+impl Speaker {
+    async fn answers(&self, request: &Request) -> Result<Reply> {
+        let world = &self.world;
+        world.asked(&self.name, self.top && !is_aside(request), request);
+        let _working = world.works();
+        let digest = digest(request);
+        world.note(|| {
+            let last = request.messages.last().map(|said| checks::message(said));
+            format!(
+                "  {} is asked ({}, {:?}) {last:?}",
+                self.name,
+                request.messages.len(),
+                request.tool_choice
+            )
+        });
+        let mut chance = world.chance(&format!("{} {digest}", self.name));
+        takes(&mut chance).await;
+        if chance.percent(3) {
+            if self.may_hang {
+                return pending().await;
+            }
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+        let lost = if self.top && !is_aside(request) {
+            chance.percent(9) && world.interrupts(&format!("lost {digest}"))
+        } else {
+            chance.percent(3)
+        };
+        let most = request.most_usage(Dialect::JsonSchema2020);
+        let usage = match chance.weighed([50, 30, 10, 10]) {
+            0 => Usage::new(1 + chance.below(20), 1 + chance.below(20)),
+            1 => {
+                let read = chance.below(most.input_tokens + 1);
+                Usage::new(read, chance.below(most.output_tokens + 1))
+                    .with_cached(chance.below(read + 1))
+            }
+            2 => Usage::default(),
+            _ => Usage::new(
+                chance.below(most.input_tokens * 2),
+                chance.below(most.output_tokens * 2),
+            ),
+        };
+        if lost {
+            let usage = if chance.percent(30) { usage } else { Usage::default() };
+            let error = Error::other("connection lost").at(Stage::Transport).retryable(true);
+            world.note(|| format!("  {} loses its connection", self.name));
+            return Err(error.with_usage(usage));
+        }
+        let reply = if is_aside(request) {
+            Reply::text("aside")
+        } else if request.output.is_some() {
+            selects(&mut chance, &self.tools, self.deep)
+        } else {
+            let typed = request.tools.iter().any(|tool| tool.name() == "finish");
+            let last = request.tool_choice == ToolChoice::None || chance.percent(5);
+            if last && chance.percent(70) {
+                Reply::text("Enough.")
+            } else {
+                says(&mut chance, &self.tools, typed, self.deep)
+            }
+        };
+        Ok(reply.with_usage(usage))
+    }
+
+    fn told(&self, request: &Request, reply: &Result<Reply>) {
+        let usage = reply.as_ref().map_or_else(Error::usage, |reply| reply.usage);
+        self.world.told(usage, request.most_usage(Dialect::JsonSchema2020), self.price);
+    }
+}
+
+fn is_aside(request: &Request) -> bool {
+    matches!(request.messages.as_slice(), [only] if checks::message(only).starts_with("user: aside"))
+}
+
+impl LanguageModel for Speaker {
+    fn name(&self) -> &str {
+        "speaker"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::JsonSchema2020)
+    }
+
+    fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async move {
+            let reply = self.answers(request).await;
+            self.told(request, &reply);
+            reply
+        })
+    }
+
+    fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
+        let reply = async move {
+            let reply = self.answers(&request).await;
+            let text = reply.as_ref().map(Reply::to_text).unwrap_or_default();
+            let pieces: Vec<_> =
+                text.split_inclusive(' ').map(|piece| Delta::Text(piece.to_owned())).collect();
+            let pieces = stream::iter(pieces).then(async |piece| {
+                tokio::task::yield_now().await;
+                Ok(piece)
+            });
+            let done = async move {
+                self.told(&request, &reply);
+                reply.map(|reply| Delta::Done(Box::new(reply)))
+            };
+            pieces.chain(stream::once(done))
+        };
+        stream::once(reply).flatten().boxed()
+    }
+}

@@ -1,0 +1,325 @@
+//! What must hold of every history and of everything that is told.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use toolwright_module::{
+    Contract, Event, EventKind, InCall, Message, Part, ReplyPart, Request, Stage, ToolCall,
+    ToolChoice,
+};
+
+/// A path as a key: with ids, so that two calls of one tool are two.
+pub(crate) fn key(path: &[InCall]) -> String {
+    let calls: Vec<String> = path.iter().map(|call| format!("{}#{}", call.tool, call.id)).collect();
+    calls.join(">")
+}
+
+fn below(path: &str, call: &ToolCall) -> String {
+    let arrow = if path.is_empty() { "" } else { ">" };
+    format!("{path}{arrow}{}#{}", call.name, call.id)
+}
+
+/// A message as a line.
+pub(crate) fn message(message: &Message) -> String {
+    match message {
+        Message::System { text } => format!("system: {text}"),
+        Message::User { parts } => {
+            let texts = parts.iter().map(|part| match part {
+                Part::Text(text) => text.as_str(),
+                _ => "(image)",
+            });
+            format!("user: {}", texts.collect::<String>())
+        }
+        Message::Assistant { parts } => {
+            let parts: Vec<String> = parts.iter().map(part).collect();
+            format!("assistant: {}", parts.join(" | "))
+        }
+        Message::Tool(result) => {
+            let how = if result.failed { " failed" } else { "" };
+            format!("tool {}{how}: {}", result.id, result.text)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+pub(crate) fn part(part: &ReplyPart) -> String {
+    match part {
+        ReplyPart::Text(text) => format!("{text:?}"),
+        ReplyPart::Call(call) => format!("{}#{}({})", call.name, call.id, call.arguments),
+        _ => "(thinks)".to_owned(),
+    }
+}
+
+/// An event as a line.
+pub(crate) fn line(event: &Event) -> String {
+    let at = key(&event.path);
+    let what = match &event.kind {
+        EventKind::ToolStarted { call } => format!("starts {}#{}", call.name, call.id),
+        EventKind::ToolFinished { call, text, error, .. } => {
+            format!("ends {}#{}: {text:?} {error:?}", call.name, call.id)
+        }
+        EventKind::ModelReplied { model, reply, .. } => {
+            let parts: Vec<String> = reply.parts.iter().map(part).collect();
+            let (finish, usage) = (&reply.finish, reply.usage);
+            format!(
+                "{model} said {} ({finish:?}, {}/{})",
+                parts.join(" | "),
+                usage.input_tokens,
+                usage.output_tokens
+            )
+        }
+        other => format!("{other:?}"),
+    };
+    format!("  [{at}] {what}")
+}
+
+/// Requests as bytes. Contracts are long and nearly always those of the request before.
+#[derive(Default)]
+pub(crate) struct Printer {
+    tools: Option<(Arc<[Arc<Contract>]>, String)>,
+    output: Option<(Arc<Contract>, String)>,
+}
+
+impl Printer {
+    pub(crate) fn print(&mut self, request: &Request) -> String {
+        let mut bare = request.clone();
+        let tools = std::mem::take(&mut bare.tools);
+        let known = self.tools.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, &tools));
+        if !known {
+            let text = serde_json::to_string(&tools).unwrap();
+            self.tools = Some((tools, text));
+        }
+        let tools = self.tools.as_ref().map_or("", |(_, text)| text);
+        let mut text = format!("{tools}{}", serde_json::to_string(&bare.messages).unwrap());
+        if let Some(output) = bare.output.take() {
+            let known = self.output.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, &output));
+            if !known {
+                let text = serde_json::to_string(&output).unwrap();
+                self.output = Some((output, text));
+            }
+            text.push_str(self.output.as_ref().map_or("", |(_, text)| text));
+        }
+        bare.messages.clear();
+        text.push_str(&serde_json::to_string(&bare).unwrap());
+        text
+    }
+}
+
+/// Every call has its one result, right behind it, in order; none is open at the end of
+/// what is `asked`.
+pub(crate) fn pairs(history: &[Arc<Message>], asked: bool) -> Result<usize, String> {
+    let mut ids = HashSet::new();
+    let mut open: Vec<&str> = Vec::new();
+    for message in history {
+        match &**message {
+            Message::Tool(result) => {
+                if open.is_empty() || open.remove(0) != result.id {
+                    return Err(format!("the result of {} out of its place", result.id));
+                }
+            }
+            other => {
+                if !open.is_empty() {
+                    return Err(format!("no results of {open:?}"));
+                }
+                if let Message::Assistant { parts } = other {
+                    if parts.is_empty() {
+                        return Err("an empty message".to_owned());
+                    }
+                    for part in parts {
+                        if let ReplyPart::Call(call) = part {
+                            if call.id.is_empty() || !ids.insert(call.id.as_str()) {
+                                return Err(format!("the id {:?} again", call.id));
+                            }
+                            open.push(&call.id);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if asked && !open.is_empty() { Err(format!("no results of {open:?}")) } else { Ok(open.len()) }
+}
+
+/// What the run says to the model when it does not count a round.
+const NO_ROUND: [&str; 2] = [
+    "You have used up your tool calls.",
+    "Now tell the user in one sentence or more what was done, and what the answer is.",
+];
+
+/// Whether a question for the last word lets the model call nothing.
+pub(crate) fn is_last_word_kept(request: &Request) -> bool {
+    let last = request.messages.last().map(|said| message(said)).unwrap_or_default();
+    let asks = NO_ROUND.iter().any(|text| last.starts_with(&format!("user: {text}")));
+    let free = request.tools.is_empty() || request.tool_choice == ToolChoice::None;
+    !asks || (free && request.output.is_none())
+}
+
+/// The rounds of a task: what each call of a round failed with. `None` is an answer that
+/// could not be used.
+fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, String)>>> {
+    let mut rounds = Vec::new();
+    let mut calls: Vec<ToolCall> = Vec::new();
+    let mut failed = HashSet::new();
+    for message in history {
+        match &**message {
+            Message::Assistant { parts } => {
+                calls = parts
+                    .iter()
+                    .filter_map(|part| match part {
+                        ReplyPart::Call(call) => Some(call.clone()),
+                        _ => None,
+                    })
+                    .collect();
+                failed = HashSet::new();
+            }
+            Message::Tool(result) => {
+                let Some(place) = calls.iter().position(|call| call.id == result.id) else {
+                    continue;
+                };
+                let call = calls.remove(place);
+                if result.failed {
+                    failed.insert((call.name, call.arguments, result.text.clone()));
+                }
+                if calls.is_empty() {
+                    rounds.push(Some(std::mem::take(&mut failed)));
+                }
+            }
+            other => {
+                let text = self::message(other);
+                let text = text.trim_start_matches("user: ");
+                if !NO_ROUND.iter().any(|none| text.starts_with(none)) {
+                    rounds.push(None);
+                }
+            }
+        }
+    }
+    rounds
+}
+
+/// How many rounds the history of a task has.
+pub(crate) fn count_rounds(history: &[Arc<Message>]) -> usize {
+    rounds(history).len()
+}
+
+/// How many rounds at the end of a task, and how many anywhere before it, fail in the
+/// same way in a row.
+pub(crate) fn same_failures(history: &[Arc<Message>]) -> (u32, u32) {
+    let mut times: HashMap<(String, String, String), u32> = HashMap::new();
+    let (mut last, mut before) = (0, 0);
+    for round in rounds(history) {
+        before = before.max(last);
+        let failed = round.unwrap_or_default();
+        times.retain(|mistake, _| failed.contains(mistake));
+        for mistake in failed {
+            *times.entry(mistake).or_default() += 1;
+        }
+        last = times.values().copied().max().unwrap_or(0);
+    }
+    (last, before)
+}
+
+/// How a drive ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Drive {
+    Done,
+    Failed,
+    Dropped,
+}
+
+#[derive(Default)]
+struct Agent {
+    started: bool,
+    ended: bool,
+    open: HashSet<String>,
+}
+
+/// Nothing is told twice, too late or not at all in a drive.
+pub(crate) fn told(events: &[Event], drive: Drive) -> Result<(), String> {
+    let mut agents: HashMap<String, Agent> = HashMap::new();
+    // Calls that are over, and everything below them.
+    let mut over: HashSet<String> = HashSet::new();
+    for event in events {
+        let path = key(&event.path);
+        let said = || line(event);
+        for length in 1..=event.path.len() {
+            let (call, above) = (key(&event.path[..length]), key(&event.path[..length - 1]));
+            if over.contains(&call) {
+                return Err(format!("told after its call was over:{}", said()));
+            }
+            if !agents.get(&above).is_some_and(|agent| agent.open.contains(&call)) {
+                return Err(format!("told in a call that was not told:{}", said()));
+            }
+        }
+        let by_agent = !matches!(
+            event.kind,
+            EventKind::ModelReplied { .. }
+                | EventKind::Overshot { .. }
+                | EventKind::TextDelta { .. }
+                | EventKind::ReasoningDelta { .. }
+                | EventKind::LimitReached { .. }
+        );
+        let agent = agents.entry(path.clone()).or_default();
+        let starts = matches!(event.kind, EventKind::Started { .. });
+        if by_agent && !starts && !agent.started {
+            return Err(format!("told before its agent started:{}", said()));
+        }
+        if agent.ended {
+            return Err(format!("told after its agent ended:{}", said()));
+        }
+        match &event.kind {
+            EventKind::Started { .. } => {
+                if agent.started {
+                    return Err(format!("started twice:{}", said()));
+                }
+                agent.started = true;
+            }
+            EventKind::ToolStarted { call } => {
+                let call = below(&path, call);
+                if over.contains(&call) || !agent.open.insert(call) {
+                    return Err(format!("called twice:{}", said()));
+                }
+            }
+            EventKind::ToolFinished { call, error, .. } => {
+                let call = below(&path, call);
+                if !agent.open.remove(&call) {
+                    return Err(format!("finished and never started:{}", said()));
+                }
+                let inner = agents.get(&call).is_some_and(|agent| agent.started && !agent.ended);
+                let given_up =
+                    error.as_ref().is_some_and(|it| it.starts_with("The call was given up"));
+                if inner && !given_up {
+                    return Err(format!("the agent inside never ended:{}", said()));
+                }
+                over.insert(call);
+            }
+            EventKind::Done { .. } => {
+                agent.ended = true;
+                if !agent.open.is_empty() {
+                    return Err(format!("done with {:?} open:{}", agent.open, said()));
+                }
+            }
+            EventKind::Failed { stage, .. } => {
+                agent.ended = true;
+                let may = matches!(stage, Stage::Cancelled | Stage::Limit);
+                if !may && !agent.open.is_empty() {
+                    return Err(format!("failed with {:?} open:{}", agent.open, said()));
+                }
+            }
+            _ => {}
+        }
+    }
+    let top = agents.remove("").unwrap_or_default();
+    match drive {
+        Drive::Dropped => Ok(()),
+        _ if !top.started || !top.ended => Err("a drive that does not tell its end".to_owned()),
+        _ => {
+            let last = events.last().map(|event| &event.kind);
+            let fits = match last {
+                Some(EventKind::Done { .. }) => drive == Drive::Done,
+                Some(EventKind::Failed { .. }) => drive == Drive::Failed,
+                _ => false,
+            };
+            if fits { Ok(()) } else { Err(format!("{drive:?} ends with {last:?}")) }
+        }
+    }
+}
