@@ -1,0 +1,418 @@
+//! What an answer does to a run.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
+use toolwright_module::{
+    Decision, Ending, Finish, Limit, Message, Part, Reply, ReplyPart, ToolCall, ToolResult,
+};
+use toolwright_signature::Contract;
+
+use crate::mistakes::Mistake;
+use crate::run::Run;
+use crate::selector::{Selector, Selects};
+use crate::state::Phase;
+use crate::step::RunResult;
+
+impl Run {
+    pub(super) fn take_reply(&mut self, mut reply: Reply) {
+        if let Some((selector, _)) = &self.selector {
+            let selector = Arc::clone(selector);
+            match self.selected(&selector, reply) {
+                Some(selected) => reply = selected,
+                None => return,
+            }
+        }
+        if reply.finish == Finish::Refused {
+            // They will not be made, and a call without a result makes the
+            // conversation unusable.
+            reply.parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
+        }
+        self.make_ids_unique(&mut reply.parts);
+        let text = reply.to_text();
+        let finish = reply.finish;
+        self.say_parts(reply.parts);
+        if finish == Finish::Refused {
+            return self.end(text, Ending::Refused);
+        }
+        if self.calls().next().is_none() {
+            return self.take_text(text, &finish);
+        }
+        if let Some(output) = self.final_output(&finish) {
+            return self.end(output, Ending::Answered);
+        }
+        let mut left = self.tool_calls_left();
+        let results = self.calls().map(|call| {
+            self.answer_now(call, &finish).or_else(|| match left.checked_sub(1) {
+                Some(fewer) => {
+                    left = fewer;
+                    None
+                }
+                None => Some(ToolResult::failed(call, self.no_calls_left())),
+            })
+        });
+        let results: Vec<_> = results.collect();
+        self.state.own_results = self
+            .calls()
+            .zip(&results)
+            .filter_map(|(call, result)| Some((call.clone(), result.clone()?)))
+            .collect();
+        let mut used = std::mem::take(&mut self.state.tools_used);
+        for call in self.calls() {
+            if self.tools.has(&call.name) && !used.contains(&call.name) {
+                used.push(call.name.clone());
+            }
+        }
+        self.state.tools_used = used;
+        if self.awaiting(&results).next().is_some() {
+            self.state.phase = Phase::Approval { results };
+            return;
+        }
+        self.state.phase = Phase::Tools { results, edited: BTreeMap::new() };
+        self.close_round();
+    }
+
+    /// A reply that selects a call, as one that makes it; `None` if the reply was dealt
+    /// with.
+    fn selected(&mut self, selector: &Selector, reply: Reply) -> Option<Reply> {
+        let text = reply.to_text();
+        if reply.finish == Finish::Refused {
+            self.say_parts(vec![ReplyPart::Text(text.clone())]);
+            self.end(text, Ending::Refused);
+            return None;
+        }
+        let read = selector.read(&text);
+        // A call that it made all the same is no selection, and nobody would answer it.
+        let kept = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
+        let mut parts: Vec<ReplyPart> = reply.parts.into_iter().filter(kept).collect();
+        let mistake = match read {
+            Ok(Selects::Call { name, arguments }) => {
+                // It gets an id of the run's own.
+                parts.push(ReplyPart::Call(ToolCall::new("", name, arguments)));
+                return Some(Reply::new(parts).with_usage(reply.usage));
+            }
+            Ok(Selects::Finish) => {
+                parts.push(ReplyPart::Text(text));
+                self.say_parts(parts);
+                self.say_user("Now tell the user in one sentence or more what was done, and what the answer is.");
+                self.state.phase = Phase::LastWord { limit: None };
+                return None;
+            }
+            Err(_) if reply.finish == Finish::Length => format!(
+                "Your answer was cut off after {} tokens. Give a shorter one.",
+                self.state.limits.max_output_tokens,
+            ),
+            Err(_) if text.trim().is_empty() => "Your answer was empty.".to_owned(),
+            Err(fault) => format!("That is no selection: {fault}."),
+        };
+        parts.push(ReplyPart::Text(text));
+        self.say_parts(parts);
+        self.nudge(&format!(
+            "{mistake} Answer with one JSON object as told above, and nothing else."
+        ));
+        None
+    }
+
+    /// How many calls of tools the budget allows yet.
+    fn tool_calls_left(&self) -> u64 {
+        let allowed = self.state.limits.budget.tool_calls;
+        allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(self.state.spent.tool_calls))
+    }
+
+    fn no_calls_left(&self) -> &'static str {
+        if self.state.output.is_some() {
+            "The call was not made: there are no tool calls left. Call `finish` with what you know."
+        } else {
+            "The call was not made: there are no tool calls left. Answer with what you know."
+        }
+    }
+
+    /// What a typed run ends with, if the last reply calls `finish` and nothing else.
+    fn final_output(&self, finish: &Finish) -> Option<String> {
+        self.state.output.as_ref()?;
+        let mut calls = self.calls();
+        let only = calls
+            .next()
+            .filter(|call| call.name == Contract::FINISH && !is_cut_off(call, finish))?;
+        calls.next().is_none().then(|| only.arguments.clone())
+    }
+
+    /// A reply without calls: the answer, unless there is nothing in it or a typed
+    /// run still waits for its output.
+    fn take_text(&mut self, text: String, finish: &Finish) {
+        if *finish == Finish::Length {
+            return self.end(text, Ending::CutOff);
+        }
+        let nudge = if self.state.output.is_some() {
+            "Call the tool `finish` with the answer, or another tool if you still need one."
+        } else if text.trim().is_empty() {
+            "Your answer was empty. Answer the task."
+        } else {
+            return self.end(text, Ending::Answered);
+        };
+        self.nudge(nudge);
+    }
+
+    /// Tells the model what was wrong with its answer, and goes on.
+    fn nudge(&mut self, text: &str) {
+        self.say_user(text);
+        let mistake = Mistake {
+            tool: String::new(),
+            arguments: String::new(),
+            text: text.to_owned(),
+            times: 0,
+        };
+        self.next_round([mistake]);
+    }
+
+    /// What the run itself answers to a call, without anybody calling the tool.
+    fn answer_now(&self, call: &ToolCall, finish: &Finish) -> Option<ToolResult> {
+        let text = if is_cut_off(call, finish) {
+            format!(
+                "The call was cut off after {} tokens and was not made. Call again with shorter arguments.",
+                self.state.limits.max_output_tokens,
+            )
+        } else if self.tools.has(&call.name) {
+            return None;
+        } else if call.name == Contract::FINISH && self.state.output.is_some() {
+            "Not yet: call `finish` alone, once you have seen the other results.".to_owned()
+        } else {
+            let known: Vec<&str> = self.contracts.iter().map(|contract| contract.name()).collect();
+            let known = match known.as_slice() {
+                [] => "There are no tools: answer without them.".to_owned(),
+                known => format!("The tools are: {}.", known.join(", ")),
+            };
+            format!("There is no tool `{}`. {known}", call.name)
+        };
+        Some(ToolResult::failed(call, text))
+    }
+
+    pub(super) fn take_decisions(&mut self, decisions: Vec<(String, Decision)>) {
+        let Phase::Approval { results } = &mut self.state.phase else { return };
+        let mut results = std::mem::take(results);
+        let mut edited = BTreeMap::new();
+        let mut told = Vec::new();
+        for (id, decision) in decisions {
+            match decision {
+                Decision::Deny { reason } => {
+                    let calls = self.calls().zip(&mut results);
+                    for (call, result) in calls.filter(|(call, _)| call.id == id) {
+                        let text = format!("A person did not allow the call: {reason}");
+                        let denied = ToolResult::failed(call, text);
+                        told.push((call.clone(), denied.clone()));
+                        *result = Some(denied);
+                    }
+                }
+                Decision::Edit { arguments } => {
+                    edited.insert(id, arguments);
+                }
+                // Whatever else a later version knows is not less careful than this.
+                _ => {}
+            }
+        }
+        self.state.own_results = told;
+        self.state.phase = Phase::Tools { results, edited };
+        self.close_round();
+    }
+
+    pub(super) fn take_results(&mut self, answers: Vec<ToolResult>) {
+        let limits = self.state.limits;
+        for mut answer in answers {
+            let place = self.calls().position(|call| call.id == answer.id);
+            if let (Some(place), Phase::Tools { results, edited }) = (place, &mut self.state.phase)
+                && let Some(slot) = results.get_mut(place)
+            {
+                if let Some(arguments) = edited.get(&answer.id) {
+                    answer.text = format!(
+                        "[A person changed the arguments to {arguments}]\n{}",
+                        answer.text,
+                    );
+                }
+                if let Cow::Owned(cut) = limits.cut(&answer.text) {
+                    answer.text = cut;
+                }
+                *slot = Some(answer);
+            }
+        }
+        self.close_round();
+    }
+
+    /// Goes on to the model once every call of the round has its result.
+    fn close_round(&mut self) {
+        let Phase::Tools { results, .. } = &mut self.state.phase else {
+            return;
+        };
+        if results.iter().any(Option::is_none) {
+            return;
+        }
+        let results: Vec<ToolResult> = std::mem::take(results).into_iter().flatten().collect();
+        let failed = self.calls().zip(&results).filter(|(_, result)| result.failed);
+        let mistakes: Vec<Mistake> =
+            failed.map(|(call, result)| mistake(call, &result.text)).collect();
+        for result in results {
+            self.say(Arc::new(Message::Tool(result)));
+        }
+        self.next_round(mistakes);
+    }
+
+    fn next_round(&mut self, mistakes: impl IntoIterator<Item = Mistake>) {
+        self.state.iterations = self.state.iterations.saturating_add(1);
+        let most = self.state.limits.max_same_failures;
+        if let Some(mistake) = self.state.mistakes.take_round(mistakes, most) {
+            let what = match mistake.tool.as_str() {
+                "" => "an answer that could not be used".to_owned(),
+                tool => format!("the same call of `{tool}`"),
+            };
+            let answer = format!("{} rounds in a row made {what}: {}", mistake.times, mistake.text);
+            return self.end(answer, Ending::Stuck);
+        }
+        let budget = &self.state.limits.budget;
+        let spent = &self.state.spent;
+        let typed = self.state.output.is_some();
+        // The last question is for the answer.
+        let one_left = budget.model_calls.is_some_and(|most| most <= spent.model_calls + 1);
+        let limit = if self.state.iterations >= self.state.limits.max_iterations {
+            Some(Limit::Iterations)
+        } else if typed {
+            // It answers by a call, so it may still make one.
+            None
+        } else if self.tool_calls_left() == 0 {
+            Some(Limit::ToolCalls)
+        } else if one_left {
+            Some(Limit::ModelCalls)
+        } else {
+            None
+        };
+        match limit {
+            None => self.state.phase = Phase::Model,
+            // A typed run has no use for an answer in prose.
+            Some(limit) if typed => self.state.phase = Phase::Done(self.at_limit(limit)),
+            Some(limit) => {
+                self.say_user(
+                    "You have used up your tool calls. Answer the task now from what you know, without tools.",
+                );
+                self.state.phase = Phase::LastWord { limit: Some(limit) };
+            }
+        }
+    }
+
+    pub(super) fn take_last_word(&mut self, reply: Reply, limit: Option<Limit>) {
+        let text = reply.to_text();
+        // Calls in it will not be made, and a call without a result makes the
+        // conversation unusable.
+        self.say_parts(vec![ReplyPart::Text(text.clone())]);
+        let ending = match (&reply.finish, limit) {
+            (Finish::Refused, _) => Ending::Refused,
+            (_, Some(_)) => Ending::LimitReached,
+            (Finish::Length, None) => Ending::CutOff,
+            (_, None) if text.trim().is_empty() => {
+                // It said that it knows the answer.
+                self.state.phase = Phase::Model;
+                return self.nudge("Your answer was empty. Answer the task.");
+            }
+            (_, None) => Ending::Answered,
+        };
+        let limit = limit.filter(|_| ending == Ending::LimitReached);
+        self.state.phase = Phase::Done(RunResult { answer: text, ending, limit });
+    }
+
+    pub(super) fn take_rejection(&mut self, why: &str) {
+        let rejected: Vec<ToolCall> = self.calls().cloned().collect();
+        let mistakes: Vec<Mistake> = rejected.iter().map(|call| mistake(call, why)).collect();
+        for call in rejected {
+            self.say(Arc::new(Message::Tool(ToolResult::failed(&call, why))));
+        }
+        self.next_round(mistakes);
+    }
+
+    pub(super) fn say(&mut self, message: Arc<Message>) {
+        if let Some((selector, shown)) = &mut self.selector {
+            shown.push(selector.show(&message));
+        }
+        self.state.messages.push(message);
+    }
+
+    fn say_user(&mut self, text: &str) {
+        self.say(Arc::new(Message::User { parts: vec![Part::Text(text.to_owned())] }));
+    }
+    /// Keeps what the model said, unless there is no text and no call in it: providers
+    /// refuse an empty message.
+    fn say_parts(&mut self, parts: Vec<ReplyPart>) {
+        let says_something = parts.iter().any(|part| match part {
+            ReplyPart::Text(text) => !text.trim().is_empty(),
+            ReplyPart::Call(_) => true,
+            _ => false,
+        });
+        if says_something {
+            self.say(Arc::new(Message::Assistant { parts }));
+        }
+    }
+
+    fn end(&mut self, answer: String, ending: Ending) {
+        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None });
+    }
+
+    /// Gives a call another id if it has none or one that was used before: results are
+    /// paired with calls by id.
+    fn make_ids_unique(&mut self, parts: &mut [ReplyPart]) {
+        let step = self.state.step.saturating_sub(1);
+        // Made only if needed: an id made up here must not be one that a later call
+        // brings along.
+        let mut given: Option<HashSet<u64>> = None;
+        for index in 0..parts.len() {
+            let Some(ReplyPart::Call(call)) = parts.get(index) else { continue };
+            let mut own = hash(&call.id);
+            if call.id.is_empty() || self.ids.contains(&own) {
+                let given = given.get_or_insert_with(|| {
+                    let calls = parts.iter().filter_map(|part| match part {
+                        ReplyPart::Call(call) => Some(hash(&call.id)),
+                        _ => None,
+                    });
+                    calls.collect()
+                });
+                let mut id = format!("call_{step}_{index}");
+                own = hash(&id);
+                while self.ids.contains(&own) || given.contains(&own) {
+                    id.push('_');
+                    own = hash(&id);
+                }
+                if let Some(ReplyPart::Call(call)) = parts.get_mut(index) {
+                    call.id = id;
+                }
+            }
+            self.ids.insert(own);
+        }
+    }
+}
+
+pub(super) fn hash(id: &str) -> u64 {
+    // Without the chance of a `RandomState`: a run that is resumed must go the same way.
+    let mut hasher = DefaultHasher::new();
+    hasher.write(id.as_bytes());
+    hasher.finish()
+}
+
+pub(super) fn text_of(parts: &[ReplyPart]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        ReplyPart::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+fn mistake(call: &ToolCall, text: &str) -> Mistake {
+    Mistake {
+        tool: call.name.clone(),
+        arguments: call.arguments.clone(),
+        text: text.to_owned(),
+        times: 0,
+    }
+}
+
+/// Whether a call's arguments stop in the middle: they are not completed by guessing.
+fn is_cut_off(call: &ToolCall, finish: &Finish) -> bool {
+    *finish == Finish::Length && serde_json::from_str::<IgnoredAny>(&call.arguments).is_err()
+}
