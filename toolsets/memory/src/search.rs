@@ -151,3 +151,30 @@ fn told(pattern: &str, error: &regex::Error) -> String {
         "`pattern` is not a regular expression; correct it, or put \\ before a character that stands for itself\n{evidence}"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_ends_when_nobody_waits_for_it() {
+        let input = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
+        let mut search = Search::new(&input, &Limits::default()).unwrap();
+        let guard = search.guard();
+        assert!(search.show("key", "value").is_continue());
+        drop(guard);
+        assert!(search.show("key", "value").is_break());
+    }
+
+    /// A store that does not stop when it is told to changes nothing.
+    #[test]
+    fn what_is_shown_after_the_limit_is_not_kept() {
+        let input = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
+        let mut search = Search::new(&input, &Limits::default().with_found_bytes(3)).unwrap();
+        for value in ["ab", "cd", "", "ef"] {
+            let _ = search.show("", value);
+        }
+        assert_eq!(search.found.len(), 1);
+        assert!(search.finish().is_err());
+    }
+}

@@ -149,9 +149,6 @@ impl Held {
     /// The same after an entry of `bytes` was removed.
     #[must_use]
     pub fn without(self, bytes: usize) -> Self {
-        Self {
-            entries: self.entries.saturating_sub(1),
-            bytes: self.bytes.saturating_sub(bytes),
-        }
+        Self { entries: self.entries.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
     }
 }

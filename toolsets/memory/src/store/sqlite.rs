@@ -128,8 +128,9 @@ fn failed_busy(error: &Error) -> bool {
 fn make(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = connect(path, flags)?;
-    // Before anything is written: the file may be another program's.
-    let new = is_new(&connection, path)?;
+    // Before anything is written: the file may be another program's. In a transaction:
+    // another process may be making it.
+    let new = is_new(&*connection.transaction()?, path)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
     if new {
