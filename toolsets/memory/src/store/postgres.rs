@@ -76,7 +76,7 @@ impl Postgres {
                 percent-encoded";
             Error::other(text).at(Stage::Setup)
         })?;
-        config.connect_timeout(SILENCE).tcp_user_timeout(SILENCE).keepalives_idle(SILENCE);
+        be_impatient(&mut config, url);
         let pool = Pool::builder(Manager::new(config, tls))
             .max_size(CONNECTIONS)
             .wait_timeout(Some(PATIENCE))
@@ -119,6 +119,24 @@ impl Postgres {
             error => Error::other(error),
         })
     }
+}
+
+/// Lets nobody wait for ever, unless the URL says otherwise: not for a server that is gone,
+/// and not for a lock of a process that stands still.
+fn be_impatient(config: &mut Config, url: &str) {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(SILENCE);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENCE);
+    }
+    if !url.contains("keepalives") {
+        config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 4).keepalives_retries(4);
+    }
+    // Of two settings the last holds: the URL's.
+    let said = config.get_options().unwrap_or_default();
+    config
+        .options(format!("-c lock_timeout=30s -c idle_in_transaction_session_timeout=30s {said}"));
 }
 
 /// What went wrong, in words without what a user stored, and whether it may pass.

@@ -145,6 +145,27 @@ async fn lost_connections_are_made_again() {
     assert_eq!(metadata(&memory, "color").await.unwrap().access_count, 1);
 }
 
+/// Another process stands still in the middle of a change: the others are told, and wait no
+/// longer than the server is set to let them.
+#[tokio::test]
+#[ignore = "needs a server: tests/server.sh"]
+async fn nobody_waits_for_ever_for_a_lock() {
+    let url = schema().await;
+    let memory = Memory::connect(&format!("{url}%20-clock_timeout%3D50ms")).await.unwrap();
+    store(&memory, "color", "blue", &[]).await;
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let lock = "BEGIN; SELECT * FROM toolwright_memory_held FOR UPDATE";
+    client.batch_execute(lock).await.unwrap();
+    let error = call(&memory, "memory_clear", "{}").await.unwrap_err();
+    assert!(error.is_retryable() && error.to_string().contains("55P03"), "{error}");
+    // Who only reads does not need it.
+    assert_eq!(retrieve(&memory, "color").await.as_deref(), Some("blue"));
+    assert_eq!(text(&memory, "memory_count", "{}").await, "1");
+    client.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(text(&memory, "memory_clear", "{}").await, "Cleared 1 memories");
+}
+
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
 async fn a_newer_form_of_the_tables_is_refused() {

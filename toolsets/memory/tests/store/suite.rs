@@ -365,6 +365,16 @@ async fn a_search_gives_no_more_than_it_may(memory: &Memory) {
         // Everything else goes on as before, on the same connections.
         assert_eq!(text(&memory, "memory_count", "{}").await, "5");
     }
+    // More than a store would fetch at once.
+    for number in 0..40 {
+        store(memory, &format!("large {number}"), &"12345".repeat(5_000), &[]).await;
+    }
+    let few = memory.clone().with_limits(limits);
+    for _ in 0..3 {
+        assert!(call(&few, "memory_search", &all).await.is_err());
+        assert_eq!(text(&few, "memory_count", "{}").await, "45");
+    }
+    assert_eq!(found(memory, json!({"pattern": ""})).await.len(), 45);
 }
 
 /// Runs `work` in many tasks at once and gives what each came to.
