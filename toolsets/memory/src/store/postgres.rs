@@ -21,8 +21,6 @@ use crate::tools::get_metadata::Metadata;
 const VERSION: i32 = 1;
 /// Two processes that make tables at once would get in each other's way.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(6076556519430450533)";
-/// Whoever has no right to make tables can use those that are there.
-const PRESENT: &str = "SELECT to_regclass('toolwright_memory_held') IS NOT NULL";
 
 /// Texts are bytes: PostgreSQL's own cannot hold NUL, and sort as the server is set up.
 /// Whoever changes entries locks the one row of `toolwright_memory_held`, so that what it
@@ -92,12 +90,14 @@ impl Postgres {
     async fn make_tables(&self) -> Result<()> {
         let mut connection = self.connection().await?;
         let setup = connection.transaction().await.map_err(failed)?;
-        setup.batch_execute(LOCK).await.map_err(failed)?;
-        let row = setup.query_one(PRESENT, &[]).await.map_err(failed)?;
-        if !row.try_get::<_, bool>(0).map_err(failed)? {
-            setup.batch_execute(TABLES).await.map_err(failed)?;
-            let sql = "INSERT INTO toolwright_memory_held VALUES (true, $1, 0, 0)";
-            setup.execute(sql, &[&VERSION]).await.map_err(failed)?;
+        // Asked again under the lock: another process may have been faster.
+        if !present(&setup).await? {
+            setup.batch_execute(LOCK).await.map_err(failed)?;
+            if !present(&setup).await? {
+                setup.batch_execute(TABLES).await.map_err(failed)?;
+                let sql = "INSERT INTO toolwright_memory_held VALUES (true, $1, 0, 0)";
+                setup.execute(sql, &[&VERSION]).await.map_err(failed)?;
+            }
         }
         let sql = "SELECT version FROM toolwright_memory_held";
         let row = setup.query_one(sql, &[]).await.map_err(failed)?;
@@ -153,6 +153,13 @@ fn failed(error: tokio_postgres::Error) -> Error {
     let lost = error.is_closed()
         || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>());
     Error::other(error).retryable(lost)
+}
+
+/// Whether the tables are there. Whoever has no right to make any can use them.
+async fn present(setup: &Transaction<'_>) -> Result<bool> {
+    let sql = "SELECT to_regclass('toolwright_memory_held') IS NOT NULL";
+    let row = setup.query_one(sql, &[]).await.map_err(failed)?;
+    row.try_get(0).map_err(failed)
 }
 
 /// How much there is; nobody else changes it before the transaction ends.
