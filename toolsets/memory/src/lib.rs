@@ -3,7 +3,17 @@
 //! [`Memory`] holds the entries and lists the tools. Each tool is a signature and a
 //! module of its own, so each also works by itself, from code, without a language
 //! model. A clone of a [`Memory`] shares its entries; two that were made separately
-//! share nothing. Entries live in the process and end with it.
+//! share nothing.
+//!
+//! | a memory | keeps its entries | feature |
+//! |---|---|---|
+//! | `Memory::default()` | in the process, and they end with it | |
+//! | `Memory::open(path)` | in a file, an SQLite database | `sqlite` |
+//! | `Memory::connect(url)` | in a PostgreSQL database, shared by several processes | `postgres` |
+//! | [`Memory::with_store`] | wherever your [`Store`] does | |
+//!
+//! All of them do the same, and one suite of tests says so. [`Limits`] bound what a model
+//! may store and find.
 //!
 //! | tool | signature, output | module | effect |
 //! |---|---|---|---|
@@ -39,11 +49,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod limits;
 mod memory;
+mod off_thread;
+mod search;
 mod store;
 mod tools;
 
+pub use limits::Limits;
 pub use memory::Memory;
+pub use search::Search;
+pub use store::{Entry, Held, Store};
 pub use tools::clear::{Cleared, MemoryClear, MemoryClearTool};
 pub use tools::count::{MemoryCount, MemoryCountTool};
 pub use tools::delete::{Deleted, MemoryDelete, MemoryDeleteTool};

@@ -1,12 +1,9 @@
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::memory::Memory;
-use crate::store::Store;
 
 /// Remove all entries for good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,14 +27,14 @@ impl Signature for MemoryClear {
 /// Removes all entries in one step: fulfils [`MemoryClear`].
 #[derive(Debug, Clone)]
 pub struct MemoryClearTool {
-    store: Arc<Store>,
+    memory: Memory,
 }
 
 impl MemoryClearTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self { store: memory.store() }
+        Self { memory: memory.clone() }
     }
 }
 
@@ -45,7 +42,7 @@ impl Module for MemoryClearTool {
     type Signature = MemoryClear;
 
     async fn forward(&self, _input: MemoryClear, _cx: &Context) -> Result<Cleared> {
-        Ok(Cleared { removed: self.store.clear() })
+        Ok(Cleared { removed: self.memory.store().clear().await? })
     }
 
     fn effect(&self) -> Effect {

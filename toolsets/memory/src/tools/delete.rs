@@ -1,12 +1,9 @@
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::memory::Memory;
-use crate::store::Store;
 
 /// Remove one entry for good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,14 +37,14 @@ impl Signature for MemoryDelete {
 /// Removes entries: fulfils [`MemoryDelete`].
 #[derive(Debug, Clone)]
 pub struct MemoryDeleteTool {
-    store: Arc<Store>,
+    memory: Memory,
 }
 
 impl MemoryDeleteTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self { store: memory.store() }
+        Self { memory: memory.clone() }
     }
 }
 
@@ -55,7 +52,7 @@ impl Module for MemoryDeleteTool {
     type Signature = MemoryDelete;
 
     async fn forward(&self, input: MemoryDelete, _cx: &Context) -> Result<Deleted> {
-        let found = self.store.delete(&input.key);
+        let found = self.memory.store().delete(input.key.clone()).await?;
         Ok(Deleted { key: input.key, found })
     }
 

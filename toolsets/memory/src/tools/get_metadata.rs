@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +5,6 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::memory::Memory;
-use crate::store::Store;
 
 /// Say when an entry was stored, changed and read, and its tags and length. Gives null if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,14 +39,14 @@ impl Signature for MemoryGetMetadata {
 /// Asking is no access.
 #[derive(Debug, Clone)]
 pub struct MemoryGetMetadataTool {
-    store: Arc<Store>,
+    memory: Memory,
 }
 
 impl MemoryGetMetadataTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self { store: memory.store() }
+        Self { memory: memory.clone() }
     }
 }
 
@@ -57,7 +54,7 @@ impl Module for MemoryGetMetadataTool {
     type Signature = MemoryGetMetadata;
 
     async fn forward(&self, input: MemoryGetMetadata, _cx: &Context) -> Result<Option<Metadata>> {
-        Ok(self.store.metadata(&input.key))
+        self.memory.store().metadata(input.key).await
     }
 
     fn effect(&self) -> Effect {

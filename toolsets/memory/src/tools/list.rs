@@ -1,12 +1,9 @@
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::memory::Memory;
-use crate::store::Store;
 
 /// List the keys of all entries, sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,14 +16,14 @@ impl Signature for MemoryList {
 /// Lists keys: fulfils [`MemoryList`].
 #[derive(Debug, Clone)]
 pub struct MemoryListTool {
-    store: Arc<Store>,
+    memory: Memory,
 }
 
 impl MemoryListTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self { store: memory.store() }
+        Self { memory: memory.clone() }
     }
 }
 
@@ -34,7 +31,7 @@ impl Module for MemoryListTool {
     type Signature = MemoryList;
 
     async fn forward(&self, _input: MemoryList, _cx: &Context) -> Result<Vec<String>> {
-        Ok(self.store.keys())
+        self.memory.store().keys().await
     }
 
     fn effect(&self) -> Effect {

@@ -1,12 +1,9 @@
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::memory::Memory;
-use crate::store::Store;
 
 /// Read the value stored under a key. Gives null if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,14 +21,14 @@ impl Signature for MemoryRetrieve {
 /// Each value read counts as an access of its entry.
 #[derive(Debug, Clone)]
 pub struct MemoryRetrieveTool {
-    store: Arc<Store>,
+    memory: Memory,
 }
 
 impl MemoryRetrieveTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self { store: memory.store() }
+        Self { memory: memory.clone() }
     }
 }
 
@@ -39,7 +36,7 @@ impl Module for MemoryRetrieveTool {
     type Signature = MemoryRetrieve;
 
     async fn forward(&self, input: MemoryRetrieve, _cx: &Context) -> Result<Option<String>> {
-        Ok(self.store.retrieve(&input.key))
+        self.memory.store().retrieve(input.key).await
     }
 
     /// A read, although it counts itself, as a page with a visitor counter is one.

@@ -1,12 +1,10 @@
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::memory::Memory;
-use crate::store::Store;
+use crate::store::Entry;
 
 /// Store a value under a key, with optional tags. Replaces what is stored there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,14 +40,14 @@ impl Signature for MemoryStore {
 /// access count. The key keeps its place in the order that a search gives.
 #[derive(Debug, Clone)]
 pub struct MemoryStoreTool {
-    store: Arc<Store>,
+    memory: Memory,
 }
 
 impl MemoryStoreTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self { store: memory.store() }
+        Self { memory: memory.clone() }
     }
 }
 
@@ -57,9 +55,13 @@ impl Module for MemoryStoreTool {
     type Signature = MemoryStore;
 
     async fn forward(&self, input: MemoryStore, _cx: &Context) -> Result<Stored> {
+        let limits = self.memory.limits();
+        let key = input.key.clone();
         let tags = input.tags.unwrap_or_default();
-        let replaced = self.store.store(input.key.clone(), input.value, tags);
-        Ok(Stored { key: input.key, replaced })
+        let entry = Entry { key: input.key, value: input.value, tags };
+        limits.check_entry(&entry)?;
+        let replaced = self.memory.store().store(entry, limits).await?;
+        Ok(Stored { key, replaced })
     }
 
     /// The second of two equal calls leaves the same entry, but for its times.

@@ -1,12 +1,9 @@
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::memory::Memory;
-use crate::store::Store;
 
 /// Change the value of an existing entry. Its tags stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,14 +41,14 @@ impl Signature for MemoryUpdate {
 /// Nothing but the value and the time of its last change is touched.
 #[derive(Debug, Clone)]
 pub struct MemoryUpdateTool {
-    store: Arc<Store>,
+    memory: Memory,
 }
 
 impl MemoryUpdateTool {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
-        Self { store: memory.store() }
+        Self { memory: memory.clone() }
     }
 }
 
@@ -59,8 +56,11 @@ impl Module for MemoryUpdateTool {
     type Signature = MemoryUpdate;
 
     async fn forward(&self, input: MemoryUpdate, _cx: &Context) -> Result<Updated> {
-        let found = self.store.update(&input.key, input.value);
-        Ok(Updated { key: input.key, found })
+        let limits = self.memory.limits();
+        limits.check_value(&input.value)?;
+        let key = input.key.clone();
+        let found = self.memory.store().update(input.key, input.value, limits).await?;
+        Ok(Updated { key, found })
     }
 
     /// The second of two equal calls leaves the same entry, but for its time.

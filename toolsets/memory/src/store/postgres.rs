@@ -1,0 +1,392 @@
+//! A PostgreSQL database, shared by any number of processes.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, Object, Pool, PoolError, Runtime, Transaction};
+use futures_util::TryStreamExt;
+use jiff::Timestamp;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Config, Row, Socket};
+use toolwright_module::{BoxFuture, Error, Result, Stage};
+
+use super::{Entry, Held, Store};
+use crate::limits::Limits;
+use crate::off_thread::off_thread;
+use crate::search::Search;
+use crate::tools::get_metadata::Metadata;
+
+/// The form of the tables below.
+const VERSION: i32 = 1;
+/// Two processes that make tables at once would get in each other's way.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(6076556519430450533)";
+
+/// Texts are bytes: PostgreSQL's own cannot hold NUL, and sort as the server is set up.
+/// Whoever changes entries locks the one row of `toolwright_memory_held`, so that what it
+/// says is exact and places and times follow the order of the changes.
+const TABLES: &str = "
+CREATE TABLE toolwright_memory (
+    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    key bytea NOT NULL UNIQUE,
+    value bytea NOT NULL,
+    tags bytea[] NOT NULL,
+    bytes bigint NOT NULL,
+    characters bigint NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    access_count bigint NOT NULL DEFAULT 0,
+    last_accessed_at timestamptz
+);
+CREATE TABLE toolwright_memory_held (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    version integer NOT NULL,
+    entries bigint NOT NULL,
+    bytes bigint NOT NULL
+);
+";
+
+/// How many connections a memory has at most.
+const CONNECTIONS: usize = 8;
+/// How long a call waits for a connection that others have.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take to let us in, or to answer at all.
+const SILENCE: Duration = Duration::from_secs(10);
+/// How many bytes of entries are matched at once.
+const BATCH: usize = 1 << 18;
+
+pub(crate) struct Postgres {
+    pool: Pool,
+}
+
+impl Postgres {
+    pub(crate) async fn connect<T>(url: &str, tls: T) -> Result<Self>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send + Sync,
+        T::TlsConnect: Send + Sync,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        // What is wrong with a URL may be a part of a password: it is not repeated.
+        let mut config: Config = url.parse().map_err(|_| {
+            let text = "the database's URL cannot be read; write \
+                `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, special characters \
+                percent-encoded";
+            Error::other(text).at(Stage::Setup)
+        })?;
+        be_impatient(&mut config, url);
+        let pool = Pool::builder(Manager::new(config, tls))
+            .max_size(CONNECTIONS)
+            .wait_timeout(Some(PATIENCE))
+            .create_timeout(Some(PATIENCE))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| Error::other(error).at(Stage::Setup))?;
+        let store = Self { pool };
+        store.make_tables().await.map_err(|error| error.at(Stage::Setup))?;
+        Ok(store)
+    }
+
+    async fn make_tables(&self) -> Result<()> {
+        let mut connection = self.connection().await?;
+        let setup = connection.transaction().await.map_err(failed)?;
+        // Asked again under the lock: another process may have been faster.
+        if !present(&setup).await? {
+            setup.batch_execute(LOCK).await.map_err(failed)?;
+            if !present(&setup).await? {
+                setup.batch_execute(TABLES).await.map_err(failed)?;
+                let sql = "INSERT INTO toolwright_memory_held VALUES (true, $1, 0, 0)";
+                setup.execute(sql, &[&VERSION]).await.map_err(failed)?;
+            }
+        }
+        let sql = "SELECT version FROM toolwright_memory_held";
+        let row = setup.query_one(sql, &[]).await.map_err(failed)?;
+        let version: i32 = row.try_get(0).map_err(failed)?;
+        if version != VERSION {
+            let text = "the memory in the database was written by a newer version of \
+                Toolwright; use that one";
+            return Err(Error::other(text));
+        }
+        setup.commit().await.map_err(failed)
+    }
+
+    async fn connection(&self) -> Result<Object> {
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => failed(error),
+            PoolError::Timeout(_) => {
+                Error::other("the memory's database let us wait too long").retryable(true)
+            }
+            error => Error::other(error),
+        })
+    }
+}
+
+/// Lets nobody wait for ever, unless the URL says otherwise: not for a server that is gone,
+/// and not for a lock of a process that stands still.
+fn be_impatient(config: &mut Config, url: &str) {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(SILENCE);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENCE);
+    }
+    if !url.contains("keepalives") {
+        config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 4).keepalives_retries(4);
+    }
+    // Of two settings the last holds: the URL's.
+    let said = config.get_options().unwrap_or_default();
+    config
+        .options(format!("-c lock_timeout=30s -c idle_in_transaction_session_timeout=30s {said}"));
+}
+
+/// What went wrong, in words without what a user stored, and whether it may pass.
+fn failed(error: tokio_postgres::Error) -> Error {
+    if let Some(said) = error.as_db_error() {
+        let code = said.code();
+        // Of these classes the server ended the call for a reason of its own.
+        let passing = ["08", "40", "53", "55", "57"];
+        let retryable = passing.iter().any(|class| code.code().starts_with(class))
+            && *code != SqlState::QUERY_CANCELED;
+        let text = format!("the memory's database said: {} ({})", said.message(), code.code());
+        return Error::other(text).retryable(retryable);
+    }
+    let lost = error.is_closed()
+        || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>());
+    Error::other(error).retryable(lost)
+}
+
+/// Whether the tables are there. Whoever has no right to make any can use them.
+async fn present(setup: &Transaction<'_>) -> Result<bool> {
+    let sql = "SELECT to_regclass('toolwright_memory_held') IS NOT NULL";
+    let row = setup.query_one(sql, &[]).await.map_err(failed)?;
+    row.try_get(0).map_err(failed)
+}
+
+/// How much there is; nobody else changes it before the transaction ends.
+async fn lock(change: &Transaction<'_>) -> Result<Held> {
+    let sql = "SELECT entries, bytes FROM toolwright_memory_held FOR UPDATE";
+    let statement = change.prepare_cached(sql).await.map_err(failed)?;
+    let row = change.query_one(&statement, &[]).await.map_err(failed)?;
+    Ok(Held { entries: number(&row, 0)?, bytes: number(&row, 1)? })
+}
+
+async fn hold(change: &Transaction<'_>, held: Held) -> Result<()> {
+    let sql = "UPDATE toolwright_memory_held SET entries = $1, bytes = $2";
+    let statement = change.prepare_cached(sql).await.map_err(failed)?;
+    change
+        .execute(&statement, &[&whole(held.entries), &whole(held.bytes)])
+        .await
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// The bytes of the entry under `key`, and of its value.
+async fn find(change: &Transaction<'_>, key: &str) -> Result<Option<(usize, usize)>> {
+    let sql = "SELECT bytes, octet_length(value)::bigint FROM toolwright_memory WHERE key = $1";
+    let statement = change.prepare_cached(sql).await.map_err(failed)?;
+    let row = change.query_opt(&statement, &[&key.as_bytes()]).await.map_err(failed)?;
+    row.map(|row| Ok((number(&row, 0)?, number(&row, 1)?))).transpose()
+}
+
+fn whole(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn number(row: &Row, column: usize) -> Result<usize> {
+    let number: i64 = row.try_get(column).map_err(failed)?;
+    Ok(usize::try_from(number)?)
+}
+
+fn text(row: &Row, column: usize) -> Result<String> {
+    Ok(String::from_utf8(row.try_get(column).map_err(failed)?)?)
+}
+
+impl Store for Postgres {
+    fn store(&self, entry: Entry, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let bytes = entry.bytes();
+            let Entry { key, value, tags } = entry;
+            let characters = value.chars().count();
+            let mut connection = self.connection().await?;
+            let change = connection.transaction().await.map_err(failed)?;
+            let before = lock(&change).await?;
+            let earlier = find(&change, &key).await?;
+            let after = before.with(bytes, earlier.map(|(bytes, _)| bytes));
+            limits.check(before, after)?;
+            let sql = "INSERT INTO toolwright_memory AS kept
+                (key, value, tags, bytes, characters, created_at, updated_at)
+                SELECT $1, $2, $3, $4, $5, now, now FROM clock_timestamp() AS now
+                ON CONFLICT (key) DO UPDATE SET value = excluded.value, tags = excluded.tags,
+                bytes = excluded.bytes, characters = excluded.characters,
+                created_at = excluded.created_at, updated_at = excluded.updated_at,
+                access_count = 0, last_accessed_at = NULL";
+            let statement = change.prepare_cached(sql).await.map_err(failed)?;
+            let tags: Vec<&[u8]> = tags.iter().map(String::as_bytes).collect();
+            let (bytes, characters) = (whole(bytes), whole(characters));
+            change
+                .execute(
+                    &statement,
+                    &[&key.as_bytes(), &value.as_bytes(), &tags, &bytes, &characters],
+                )
+                .await
+                .map_err(failed)?;
+            hold(&change, after).await?;
+            change.commit().await.map_err(failed)?;
+            Ok(earlier.is_some())
+        })
+    }
+
+    fn retrieve(&self, key: String) -> BoxFuture<'_, Result<Option<String>>> {
+        Box::pin(async move {
+            let connection = self.connection().await?;
+            let sql = "UPDATE toolwright_memory SET access_count = access_count + 1,
+                last_accessed_at = clock_timestamp() WHERE key = $1 RETURNING value";
+            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
+            let row = connection.query_opt(&statement, &[&key.as_bytes()]).await.map_err(failed)?;
+            row.map(|row| text(&row, 0)).transpose()
+        })
+    }
+
+    fn search(&self, mut search: Search) -> BoxFuture<'_, Result<Search>> {
+        Box::pin(async move {
+            let connection = self.connection().await?;
+            let sql = "SELECT key, value FROM toolwright_memory ORDER BY place";
+            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
+            let none: [&str; 0] = [];
+            let rows = connection.query_raw(&statement, none).await.map_err(failed)?;
+            let mut rows = pin!(rows);
+            loop {
+                let (mut batch, mut bytes) = (Vec::new(), 0);
+                while bytes < BATCH {
+                    let Some(row) = rows.try_next().await.map_err(failed)? else {
+                        break;
+                    };
+                    bytes += row.raw_size_bytes();
+                    batch.push(row);
+                }
+                let last = bytes < BATCH;
+                let (given, enough) = off_thread(move || show(search, &batch)).await??;
+                search = given;
+                if last {
+                    return Ok(search);
+                }
+                if enough {
+                    // What is still on its way would have to be read before the next call.
+                    drop(Object::take(connection));
+                    return Ok(search);
+                }
+            }
+        })
+    }
+
+    fn keys(&self) -> BoxFuture<'_, Result<Vec<String>>> {
+        Box::pin(async move {
+            let connection = self.connection().await?;
+            let sql = "SELECT key FROM toolwright_memory ORDER BY key";
+            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
+            let rows = connection.query(&statement, &[]).await.map_err(failed)?;
+            rows.iter().map(|row| text(row, 0)).collect()
+        })
+    }
+
+    fn update(&self, key: String, value: String, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let characters = value.chars().count();
+            let mut connection = self.connection().await?;
+            let change = connection.transaction().await.map_err(failed)?;
+            let before = lock(&change).await?;
+            let Some((earlier, old)) = find(&change, &key).await? else {
+                return Ok(false);
+            };
+            let bytes = earlier.saturating_sub(old) + value.len();
+            let after = before.with(bytes, Some(earlier));
+            limits.check(before, after)?;
+            let sql = "UPDATE toolwright_memory SET value = $2, bytes = $3, characters = $4,
+                updated_at = clock_timestamp() WHERE key = $1";
+            let statement = change.prepare_cached(sql).await.map_err(failed)?;
+            let (bytes, characters) = (whole(bytes), whole(characters));
+            change
+                .execute(&statement, &[&key.as_bytes(), &value.as_bytes(), &bytes, &characters])
+                .await
+                .map_err(failed)?;
+            hold(&change, after).await?;
+            change.commit().await.map_err(failed)?;
+            Ok(true)
+        })
+    }
+
+    fn delete(&self, key: String) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let mut connection = self.connection().await?;
+            let change = connection.transaction().await.map_err(failed)?;
+            let before = lock(&change).await?;
+            let sql = "DELETE FROM toolwright_memory WHERE key = $1 RETURNING bytes";
+            let statement = change.prepare_cached(sql).await.map_err(failed)?;
+            let row = change.query_opt(&statement, &[&key.as_bytes()]).await.map_err(failed)?;
+            let Some(row) = row else {
+                return Ok(false);
+            };
+            hold(&change, before.without(number(&row, 0)?)).await?;
+            change.commit().await.map_err(failed)?;
+            Ok(true)
+        })
+    }
+
+    fn clear(&self) -> BoxFuture<'_, Result<usize>> {
+        Box::pin(async move {
+            let mut connection = self.connection().await?;
+            let change = connection.transaction().await.map_err(failed)?;
+            lock(&change).await?;
+            let removed =
+                change.execute("DELETE FROM toolwright_memory", &[]).await.map_err(failed)?;
+            hold(&change, Held::default()).await?;
+            change.commit().await.map_err(failed)?;
+            Ok(usize::try_from(removed)?)
+        })
+    }
+
+    fn count(&self) -> BoxFuture<'_, Result<usize>> {
+        Box::pin(async move {
+            let connection = self.connection().await?;
+            let sql = "SELECT entries FROM toolwright_memory_held";
+            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
+            let row = connection.query_one(&statement, &[]).await.map_err(failed)?;
+            number(&row, 0)
+        })
+    }
+
+    fn metadata(&self, key: String) -> BoxFuture<'_, Result<Option<Metadata>>> {
+        Box::pin(async move {
+            let connection = self.connection().await?;
+            let sql = "SELECT created_at, updated_at, access_count, last_accessed_at, tags,
+                characters FROM toolwright_memory WHERE key = $1";
+            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
+            let row = connection.query_opt(&statement, &[&key.as_bytes()]).await.map_err(failed)?;
+            let Some(row) = row else {
+                return Ok(None);
+            };
+            let time = |column| row.try_get::<_, Timestamp>(column).map_err(failed);
+            let tags: Vec<Vec<u8>> = row.try_get(4).map_err(failed)?;
+            Ok(Some(Metadata {
+                created_at: time(0)?,
+                updated_at: time(1)?,
+                access_count: number(&row, 2)? as u64,
+                last_accessed_at: row.try_get(3).map_err(failed)?,
+                tags: tags.into_iter().map(String::from_utf8).collect::<Result<_, _>>()?,
+                value_length: number(&row, 5)?,
+            }))
+        })
+    }
+}
+
+/// Shows `rows`; whether the search has enough.
+fn show(mut search: Search, rows: &[Row]) -> Result<(Search, bool)> {
+    for row in rows {
+        let bytes = |column| row.try_get::<_, &[u8]>(column).map_err(failed);
+        let (key, value) = (std::str::from_utf8(bytes(0)?)?, std::str::from_utf8(bytes(1)?)?);
+        if search.show(key, value).is_break() {
+            return Ok((search, true));
+        }
+    }
+    Ok((search, false))
+}
