@@ -1,4 +1,4 @@
-//! An assistant with a memory: streams its answer and shows every tool call.
+//! An assistant with tools: streams its answer and shows every tool call.
 //!
 //! `cargo run -p toolwright-examples --example assistant -- "Store the key color with
 //! value blue, then tell me what you have stored."`
@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use serde_json::{Value, json};
-use toolwright_examples::{Chosen, Input, ModelArgs, Screen, decide, note, say, summary, tell};
-use toolwright_memory::Memory;
+use toolwright_examples::{
+    Chosen, Input, ModelArgs, Screen, ToolArgs, decide, note, say, summary, tell,
+};
 use toolwright_module::testing::Recording;
 use toolwright_module::{
     Approval, Cancellation, Context, Effect, Error as ModuleError, Ledger, Stage,
@@ -27,11 +28,14 @@ use toolwright_orchestrator::{
 /// A run with a real model, for when there is none.
 const RECORDING: &str = include_str!("../recordings/assistant.json");
 
-/// An assistant with a memory, for one prompt or for a conversation.
+/// An assistant with tools, for one prompt or for a conversation.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
+
+    #[command(flatten)]
+    tools: ToolArgs,
 
     /// Let the model choose tools by answering with a selection, for models that cannot
     /// call tools; replies come whole
@@ -98,7 +102,8 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     limits.max_time = args.max_time.map(Duration::from_secs);
     // A selection while it is written is nothing to read.
     let streams = !args.model.no_stream && !args.selector;
-    let mut agent = ToolOrchestrator::new(Arc::clone(&chosen.model), Memory::default().tools()?)?
+    let tools = args.tools.tools().await?;
+    let mut agent = ToolOrchestrator::new(Arc::clone(&chosen.model), tools)?
         .with_limits(limits)
         .with_streaming(streams);
     if args.selector {

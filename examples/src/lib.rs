@@ -5,11 +5,13 @@ mod approve;
 mod choose;
 mod input;
 mod show;
+mod toolbox;
 
 pub use approve::decide;
 pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
 pub use input::Input;
 pub use show::{Screen, note, printable, say, summary, tell};
+pub use toolbox::ToolArgs;
 
 /// The programs on the project's pages, compiled and run.
 #[cfg(doctest)]

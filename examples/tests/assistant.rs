@@ -274,3 +274,43 @@ fn a_history_is_for_conversations() {
     let ran = run(program("assistant").args(["--max-model-calls", "0", "Hi."]));
     assert_eq!(ran.code, Some(2));
 }
+
+#[test]
+fn the_toolsets_that_are_named_are_used_and_the_memory_stays_in_its_file() {
+    let file = std::env::temp_dir().join(format!("assistant-{}.db", std::process::id()));
+    let file = file.to_str().unwrap();
+    let run_with = |replies: &[String], arguments: &[&str]| {
+        let server = server(replies);
+        let ran = run(assistant(&server).args(arguments).arg("Go."));
+        let tools = server.asked().first().map(|asked| asked["tools"].as_array().unwrap().len());
+        (ran, tools)
+    };
+    let replies = [
+        call("text_wc", r#"{"text":"one two\nthree\n"}"#),
+        call("memory_store", r#"{"key":"words","value":"3"}"#),
+        says("Counted."),
+    ];
+    let (ran, tools) = run_with(&replies, &["--tools", "memory,text,github", "--memory", file]);
+    assert_eq!((ran.code, tools), (Some(0), Some(9 + 8 + 7)), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- text_wc Lines: 2, Words: 3, Characters: 14"), "{}", ran.stderr);
+
+    // Another process, with other tools besides.
+    let replies = [call("memory_retrieve", r#"{"key":"words"}"#), says("There were three.")];
+    let (ran, tools) = run_with(&replies, &["--memory", file]);
+    assert_eq!((ran.code, tools), (Some(0), Some(9)), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- memory_retrieve 3"), "{}", ran.stderr);
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{file}{end}"));
+    }
+
+    for (arguments, advice) in [
+        (["--tools", "memory,mail"], "[possible values: memory, text, github]"),
+        (["--memory", "/proc/none/memory.db"], "/proc/none/memory.db"),
+    ] {
+        let (ran, _) = run_with(&[], &arguments);
+        assert_ne!(ran.code, Some(0));
+        assert!(ran.stderr.contains(advice), "{}", ran.stderr);
+    }
+    let (ran, _) = run_with(&[], &["--tools", "text", "--memory", file]);
+    assert!(ran.stderr.contains("--tools does not name memory"), "{}", ran.stderr);
+}

@@ -1,0 +1,72 @@
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use toolwright_github::GitHub;
+use toolwright_memory::Memory;
+use toolwright_module::{Error, Result, Tool};
+use toolwright_text::Text;
+
+/// Which toolsets a program works with.
+#[derive(Debug, Clone, Args)]
+pub struct ToolArgs {
+    /// The toolsets, with commas between them; `github` reads with the token in GH_TOKEN
+    /// or GITHUB_TOKEN, or without one what is public
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "memory"
+    )]
+    tools: Vec<Toolset>,
+
+    /// Keep the memory in this file; else it ends with the program
+    #[arg(long, value_name = "FILE")]
+    memory: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Toolset {
+    Memory,
+    Text,
+    Github,
+}
+
+impl ToolArgs {
+    /// The tools of all that were named, each toolset once.
+    ///
+    /// # Errors
+    ///
+    /// If the memory's file cannot be opened, or a token cannot be one.
+    pub async fn tools(&self) -> Result<Vec<Tool>> {
+        let mut tools = Vec::new();
+        for (place, toolset) in self.tools.iter().enumerate() {
+            if self.tools[..place].contains(toolset) {
+                continue;
+            }
+            tools.extend(match toolset {
+                Toolset::Memory => self.memory().await?.tools()?,
+                Toolset::Text => Text::default().tools()?,
+                Toolset::Github => github()?.tools()?,
+            });
+        }
+        if self.memory.is_some() && !self.tools.contains(&Toolset::Memory) {
+            return Err(Error::other("--memory names a file, but --tools does not name memory"));
+        }
+        Ok(tools)
+    }
+
+    async fn memory(&self) -> Result<Memory> {
+        match &self.memory {
+            Some(file) => Memory::open(file).await,
+            None => Ok(Memory::default()),
+        }
+    }
+}
+
+fn github() -> toolwright_github::Result<GitHub> {
+    match GitHub::from_env() {
+        Err(toolwright_github::Error::MissingToken) => GitHub::new(),
+        other => other,
+    }
+}
