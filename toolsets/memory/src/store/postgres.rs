@@ -26,7 +26,7 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(6076556519430450533)";
 /// Whoever changes entries locks the one row of `toolwright_memory_held`, so that what it
 /// says is exact and places and times follow the order of the changes.
 const TABLES: &str = "
-CREATE TABLE toolwright_memory (
+CREATE TABLE IF NOT EXISTS toolwright_memory (
     place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     key bytea NOT NULL UNIQUE,
     value bytea NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE toolwright_memory (
     access_count bigint NOT NULL DEFAULT 0,
     last_accessed_at timestamptz
 );
-CREATE TABLE toolwright_memory_held (
+CREATE TABLE IF NOT EXISTS toolwright_memory_held (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     version integer NOT NULL,
     entries bigint NOT NULL,
@@ -90,14 +90,15 @@ impl Postgres {
     async fn make_tables(&self) -> Result<()> {
         let mut connection = self.connection().await?;
         let setup = connection.transaction().await.map_err(failed)?;
-        // Asked again under the lock: another process may have been faster.
-        if !present(&setup).await? {
+        // Whoever has no right to make tables can use those that are there.
+        let sql = "SELECT to_regclass('toolwright_memory_held') IS NOT NULL";
+        let row = setup.query_one(sql, &[]).await.map_err(failed)?;
+        if !row.try_get::<_, bool>(0).map_err(failed)? {
             setup.batch_execute(LOCK).await.map_err(failed)?;
-            if !present(&setup).await? {
-                setup.batch_execute(TABLES).await.map_err(failed)?;
-                let sql = "INSERT INTO toolwright_memory_held VALUES (true, $1, 0, 0)";
-                setup.execute(sql, &[&VERSION]).await.map_err(failed)?;
-            }
+            setup.batch_execute(TABLES).await.map_err(failed)?;
+            let sql = "INSERT INTO toolwright_memory_held VALUES (true, $1, 0, 0)
+                ON CONFLICT DO NOTHING";
+            setup.execute(sql, &[&VERSION]).await.map_err(failed)?;
         }
         let sql = "SELECT version FROM toolwright_memory_held";
         let row = setup.query_one(sql, &[]).await.map_err(failed)?;
@@ -153,13 +154,6 @@ fn failed(error: tokio_postgres::Error) -> Error {
     let lost = error.is_closed()
         || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>());
     Error::other(error).retryable(lost)
-}
-
-/// Whether the tables are there. Whoever has no right to make any can use them.
-async fn present(setup: &Transaction<'_>) -> Result<bool> {
-    let sql = "SELECT to_regclass('toolwright_memory_held') IS NOT NULL";
-    let row = setup.query_one(sql, &[]).await.map_err(failed)?;
-    row.try_get(0).map_err(failed)
 }
 
 /// How much there is; nobody else changes it before the transaction ends.
