@@ -210,8 +210,7 @@ impl Module for Query {
             if statements.next().map_err(told)?.is_some() {
                 return Err(argument("`sql` must be one statement; call again for the next"));
             }
-            let columns: Vec<String> =
-                first.column_names().into_iter().map(str::to_owned).collect();
+            let columns: Vec<String> = first.column_names().map(str::to_owned).collect();
             let mut found = first.query(params_from_iter(values)).map_err(told)?;
             let (mut rows, mut bytes) = (Vec::new(), 0);
             while let Some(row) = found.next().map_err(told)? {
@@ -414,7 +413,7 @@ fn told(error: rusqlite::Error) -> Error {
         (_, SqlInputError { msg, .. } | SqliteFailure(_, Some(msg)))
             if !matches!(code, Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt)) =>
         {
-            argument(format!("The database says: {msg}"))
+            argument(format!("The database says: {msg:.300}"))
         }
         (_, InvalidParameterCount(given, wanted)) => {
             argument(format!("`sql` has {wanted} times ? and `values` has {given}"))
