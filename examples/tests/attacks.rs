@@ -49,7 +49,7 @@ static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// program, for nobody can end a call that hangs.
 const LONGEST: Duration = Duration::from_secs(60);
 /// What a call of the examples may take.
-const LIMIT: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(2);
 /// What a call may allocate beside its arguments, and for each byte of them. All that it
 /// allocates counts, also what is free again.
 const MOST: usize = 256 << 20;
