@@ -315,8 +315,8 @@ impl Price {
         let cached = usage.cached_tokens.min(usage.input_tokens);
         let part = |tokens: u64, price: Money| u128::from(tokens) * u128::from(price.0);
         let all = part(usage.input_tokens - cached, self.input)
-            + part(cached, self.cached)
-            + part(usage.output_tokens, self.output);
+            .saturating_add(part(cached, self.cached))
+            .saturating_add(part(usage.output_tokens, self.output));
         Money(u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 }

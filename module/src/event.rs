@@ -127,10 +127,11 @@ pub enum EventKind {
     LimitReached {
         /// What.
         limit: Limit,
-        /// What there was of it, what was asked and who asked.
+        /// Whose limit it is; of a ledger what was left, what was asked and who asked.
         reason: String,
     },
-    /// An agent came to an end.
+    /// An agent came to an end; one that is [`Refused`](Ending::Refused) or
+    /// [`Stuck`](Ending::Stuck) is an error to whoever ran it.
     Done {
         /// Its answer.
         answer: String,

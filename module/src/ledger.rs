@@ -112,39 +112,34 @@ impl Ledger {
     ///
     /// If one of them has less left; then nothing is reserved.
     pub fn reserve(&self, most: Spent) -> Result<Reservation, Exhausted> {
-        let mut reserved: Option<&Self> = None;
-        for ledger in self.chain() {
-            let mut book = ledger.book();
-            let taken = book.spent + book.held;
-            if let Some((limit, allowed)) = ledger.0.budget.refuses(taken, most) {
-                drop(book);
-                // What those below it took goes back.
-                if let Some(last) = reserved {
-                    for ledger in self.chain() {
-                        ledger.book().release(most);
-                        if Arc::ptr_eq(&ledger.0, &last.0) {
-                            break;
-                        }
-                    }
-                }
-                return Err(Exhausted {
-                    limit,
-                    allowed,
-                    left: allowed.saturating_sub(limit.of(taken)),
-                    asked: limit.of(most),
-                    owner: ledger
-                        .0
-                        .owner
-                        .as_ref()
-                        .map_or_else(|| "the call".to_owned(), |owner| format!("`{owner}`")),
-                    by: String::new(),
-                    account: ledger.account(),
-                });
-            }
-            book.held += most;
-            reserved = Some(ledger);
-        }
+        self.hold(most)?;
         Ok(Reservation { ledger: self.clone(), most: Some(most) })
+    }
+
+    /// Holds its own lock while those above are asked: another must not be turned away
+    /// for what is about to be given back. Locks are taken from below only.
+    fn hold(&self, most: Spent) -> Result<(), Exhausted> {
+        let mut book = self.book();
+        let taken = book.spent + book.held;
+        if let Some((limit, allowed)) = self.0.budget.refuses(taken, most) {
+            return Err(Exhausted {
+                limit,
+                allowed,
+                left: allowed.saturating_sub(limit.of(taken)),
+                asked: limit.of(most),
+                owner: self.0.owner.as_ref().map_or_else(
+                    || "the context's ledger".to_owned(),
+                    |owner| format!("`{owner}`"),
+                ),
+                by: String::new(),
+                account: self.account(),
+            });
+        }
+        if let Some(above) = &self.0.above {
+            above.hold(most)?;
+        }
+        book.held += most;
+        Ok(())
     }
 
     /// Enters what was spent without having been reserved.
@@ -158,6 +153,14 @@ impl Ledger {
     #[must_use]
     pub fn spent(&self) -> Spent {
         self.book().spent
+    }
+
+    /// The same with what is set aside: for calls under way, and for those that were
+    /// given up, of which nobody knows what they cost.
+    #[must_use]
+    pub fn committed(&self) -> Spent {
+        let book = self.book();
+        book.spent + book.held
     }
 
     /// What this ledger may come to.
@@ -304,7 +307,7 @@ pub struct Exhausted {
     pub left: u64,
     /// What the call may take.
     pub asked: u64,
-    /// Whose budget it is: an agent's name, or `the call` of a ledger without one.
+    /// Whose budget it is: an agent's name, or `the context's ledger`.
     pub owner: String,
     /// Who asked: the tools on the way to the call, `a > b`; empty if there are none.
     pub by: String,

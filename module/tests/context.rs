@@ -349,14 +349,14 @@ async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
     }
     texts.dedup();
     insta::assert_snapshot!(texts.join("\n"), @r"
-    the call has 0 of 2 model calls left, and the next call may take 1; allow more in its budget
-    the call has 0 of 2 model calls left, and `look` may take 1; allow more in its budget
-    the call has 18 of 28 input tokens left, and the next call may take 19; allow more in its budget
-    the call has 18 of 28 input tokens left, and `look` may take 19; allow more in its budget
-    the call has 9 of 13 output tokens left, and the next call may take 10; allow more in its budget
-    the call has 9 of 13 output tokens left, and `look` may take 10; allow more in its budget
-    the call has 0.000389 of 0.000569 left to spend, and the next call may cost 0.00039; allow more in its budget
-    the call has 0.000389 of 0.000569 left to spend, and `look` may cost 0.00039; allow more in its budget
+    the context's ledger has 0 of 2 model calls left, and the next call may take 1; allow more in its budget
+    the context's ledger has 0 of 2 model calls left, and `look` may take 1; allow more in its budget
+    the context's ledger has 18 of 28 input tokens left, and the next call may take 19; allow more in its budget
+    the context's ledger has 18 of 28 input tokens left, and `look` may take 19; allow more in its budget
+    the context's ledger has 9 of 13 output tokens left, and the next call may take 10; allow more in its budget
+    the context's ledger has 9 of 13 output tokens left, and `look` may take 10; allow more in its budget
+    the context's ledger has 0.000389 of 0.000569 left to spend, and the next call may cost 0.00039; allow more in its budget
+    the context's ledger has 0.000389 of 0.000569 left to spend, and `look` may cost 0.00039; allow more in its budget
     ");
 }
 

@@ -1,7 +1,9 @@
 //! Drives a run on tokio.
 
+use std::any::Any;
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use toolwright_module::{
     Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit,
     Result, Spent, Stage, ToolCall, ToolResult,
 };
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::error;
 use crate::limits::Limits;
@@ -28,6 +30,9 @@ const BLOCKS: Duration = Duration::from_millis(100);
 /// One drive of a run: the agent, and what its calls share.
 pub(crate) struct Driver<'a> {
     agent: &'a ToolOrchestrator,
+    run: &'a mut Run,
+    /// What the ledger said before the step under way, which is not counted yet.
+    before: Option<Spent>,
     /// The caller's context, with the run's ledger.
     cx: Context,
     ledger: Ledger,
@@ -41,7 +46,12 @@ pub(crate) type Judge<'a> = &'a mut (dyn FnMut(&str) -> Option<String> + Send);
 type Called = Result<(ToolResult, Option<ToolFailure>)>;
 
 impl<'a> Driver<'a> {
-    pub(crate) fn new(agent: &'a ToolOrchestrator, name: &str, run: &Run, cx: Context) -> Self {
+    pub(crate) fn new(
+        agent: &'a ToolOrchestrator,
+        name: &str,
+        run: &'a mut Run,
+        cx: Context,
+    ) -> Self {
         // Models below the tools count here as well as wherever the caller counts.
         let (budget, spent) = (run.limits().budget, run.spent());
         let ledger = Ledger::open(cx.ledger(), name, budget, spent);
@@ -49,13 +59,22 @@ impl<'a> Driver<'a> {
         if cx.model().is_none() {
             cx = cx.with_model(agent.model().clone());
         }
-        Self { agent, cx, ledger, failures: Vec::new() }
+        Self { agent, run, before: None, cx, ledger, failures: Vec::new() }
     }
 
-    pub(crate) async fn drive(&mut self, run: &mut Run, judge: Judge<'_>) -> Result<RunResult> {
+    pub(crate) async fn drive(&mut self, judge: Judge<'_>) -> Result<RunResult> {
+        let limits = *self.run.limits();
+        let timed = limits.max_time.is_some() || limits.tool_time.is_some();
+        if (timed || self.cx.deadline().is_some()) && !has_timer() {
+            let text = "a limit of time or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
+            return Err(Error::stop(text).at(Stage::Setup));
+        }
         loop {
             // Of answers that somebody else applied, too: a person's, to a stored run.
-            for (call, result) in run.take_own_results() {
+            for (id, decision) in self.run.take_decided() {
+                self.cx.emit(|| EventKind::Decided { id, decision });
+            }
+            for (call, result) in self.run.take_own_results() {
                 self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
                 let error = Some(result.text.clone());
                 let elapsed = Duration::ZERO;
@@ -66,23 +85,26 @@ impl<'a> Driver<'a> {
                     elapsed,
                 });
             }
-            let step = run.next();
-            let (started, before) = (Instant::now(), self.ledger.spent());
-            let deadline = run.limits().max_time.map(|time| {
+            let step = self.run.next();
+            let (started, before) = (Instant::now(), self.ledger.committed());
+            self.before = Some(before);
+            let deadline = limits.max_time.map(|time| {
                 // A time beyond all clocks is none.
-                let left = time.saturating_sub(run.elapsed());
+                let left = time.saturating_sub(self.run.elapsed());
                 started.checked_add(left).unwrap_or(started + FAR)
             });
             let (answer, waits) = match step.kind {
                 StepKind::CallModel(request) => {
                     // Pinned here, or each wait around it would move all of it.
                     let model = &**self.agent.model();
-                    let asked = pin!(self.cx.ask(model, request, self.agent.streams()));
+                    // A selection while it is written is nothing to read.
+                    let streams = self.agent.streams() && request.output.is_none();
+                    let asked = pin!(self.cx.ask(model, request, streams));
                     let asked = pin!(in_time(&self.cx, asked));
                     (self.model_answer(by(deadline, asked).await), false)
                 }
                 StepKind::CallTools(calls) => {
-                    let called = self.call_all(&calls, run.limits(), deadline).await;
+                    let called = self.call_all(&calls, &limits, deadline).await;
                     (called.map(AnswerKind::Tools), false)
                 }
                 StepKind::AwaitApproval(calls) => (self.decisions(calls).await, true),
@@ -94,19 +116,26 @@ impl<'a> Driver<'a> {
                 }
                 StepKind::Done(result) => return Ok(result),
             };
-            let spent = self.ledger.spent().since(before);
             let answer = match answer {
                 Ok(kind) => Answer::new(step.number, kind),
                 Err(error) => {
-                    let usage = run.usage();
-                    run.charge(spent);
-                    let own = error.usage();
-                    return Err(error.with_usage(usage + own));
+                    self.count();
+                    return Err(error.with_usage(self.run.usage()));
                 }
             };
+            // What was given up counts in full: nobody knows what it cost.
+            let spent = self.ledger.committed().since(before);
+            self.before = None;
             let elapsed = if waits { Duration::ZERO } else { started.elapsed() };
             let answer = answer.with_elapsed(elapsed).with_spent(spent);
-            run.apply(answer).map_err(error::Error::into_module)?;
+            self.run.apply(answer).map_err(error::Error::into_module)?;
+        }
+    }
+
+    /// Counts what the step under way came to, if it comes to no answer.
+    fn count(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.run.charge(self.ledger.committed().since(before));
         }
     }
 
@@ -150,7 +179,6 @@ impl<'a> Driver<'a> {
             let asked = Approval::new(self.cx.path(), call, effect);
             let decides = async { self.cx.approve(asked).await.transpose() };
             let Some(decision) = in_time(&self.cx, decides).await? else { continue };
-            self.cx.emit(|| EventKind::Decided { id: id.clone(), decision: decision.clone() });
             decisions.push((id, decision));
         }
         Ok(AnswerKind::Decisions(decisions))
@@ -187,15 +215,23 @@ impl<'a> Driver<'a> {
             // A list: of a closure the compiler cannot tell that it may be sent. On this
             // task, not on tasks of their own: whoever drops the run drops them.
             let mut making = Vec::with_capacity(calls.len());
-            for call in calls {
-                making.push(self.call(call, limits, deadline));
-            }
             let most = limits.max_parallel.max(1);
-            Ok(if making.len() <= most {
-                join_all(making).await
-            } else {
-                stream::iter(making).buffered(most).collect().await
-            })
+            if calls.len() <= most {
+                for call in calls {
+                    making.push(self.call(call, limits, deadline));
+                }
+                return Ok(join_all(making).await);
+            }
+            let mut numbered = Vec::with_capacity(calls.len());
+            for (place, call) in calls.iter().enumerate() {
+                let called = self.call(call, limits, deadline);
+                numbered.push(called.map(move |called| (place, called)));
+            }
+            // As they end: a slow one at the front keeps nobody from beginning.
+            let under_way = stream::iter(numbered).buffer_unordered(most);
+            let mut ended: Vec<(usize, Called)> = under_way.collect().await;
+            ended.sort_unstable_by_key(|(place, _)| *place);
+            Ok(ended.into_iter().map(|(_, called)| called).collect())
         });
         let called = pin!(self.cx.until_cancelled(called));
         in_time(&self.cx, called).await
@@ -207,42 +243,35 @@ impl<'a> Driver<'a> {
         self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
         let started = Instant::now();
         // A tool's own panics are contained in its call. This is for what it leaves
-        // behind: an output that panics when dropped, an error that panics when shown.
+        // behind, such as an output that panics when dropped.
         // Boxed, or agents below agents would take too much of the stack.
-        let told = Box::pin(self.call_and_tell(call, limits, deadline, started, &span));
-        let told = AssertUnwindSafe(told);
-        let told = told.catch_unwind().instrument(span.clone()).await;
-        told.unwrap_or_else(|_| {
+        let made = AssertUnwindSafe(Box::pin(self.make(call, limits, deadline, started)));
+        let made = made.catch_unwind().instrument(span.clone()).await;
+        let (mut result, error) = made.unwrap_or_else(|panic| {
+            forget(panic);
             let error = Error::other("the tool panicked after its call").at(Stage::Panic);
-            let result = ToolResult::failed(call, error.for_model());
-            let text = format!("{error:#}");
-            self.tell(call, &limits.cut(&result.text), Some(&text), started);
-            Ok((result, Some(ToolFailure { call: call.clone(), error: text })))
-        })
-    }
-
-    async fn call_and_tell(
-        &self,
-        call: &ToolCall,
-        limits: &Limits,
-        deadline: Option<Instant>,
-        started: Instant,
-        span: &Span,
-    ) -> Called {
-        let (result, error) = self.make(call, limits, deadline, started).await;
-        // The run itself cuts what it takes: cut twice, it would not be what is told.
-        let shown = limits.cut(&result.text);
+            (ToolResult::failed(call, error.for_model()), Some(error))
+        });
+        // Now: many long ones at once would be kept until the last has come.
+        if let Cow::Owned(cut) = limits.cut(&result.text) {
+            result.text = cut;
+        }
         if self.cx.captures_content() {
-            span.record("gen_ai.tool.call.result", &*shown);
+            span.record("gen_ai.tool.call.result", result.text.as_str());
         }
-        let text = error.as_ref().map(|error| format!("{error:#}"));
+        let text = error.as_ref().map(shown);
         if let Some(error) = &error {
-            telemetry::failed(span, error);
+            telemetry::failed(&span, error);
         }
-        self.tell(call, &shown, text.as_deref(), started);
+        self.tell(call, &result.text, text.as_deref(), started);
         match error {
             Some(error) if self.ends_the_run(&error) => Err(error),
-            _ => Ok((result, text.map(|error| ToolFailure { call: call.clone(), error }))),
+            error => {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
+                    forget(panic);
+                }
+                Ok((result, text.map(|error| ToolFailure { call: call.clone(), error })))
+            }
         }
     }
 
@@ -293,10 +322,7 @@ impl<'a> Driver<'a> {
                 } else {
                     " Whether it took effect is not known."
                 };
-                let text = format!(
-                    "The call was given up after {:.1} s.{known}",
-                    started.elapsed().as_secs_f64(),
-                );
+                let text = format!("The call was given up after {:.1?}.{known}", started.elapsed());
                 let error = Error::retry(text).at(Stage::Limit);
                 ToolResult::of(call, Err(error))
             }
@@ -310,6 +336,36 @@ impl<'a> Driver<'a> {
             None => error.for_model().into_owned(),
         };
         (ToolResult::failed(call, text), Some(error))
+    }
+}
+
+/// All of an error, which is somebody else's and may panic when it is shown.
+fn shown(error: &Error) -> String {
+    catch_unwind(AssertUnwindSafe(|| format!("{error:#}"))).unwrap_or_else(|panic| {
+        forget(panic);
+        format!(
+            "the tool failed, and its error panicked when it was shown\nstage: {}",
+            error.stage()
+        )
+    })
+}
+
+/// Lets go of what somebody panicked with, which may panic again when it is dropped.
+fn forget(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
+
+/// Whether this runs on tokio and its timer; there is no other way to ask than to try.
+fn has_timer() -> bool {
+    catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
+}
+
+/// Whoever drops a drive in the middle of a step has had what it cost so far.
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        self.count();
     }
 }
 
@@ -340,9 +396,12 @@ async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Opti
     };
     // A timeout lets go first what is ready at once: without this, a model that never
     // waits would never be late.
-    if Instant::now() >= deadline {
+    let now = Instant::now();
+    if now >= deadline {
         return None;
     }
+    // Clocks end, and tokio adds to them.
+    let deadline = deadline.min(now + FAR);
     tokio::time::timeout_at(deadline, work).await.ok()
 }
 

@@ -45,12 +45,14 @@ pub enum Error {
     },
 
     /// A person's arguments for a call do not fit its tool.
-    #[error("the new arguments of the call `{id}` cannot be used; mend them and decide again")]
+    #[error(
+        "the new arguments of the call `{id}` cannot be used; mend them and decide again: {fault}"
+    )]
     WrongArguments {
         /// The call's id.
         id: String,
         /// What is wrong with them.
-        source: toolwright_signature::Error,
+        fault: toolwright_signature::Error,
     },
 
     /// More is asked of a run that is still busy.
@@ -69,27 +71,25 @@ pub enum Error {
         step: u64,
     },
 
-    /// A stored run needs a tool that is not there.
+    /// A run needs a tool that is not there.
     #[error(
-        "the stored run uses the tool `{name}`, which is missing now; resume it with the tools it began with"
+        "the run uses the tool `{name}`, which is missing here; go on with the tools it began with"
     )]
     MissingTool {
         /// The tool's name.
         name: String,
     },
 
-    /// There is a tool that the stored run does not know.
-    #[error(
-        "the stored run does not know the tool `{name}`; resume it with the tools it began with"
-    )]
+    /// There is a tool that the run does not know.
+    #[error("the run does not know the tool `{name}`; go on with the tools it began with")]
     AddedTool {
         /// The tool's name.
         name: String,
     },
 
-    /// A tool is not what it was when the run was stored.
+    /// A tool is not what it was when the run began.
     #[error(
-        "the tool `{name}` has changed since the run was stored (name, description, schema or effect); start the run again"
+        "the tool `{name}` is not what it was when the run began (description, schema or effect); start the run again"
     )]
     ChangedTool {
         /// The tool's name.

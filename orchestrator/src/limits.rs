@@ -20,7 +20,8 @@ use toolwright_module::{Budget, Request};
 /// ```
 ///
 /// The run holds its own steps to the rounds, the budget and the time, whoever drives
-/// it. What it does not see, models inside its tools, the driver's ledger holds to the
+/// it; to money by what [`Answer::with_spent`](crate::Answer::with_spent) says, because it
+/// knows no prices. What it does not see, models inside its tools, the driver's ledger holds to the
 /// same budget. [`tool_time`](Self::tool_time) and
 /// [`max_parallel`](Self::max_parallel) are the driver's alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,6 +148,9 @@ impl Limits {
         // A smaller number is not longer.
         let room = self.max_result_bytes.saturating_sub(note(self.max_result_bytes).len());
         let end = text.floor_char_boundary(room);
-        Cow::Owned(format!("{}{}", &text[..end], note(end)))
+        let mut shown = format!("{}{}", &text[..end], note(end));
+        // A bound that has no room for the note has room for its beginning.
+        shown.truncate(shown.floor_char_boundary(self.max_result_bytes));
+        Cow::Owned(shown)
     }
 }

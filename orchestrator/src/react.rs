@@ -2,7 +2,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use toolwright_module::{Context, Ending, LanguageModel, Message, Module, Result, Spent, Tool};
+use toolwright_module::{
+    Context, Effect, Ending, LanguageModel, Message, Module, Result, Spent, Tool,
+};
 use toolwright_signature::{Contract, Signature};
 
 use crate::approval_policy::ApprovalPolicy;
@@ -17,7 +19,8 @@ use crate::unfinished::Unfinished;
 /// output out.
 ///
 /// The model ends the run by calling `finish` with the output. What does not fit goes
-/// back to it with what is wrong.
+/// back to it with what is wrong. At a limit there is no last question, because prose is
+/// no output: the run ends in an error with [`Unfinished`].
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -96,7 +99,9 @@ impl<S: Signature> ReAct<S> {
             contract.description(),
             contract.input(),
         );
-        let orchestrator = ToolOrchestrator::new(model, tools)?.with_instructions(&instructions);
+        let orchestrator = ToolOrchestrator::new(model, tools)?
+            .with_name(contract.name())
+            .with_instructions(&instructions);
         Ok(Self { orchestrator, contract, signature: PhantomData })
     }
 
@@ -123,6 +128,12 @@ impl<S: Signature> ReAct<S> {
     pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
         self.orchestrator = self.orchestrator.with_choosing(choosing)?;
         Ok(self)
+    }
+
+    /// The agent's tools, to resume a stored run with.
+    #[must_use]
+    pub fn tools(&self) -> &[Tool] {
+        self.orchestrator.tools()
     }
 
     /// A run that has not begun, for [`drive`](Self::drive).
@@ -203,5 +214,9 @@ impl<S: Signature> Module for ReAct<S> {
 
     async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
         Ok(self.run(input, cx).await?.output)
+    }
+
+    fn effect(&self) -> Effect {
+        self.orchestrator.effect()
     }
 }

@@ -21,7 +21,7 @@ use crate::run::taking::{hash, text_of};
 use crate::selector::Selector;
 use crate::state::{Phase, RunState, VERSION};
 use crate::step::{Answer, AnswerKind, RunResult, Step, StepKind};
-use crate::tools::{KnownTool, Tools};
+use crate::tools::Tools;
 
 /// The loop between a model and its tools, as a value.
 ///
@@ -108,6 +108,7 @@ impl Run {
             elapsed: Duration::ZERO,
             tools_used: Vec::new(),
             mistakes: Mistakes::default(),
+            decided: Vec::new(),
             own_results: Vec::new(),
         };
         Self::of(state, tools)
@@ -152,19 +153,7 @@ impl Run {
             state.tools.iter().position(|known| known.name == tool.contract().name())
         });
         let tools = Tools::of(ordered)?;
-        for before in &*state.tools {
-            match tools.known.iter().find(|now| now.name == before.name) {
-                None => return Err(Error::MissingTool { name: before.name.clone() }),
-                Some(now) if now != before => {
-                    return Err(Error::ChangedTool { name: before.name.clone() });
-                }
-                Some(_) => {}
-            }
-        }
-        let unknown = |now: &&KnownTool| state.tools.iter().all(|before| before.name != now.name);
-        if let Some(added) = tools.known.iter().find(unknown) {
-            return Err(Error::AddedTool { name: added.name.clone() });
-        }
+        tools.are(&state.tools)?;
         state.check()?;
         let output = state.output.clone();
         let mut run = Self::of(state, Arc::new(tools));
@@ -222,10 +211,23 @@ impl Run {
     }
 
     /// Gives the run other limits, so that one that reached a limit of its budget or its
-    /// time can go on.
+    /// time can go on. One that was asked for its last word already has only that left;
+    /// then [`follow_up`](Self::follow_up) goes on. A stored run keeps its own limits,
+    /// whatever those of the agent are that drives it.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.state.limits = limits;
+        // It still waits for its question to the model.
+        let said = matches!(
+            self.state.messages.last().map(|last| &**last),
+            Some(Message::Assistant { .. })
+        );
+        if let Phase::Done(RunResult { limit: Some(limit), .. }) = &self.state.phase
+            && *limit != Limit::Iterations
+            && !said
+        {
+            self.state.phase = Phase::Model;
+        }
         self
     }
 
@@ -271,6 +273,16 @@ impl Run {
     /// do not exist; given once.
     pub(crate) fn take_own_results(&mut self) -> Vec<(ToolCall, ToolResult)> {
         std::mem::take(&mut self.state.own_results)
+    }
+
+    /// Whether these are the tools that the run began with.
+    pub(crate) fn check_tools(&self, now: &Arc<Tools>) -> Result<()> {
+        if Arc::ptr_eq(now, &self.tools) { Ok(()) } else { now.are(&self.state.tools) }
+    }
+
+    /// What a person decided since this was asked last, by the call's id.
+    pub(crate) fn take_decided(&mut self) -> Vec<(String, Decision)> {
+        std::mem::take(&mut self.state.decided)
     }
 
     /// The conversation so far.
@@ -364,8 +376,8 @@ impl Run {
                 None => StepKind::CallModel(self.request()),
                 Some(limit) => StepKind::Done(self.at_limit(limit)),
             },
-            Phase::Approval { results } => {
-                StepKind::AwaitApproval(self.awaiting(results).cloned().collect())
+            Phase::Approval { awaits, .. } => {
+                StepKind::AwaitApproval(self.awaited(awaits).cloned().collect())
             }
             Phase::Tools { results, edited } => {
                 let calls = self.batch(results).cloned().map(|mut call| {
@@ -409,8 +421,25 @@ impl Run {
         RunResult { answer, ending: Ending::LimitReached, limit: Some(limit) }
     }
 
+    /// Whether the next question is the last one, and because of which limit.
+    pub(super) fn last_word(&self) -> Option<Option<Limit>> {
+        match self.state.phase {
+            Phase::LastWord { limit } => Some(limit),
+            // The one question that a budget allows is for the answer.
+            Phase::Model if self.has_one_question_left() => Some(Some(Limit::ModelCalls)),
+            _ => None,
+        }
+    }
+
+    /// A typed run answers by a call, so it may make one with its last question.
+    pub(super) fn has_one_question_left(&self) -> bool {
+        let most = self.state.limits.budget.model_calls;
+        let asked = self.state.spent.model_calls;
+        self.state.output.is_none() && most.is_some_and(|most| most <= asked.saturating_add(1))
+    }
+
     fn request(&self) -> Request {
-        let last = matches!(self.state.phase, Phase::LastWord { .. });
+        let last = self.last_word().is_some();
         if let Some((selector, shown)) = &self.selector {
             let request = Request::new(shown.iter().cloned())
                 .with_max_output_tokens(self.state.limits.max_output_tokens);
@@ -425,16 +454,9 @@ impl Run {
         if none { request.with_tool_choice(ToolChoice::None) } else { request }
     }
 
-    /// Those of the last reply's calls that a person decides on.
-    fn awaiting<'a>(
-        &'a self,
-        results: &'a [Option<ToolResult>],
-    ) -> impl Iterator<Item = &'a ToolCall> + Clone {
-        let open = self.calls().zip(results).filter(|(_, result)| result.is_none());
-        open.map(|(call, _)| call).filter(|call| {
-            let effect = self.tools.effect(&call.name);
-            effect.is_some_and(|effect| self.state.approval.awaits(&call.name, effect))
-        })
+    /// Those of the last reply's calls that have these ids.
+    fn awaited<'a>(&'a self, ids: &'a [String]) -> impl Iterator<Item = &'a ToolCall> + Clone {
+        self.calls().filter(|call| ids.contains(&call.id))
     }
 
     /// The calls of the model's last reply.
@@ -477,6 +499,10 @@ impl Run {
         }
         self.fits(&answer.kind)?;
         let Answer { kind, elapsed, spent, .. } = answer;
+        let last_word = self.last_word();
+        // Of the answer before: whoever drives by hand has no use for them.
+        self.state.own_results.clear();
+        self.state.decided.clear();
         // Saturating: whoever stores a run may hand back any number.
         self.state.step = step.saturating_add(1);
         self.state.elapsed = self.state.elapsed.saturating_add(elapsed);
@@ -488,9 +514,9 @@ impl Run {
             _ => Spent::default(),
         });
         match kind {
-            AnswerKind::Model(reply) => match &self.state.phase {
-                Phase::LastWord { limit } => self.take_last_word(reply, *limit),
-                _ => self.take_reply(reply),
+            AnswerKind::Model(reply) => match last_word {
+                Some(limit) => self.take_last_word(reply, limit),
+                None => self.take_reply(reply),
             },
             AnswerKind::Tools(answers) => self.take_results(answers),
             AnswerKind::Decisions(decisions) => self.take_decisions(decisions),
@@ -525,9 +551,9 @@ impl Run {
                 "one result for each of its calls, by id"
             }
             (Phase::Tools { .. }, _) => "the results of its calls",
-            (Phase::Approval { results }, AnswerKind::Decisions(decisions)) => {
+            (Phase::Approval { awaits, .. }, AnswerKind::Decisions(decisions)) => {
                 let has = |id: &str| decisions.iter().any(|(decided, _)| decided == id);
-                let mut calls = self.awaiting(results);
+                let mut calls = self.awaited(awaits);
                 if is_each(calls.clone(), decisions.len(), has) {
                     return calls.try_for_each(|call| self.check_edit(call, decisions));
                 }
@@ -556,7 +582,7 @@ impl Run {
         if let (Some(arguments), Some(contract)) = (edited, contract) {
             contract
                 .read::<Value>(arguments)
-                .map_err(|source| Error::WrongArguments { id: call.id.clone(), source })?;
+                .map_err(|fault| Error::WrongArguments { id: call.id.clone(), fault })?;
         }
         Ok(())
     }

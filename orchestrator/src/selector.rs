@@ -51,6 +51,8 @@ pub(crate) enum Selects {
     Call { name: String, arguments: String },
     /// Nothing more: it can answer the task.
     Finish,
+    /// A tool, and it does not say which.
+    Nothing,
 }
 
 /// The contracts that a selection is asked for and read with, and the words around them.
@@ -124,9 +126,13 @@ impl Selector {
         let Selection { action, tool_name, tool_input } =
             self.read.read_output::<Selected>(text)?.selection;
         let arguments = || Value::Object(tool_input.unwrap_or_default()).to_string();
-        let named = tool_name.filter(|name| !name.is_empty() && name != Contract::FINISH);
+        let named = tool_name.filter(|name| !name.is_empty());
+        let finishes = named.as_deref() == Some(Contract::FINISH);
         Ok(match (action, named) {
-            (Action::CallTool, Some(name)) => Selects::Call { name, arguments: arguments() },
+            (Action::CallTool, None) => Selects::Nothing,
+            (Action::CallTool, Some(name)) if !finishes => {
+                Selects::Call { name, arguments: arguments() }
+            }
             _ if self.typed => {
                 Selects::Call { name: Contract::FINISH.to_owned(), arguments: arguments() }
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use toolwright_module::{Limit, Message, ReplyPart, Spent, ToolCall, ToolResult};
+use toolwright_module::{Decision, Limit, Message, ReplyPart, Spent, ToolCall, ToolResult};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
@@ -44,6 +44,9 @@ pub struct RunState {
     pub(crate) tools_used: Vec<String>,
     #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
     pub(crate) mistakes: Mistakes,
+    /// What a person decided, by the call's id, until the driver tells of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) decided: Vec<(String, Decision)>,
     /// What the run itself answered to calls, until the driver tells of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_results: Vec<(ToolCall, ToolResult)>,
@@ -58,9 +61,9 @@ pub(crate) enum Phase {
     /// The model's last reply, without tools: because it is done with them, or because
     /// of this limit.
     LastWord { limit: Option<Limit> },
-    /// A person's word on those of the last reply's calls that wait for it; `results`
-    /// as below.
-    Approval { results: Vec<Option<ToolResult>> },
+    /// A person's word on those of the last reply's calls that wait for it, by their
+    /// ids; `results` as below.
+    Approval { results: Vec<Option<ToolResult>>, awaits: Vec<String> },
     /// The results of the last reply's calls, in their order; `None` until it is there.
     Tools {
         results: Vec<Option<ToolResult>>,
@@ -103,7 +106,12 @@ impl RunState {
             }
         }
         let fits = match &self.phase {
-            Phase::Tools { results, .. } | Phase::Approval { results } => {
+            Phase::Approval { awaits, .. }
+                if awaits.is_empty() || awaits.iter().any(|id| !open.contains(&id.as_str())) =>
+            {
+                false
+            }
+            Phase::Tools { results, .. } | Phase::Approval { results, .. } => {
                 results.len() == open.len()
                     && results
                         .iter()

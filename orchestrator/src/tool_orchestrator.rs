@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{
-    Context, Ending, EventKind, LanguageModel, Limit, Message, Module, Result, Spent, Tool,
+    Context, Effect, Ending, EventKind, LanguageModel, Limit, Message, Module, Result, Spent, Tool,
     ToolCall,
 };
 use toolwright_signature::Signature;
@@ -161,6 +161,10 @@ impl ToolOrchestrator {
     ///
     /// A call that waits is put to the context's approver. Without one the run ends in
     /// an error, for now: store it, decide, drive it on.
+    ///
+    /// The policy is for this agent's own calls. An agent below it has the effect of the
+    /// heaviest of its tools, so a call of the whole agent waits; for its single calls to
+    /// wait, give it a policy of its own.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -382,10 +386,13 @@ impl ToolOrchestrator {
         let name = cx.tool().unwrap_or(&self.name).to_owned();
         let span = telemetry::invoke_agent(&name, self.model.name(), self.model.provider());
         cx.emit(|| EventKind::Started { agent: name.clone(), step: run.next().number });
+        run.check_tools(&self.known).map_err(error::Error::into_module)?;
         let mut driver = Driver::new(self, &name, run, cx.clone());
         // Boxed: agents below agents would need a stack of their own otherwise.
-        let driven = Box::pin(driver.drive(run, judge));
+        let driven = Box::pin(driver.drive(judge));
         let result = driven.instrument(span.clone()).await;
+        let failures = std::mem::take(&mut driver.failures);
+        drop(driver);
         span.record("gen_ai.usage.input_tokens", run.usage().input_tokens);
         span.record("gen_ai.usage.output_tokens", run.usage().output_tokens);
         match result {
@@ -398,7 +405,7 @@ impl ToolOrchestrator {
                     answer: result.answer.clone(),
                     ending: result.ending,
                 });
-                Ok(Finished::new(run, result, driver.failures))
+                Ok(Finished::new(run, result, failures))
             }
             Err(error) => {
                 telemetry::failed(&span, &error);
@@ -455,5 +462,10 @@ impl Module for ToolOrchestrator {
         let finished = self.run(input.task, cx).await?;
         let limit_reached = finished.ending != Ending::Answered;
         Ok(TaskAnswer { answer: finished.answer, limit_reached })
+    }
+
+    /// What the heaviest of its tools does: whoever calls the agent may come to that.
+    fn effect(&self) -> Effect {
+        self.tools.iter().map(Tool::effect).max().unwrap_or(Effect::Read)
     }
 }

@@ -76,6 +76,24 @@ impl Tools {
         }
     }
 
+    /// Whether these are the tools that a run knows, by name, effect and contract.
+    pub(crate) fn are(&self, before: &[KnownTool]) -> Result<()> {
+        for known in before {
+            match self.known.iter().find(|now| now.name == known.name) {
+                None => return Err(Error::MissingTool { name: known.name.clone() }),
+                Some(now) if now != known => {
+                    return Err(Error::ChangedTool { name: known.name.clone() });
+                }
+                Some(_) => {}
+            }
+        }
+        let unknown = |now: &&KnownTool| before.iter().all(|known| known.name != now.name);
+        match self.known.iter().find(unknown) {
+            Some(added) => Err(Error::AddedTool { name: added.name.clone() }),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.places.contains_key(name)
     }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use toolwright_module::{Ending, Error, Limit, Message, Stage, ToolCall};
+use toolwright_module::{Ending, Error, Limit, Message, Spent, Stage, ToolCall};
 
 use crate::tool_orchestrator::{Finished, ToolFailure};
 
@@ -22,6 +22,8 @@ pub struct Unfinished {
     pub limit: Option<Limit>,
     /// How many rounds of tool calls there were.
     pub iterations: u32,
+    /// What the run came to, everything below its tools included.
+    pub spent: Spent,
     /// The names of the tools that were called, each once.
     pub tools_used: Vec<String>,
     /// The calls that failed, with all that is known: the model was told less.
@@ -63,6 +65,7 @@ impl Unfinished {
             ending: finished.ending,
             limit: finished.limit,
             iterations: finished.iterations,
+            spent: finished.spent,
             tools_used: finished.tools_used,
             failures: finished.failures,
             history: finished.history,

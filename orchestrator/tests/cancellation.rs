@@ -206,7 +206,7 @@ async fn the_driver_and_its_timers_read_one_clock() {
     let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
     insta::assert_snapshot!(support::show(&finished.history[2..]), @r"
     tool 1: slept
-    tool 2 failed: The call was given up after 10.0 s. Whether it took effect is not known.
+    tool 2 failed: The call was given up after 10.0s. Whether it took effect is not known.
     assistant: ok
     ");
 }

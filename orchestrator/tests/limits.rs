@@ -113,15 +113,16 @@ async fn a_run_that_reached_a_limit_goes_on_with_another() {
 
 #[test]
 fn whoever_drives_a_run_by_hand_is_held_to_its_limits_too() {
-    let budget = Budget::default().with_model_calls(1);
+    let budget = Budget::default().with_output_tokens(15);
     let mut run = Run::new("Go.", &[look()], within(budget)).unwrap();
-    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
+    let asks = calls([("1", "look", "a")]).with_usage(Usage::new(1, 6));
+    run.apply(Answer::model(0, asks)).unwrap();
     let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
     let results = calls.iter().map(|call| toolwright_module::ToolResult::new(call, "ok"));
     run.apply(Answer::tools(1, results)).unwrap();
     let step = run.next();
     let StepKind::Done(result) = step.kind else { panic!("it goes on") };
-    assert_eq!((result.ending, result.limit), (Ending::LimitReached, Some(Limit::ModelCalls)));
+    assert_eq!((result.ending, result.limit), (Ending::LimitReached, Some(Limit::OutputTokens)));
     let error = run.apply(Answer::model(step.number, Reply::text("still"))).unwrap_err();
     insta::assert_snapshot!(error, @"step 2 asks for nothing: the run is done; answer with that");
 
@@ -186,7 +187,7 @@ async fn a_shared_ledger_that_is_exhausted_ends_every_run_below_it() {
     let mut run = outer.start("Go.").unwrap();
     let error = outer.drive(&mut run, &soon().with_ledger(shared.clone())).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
-    insta::assert_snapshot!(error, @"the call has 9 of 17 output tokens left, and `helper` may take 10; allow more in its budget");
+    insta::assert_snapshot!(error, @"the context's ledger has 9 of 17 output tokens left, and `helper` may take 10; allow more in its budget");
     let exhausted: &Exhausted = error.downcast_ref().unwrap();
     assert_eq!((exhausted.limit, exhausted.left), (Limit::OutputTokens, 9));
     assert_eq!(shared.spent().usage.output_tokens, 8);
@@ -257,9 +258,9 @@ async fn a_call_that_takes_too_long_is_given_up_and_its_siblings_are_not() {
     let agent = agent.with_limits(Limits::default().with_tool_time(Duration::from_secs(2)));
     let finished = agent.run("Go.", &Context::default()).await.unwrap();
     insta::assert_snapshot!(show(&finished.history[2..]), @r"
-    tool 1 failed: The call was given up after 2.0 s.
+    tool 1 failed: The call was given up after 2.0s.
     tool 2: b is empty
-    tool 3 failed: The call was given up after 2.0 s. Whether it took effect is not known.
+    tool 3 failed: The call was given up after 2.0s. Whether it took effect is not known.
     assistant: ok
     ");
     assert_eq!(finished.failures.len(), 2);
@@ -275,7 +276,7 @@ async fn the_time_of_a_run_ends_calls_and_questions_and_is_an_ending() {
     let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
     assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(Limit::Time)));
     insta::assert_snapshot!(show(&finished.history[2..]), @r"
-    tool 1 failed: The call was given up after 3.0 s.
+    tool 1 failed: The call was given up after 3.0s.
     tool 2: b is empty
     ");
 
@@ -453,4 +454,116 @@ async fn a_model_without_a_price_is_not_asked_where_money_is_bounded() {
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Setup);
     insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`");
+}
+
+#[tokio::test]
+async fn the_one_question_of_a_budget_is_asked_without_tools() {
+    let (agent, asked) = agent([look()], [Reply::text("I would have to look.")]);
+    let agent = agent.with_limits(within(Budget::default().with_model_calls(1)));
+    let finished = run(&agent).await;
+    let answer = "I would have to look.";
+    assert_eq!(ended(&finished), (Ending::LimitReached, Some(Limit::ModelCalls), answer));
+    assert_eq!(asked.requests()[0].tool_choice, toolwright_module::ToolChoice::None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drive_that_is_dropped_has_cost_what_it_began() {
+    let hang = tool("hang", Effect::Write, async |_: Look| -> toolwright_module::Result<String> {
+        pending().await
+    });
+    let said = [calls([("1", "hang", "a")]), Reply::text("Not done.")];
+    let (agent, _) = agent([hang], said);
+    let agent = agent.with_limits(within(Budget::default().with_tool_calls(2)));
+    let mut run = agent.start("Go.").unwrap();
+    let cx = Context::default();
+    for _ in 0..2 {
+        let drive = agent.drive(&mut run, &cx);
+        tokio::time::timeout(Duration::from_millis(20), drive).await.unwrap_err();
+    }
+    assert_eq!(run.spent().tool_calls, 2);
+    // A third time it is not made.
+    let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
+    assert_eq!((finished.limit, finished.spent.tool_calls), (Some(Limit::ToolCalls), 2));
+
+    /// A model that never answers.
+    struct Silent;
+    impl toolwright_module::LanguageModel for Silent {
+        fn name(&self) -> &str {
+            "silent"
+        }
+        fn capabilities(&self) -> toolwright_module::Capabilities {
+            toolwright_module::Capabilities::new(toolwright_module::Dialect::JsonSchema2020)
+        }
+        fn generate<'a>(
+            &'a self,
+            _: &'a Request,
+        ) -> toolwright_module::BoxFuture<'a, toolwright_module::Result<Reply>> {
+            Box::pin(pending())
+        }
+    }
+    // Nobody knows what a question cost that was given up: it counts in full.
+    let agent = ToolOrchestrator::new(Silent, []).unwrap();
+    let agent = agent.with_limits(within(Budget::default().with_output_tokens(25)));
+    let mut run = agent.start("Go.").unwrap();
+    let cx = Context::default();
+    for _ in 0..2 {
+        let drive = agent.drive(&mut run, &cx);
+        tokio::time::timeout(Duration::from_millis(20), drive).await.unwrap_err();
+    }
+    let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
+    assert_eq!((finished.limit, finished.spent.model_calls), (Some(Limit::OutputTokens), 2));
+}
+
+#[tokio::test]
+async fn a_run_that_ran_out_of_money_goes_on_with_more() {
+    let said = [Reply::text("").with_usage(Usage::new(0, 4)), Reply::text("ok")];
+    let (agent, _) = agent([], said);
+    let money = |micros| within(Budget::default().with_money(Money::from_micros(micros)));
+    let agent = agent.with_limits(money(14_000));
+    let cx = || {
+        soon().with_ledger(
+            Ledger::default().with_prices([("scripted", Price::per_million(0.0, 1_000.0))]),
+        )
+    };
+    let mut run = agent.start("Go.").unwrap();
+    assert_eq!(agent.drive(&mut run, &cx()).await.unwrap().limit, None);
+    let mut run = agent.start("Go.").unwrap().with_limits(money(9_000));
+    assert_eq!(agent.drive(&mut run, &cx()).await.unwrap().limit, Some(Limit::Money));
+    let run = run.with_limits(money(20_000));
+    assert!(matches!(run.next().kind, StepKind::CallModel(_)));
+}
+
+#[test]
+fn a_limit_of_time_without_tokios_timer_is_told_before_anything_is_done() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for limits in [
+        Limits::default().with_tool_time(Duration::from_secs(1)),
+        Limits::default().with_max_time(Duration::from_secs(1)),
+    ] {
+        let (agent, asked) = agent([look()], [calls([("1", "look", "a")]), Reply::text("ok")]);
+        let agent = agent.with_limits(limits);
+        let error = runtime.block_on(agent.run("Go.", &Context::default())).unwrap_err();
+        assert_eq!((error.stage(), asked.requests().len()), (Stage::Setup, 0));
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error, @"a limit of time or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stop_whose_text_panics_still_ends_the_run() {
+    #[derive(Debug)]
+    struct Bomb;
+    impl std::fmt::Display for Bomb {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("nothing to see")
+        }
+    }
+    impl std::error::Error for Bomb {}
+    let stop =
+        tool("stop", Effect::Read, async |_: Look| Err(toolwright_module::Error::stop(Bomb)));
+    let (agent, asked) = agent([stop], [calls([("1", "stop", "a")]), Reply::text("went on")]);
+    let error = agent.run("Go.", &soon()).await.unwrap_err();
+    assert_eq!((error.audience(), asked.requests().len()), (Audience::Run, 1));
+    std::mem::forget(error);
 }

@@ -684,7 +684,7 @@ async fn a_run_of_other_tools_is_not_driven() {
     let mut run = other.start("Go.").unwrap();
     let error = agent.drive(&mut run, &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Setup, Audience::Run));
-    insta::assert_snapshot!(error, @"the run calls `look`, which is no tool of this orchestrator; drive it with the one that started it");
+    insta::assert_snapshot!(error, @"the run uses the tool `look`, which is missing here; go on with the tools it began with");
 }
 
 #[tokio::test]
@@ -731,13 +731,13 @@ async fn a_result_is_cut_once_and_told_as_the_model_is_shown_it() {
         }
     });
     // Too little for the note itself.
-    let agent = agent.with_limits(Limits::default().with_max_result_bytes(0));
+    let agent = agent.with_limits(Limits::default().with_max_result_bytes(20));
     let finished = agent.run("Go.", &cx).await.unwrap();
     insta::assert_snapshot!(show(&finished.history[2..3]), @r"
     tool 1: 
-    [cut: 0 of 500 bytes are shown; ask for less]
+    [cut: 0 of 500 byte
     ");
-    assert_eq!(log.entries(), ["\n[cut: 0 of 500 bytes are shown; ask for less]"]);
+    assert_eq!(log.entries(), ["\n[cut: 0 of 500 byte"]);
 }
 
 #[tokio::test]
@@ -752,14 +752,16 @@ async fn a_call_that_was_denied_while_nobody_drove_is_told_when_the_run_is_drive
 
     let log = Log::default();
     let heard = log.clone();
-    let cx = soon().with_events(move |event| {
-        if let EventKind::ToolFinished { call, text, .. } = &event.kind {
-            heard.write(format!("{}: {text}", call.id));
-        }
+    let cx = soon().with_events(move |event| match &event.kind {
+        EventKind::ToolFinished { call, text, .. } => heard.write(format!("{}: {text}", call.id)),
+        EventKind::Decided { id, decision } => heard.write(format!("{id}: {decision:?}")),
+        _ => {}
     });
-    agent.drive(&mut run, &cx).await.unwrap();
-    insta::assert_snapshot!(log.entries().join("\n"), @r"
-    1: A person did not allow the call: Not now.
+    let finished = agent.drive(&mut run, &cx).await.unwrap();
+    insta::assert_snapshot!(log.entries().join("\n"), @r#"
+    1: Deny { reason: "Not now." }
     2: There is no tool `sweep`. The tools are: tidy.
-    ");
+    "#);
+    // It was never made.
+    assert!(finished.tools_used.is_empty());
 }

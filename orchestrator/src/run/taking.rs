@@ -60,15 +60,18 @@ impl Run {
             .zip(&results)
             .filter_map(|(call, result)| Some((call.clone(), result.clone()?)))
             .collect();
-        let mut used = std::mem::take(&mut self.state.tools_used);
-        for call in self.calls() {
-            if self.tools.has(&call.name) && !used.contains(&call.name) {
-                used.push(call.name.clone());
-            }
-        }
-        self.state.tools_used = used;
-        if self.awaiting(&results).next().is_some() {
-            self.state.phase = Phase::Approval { results };
+        let awaits: Vec<String> = self
+            .calls()
+            .zip(&results)
+            .filter(|(call, result)| {
+                let effect = self.tools.effect(&call.name);
+                let awaits = |effect| self.state.approval.awaits(&call.name, effect);
+                result.is_none() && effect.is_some_and(awaits)
+            })
+            .map(|(call, _)| call.id.clone())
+            .collect();
+        if !awaits.is_empty() {
+            self.state.phase = Phase::Approval { results, awaits };
             return;
         }
         self.state.phase = Phase::Tools { results, edited: BTreeMap::new() };
@@ -101,6 +104,7 @@ impl Run {
                 self.state.phase = Phase::LastWord { limit: None };
                 return None;
             }
+            Ok(Selects::Nothing) => "That is no selection: `tool_name` is missing.".to_owned(),
             Err(_) if reply.finish == Finish::Length => format!(
                 "Your answer was cut off after {} tokens. Give a shorter one.",
                 self.state.limits.max_output_tokens,
@@ -185,25 +189,24 @@ impl Run {
                 [] => "There are no tools: answer without them.".to_owned(),
                 known => format!("The tools are: {}.", known.join(", ")),
             };
-            format!("There is no tool `{}`. {known}", call.name)
+            let name = &call.name[..call.name.floor_char_boundary(100)];
+            format!("There is no tool `{name}`. {known}")
         };
         Some(ToolResult::failed(call, text))
     }
 
     pub(super) fn take_decisions(&mut self, decisions: Vec<(String, Decision)>) {
-        let Phase::Approval { results } = &mut self.state.phase else { return };
+        let Phase::Approval { results, .. } = &mut self.state.phase else { return };
         let mut results = std::mem::take(results);
         let mut edited = BTreeMap::new();
-        let mut told = Vec::new();
+        self.state.decided.clone_from(&decisions);
         for (id, decision) in decisions {
             match decision {
                 Decision::Deny { reason } => {
                     let calls = self.calls().zip(&mut results);
                     for (call, result) in calls.filter(|(call, _)| call.id == id) {
                         let text = format!("A person did not allow the call: {reason}");
-                        let denied = ToolResult::failed(call, text);
-                        told.push((call.clone(), denied.clone()));
-                        *result = Some(denied);
+                        *result = Some(ToolResult::failed(call, text));
                     }
                 }
                 Decision::Edit { arguments } => {
@@ -213,7 +216,6 @@ impl Run {
                 _ => {}
             }
         }
-        self.state.own_results = told;
         self.state.phase = Phase::Tools { results, edited };
         self.close_round();
     }
@@ -221,15 +223,20 @@ impl Run {
     pub(super) fn take_results(&mut self, answers: Vec<ToolResult>) {
         let limits = self.state.limits;
         for mut answer in answers {
+            if !self.state.tools_used.contains(&answer.name) {
+                self.state.tools_used.push(answer.name.clone());
+            }
             let place = self.calls().position(|call| call.id == answer.id);
             if let (Some(place), Phase::Tools { results, edited }) = (place, &mut self.state.phase)
                 && let Some(slot) = results.get_mut(place)
             {
+                let most = limits.max_result_bytes;
                 if let Some(arguments) = edited.get(&answer.id) {
-                    answer.text = format!(
-                        "[A person changed the arguments to {arguments}]\n{}",
-                        answer.text,
-                    );
+                    // A note of at most half, so that the result is not cut away for it.
+                    let arguments = limits.with_max_result_bytes(most / 2).cut(arguments);
+                    let note = format!("[A person changed the arguments to {arguments}]\n");
+                    let rest = limits.with_max_result_bytes(most.saturating_sub(note.len()));
+                    answer.text = format!("{note}{}", rest.cut(&answer.text));
                 }
                 if let Cow::Owned(cut) = limits.cut(&answer.text) {
                     answer.text = cut;
@@ -269,11 +276,7 @@ impl Run {
             let answer = format!("{} rounds in a row made {what}: {}", mistake.times, mistake.text);
             return self.end(answer, Ending::Stuck);
         }
-        let budget = &self.state.limits.budget;
-        let spent = &self.state.spent;
         let typed = self.state.output.is_some();
-        // The last question is for the answer.
-        let one_left = budget.model_calls.is_some_and(|most| most <= spent.model_calls + 1);
         let limit = if self.state.iterations >= self.state.limits.max_iterations {
             Some(Limit::Iterations)
         } else if typed {
@@ -281,7 +284,7 @@ impl Run {
             None
         } else if self.tool_calls_left() == 0 {
             Some(Limit::ToolCalls)
-        } else if one_left {
+        } else if self.has_one_question_left() {
             Some(Limit::ModelCalls)
         } else {
             None

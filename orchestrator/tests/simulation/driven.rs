@@ -299,7 +299,7 @@ impl Play<'_> {
         let Self { world, scene, .. } = *self;
         let mut run = scene.run.clone();
         let mut tasks = world.chance("tasks").below(3);
-        let (mut results, mut dropped, mut last_told) = (Vec::new(), false, Vec::new());
+        let (mut results, mut last_told) = (Vec::new(), Vec::new());
         let mut begun = run.history().len().saturating_sub(1);
         let mut number = 0;
         loop {
@@ -323,10 +323,7 @@ impl Play<'_> {
             let before = run.clone();
             let outcome = self.one_drive(&mut run, approver, interruption).await;
             check_run(world, scene, &before, &run, begun);
-            if outcome.is_none() {
-                dropped = true;
-            }
-            self.check_spent(&run, dropped);
+            self.check_spent(&run);
             last_told.extend(told(world));
             if !world.is_calm() && chance.percent(15) {
                 run = resumed(world, scene, &run, chance);
@@ -509,7 +506,7 @@ impl Play<'_> {
     }
 
     /// Everything is counted once, in every ledger above.
-    fn check_spent(&self, run: &Run, dropped: bool) {
+    fn check_spent(&self, run: &Run) {
         let world = self.world;
         let (real, beyond, questions, executed, overshoots, cancelled) = {
             let inner = world.inner();
@@ -527,9 +524,10 @@ impl Play<'_> {
         let own = run.spent();
         within(world, "the run", run.limits().budget, own, beyond);
         let Some(ledgers) = &self.ledgers else {
-            world.check(dropped || own.usage == real.usage, || {
-                format!("the run counts {:?} of {:?}", own.usage, real.usage)
-            });
+            // A question that was given up counts in full.
+            let all = own.usage.input_tokens >= real.usage.input_tokens
+                && own.usage.output_tokens >= real.usage.output_tokens;
+            world.check(all, || format!("the run counts {:?} of {:?}", own.usage, real.usage));
             return;
         };
         for ledger in ledgers {
@@ -544,8 +542,10 @@ impl Play<'_> {
             world.check(executed <= spent.tool_calls, || {
                 format!("a ledger above counts {} of {executed} calls", spent.tool_calls)
             });
-            world.check(dropped || own == spent, || {
-                format!("the run counts {own:?}, a ledger above {spent:?}")
+            // What was given up counts in full: the ledger keeps it aside.
+            let committed = ledger.committed();
+            world.check(own == committed, || {
+                format!("the run counts {own:?}, a ledger above {committed:?}")
             });
         }
         let told = world.inner().told_overshoots;
@@ -719,7 +719,10 @@ fn told(world: &World) -> Vec<(String, String, bool)> {
 fn check_told(world: &World, run: &Run, told: &[(String, String, bool)]) {
     for message in run.history() {
         let Message::Tool(result) = &**message else { continue };
-        if result.name == "finish" {
+        // A call that was denied was never made: its decision is told.
+        let decided = format!("{}#{}", result.name, result.id);
+        let denied = matches!(world.inner().decided.get(&decided), Some(Decision::Deny { .. }));
+        if result.name == "finish" || denied {
             continue;
         }
         let last = told.iter().rev().find(|(id, ..)| *id == result.id);
