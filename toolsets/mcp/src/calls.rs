@@ -78,7 +78,12 @@ impl Calls {
         };
         let deadline = cx.deadline();
         let work = async {
-            let _permit = self.permit().await?;
+            // A call that is cancelled before it had its turn never begins.
+            let _permit = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => return Err(was_cancelled()),
+                permit = self.permit() => permit?,
+            };
             work(cx).await
         };
         let mut work = pin!(work);
@@ -88,7 +93,7 @@ impl Calls {
             () = cancelled.cancelled() => {
                 ended.0.cancel();
                 let rest = tokio::time::timeout(GRACE, work).await;
-                rest.unwrap_or_else(|_| Err(Error::stop("the call was cancelled").at(Stage::Cancelled)))
+                rest.unwrap_or_else(|_| Err(was_cancelled()))
             }
             () = until(deadline) => {
                 let text = format!(
@@ -124,6 +129,10 @@ impl Calls {
             tracing::warn!(calls = self.tracker.len(), "calls did not end before the server did");
         }
     }
+}
+
+fn was_cancelled() -> Error {
+    Error::stop("the call was cancelled").at(Stage::Cancelled)
 }
 
 async fn until(deadline: Option<Instant>) {

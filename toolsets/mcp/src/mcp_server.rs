@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rmcp::ServiceExt;
@@ -278,13 +279,7 @@ impl McpServer {
     /// listener has no address.
     pub async fn serve_http(self, listener: TcpListener) -> Result<()> {
         let address = listener.local_addr()?;
-        let local = address.ip().to_canonical().is_loopback();
-        if !local && self.token.is_none() {
-            return Err(Error::TokenRequired { address });
-        }
-        if address.ip().is_unspecified() && self.hosts.is_empty() {
-            return Err(Error::HostsRequired { address });
-        }
+        self.may_listen_on(address)?;
         let mut hosts = self.hosts.clone();
         hosts.push(address.ip().to_string());
         let settings = http::Settings {
@@ -295,6 +290,17 @@ impl McpServer {
             shutdown: self.shutdown.clone(),
         };
         http::serve(listener, self.handler(), settings).await
+    }
+
+    fn may_listen_on(&self, address: SocketAddr) -> Result<()> {
+        let ip = address.ip().to_canonical();
+        if !ip.is_loopback() && self.token.is_none() {
+            return Err(Error::TokenRequired { address });
+        }
+        if ip.is_unspecified() && self.hosts.is_empty() {
+            return Err(Error::HostsRequired { address });
+        }
+        Ok(())
     }
 
     fn handler(self) -> Handler {
@@ -311,5 +317,47 @@ impl fmt::Debug for McpServer {
             .field("limits", &self.limits)
             .field("token", &self.token.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+    use super::*;
+
+    #[test]
+    fn beyond_this_machine_a_token_is_asked_for_and_everywhere_a_name() {
+        let open = McpServer::new("test", "1", []).unwrap();
+        let guarded = open.clone().with_token("hunter2").unwrap();
+        let named = guarded.clone().with_hosts(["tools.example.com"]);
+        let said = |server: &McpServer, address: &str| {
+            let outcome = server.may_listen_on(address.parse().unwrap());
+            outcome.map_or_else(|error| error.to_string(), |()| "served".to_owned())
+        };
+        for local in ["127.0.0.1:80", "127.1.2.3:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+            assert_eq!(said(&open, local), "served");
+        }
+        for address in ["192.0.2.1:80", "0.0.0.0:80", "[::]:80", "[::ffff:192.0.2.1]:80"] {
+            let error = said(&open, address);
+            assert!(error.ends_with("set a token with `with_token`"), "{error}");
+        }
+        assert_eq!(said(&guarded, "192.0.2.1:80"), "served");
+        for everywhere in ["0.0.0.0:80", "[::]:80"] {
+            let error = said(&guarded, everywhere);
+            assert!(error.ends_with("name those it is reached by with `with_hosts`"), "{error}");
+            assert_eq!(said(&named, everywhere), "served");
+        }
+    }
+
+    #[test]
+    fn a_token_that_no_header_carries_is_refused_and_none_is_shown() {
+        let server = McpServer::new("test", "1", []).unwrap();
+        for token in ["", "a b", "line\nbreak", "schlüssel"] {
+            let error = server.clone().with_token(token).unwrap_err();
+            assert!(matches!(error, Error::Token), "{error}");
+        }
+        let server = server.with_token("hunter2").unwrap();
+        assert!(!format!("{server:?}").contains("hunter2"));
     }
 }

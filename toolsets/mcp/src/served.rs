@@ -84,7 +84,9 @@ fn says(text: &str, value: Option<&Value>, structured: Option<&Value>, json: &st
         Some(value) if structured != Some(value) => {
             serde_json::to_string(value).is_ok_and(|value| value == text)
         }
-        Some(_) | None => json == text,
+        Some(_) => json == text,
+        // The value was read from it, or there is none.
+        None => true,
     }
 }
 

@@ -18,12 +18,12 @@ use toolwright_module::{
 
 /// Add two numbers.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Add {
+pub(crate) struct Add {
     /// The first.
     #[schemars(range(max = 1000))]
-    pub a: i64,
+    pub(crate) a: i64,
     /// The second; nothing is nought.
-    pub b: Option<i64>,
+    pub(crate) b: Option<i64>,
 }
 
 impl Signature for Add {
@@ -33,28 +33,28 @@ impl Signature for Add {
 /// Store a note.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Store a note")]
-pub struct StoreNote {
-    pub title: String,
+pub(crate) struct StoreNote {
+    pub(crate) title: String,
 }
 
 /// What became of it.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Stored {
-    pub title: String,
-    pub replaced: bool,
+pub(crate) struct Stored {
+    pub(crate) title: String,
+    pub(crate) replaced: bool,
 }
 
 impl Signature for StoreNote {
     type Output = Stored;
 
-    fn render(output: &Stored) -> serde_json::Result<String> {
+    fn render(output: &Stored) -> toolwright_signature::Result<String> {
         Ok(format!("Stored '{}'.", output.title))
     }
 }
 
 /// Say hello.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Hello;
+pub(crate) struct Hello;
 
 impl Signature for Hello {
     type Output = String;
@@ -62,13 +62,13 @@ impl Signature for Hello {
 
 /// Fail in one of many ways.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Fail {
-    pub how: How,
+pub(crate) struct Fail {
+    pub(crate) how: How,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub(crate) enum How {
     Retry,
     Refuse,
     Other,
@@ -93,16 +93,16 @@ impl Drop for Bomb {
 
 /// What the slow tool met with.
 #[derive(Default)]
-pub struct Seen {
-    pub started: Notify,
-    pub ended: Notify,
-    pub cancelled: AtomicUsize,
-    pub calls: AtomicUsize,
+pub(crate) struct Seen {
+    pub(crate) started: Notify,
+    pub(crate) ended: Notify,
+    pub(crate) cancelled: AtomicUsize,
+    pub(crate) calls: AtomicUsize,
 }
 
 /// Wait until somebody cancels.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Wait {}
+pub(crate) struct Wait {}
 
 impl Signature for Wait {
     type Output = ();
@@ -110,15 +110,15 @@ impl Signature for Wait {
 
 /// Tell what happens.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct Tell {
-    pub times: u32,
+pub(crate) struct Tell {
+    pub(crate) times: u32,
 }
 
 impl Signature for Tell {
     type Output = u32;
 }
 
-pub fn tools(seen: &Arc<Seen>) -> Vec<Tool> {
+pub(crate) fn tools(seen: &Arc<Seen>) -> Vec<Tool> {
     let add = from_fn(async |Add { a, b }: Add| Ok(a + b.unwrap_or(0))).with_effect(Effect::Read);
     let store =
         from_fn(async |StoreNote { title }: StoreNote| Ok(Stored { title, replaced: false }));
@@ -184,21 +184,21 @@ pub fn tools(seen: &Arc<Seen>) -> Vec<Tool> {
     ]
 }
 
-pub fn server(seen: &Arc<Seen>) -> McpServer {
+pub(crate) fn server(seen: &Arc<Seen>) -> McpServer {
     McpServer::new("test", "1.2.3", tools(seen)).unwrap().with_instructions("Only in tests.")
 }
 
 /// A client of one server in this process: it writes lines and reads lines.
-pub struct Lines {
-    pub write: WriteHalf<DuplexStream>,
+pub(crate) struct Lines {
+    pub(crate) write: WriteHalf<DuplexStream>,
     read: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
-    pub serving: JoinHandle<Result<()>>,
+    pub(crate) serving: JoinHandle<Result<()>>,
     next: u64,
     modern: bool,
 }
 
 impl Lines {
-    pub fn new(server: McpServer) -> Self {
+    pub(crate) fn new(server: McpServer) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let (read, write) = tokio::io::split(theirs);
         let serving = tokio::spawn(server.serve(read, write));
@@ -208,7 +208,7 @@ impl Lines {
     }
 
     /// After the handshake of 2025-11-25.
-    pub async fn begun(server: McpServer) -> Self {
+    pub(crate) async fn begun(server: McpServer) -> Self {
         let mut lines = Self::new(server);
         let params = json!({
             "protocolVersion": "2025-11-25",
@@ -221,26 +221,26 @@ impl Lines {
     }
 
     /// As 2026-07-28 has it: every request says who asks.
-    pub fn modern(server: McpServer) -> Self {
+    pub(crate) fn modern(server: McpServer) -> Self {
         Self { modern: true, ..Self::new(server) }
     }
 
-    pub async fn line(&mut self, line: &str) {
+    pub(crate) async fn line(&mut self, line: &str) {
         self.write.write_all(line.as_bytes()).await.unwrap();
         self.write.write_all(b"\n").await.unwrap();
     }
 
-    pub async fn write_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) async fn write_bytes(&mut self, bytes: &[u8]) {
         self.write.write_all(bytes).await.unwrap();
     }
 
-    pub async fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) async fn notify(&mut self, method: &str, params: Value) {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
         self.line(&message.to_string()).await;
     }
 
     /// Sends a request and gives its id.
-    pub async fn send(&mut self, method: &str, mut params: Value) -> u64 {
+    pub(crate) async fn send(&mut self, method: &str, mut params: Value) -> u64 {
         self.next += 1;
         if self.modern {
             let meta = &mut params["_meta"];
@@ -254,13 +254,13 @@ impl Lines {
         self.next
     }
 
-    pub async fn receive(&mut self) -> Option<Value> {
+    pub(crate) async fn receive(&mut self) -> Option<Value> {
         let line = self.read.next_line().await.unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
     /// The whole answer, without what stands around it.
-    pub async fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         let mut answer = self.receive().await.unwrap();
         assert_eq!(answer["id"], id, "{answer}");
@@ -268,12 +268,12 @@ impl Lines {
         answer.remove("result").or_else(|| answer.remove("error")).unwrap()
     }
 
-    pub async fn call(&mut self, name: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&mut self, name: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({"name": name, "arguments": arguments})).await
     }
 
     /// Hangs up and waits for the server to end.
-    pub async fn end(mut self) -> Vec<Value> {
+    pub(crate) async fn end(mut self) -> Vec<Value> {
         self.write.shutdown().await.unwrap();
         let mut rest = Vec::new();
         while let Some(message) = self.receive().await {
@@ -285,7 +285,7 @@ impl Lines {
 }
 
 /// The texts of a result.
-pub fn texts(result: &Value) -> Vec<&str> {
+pub(crate) fn texts(result: &Value) -> Vec<&str> {
     let content = result["content"].as_array().unwrap_or_else(|| panic!("{result}"));
     content.iter().filter_map(|block| block["text"].as_str()).collect()
 }
