@@ -21,8 +21,9 @@ use crate::calls::Calls;
 use crate::progress;
 use crate::served::{self, Served};
 
-/// The methods of ours whose parameters may be malformed.
-const METHODS: [&str; 5] = ["initialize", "ping", "server/discover", "tools/call", "tools/list"];
+/// The methods of ours whose parameters may be malformed. Not `initialize`: whoever sends it
+/// now is later than the handshake, or speaks a revision that has none.
+const METHODS: [&str; 3] = ["server/discover", "tools/call", "tools/list"];
 
 /// How much of a name that nobody knows is said back.
 const NAME: usize = 128;

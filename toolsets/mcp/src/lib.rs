@@ -50,12 +50,13 @@
 //! | here | there |
 //! |---|---|
 //! | [`Contract`](toolwright_module::Contract) | `name`, `title`, `description`, `inputSchema`, `outputSchema`; an output that is no object is `{"result": …}` |
-//! | [`Effect::Read`] | `readOnlyHint` and `idempotentHint`, not `destructiveHint` |
-//! | [`Effect::Idempotent`] | `idempotentHint`, not `destructiveHint` |
-//! | [`Effect::Write`], [`Effect::Irreversible`] | `destructiveHint`: what MCP assumes where nothing is said |
-//! | no effect says it | `openWorldHint`, as MCP assumes |
+//! | [`Effect::Read`] | `readOnlyHint` and `idempotentHint` |
+//! | [`Effect::Idempotent`] | `idempotentHint` and `destructiveHint`: it may overwrite |
+//! | [`Effect::Write`], [`Effect::Irreversible`] | `destructiveHint`, as MCP assumes where nothing is said |
+//! | whatever the effect | `openWorldHint`, as MCP assumes: no effect says it |
 //! | an output | `structuredContent`; as text what a model reads, and the JSON where that says something else |
-//! | an image as `data:` | an image; any other address is text |
+//! | an image as `data:…;base64,` | an image; of type `audio/…` a sound, of any other an embedded resource |
+//! | any other image | its address, as text |
 //! | arguments that do not fit, [`Error::retry`], [`Error::refuse`] | `isError` and the text |
 //! | any other error, a panic | `isError` and that the tool failed; the reason goes to `tracing` |
 //! | an unknown tool, a malformed request | the error -32602 |

@@ -1,6 +1,6 @@
 //! A tool's form in the protocol, and that of its results.
 
-use rmcp::model::{CallToolResult, ContentBlock, ToolAnnotations};
+use rmcp::model::{AudioContent, CallToolResult, ContentBlock, ResourceContents, ToolAnnotations};
 use serde_json::Value;
 use toolwright_module::{Dialect, Effect, Error, Image, Result, Stage, Tool, ToolOutput};
 use toolwright_signature::Policy;
@@ -36,9 +36,10 @@ impl Served {
         // The protocol wants the JSON as text too, for clients that know only text. A text
         // that says as much is enough.
         let json = json.filter(|json| !says(&text, value.as_ref(), structured.as_ref(), json));
-        let images: Vec<ContentBlock> = images.into_iter().map(image).collect();
+        let attached =
+            images.into_iter().enumerate().map(|(index, image)| attachment(index, image));
         let texts = [Some(text), json].into_iter().flatten().filter(|text| !text.is_empty());
-        let content: Vec<_> = texts.map(ContentBlock::text).chain(images).collect();
+        let content: Vec<_> = texts.map(ContentBlock::text).chain(attached).collect();
         let bytes = content.iter().map(size).sum::<usize>();
         if bytes > most {
             let text =
@@ -91,26 +92,31 @@ fn says(text: &str, value: Option<&Value>, structured: Option<&Value>, json: &st
 }
 
 /// What MCP assumes where nothing is said is said too: some clients take silence for more.
+///
+/// What only adds is not destructive to MCP; what overwrites is, and no effect tells the one
+/// from the other. So whatever writes may destroy.
 fn annotations(effect: Effect) -> ToolAnnotations {
-    let (read_only, destructive, idempotent) = match effect {
-        Effect::Read => (true, false, true),
-        Effect::Idempotent => (false, false, true),
-        // The effect of a module that says nothing: it may do anything.
-        Effect::Write | Effect::Irreversible => (false, true, false),
-    };
+    let reads = effect == Effect::Read;
     ToolAnnotations::new()
-        .read_only(read_only)
-        .destructive(destructive)
-        .idempotent(idempotent)
+        .read_only(reads)
+        .destructive(!reads)
+        .idempotent(reads || effect == Effect::Idempotent)
         .open_world(true)
 }
 
-fn image(image: Image) -> ContentBlock {
+/// What stands beside the text: what its address holds, or the address.
+fn attachment(index: usize, image: Image) -> ContentBlock {
     let Image::Url(url) = image else { return ContentBlock::text("An image of another kind.") };
-    let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-    match data {
-        Some((kind, data)) => ContentBlock::image(data, kind),
-        None => ContentBlock::text(url),
+    let Some((kind, data)) = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"))
+    else {
+        return ContentBlock::text(url);
+    };
+    match kind.split('/').next() {
+        Some("image") => ContentBlock::image(data, kind),
+        Some("audio") => ContentBlock::Audio(AudioContent::new(data, kind)),
+        _ => ContentBlock::resource(
+            ResourceContents::blob(data, format!("result:{index}")).with_mime_type(kind),
+        ),
     }
 }
 
@@ -118,6 +124,11 @@ fn size(content: &ContentBlock) -> usize {
     match content {
         ContentBlock::Text(text) => text.text.len(),
         ContentBlock::Image(image) => image.data.len(),
+        ContentBlock::Audio(audio) => audio.data.len(),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::BlobResourceContents { blob, .. } => blob.len(),
+            _ => 0,
+        },
         _ => 0,
     }
 }

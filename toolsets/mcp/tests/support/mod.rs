@@ -159,7 +159,12 @@ pub(crate) fn tools(seen: &Arc<Seen>) -> Vec<Tool> {
     });
     let picture = Contract::dynamic("picture", "Draw.", json!({"type": "object"}), None).unwrap();
     let picture = Tool::dynamic(picture, Effect::Idempotent, async |_, _| {
-        let images = ["data:image/png;base64,iVBORw0KGgo=", "https://example.com/a.png"];
+        let images = [
+            "data:image/png;base64,iVBORw0KGgo=",
+            "data:audio/wav;base64,UklGRg==",
+            "data:application/json;base64,e30=",
+            "https://example.com/a.png",
+        ];
         let images = images.map(|url| Image::Url(url.to_owned()));
         Ok(ToolOutput::text_only("A house.").with_images(images.into()))
     });
