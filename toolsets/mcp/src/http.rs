@@ -157,7 +157,13 @@ impl Front {
             Ok(Err(_)) => return refused(StatusCode::BAD_REQUEST, "the request broke off"),
             Err(_) => return refused(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
         };
-        self.protocol.handle(Request::from_parts(head, Full::new(body))).await
+        let ends_a_session = head.method == Method::DELETE;
+        let mut answer = self.protocol.handle(Request::from_parts(head, Full::new(body))).await;
+        if ends_a_session && answer.status() == StatusCode::ACCEPTED {
+            // It is done by now, and clients look for that.
+            *answer.status_mut() = StatusCode::NO_CONTENT;
+        }
+        answer
     }
 
     /// Whether the client has the token, or needs none.

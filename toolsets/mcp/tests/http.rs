@@ -259,7 +259,7 @@ async fn a_session_ends_when_its_client_says_so_and_is_unknown_then() {
     let http = Http::new(server(&seen())).await;
     let session = http.session().await;
     let end = http.client.delete(&http.url).header("mcp-session-id", &session);
-    assert!(end.send().await.unwrap().status().is_success());
+    assert_eq!(status(end).await, 204);
     assert_eq!(status(http.legacy(Some(&session), &call(1, "hello"))).await, 404);
 }
 
