@@ -2,7 +2,6 @@
 //!
 //! `cargo run -p toolwright-examples --example mcp_server -- --http 127.0.0.1:8000`
 
-use std::error::Error;
 use std::net::SocketAddr;
 
 use clap::Parser;
@@ -10,7 +9,7 @@ use tokio::net::TcpListener;
 use toolwright_examples::note;
 use toolwright_mcp::McpServer;
 use toolwright_memory::Memory;
-use toolwright_module::Cancellation;
+use toolwright_module::{Cancellation, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Serves the memory tools to MCP clients: over standard input and output, unless told
@@ -30,7 +29,7 @@ struct Args {
     host: Vec<String>,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let args = Args::parse();
     // Standard output is the client's. What it is not told of a failure goes here.
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(LevelFilter::WARN).init();
@@ -41,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     served
 }
 
-async fn serve(args: Args) -> Result<(), Box<dyn Error>> {
+async fn serve(args: Args) -> Result<()> {
     let shutdown = Cancellation::default();
     let mut server =
         McpServer::new("toolwright", env!("CARGO_PKG_VERSION"), Memory::default().tools()?)?
@@ -54,11 +53,12 @@ async fn serve(args: Args) -> Result<(), Box<dyn Error>> {
         }
     });
     if let Some(name) = args.token_env {
-        let token = std::env::var(&name).map_err(|_| format!("{name} holds no token; set it"))?;
+        let none = |_| Error::other(format!("{name} holds no token; set it"));
+        let token = std::env::var(&name).map_err(none)?;
         server = server.with_token(token)?;
     }
     let Some(address) = args.http else { return Ok(server.serve_stdio().await?) };
     let listener = TcpListener::bind(address).await?;
-    note(&format!("serving http://{}/mcp", listener.local_addr()?));
+    note(&format!("at http://{}/mcp", listener.local_addr()?));
     Ok(server.serve_http(listener).await?)
 }

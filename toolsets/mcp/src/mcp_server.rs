@@ -281,7 +281,9 @@ impl McpServer {
         let address = listener.local_addr()?;
         self.may_listen_on(address)?;
         let mut hosts = self.hosts.clone();
-        hosts.push(address.ip().to_string());
+        if !address.ip().is_unspecified() {
+            hosts.push(address.ip().to_string());
+        }
         let settings = http::Settings {
             token: self.token.clone(),
             hosts,

@@ -371,6 +371,34 @@ async fn a_call_has_the_servers_context_and_a_path_of_its_own() {
     assert_eq!(path.iter().map(|call| call.tool.as_str()).collect::<Vec<_>>(), ["tell"]);
 }
 
+#[tokio::test]
+async fn a_group_is_served_once_it_is_bound() {
+    use toolwright_module::{Handle, Result, ToolGroup};
+
+    /// Scale a number.
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Scale {
+        number: i64,
+    }
+
+    impl Handle<i64, i64> for Scale {
+        async fn handle(self, factor: &i64, _cx: &Context) -> Result<(String, i64)> {
+            Ok((format!("{} times {factor}", self.number), self.number * factor))
+        }
+    }
+
+    let (sender, mut products) = tokio::sync::mpsc::unbounded_channel();
+    let group = ToolGroup::new().handler::<Scale>().unwrap();
+    let tools = group.bind(7, move |name, product: i64| {
+        let _ = sender.send((name.to_owned(), product));
+    });
+    let mut lines = Lines::begun(McpServer::new("group", "1", tools).unwrap()).await;
+    let result = lines.call("scale", json!({"number": 6})).await;
+    assert_eq!(texts(&result), ["6 times 7"]);
+    assert!(result.get("structuredContent").is_none(), "{result}");
+    assert_eq!(products.recv().await, Some(("scale".to_owned(), 42)));
+}
+
 #[test]
 fn two_tools_of_one_name_are_refused() {
     let twice = tools(&seen()).into_iter().chain(tools(&seen()));
