@@ -43,8 +43,8 @@ pub enum Error {
         address: SocketAddr,
     },
 
-    /// The client began with something that is no request.
-    #[error("the client began with something that is no MCP request")]
+    /// The client speaks no revision of the protocol that this server does.
+    #[error("the client and this server have no revision of MCP in common")]
     Handshake,
 
     /// The connection failed.

@@ -85,6 +85,7 @@ mod error;
 mod handler;
 mod http;
 mod mcp_server;
+mod patient;
 mod progress;
 mod served;
 

@@ -17,6 +17,7 @@ use crate::calls::{Calls, Limits};
 use crate::error::{Error, Result};
 use crate::handler::Handler;
 use crate::http;
+use crate::patient::Patient;
 use crate::served::Served;
 
 /// How long calls may still run once the server is asked to end.
@@ -218,7 +219,7 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// [`Error::Handshake`] if the client begins with something that is no request,
+    /// [`Error::Handshake`] if client and server have no revision in common,
     /// [`Error::Connection`] if the streams fail.
     pub async fn serve<R, W>(self, read: R, write: W) -> Result<()>
     where
@@ -232,7 +233,7 @@ impl McpServer {
         let stop = CancellationToken::new();
         let _stop = stop.clone().drop_guard();
         let running = tokio::select! {
-            running = handler.clone().serve_with_ct(transport, stop.clone()) => running,
+            running = handler.clone().serve_with_ct(Patient::new(transport), stop.clone()) => running,
             () = shutdown.cancelled() => return Ok(()),
         };
         let running = match running {

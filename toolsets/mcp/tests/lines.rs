@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::{Lines, Seen, server, texts, tools};
-use toolwright_mcp::{Error, McpServer};
+use toolwright_mcp::McpServer;
 use toolwright_module::{Cancellation, Context};
 
 fn seen() -> Arc<Seen> {
@@ -188,11 +188,29 @@ async fn a_client_that_leaves_ends_the_server_whenever_it_does() {
 }
 
 #[tokio::test]
-async fn a_client_that_begins_without_a_request_is_told_off() {
+async fn what_comes_before_the_first_request_is_passed_over() {
     let mut lines = Lines::new(server(&seen()));
     lines.notify("notifications/initialized", json!({})).await;
-    let error = lines.serving.await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::Handshake), "{error}");
+    lines.line(r#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#).await;
+    assert_eq!(lines.request("ping", json!({})).await, json!({}));
+    assert_eq!(lines.request("tools/list", json!({})).await["code"], -32602);
+
+    // A client that asks what there is, waits too little and begins the old way.
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let id = lines.send("server/discover", json!({"_meta": meta})).await;
+    lines.notify("notifications/cancelled", json!({"requestId": id})).await;
+    assert_eq!(lines.receive().await.unwrap()["id"], id);
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "client", "version": "1"},
+    });
+    assert_eq!(lines.request("initialize", params).await["protocolVersion"], "2025-11-25");
+    assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
+    lines.end().await;
 }
 
 #[tokio::test]
