@@ -1,7 +1,10 @@
 //! A tool's form in the protocol, and that of its results.
 
+use std::io::{self, Write};
+
 use rmcp::model::{AudioContent, CallToolResult, ContentBlock, ResourceContents, ToolAnnotations};
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
 use toolwright_module::{Dialect, Effect, Error, Image, Result, Stage, Tool, ToolOutput};
 use toolwright_signature::Policy;
 
@@ -10,8 +13,21 @@ use toolwright_signature::Policy;
 pub(crate) struct Served {
     pub(crate) tool: Tool,
     pub(crate) form: rmcp::model::Tool,
-    /// One schema for what is read and what is written: so a value can be held to it.
-    checkable: bool,
+    output: Output,
+}
+
+/// What is known of what a tool gives.
+#[derive(Clone, Copy)]
+enum Output {
+    /// Nothing.
+    Unsaid,
+    /// It has a schema.
+    Said {
+        /// It is no object, so it goes out in one.
+        wrapped: bool,
+        /// One schema for what is read and what is written: so a value can be held to it.
+        checkable: bool,
+    },
 }
 
 impl Served {
@@ -20,22 +36,22 @@ impl Served {
         let form = contract.tool(Dialect::Mcp)?;
         let form: rmcp::model::Tool = serde_json::from_value(form).map_err(std::io::Error::from)?;
         let form = form.with_annotations(annotations(tool.effect()));
-        let checkable = contract.output_to_read() == contract.output_to_write();
-        Ok(Self { tool, form, checkable })
+        let output = match contract.output_to_write() {
+            None => Output::Unsaid,
+            Some(schema) => {
+                let probe = Value::Object(Map::new());
+                let wrapped = contract.lower_output_value(Dialect::Mcp, &probe)? != probe;
+                Output::Said { wrapped, checkable: contract.output_to_read() == Some(schema) }
+            }
+        };
+        Ok(Self { tool, form, output })
     }
 
     /// A call's result, or that it is no result of this tool.
     pub(crate) fn result(&self, output: ToolOutput, most: usize) -> Result<CallToolResult> {
         let value = output.value()?;
-        let structured = self.structured(value.as_ref(), output.text())?;
-        let json = structured.as_ref().map(Value::to_string);
-        if let (true, Some(json)) = (self.checkable && self.form.output_schema.is_some(), &json) {
-            self.check(json)?;
-        }
         let (text, images) = output.into_parts();
-        // The protocol wants the JSON as text too, for clients that know only text. A text
-        // that says as much is enough.
-        let json = json.filter(|json| !says(&text, value.as_ref(), structured.as_ref(), json));
+        let (structured, json) = self.structured(value, &text)?;
         let attached =
             images.into_iter().enumerate().map(|(index, image)| attachment(index, image));
         let texts = [Some(text), json].into_iter().flatten().filter(|text| !text.is_empty());
@@ -51,44 +67,83 @@ impl Served {
         Ok(result)
     }
 
-    fn structured(&self, value: Option<&Value>, text: &str) -> Result<Option<Value>> {
-        let contract = self.tool.contract();
-        if self.form.output_schema.is_none() {
+    /// The value as it goes out, and its JSON if the text says something else: the protocol
+    /// wants it as text too, for clients that know only text.
+    fn structured(
+        &self,
+        value: Option<Value>,
+        text: &str,
+    ) -> Result<(Option<Value>, Option<String>)> {
+        let Output::Said { wrapped, checkable } = self.output else {
             // Revisions before 2026-07-28 know objects only.
-            return Ok(value.filter(|value| value.is_object()).cloned());
-        }
-        let value = match value {
-            Some(value) => value.clone(),
-            // A tool made at run time may give its JSON as text.
-            None => contract.read_output(text).map_err(unfit)?,
+            let value = value.filter(Value::is_object);
+            let json = value.as_ref().filter(|value| !says(text, value)).map(Value::to_string);
+            return Ok((value, json));
         };
-        Ok(Some(contract.lower_output_value(Dialect::Mcp, &value).map_err(unfit)?))
+        let Some(value) = value else {
+            // A tool made at run time may give its JSON as text.
+            let value = self.tool.contract().read_output(text).map_err(unfit)?;
+            return Ok((Some(wrap(value, wrapped)), None));
+        };
+        if says(text, &value) {
+            match &value {
+                Value::String(string) if checkable => self.check(&json_of(string)?)?,
+                _ if checkable => self.check(text)?,
+                _ => {}
+            }
+            return Ok((Some(wrap(value, wrapped)), None));
+        }
+        let json = value.to_string();
+        if checkable {
+            self.check(&json)?;
+        }
+        let value = wrap(value, wrapped);
+        let json = if wrapped { value.to_string() } else { json };
+        Ok((Some(value), Some(json)))
     }
 
-    /// Typed outputs fit by construction and are read in one pass; what a tool made at run
-    /// time gives is looked at.
+    /// Typed outputs fit by construction and are passed over; what a tool made at run time
+    /// gives is looked at.
     fn check(&self, json: &str) -> Result<()> {
-        let read = self.tool.contract().read_output_with::<Value>(json, Policy::Strict);
+        let read = self.tool.contract().read_output_with::<IgnoredAny>(json, Policy::Strict);
         read.map(drop).map_err(unfit)
     }
+}
+
+fn wrap(value: Value, wrapped: bool) -> Value {
+    if wrapped { json!({ "result": value }) } else { value }
+}
+
+fn json_of(string: &str) -> Result<String> {
+    serde_json::to_string(string).map_err(|error| Error::other(error).at(Stage::Module))
+}
+
+/// Whether a text is a value: as it is, or as JSON.
+fn says(text: &str, value: &Value) -> bool {
+    /// What of the text is still to come.
+    struct Rest<'a>(&'a [u8]);
+
+    impl Write for Rest<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.strip_prefix(bytes).ok_or(io::ErrorKind::InvalidData)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    if let Value::String(value) = value {
+        return value == text;
+    }
+    let mut rest = Rest(text.as_bytes());
+    serde_json::to_writer(&mut rest, value).is_ok() && rest.0.is_empty()
 }
 
 /// The user's to know: the model cannot mend a tool.
 fn unfit(source: toolwright_signature::Error) -> Error {
     Error::other(source).at(Stage::Module)
-}
-
-/// Whether a text says all that the JSON would.
-fn says(text: &str, value: Option<&Value>, structured: Option<&Value>, json: &str) -> bool {
-    match value {
-        Some(Value::String(value)) => value == text,
-        Some(value) if structured != Some(value) => {
-            serde_json::to_string(value).is_ok_and(|value| value == text)
-        }
-        Some(_) => json == text,
-        // The value was read from it, or there is none.
-        None => true,
-    }
 }
 
 /// What MCP assumes where nothing is said is said too: some clients take silence for more.
