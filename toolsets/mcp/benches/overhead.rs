@@ -1,5 +1,6 @@
 //! What a served call costs beside a server written by hand on rmcp: the processor's time
-//! of both, in one run, with one handler and one client.
+//! of both, in one run, with one handler and one client, over pipes as standard input and
+//! output are.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "bench code")]
 
 use std::time::Duration;
@@ -14,7 +15,8 @@ use rmcp::{RoleServer, ServerHandler, ServiceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::pipe::{Receiver, Sender, pipe};
 use toolwright_mcp::McpServer;
 use toolwright_module::{Effect, Signature, Tool, from_fn};
 
@@ -22,8 +24,8 @@ use toolwright_module::{Effect, Signature, Tool, from_fn};
 const CALLS: usize = 4000;
 const ROUNDS: usize = 15;
 
-/// How many calls are under way at once.
-const AT_ONCE: usize = 16;
+/// How many calls are under way at once: as one agent has it, and as many have.
+const AT_ONCE: [usize; 2] = [1, 16];
 
 /// Search documents.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -78,14 +80,13 @@ impl ServerHandler for ByHand {
 
 /// A client that does as little as it can: it is counted with both.
 struct Client {
-    read: BufReader<tokio::io::ReadHalf<DuplexStream>>,
-    write: tokio::io::WriteHalf<DuplexStream>,
+    read: BufReader<Receiver>,
+    write: Sender,
     line: String,
 }
 
 impl Client {
-    async fn new(stream: DuplexStream) -> Self {
-        let (read, write) = tokio::io::split(stream);
+    async fn new(read: Receiver, write: Sender) -> Self {
         let mut client = Self { read: BufReader::new(read), write, line: String::new() };
         let params = json!({
             "protocolVersion": "2025-11-25",
@@ -104,18 +105,18 @@ impl Client {
         assert!(self.line.contains("result") && !self.line.contains("isError\":true"));
     }
 
-    async fn calls(&mut self) -> Duration {
+    async fn calls(&mut self, at_once: usize) -> Duration {
         let arguments = json!({"query": "tenant rights", "limit": 5, "tags": ["law", "oslo"]});
         let params = json!({"name": "search", "arguments": arguments});
-        let calls: Vec<String> = (1..=AT_ONCE)
+        let calls: Vec<String> = (1..=at_once)
             .map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
             .map(|call| format!("{call}\n"))
             .collect();
         let calls = calls.concat();
         let start = ProcessTime::now();
-        for _ in 0..CALLS / AT_ONCE {
+        for _ in 0..CALLS / at_once {
             self.write.write_all(calls.as_bytes()).await.unwrap();
-            for _ in 0..AT_ONCE {
+            for _ in 0..at_once {
                 self.answer().await;
             }
         }
@@ -125,33 +126,33 @@ impl Client {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let (theirs, ours) = tokio::io::duplex(1 << 16);
-    let by_hand = tokio::spawn(async { ByHand.serve(ours).await.unwrap().waiting().await });
-    let mut by_hand_client = Client::new(theirs).await;
-
-    let tool =
-        Tool::new(from_fn(async |asked: Search| Ok(search(asked))).with_effect(Effect::Read));
-    let server = McpServer::new("bench", "1", [tool.unwrap()]).unwrap();
-    let server = server.with_max_rate(1, Duration::ZERO);
-    let (theirs, ours) = tokio::io::duplex(1 << 16);
-    let (read, write) = tokio::io::split(ours);
-    let served = tokio::spawn(server.serve(read, write));
-    let mut client = Client::new(theirs).await;
-
-    let mut ratios = Vec::new();
-    let mut least = [Duration::MAX; 2];
-    for _ in 0..ROUNDS {
-        let times = [by_hand_client.calls().await, client.calls().await];
-        ratios.push(times[1].as_secs_f64() / times[0].as_secs_f64());
-        least = [least[0].min(times[0]), least[1].min(times[1])];
-    }
-    ratios.sort_by(f64::total_cmp);
-    let each = least.map(|time| time / u32::try_from(CALLS).unwrap());
-    println!("a call: {:?} by hand, {:?} served", each[0], each[1]);
-    println!("ratio: {:.3} of the medians, {:.3} of the least", ratios[ROUNDS / 2], {
-        least[1].as_secs_f64() / least[0].as_secs_f64()
+    let ((asks, read), (write, answers)) = (pipe().unwrap(), pipe().unwrap());
+    let by_hand = tokio::spawn(async {
+        ByHand.serve((read, write)).await.unwrap().waiting().await.unwrap();
     });
+    let mut by_hand_client = Client::new(answers, asks).await;
+
+    let tool = from_fn(async |asked: Search| Ok(search(asked))).with_effect(Effect::Read);
+    let server = McpServer::new("bench", "1", [Tool::new(tool).unwrap()]).unwrap();
+    let server = server.with_max_rate(1, Duration::ZERO);
+    let ((asks, read), (write, answers)) = (pipe().unwrap(), pipe().unwrap());
+    let served = tokio::spawn(server.serve(read, write));
+    let mut client = Client::new(answers, asks).await;
+
+    for at_once in AT_ONCE {
+        let mut ratios = Vec::new();
+        let mut least = [Duration::MAX; 2];
+        for _ in 0..ROUNDS {
+            let times = [by_hand_client.calls(at_once).await, client.calls(at_once).await];
+            ratios.push(times[1].as_secs_f64() / times[0].as_secs_f64());
+            least = [least[0].min(times[0]), least[1].min(times[1])];
+        }
+        ratios.sort_by(f64::total_cmp);
+        let each = least.map(|time| time / u32::try_from(CALLS).unwrap());
+        let (by_hand, served, ratio) = (each[0], each[1], ratios[ROUNDS / 2]);
+        println!("{at_once} at once: {by_hand:?} by hand, {served:?} served, ratio {ratio:.3}");
+    }
     drop((client, by_hand_client));
-    let _ = served.await.unwrap();
-    let _ = by_hand.await.unwrap();
+    served.await.unwrap().unwrap();
+    by_hand.await.unwrap();
 }

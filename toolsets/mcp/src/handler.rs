@@ -126,7 +126,8 @@ impl ServerHandler for Handler {
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
         let call = ToolCall::new(context.id.to_string(), served.tool.name(), arguments);
-        let outcome = self.call(served, call, context).await;
+        // In a box: rmcp moves the futures of all methods about, at the size of the largest.
+        let outcome = Box::pin(self.call(served, call, context)).await;
         let result = outcome.unwrap_or_else(|error| {
             log(served.tool.name(), &error);
             served::failure(&error)
