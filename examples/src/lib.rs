@@ -24,6 +24,8 @@ mod pages {
     mod context_and_limits {}
     #[doc = include_str!("../../docs/from-async-openai.md")]
     mod from_async_openai {}
+    #[doc = include_str!("../../docs/mcp.md")]
+    mod mcp {}
     #[doc = include_str!("../../docs/memory.md")]
     mod memory {}
     #[doc = include_str!("../../docs/migration.md")]

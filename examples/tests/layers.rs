@@ -7,18 +7,20 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates each of them may depend on.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("toolwright-signature", &[]),
     ("toolwright-module", &["toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-mcp", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-memory", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-text", &["toolwright-module", "toolwright-signature"]),
     (
         "toolwright-examples",
         &[
             "toolwright-github",
+            "toolwright-mcp",
             "toolwright-memory",
             "toolwright-module",
             "toolwright-openai",

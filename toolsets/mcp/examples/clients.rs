@@ -1,0 +1,125 @@
+//! The server that `tests/clients.sh` shows to the official checks and to real clients.
+//!
+//! `clients` serves over standard input and output, `clients ADDRESS` over HTTP.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use toolwright_mcp::McpServer;
+use toolwright_module::{
+    Cancellation, Context, Contract, Effect, Error, EventKind, Image, Result, Tool, ToolCall,
+    ToolOutput,
+};
+
+/// No sound at all.
+const WAV: &str =
+    "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
+
+/// Some JSON.
+const JSON: &str = "data:application/json;base64,eyJ0ZXN0IjoiZGF0YSJ9";
+
+/// A red dot.
+const PNG: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+
+fn tool<F, Fut>(name: &str, input: Value, handler: F) -> Tool
+where
+    F: Fn(Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
+{
+    let contract = Contract::dynamic(name, "A tool of the official checks.", input, None).unwrap();
+    Tool::dynamic(contract, Effect::Read, move |_, cx| handler(cx))
+}
+
+/// What the scenarios of the conformance suite ask for, as far as it is about tools.
+fn scenarios() -> Vec<Tool> {
+    let nothing = || json!({"type": "object"});
+    let said = |text: &'static str| move |_| async move { Ok(ToolOutput::text_only(text)) };
+    let gives = |text: &'static str, urls: &'static [&'static str]| {
+        move |_| async move {
+            let images = urls.iter().map(|url| Image::Url((*url).to_owned())).collect();
+            Ok(ToolOutput::text_only(text).with_images(images))
+        }
+    };
+    let address = json!({
+        "$anchor": "addressDef",
+        "type": "object",
+        "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+    });
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"address": address},
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": false,
+    });
+    let headers = json!({
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "query": {"type": "string"},
+        },
+        "required": ["region"],
+    });
+    vec![
+        tool("test_simple_text", nothing(), said("This is a simple text response for testing.")),
+        tool("test_image_content", nothing(), gives("", &[PNG])),
+        tool("test_audio_content", nothing(), gives("", &[WAV])),
+        tool("test_embedded_resource", nothing(), gives("", &[JSON])),
+        tool("test_multiple_content_types", nothing(), gives("Several:", &[PNG, JSON])),
+        // No tool of ours asks the client for anything or logs to it: these show it.
+        tool("test_streaming_elicitation", nothing(), said("Nothing to ask.")),
+        tool("test_logging_tool", nothing(), said("Nothing to log.")),
+        tool("test_error_handling", nothing(), |_| async {
+            Err(Error::refuse("This tool intentionally returns an error for testing"))
+        }),
+        tool("test_tool_with_progress", nothing(), |cx| async move {
+            for step in ["one", "two", "three"] {
+                cx.emit(|| EventKind::ToolStarted { call: ToolCall::new("1", step, "{}") });
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Ok(ToolOutput::text_only("Three steps."))
+        }),
+        tool("json_schema_2020_12_tool", schema, said("It fits.")),
+        tool("test_custom_headers", headers, said("It came.")),
+    ]
+}
+
+#[tokio::main]
+async fn main() -> std::result::Result<(), Box<dyn StdError>> {
+    let shutdown = Cancellation::default();
+    let tools = support::tools(&Arc::default()).into_iter().chain(scenarios());
+    let server = McpServer::new("clients", "1.0.0", tools)?
+        .with_tool_time(Duration::from_secs(20))
+        .with_shutdown(shutdown.clone());
+    match std::env::args().nth(1) {
+        None => server.serve_stdio().await?,
+        Some(address) => {
+            let listener = TcpListener::bind(address).await?;
+            println!("http://{}/mcp", listener.local_addr()?);
+            // Whoever started it ends it by closing its input.
+            tokio::task::spawn_blocking(move || {
+                let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+                shutdown.cancel();
+            });
+            server.serve_http(listener).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! What the protocol asks of a server that has tools and nothing else.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ConstString, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, model};
+use serde_json::Value;
+use toolwright_module::{Audience, Context, Error, Result, Stage, ToolCall};
+
+use crate::calls::Calls;
+use crate::progress;
+use crate::served::{self, Served};
+
+/// The methods of ours whose parameters may be malformed. Not `initialize`: whoever sends it
+/// now is later than the handshake, or speaks a revision that has none.
+const METHODS: [&str; 3] = ["server/discover", "tools/call", "tools/list"];
+
+/// How much of a name that nobody knows is said back.
+const NAME: usize = 128;
+
+/// One for all connections: they share the tools and the limits.
+#[derive(Clone)]
+pub(crate) struct Handler(Arc<Inner>);
+
+struct Inner {
+    info: ServerConfig,
+    tools: Vec<Served>,
+    calls: Calls,
+    cx: Context,
+}
+
+impl Handler {
+    pub(crate) fn new(info: ServerConfig, tools: Vec<Served>, calls: Calls, cx: Context) -> Self {
+        Self(Arc::new(Inner { info, tools, calls, cx }))
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.0.calls
+    }
+
+    fn find(&self, name: &str) -> Option<&Served> {
+        self.0.tools.iter().find(|served| served.form.name == name)
+    }
+
+    async fn call(
+        &self,
+        served: &Served,
+        call: ToolCall,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResult> {
+        let calls = &self.0.calls;
+        let cx = self.0.cx.in_call(&call);
+        let token = context.meta.get_progress_token();
+        let work = |cx: Context| async move {
+            let output = served.tool.call(&call.arguments, &cx).await?;
+            served.result(output, calls.limits.max_result_bytes)
+        };
+        let run = |cx| calls.run(served.tool.name(), cx, &context.ct, work);
+        let told = progress::told(cx, &context.peer, token, &context.ct, run);
+        // Whatever panics, dropping the work included: a request whose task panics would
+        // never be answered.
+        AssertUnwindSafe(told).catch_unwind().await.unwrap_or_else(|panic| {
+            // Dropping what it panicked with may panic again.
+            std::mem::forget(panic);
+            Err(Error::other("the tool panicked").at(Stage::Panic))
+        })
+    }
+}
+
+/// The person who runs the server reads it: the client was told less, or what to mend.
+fn log(tool: &str, error: &Error) {
+    let stage = error.stage();
+    match error.audience() {
+        Audience::ModelMayRetry | Audience::ModelFinal => {
+            tracing::debug!(tool, %stage, %error, "a call was refused");
+        }
+        _ => tracing::warn!(tool, %stage, %error, "a call failed"),
+    }
+}
+
+fn no_method<M: ConstString>() -> ErrorData {
+    ErrorData::method_not_found::<M>()
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        self.0.info.clone()
+    }
+
+    fn get_tool(&self, name: &str) -> Option<model::Tool> {
+        Some(self.find(name)?.form.clone())
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        // All tools stand on the first page, so there is no cursor that we gave out.
+        if request.is_some_and(|request| request.cursor.is_some()) {
+            let text = "the cursor is none of this server's; list again without one";
+            return Err(ErrorData::invalid_params(text, None));
+        }
+        let tools = self.0.tools.iter().map(|served| served.form.clone()).collect();
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(served) = self.find(&request.name) else {
+            let name: String = request.name.chars().take(NAME).collect();
+            return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
+        let call = ToolCall::new(context.id.to_string(), served.tool.name(), arguments);
+        // In a box: rmcp moves the futures of all methods about, at the size of the largest.
+        let outcome = Box::pin(self.call(served, call, context)).await;
+        let result = outcome.unwrap_or_else(|error| {
+            log(served.tool.name(), &error);
+            served::failure(&error)
+        });
+        Ok(result.into())
+    }
+
+    // What a server does not declare is unknown to it. Left alone, these would answer with
+    // empty lists.
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(no_method::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(no_method::<ListResourcesRequestMethod>())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(no_method::<ListResourceTemplatesRequestMethod>())
+    }
+
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(no_method::<CompleteRequestMethod>())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // A known method with parameters of another shape comes here too.
+        if METHODS.contains(&request.method.as_str()) {
+            let text = format!("the parameters of `{}` are malformed", request.method);
+            return Err(ErrorData::invalid_params(text, None));
+        }
+        let method: String = request.method.chars().take(NAME).collect();
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+    }
+}

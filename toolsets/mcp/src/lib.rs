@@ -1,0 +1,93 @@
+//! Tools as an MCP server: what an agent of ours can call, any MCP client can.
+//!
+//! A signature says what a tool takes and gives; the Model Context Protocol says the same
+//! to programs in any language. [`McpServer`] serves a list of [`Tool`]s: modules in code,
+//! models, whole agents, tools made at run time. It speaks the revisions of the protocol
+//! from 2024-11-05 to 2026-07-28, over standard input and output or over HTTP, on
+//! [rmcp](https://docs.rs/rmcp).
+//!
+//! ```
+//! use rmcp::ServiceExt;
+//! use rmcp::model::CallToolRequestParams;
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//! use toolwright_mcp::McpServer;
+//! use toolwright_module::{Effect, Signature, Tool, from_fn};
+//!
+//! /// Add two numbers.
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct Add {
+//!     a: i64,
+//!     b: i64,
+//! }
+//!
+//! impl Signature for Add {
+//!     type Output = i64;
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let add = from_fn(async |Add { a, b }: Add| Ok(a + b)).with_effect(Effect::Read);
+//! let server = McpServer::new("sums", "1.0.0", [Tool::new(add)?])?;
+//!
+//! // A program's own would be `server.serve_stdio().await?`. Here both ends are ours.
+//! let (ours, theirs) = tokio::io::duplex(4096);
+//! let (read, write) = tokio::io::split(ours);
+//! let serving = tokio::spawn(server.serve(read, write));
+//!
+//! let client = ().serve(theirs).await?;
+//! let arguments = serde_json::json!({"a": 2, "b": 3}).as_object().cloned().unwrap_or_default();
+//! let call = CallToolRequestParams::new("add").with_arguments(arguments);
+//! let result = client.call_tool(call).await?;
+//! assert_eq!(result.structured_content, Some(serde_json::json!({"result": 5})));
+//! client.cancel().await?;
+//! serving.await??;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What a client sees
+//!
+//! | here | there |
+//! |---|---|
+//! | [`Contract`](toolwright_module::Contract) | `name`, `title`, `description`, `inputSchema`, `outputSchema`; an output that is no object is `{"result": …}` |
+//! | [`Effect::Read`] | `readOnlyHint` and `idempotentHint` |
+//! | [`Effect::Idempotent`] | `idempotentHint` and `destructiveHint`: it may overwrite |
+//! | [`Effect::Write`], [`Effect::Irreversible`] | `destructiveHint`, as MCP assumes where nothing is said |
+//! | whatever the effect | `openWorldHint`, as MCP assumes: no effect says it |
+//! | an output | `structuredContent`; as text what a model reads, and the JSON where that says something else |
+//! | an image as `data:…;base64,` | an image; of type `audio/…` a sound, of any other an embedded resource |
+//! | any other image | its address, as text |
+//! | arguments that do not fit, [`Error::retry`], [`Error::refuse`] | `isError` and the text |
+//! | any other error, a panic | `isError` and that the tool failed; the reason goes to `tracing` |
+//! | an unknown tool, a malformed request | the error -32602 |
+//! | [`Event`](toolwright_module::Event)s of a call | progress, to a client that asked for it |
+//! | the client cancels, or hangs up | [`Context::is_cancelled`](toolwright_module::Context::is_cancelled); two seconds later the call is dropped |
+//!
+//! # Limits
+//!
+//! Every call ends: [`McpServer::with_tool_time`]. How many run at once, how many may come,
+//! and how large requests and results may be has a limit too, each with a default that a
+//! model never reaches.
+//!
+//! Over HTTP only this machine is served unless a token is set; see
+//! [`McpServer::serve_http`].
+//!
+//! [`Tool`]: toolwright_module::Tool
+//! [`Effect::Read`]: toolwright_module::Effect::Read
+//! [`Effect::Idempotent`]: toolwright_module::Effect::Idempotent
+//! [`Effect::Write`]: toolwright_module::Effect::Write
+//! [`Effect::Irreversible`]: toolwright_module::Effect::Irreversible
+//! [`Error::retry`]: toolwright_module::Error::retry
+//! [`Error::refuse`]: toolwright_module::Error::refuse
+
+mod calls;
+mod error;
+mod handler;
+mod http;
+mod mcp_server;
+mod patient;
+mod progress;
+mod served;
+
+pub use error::{Error, Result};
+pub use mcp_server::McpServer;

@@ -1,0 +1,350 @@
+//! The server over HTTP.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use support::{Seen, server, texts};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use toolwright_mcp::{McpServer, Result};
+use toolwright_module::{Cancellation, Context};
+
+const ACCEPT: &str = "application/json, text/event-stream";
+
+/// A server on this machine, and who asks it.
+struct Http {
+    client: Client,
+    url: String,
+    shutdown: Cancellation,
+    serving: JoinHandle<Result<()>>,
+}
+
+impl Http {
+    async fn new(server: McpServer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let shutdown = Cancellation::default();
+        let serving = tokio::spawn(server.with_shutdown(shutdown.clone()).serve_http(listener));
+        Self { client: Client::builder().no_proxy().build().unwrap(), url, shutdown, serving }
+    }
+
+    /// As 2026-07-28 has it.
+    fn modern(&self, id: u64, method: &str, mut params: Value) -> RequestBuilder {
+        let meta = &mut params["_meta"];
+        meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "client", "version": "1"});
+        meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let name = params["name"].as_str().map(str::to_owned);
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let request = self
+            .client
+            .post(&self.url)
+            .header("accept", ACCEPT)
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", method)
+            .json(&body);
+        match name {
+            Some(name) => request.header("mcp-name", name),
+            None => request,
+        }
+    }
+
+    fn hello(&self) -> RequestBuilder {
+        self.modern(1, "tools/call", json!({"name": "hello", "arguments": {}}))
+    }
+
+    /// As 2025-11-25 has it.
+    fn legacy(&self, session: Option<&str>, message: &Value) -> RequestBuilder {
+        let request = self.client.post(&self.url).header("accept", ACCEPT).json(message);
+        match session {
+            Some(session) => request
+                .header("mcp-session-id", session)
+                .header("mcp-protocol-version", "2025-11-25"),
+            None => request,
+        }
+    }
+
+    async fn session(&self) -> String {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "client", "version": "1"},
+        });
+        let initialize =
+            json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let answer = self.legacy(None, &initialize).send().await.unwrap();
+        let session = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        assert_eq!(messages(answer).await[0]["result"]["protocolVersion"], "2025-11-25");
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let answer = self.legacy(Some(&session), &begun).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::ACCEPTED);
+        session
+    }
+}
+
+/// The messages of an answer, whole or as a stream.
+async fn messages(answer: Response) -> Vec<Value> {
+    let text = answer.text().await.unwrap();
+    let data: Vec<Value> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .filter(|data| !data.trim().is_empty())
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    if data.is_empty() { vec![serde_json::from_str(&text).expect(&text)] } else { data }
+}
+
+async fn status(request: RequestBuilder) -> u16 {
+    request.send().await.unwrap().status().as_u16()
+}
+
+fn seen() -> Arc<Seen> {
+    Arc::default()
+}
+
+fn call(id: u64, name: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": {}}})
+}
+
+#[tokio::test]
+async fn s121_s152_both_revisions_list_and_call() {
+    let http = Http::new(server(&seen())).await;
+    let listed = messages(http.modern(1, "tools/list", json!({})).send().await.unwrap()).await;
+    let answer = messages(http.hello().send().await.unwrap()).await;
+    assert_eq!(texts(&answer[0]["result"]), ["Hello!"]);
+
+    let session = http.session().await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let old = messages(http.legacy(Some(&session), &list).send().await.unwrap()).await;
+    assert_eq!(old[0]["result"]["tools"], listed[0]["result"]["tools"]);
+    let answer = http.legacy(Some(&session), &call(2, "hello")).send().await.unwrap();
+    assert_eq!(texts(&messages(answer).await[0]["result"]), ["Hello!"]);
+}
+
+#[tokio::test]
+async fn failures_and_panics_are_answered() {
+    let http = Http::new(server(&seen())).await;
+    let session = http.session().await;
+    for how in ["retry", "other", "panic", "panic_on_drop"] {
+        let params = json!({"name": "fail", "arguments": {"how": how}});
+        let answer = http.modern(1, "tools/call", params.clone()).send().await.unwrap();
+        let modern = messages(answer).await.remove(0);
+        let old = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let old = messages(http.legacy(Some(&session), &old).send().await.unwrap()).await.remove(0);
+        assert_eq!(
+            (&modern["result"]["isError"], &old["result"]["isError"]),
+            (&json!(true), &json!(true))
+        );
+        assert_eq!(modern["result"]["content"], old["result"]["content"]);
+        assert!(!modern.to_string().contains("secret-7"), "{modern}");
+    }
+    let answer = http.modern(1, "tools/call", json!({"name": "nobody"})).send().await.unwrap();
+    assert_eq!(messages(answer).await[0]["error"]["code"], -32602);
+    let answer = http.modern(1, "prompts/list", json!({})).send().await.unwrap();
+    assert_eq!(messages(answer).await[0]["error"]["code"], -32601);
+}
+
+#[tokio::test]
+async fn pages_of_other_origins_and_other_hosts_are_refused() {
+    let server = server(&seen())
+        .with_origins(["https://app.example.com:443"])
+        .with_hosts(["tools.example.com"]);
+    let http = Http::new(server).await;
+    let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}});
+    for (origin, expected) in [
+        ("https://evil.example", 403),
+        ("http://localhost.evil.example", 403),
+        ("http://127.0.0.1.nip.io:8000", 403),
+        ("https://app.example.com:8443", 403),
+        ("http://app.example.com", 403),
+        ("null", 403),
+        ("what?", 403),
+        ("http://localhost:3000", 200),
+        ("http://127.0.0.1:1", 200),
+        ("http://[::1]:1", 200),
+        ("https://app.example.com", 200),
+    ] {
+        assert_eq!(status(http.hello().header("origin", origin)).await, expected, "{origin}");
+        let old = status(http.legacy(None, &initialize).header("origin", origin)).await;
+        assert_eq!(old == 403, expected == 403, "{origin}");
+        let stream = http.client.get(&http.url).header("accept", ACCEPT).header("origin", origin);
+        assert_eq!(status(stream).await == 403, expected == 403, "{origin}");
+    }
+    for (host, expected) in [
+        ("evil.example", 403),
+        ("evil.example:8000", 403),
+        ("localhost.evil.example", 403),
+        ("localhost:8000", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:8000", 200),
+        ("tools.example.com", 200),
+        ("tools.example.com:8443", 200),
+    ] {
+        assert_eq!(status(http.hello().header("host", host)).await, expected, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_token_nothing_is_served() {
+    let http = Http::new(server(&seen()).with_token("hunter2").unwrap()).await;
+    for token in
+        ["", "Bearer", "Bearer ", "Bearer hunter", "Bearer hunter22", "Basic hunter2", "hunter2"]
+    {
+        let request = http.hello().header("authorization", token);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{token}");
+        assert_eq!(answer.headers()["www-authenticate"], "Bearer");
+        assert!(!answer.text().await.unwrap().contains("hunter"));
+    }
+    assert_eq!(status(http.hello()).await, 401);
+    assert_eq!(status(http.client.get(&http.url)).await, 401);
+    let twice = http.hello().bearer_auth("hunter2").header("authorization", "Bearer hunter3");
+    assert_eq!(status(twice).await, 401);
+    assert_eq!(status(http.hello().bearer_auth("hunter2")).await, 200);
+    assert_eq!(status(http.hello().header("authorization", "bearer hunter2")).await, 200);
+    // A token is no reason to trust an origin.
+    let page = http.hello().bearer_auth("hunter2").header("origin", "https://evil.example");
+    assert_eq!(status(page).await, 403);
+}
+
+#[tokio::test]
+async fn requests_that_are_none_are_refused() {
+    let http = Http::new(server(&seen()).with_max_message_bytes(1000)).await;
+    let long = http.modern(
+        1,
+        "tools/call",
+        json!({"name": "hello", "arguments": {"x": "x".repeat(2000)}}),
+    );
+    assert_eq!(status(long).await, 413);
+    let client = &http.client;
+    let post = || {
+        client.post(&http.url).header("accept", ACCEPT).header("content-type", "application/json")
+    };
+    for body in ["", "{", "[]", "null", "{\"jsonrpc\": \"2.0\", \"id\": 1}"] {
+        let status = status(post().body(body)).await;
+        assert!((400..500).contains(&status), "{body}: {status}");
+    }
+    let no_session = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    assert!((400..500).contains(&status(http.legacy(None, &no_session)).await));
+    assert_eq!(status(http.legacy(Some("none"), &no_session)).await, 404);
+    assert_eq!(status(client.get(http.url.replace("/mcp", "/"))).await, 404);
+    assert_eq!(status(client.put(&http.url)).await, 405);
+    assert_eq!(status(http.hello()).await, 200);
+}
+
+#[tokio::test]
+async fn headers_that_say_something_else_than_the_body_are_refused() {
+    let http = Http::new(server(&seen())).await;
+    let params = || json!({"name": "hello", "arguments": {}});
+    let mut lied = http.modern(1, "tools/call", params()).build().unwrap();
+    for (header, value) in
+        [("mcp-method", "tools/list"), ("mcp-name", "add"), ("mcp-protocol-version", "2025-11-25")]
+    {
+        let mut request = lied.try_clone().unwrap();
+        request.headers_mut().insert(header, value.parse().unwrap());
+        let answer = http.client.execute(request).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{header}");
+    }
+    lied.headers_mut().remove("mcp-method");
+    assert_eq!(http.client.execute(lied).await.unwrap().status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_session_ends_when_its_client_says_so_and_is_unknown_then() {
+    let http = Http::new(server(&seen())).await;
+    let session = http.session().await;
+    let end = http.client.delete(&http.url).header("mcp-session-id", &session);
+    assert_eq!(status(end).await, 204);
+    assert_eq!(status(http.legacy(Some(&session), &call(1, "hello"))).await, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_200_requests_at_once_is_answered_once() {
+    let http = Http::new(server(&seen()).with_max_parallel(8)).await;
+    let session = http.session().await;
+    let requests = (0..200).map(|a| {
+        let params = json!({"name": "add", "arguments": {"a": a, "b": 0}});
+        let request = match a % 2 {
+            0 => http.modern(a, "tools/call", params),
+            _ => {
+                let message =
+                    json!({"jsonrpc": "2.0", "id": a, "method": "tools/call", "params": params});
+                http.legacy(Some(&session), &message)
+            }
+        };
+        tokio::spawn(async move { (a, messages(request.send().await.unwrap()).await) })
+    });
+    for request in requests.collect::<Vec<_>>() {
+        let (a, answers) = request.await.unwrap();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        assert_eq!(answers[0]["id"], a);
+        assert_eq!(answers[0]["result"]["structuredContent"], json!({"result": a}));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_cancels_its_call_and_a_session_by_notification() {
+    let seen = seen();
+    let http = Http::new(server(&seen)).await;
+    let request = http.modern(1, "tools/call", json!({"name": "wait", "arguments": {}}));
+    let asking = tokio::spawn(request.send());
+    seen.started.notified().await;
+    asking.abort();
+    seen.ended.notified().await;
+
+    let session = http.session().await;
+    let asking = tokio::spawn(http.legacy(Some(&session), &call(7, "wait")).send());
+    seen.started.notified().await;
+    let params = json!({"requestId": 7});
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    assert_eq!(status(http.legacy(Some(&session), &cancel)).await, 202);
+    seen.ended.notified().await;
+    assert_eq!(seen.cancelled.load(Ordering::SeqCst), 2);
+    asking.abort();
+}
+
+#[tokio::test]
+async fn progress_comes_before_the_answer_in_its_stream() {
+    let http = Http::new(server(&seen())).await;
+    let session = http.session().await;
+    let meta = json!({"progressToken": 5});
+    let params = json!({"name": "tell", "arguments": {"times": 3}, "_meta": meta});
+    let old = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params.clone()});
+    for request in [http.modern(9, "tools/call", params), http.legacy(Some(&session), &old)] {
+        let mut told = messages(request.send().await.unwrap()).await;
+        let answer = told.pop().unwrap();
+        assert_eq!(answer["id"], 9);
+        let progress: Vec<_> =
+            told.iter().map(|told| told["params"]["progress"].as_f64()).collect();
+        assert_eq!(progress, [Some(1.0), Some(2.0), Some(3.0)]);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_shut_down_answers_what_runs_and_closes() {
+    let (seen, all) = (seen(), Cancellation::default());
+    let cx = Context::default().with_cancellation(all.clone());
+    let mut http = Http::new(server(&seen).with_context(cx)).await;
+    let session = http.session().await;
+    // A stream for news never ends by itself.
+    let news =
+        http.client.get(&http.url).header("accept", ACCEPT).header("mcp-session-id", session);
+    let news = news.send().await.unwrap();
+    assert_eq!(news.status(), StatusCode::OK);
+    let running = http.modern(1, "tools/call", json!({"name": "wait", "arguments": {}}));
+    let running = tokio::spawn(running.send());
+    seen.started.notified().await;
+    http.shutdown.cancel();
+    // Nobody is let in any more; what runs goes on until it ends.
+    while http.client.get(&http.url).send().await.is_ok() {}
+    assert!(!http.serving.is_finished());
+    all.cancel();
+    let answer = messages(running.await.unwrap().unwrap()).await;
+    assert_eq!(answer[0]["result"]["isError"], true);
+    (&mut http.serving).await.unwrap().unwrap();
+}

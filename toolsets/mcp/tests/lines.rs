@@ -1,0 +1,451 @@
+//! The server over two streams, as over standard input and output.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{Lines, Seen, server, texts, tools};
+use toolwright_mcp::McpServer;
+use toolwright_module::{Cancellation, Context};
+
+fn seen() -> Arc<Seen> {
+    Arc::default()
+}
+
+#[tokio::test]
+async fn s74_s103_s117_tools_list_gives_every_contract_in_order() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    let listed = lines.request("tools/list", json!({})).await;
+    insta::assert_json_snapshot!("tools_of_2025", listed);
+    assert_eq!(listed, lines.request("tools/list", json!({})).await);
+
+    let mut modern = Lines::modern(server(&seen()));
+    let now = modern.request("tools/list", json!({})).await;
+    assert_eq!(now["tools"], listed["tools"]);
+    assert_eq!(now["resultType"], "complete");
+    lines.end().await;
+    modern.end().await;
+}
+
+#[tokio::test]
+async fn s87_a_contract_alone_and_a_served_tool_have_one_form() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    let listed = lines.request("tools/list", json!({})).await;
+    for (tool, served) in tools(&seen()).iter().zip(listed["tools"].as_array().unwrap()) {
+        let form = tool.contract().tool(toolwright_module::Dialect::Mcp).unwrap();
+        let mut served = served.clone();
+        served.as_object_mut().unwrap().remove("annotations").unwrap();
+        assert_eq!(served, form);
+        assert_eq!(served["inputSchema"]["type"], "object");
+        assert!(served.get("outputSchema").is_none_or(|schema| schema["type"] == "object"));
+    }
+}
+
+#[tokio::test]
+async fn s152_both_revisions_begin_as_the_specification_says() {
+    let mut lines = Lines::new(server(&seen()));
+    let mut begun = Vec::new();
+    let handshake = |version: &str| {
+        json!({
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "client", "version": "1"},
+        })
+    };
+    begun.push(lines.request("initialize", handshake("2025-11-25")).await);
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2026-07-28", "1999-01-01"] {
+        let mut lines = Lines::new(server(&seen()));
+        let answer = lines.request("initialize", handshake(version)).await;
+        begun.push(json!({"asked": version, "given": answer["protocolVersion"]}));
+    }
+    let mut modern = Lines::modern(server(&seen()));
+    begun.push(modern.request("server/discover", json!({})).await);
+    insta::assert_json_snapshot!("begun", begun);
+}
+
+#[tokio::test]
+async fn results_are_structured_and_told_in_words() {
+    for mut lines in [Lines::begun(server(&seen())).await, Lines::modern(server(&seen()))] {
+        let results = json!({
+            "a number": lines.call("add", json!({"a": 2, "b": 3})).await,
+            "a sentence and a value": lines.call("store_note", json!({"title": "Oslo"})).await,
+            "a text": lines.call("hello", json!({})).await,
+            "pictures": lines.call("picture", json!({})).await,
+            "a value as text": lines.call("promise", json!({"text": r#"{"n": 3}"#})).await,
+        });
+        let version = if results["a number"].get("resultType").is_some() { 2026 } else { 2025 };
+        insta::assert_json_snapshot!(format!("results_of_{version}"), results);
+    }
+}
+
+#[tokio::test]
+async fn arguments_may_be_left_out_and_are_read_as_a_model_wrote_them() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    let hello = lines.request("tools/call", json!({"name": "hello"})).await;
+    assert_eq!(texts(&hello), ["Hello!"]);
+    let sum = lines.call("add", json!({"a": "2", "b": 3.0})).await;
+    assert_eq!(sum["structuredContent"], json!({"result": 5}));
+}
+
+#[tokio::test]
+async fn bad_arguments_and_failures_are_told_to_the_model_and_secrets_are_not() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    let mut told = Vec::new();
+    for (name, arguments) in [
+        ("add", json!({"a": 2000, "b": "x"})),
+        ("add", json!({})),
+        ("fail", json!({"how": "retry"})),
+        ("fail", json!({"how": "refuse"})),
+        ("fail", json!({"how": "other"})),
+        ("fail", json!({"how": "stop"})),
+        ("fail", json!({"how": "panic"})),
+        ("fail", json!({"how": "panic_on_drop"})),
+        ("fail", json!({"how": "panic_in_panic"})),
+        ("promise", json!({"text": "no number"})),
+        ("promise", json!({"text": r#"{"n": "many"}"#})),
+    ] {
+        let result = lines.call(name, arguments.clone()).await;
+        assert_eq!(result["isError"], true, "{arguments}: {result}");
+        assert!(result.get("structuredContent").is_none(), "{result}");
+        assert!(!result.to_string().contains("secret-7"), "{result}");
+        told.push(format!("{name} {arguments}\n  {}", texts(&result).join("\n  ")));
+    }
+    insta::assert_snapshot!("failures", told.join("\n"));
+    // The server still works.
+    assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
+}
+
+#[tokio::test]
+async fn requests_that_name_no_tool_or_are_malformed_get_the_errors_of_the_protocol() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    let mut told = Vec::new();
+    let long = "x".repeat(10_000);
+    for (method, params) in [
+        ("tools/call", json!({"name": "nobody", "arguments": {}})),
+        ("tools/call", json!({"name": long})),
+        ("tools/call", json!({"name": "add", "arguments": [1, 2]})),
+        ("tools/call", json!({"name": 7})),
+        ("tools/call", json!({})),
+        ("tools/list", json!({"cursor": "mine"})),
+        ("prompts/list", json!({})),
+        ("prompts/get", json!({"name": "a"})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({"uri": "file:///etc/passwd"})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "a"}, "argument": {"name": "a", "value": "b"}}),
+        ),
+        ("logging/setLevel", json!({"level": "debug"})),
+        ("tools/sing", json!({})),
+    ] {
+        let error = lines.request(method, params.clone()).await;
+        let shown: String = params.to_string().chars().take(60).collect();
+        let message = error["message"].as_str().unwrap_or_else(|| panic!("{method}: {error}"));
+        let message: String = message.chars().take(60).collect();
+        told.push(format!("{method} {shown}\n  {} {message}", error["code"]));
+    }
+    insta::assert_snapshot!("protocol_errors", told.join("\n"));
+    assert_eq!(lines.request("ping", json!({})).await, json!({}));
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_end_nothing() {
+    let mut lines = Lines::begun(server(&seen()).with_max_message_bytes(1000)).await;
+    for line in ["", "{", "null", "\u{1}", "{\"jsonrpc\": \"2.0\"", "tools/list", "\u{feff}{"] {
+        lines.line(line).await;
+    }
+    lines.line(&format!("\"{}\"", "x".repeat(5000))).await;
+    lines.write_bytes(b"\xff\xfe\n").await;
+    let id = lines.send("tools/call", json!({"name": "hello"})).await;
+    // What is JSON and no message may be told so, without an id.
+    let answer = loop {
+        let message = lines.receive().await.unwrap();
+        if message["id"] == id {
+            break message;
+        }
+        assert_eq!(message["error"]["code"], -32600, "{message}");
+    };
+    assert_eq!(texts(&answer["result"]), ["Hello!"]);
+    lines.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_the_server_whenever_it_does() {
+    assert!(Lines::new(server(&seen())).end().await.is_empty());
+    assert!(Lines::begun(server(&seen())).await.end().await.is_empty());
+
+    // What was asked before is answered.
+    let mut lines = Lines::begun(server(&seen())).await;
+    let id = lines.send("tools/call", json!({"name": "hello"})).await;
+    let rest = lines.end().await;
+    assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(id)));
+}
+
+#[tokio::test]
+async fn what_comes_before_the_first_request_is_passed_over() {
+    let mut lines = Lines::new(server(&seen()));
+    lines.notify("notifications/initialized", json!({})).await;
+    lines.line(r#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#).await;
+    assert_eq!(lines.request("ping", json!({})).await, json!({}));
+    assert_eq!(lines.request("tools/list", json!({})).await["code"], -32602);
+
+    // A client that asks what there is, waits too little and begins the old way.
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let id = lines.send("server/discover", json!({"_meta": meta})).await;
+    lines.notify("notifications/cancelled", json!({"requestId": id})).await;
+    assert_eq!(lines.receive().await.unwrap()["id"], id);
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "client", "version": "1"},
+    });
+    assert_eq!(lines.request("initialize", params).await["protocolVersion"], "2025-11-25");
+    assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
+    lines.end().await;
+}
+
+#[tokio::test]
+async fn each_of_200_calls_at_once_is_answered_once() {
+    for mut lines in [
+        Lines::begun(server(&seen()).with_max_parallel(8)).await,
+        Lines::modern(server(&seen()).with_max_parallel(8)),
+    ] {
+        let mut asked = BTreeSet::new();
+        for a in 0..200 {
+            let params = json!({"name": "add", "arguments": {"a": a, "b": 0}});
+            asked.insert((lines.send("tools/call", params).await, a));
+        }
+        let mut answered = BTreeSet::new();
+        while answered.len() < 200 {
+            let answer = lines.receive().await.unwrap();
+            let sum = answer["result"]["structuredContent"]["result"].as_i64().unwrap();
+            assert!(answered.insert((answer["id"].as_u64().unwrap(), sum)), "{answer}");
+        }
+        assert_eq!(answered, asked);
+        assert!(lines.end().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_learns_of_it_and_is_not_answered() {
+    for modern in [false, true] {
+        let seen = seen();
+        let mut lines = match modern {
+            false => Lines::begun(server(&seen)).await,
+            true => Lines::modern(server(&seen)),
+        };
+        let id = lines.send("tools/call", json!({"name": "wait", "arguments": {}})).await;
+        seen.started.notified().await;
+        let reason = json!({"requestId": id, "reason": "changed my mind"});
+        lines.notify("notifications/cancelled", reason).await;
+        seen.ended.notified().await;
+        // What was never asked cannot be cancelled; that is nobody's fault.
+        lines.notify("notifications/cancelled", json!({"requestId": 999})).await;
+        assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
+        assert!(lines.end().await.is_empty());
+        assert_eq!(seen.cancelled.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_cancels_what_it_asked_for() {
+    let seen = seen();
+    let mut lines = Lines::begun(server(&seen)).await;
+    lines.send("tools/call", json!({"name": "wait", "arguments": {}})).await;
+    seen.started.notified().await;
+    let ended = tokio::spawn(lines.end());
+    seen.ended.notified().await;
+    ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn progress_goes_to_whoever_asked_for_it_rises_and_ends_with_the_answer() {
+    for mut lines in [Lines::begun(server(&seen())).await, Lines::modern(server(&seen()))] {
+        let arguments = json!({"times": 3});
+        let params =
+            json!({"name": "tell", "arguments": arguments, "_meta": {"progressToken": "p"}});
+        let id = lines.send("tools/call", params).await;
+        let mut told = Vec::new();
+        loop {
+            let message = lines.receive().await.unwrap();
+            assert!(!message.to_string().contains("secret-7"), "{message}");
+            if message["id"] == id {
+                break;
+            }
+            assert_eq!(message["method"], "notifications/progress");
+            assert_eq!(message["params"]["progressToken"], "p");
+            let message = &message["params"];
+            told.push((message["progress"].as_f64(), message["message"].clone()));
+        }
+        let inner = || json!("inner runs");
+        assert_eq!(told, [(Some(1.0), inner()), (Some(2.0), inner()), (Some(3.0), inner())]);
+        // Without a token nobody is told.
+        lines.call("tell", arguments).await;
+        assert!(lines.end().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_call_past_its_time_is_answered_and_cancelled() {
+    let seen = seen();
+    let server = server(&seen).with_tool_time(Duration::from_millis(20));
+    let mut lines = Lines::begun(server).await;
+    let result = lines.call("wait", json!({})).await;
+    assert_eq!(result["isError"], true);
+    assert_eq!(texts(&result), ["`wait` did not end in time. Ask for less, or call again later."]);
+    lines.end().await;
+}
+
+#[tokio::test]
+async fn calls_wait_for_a_place_and_a_cancelled_one_gives_it_free() {
+    let seen = seen();
+    let mut lines = Lines::begun(server(&seen).with_max_parallel(1)).await;
+    let waits = lines.send("tools/call", json!({"name": "wait", "arguments": {}})).await;
+    seen.started.notified().await;
+    let hello = lines.send("tools/call", json!({"name": "hello", "arguments": {}})).await;
+    // What waits does not run: a second one is cancelled before it began.
+    let second = lines.send("tools/call", json!({"name": "wait", "arguments": {}})).await;
+    lines.notify("notifications/cancelled", json!({"requestId": second})).await;
+    lines.notify("notifications/cancelled", json!({"requestId": waits})).await;
+    let answer = lines.receive().await.unwrap();
+    assert_eq!(answer["id"], hello);
+    lines.end().await;
+    assert_eq!(seen.calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn calls_come_no_faster_than_the_server_allows() {
+    let server = server(&seen()).with_max_rate(2, Duration::from_secs(3600));
+    let mut lines = Lines::begun(server).await;
+    for _ in 0..2 {
+        assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
+    }
+    let result = lines.call("hello", json!({})).await;
+    assert_eq!(result["isError"], true);
+    assert_eq!(texts(&result), ["Too many calls: wait 1800 s, then call again."]);
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_does_not_go_out() {
+    let mut lines = Lines::begun(server(&seen()).with_max_result_bytes(5)).await;
+    let result = lines.call("hello", json!({})).await;
+    assert_eq!(texts(&result), ["The result has 6 bytes, and 5 may go out: ask for less."]);
+    assert_eq!(lines.call("add", json!({"a": 1, "b": 1})).await["isError"], false);
+}
+
+#[tokio::test]
+async fn a_server_that_is_shut_down_answers_what_runs_and_ends() {
+    let shutdown = Cancellation::default();
+    let all = Cancellation::default();
+    let seen = seen();
+    let server = server(&seen)
+        .with_shutdown(shutdown.clone())
+        .with_context(Context::default().with_cancellation(all.clone()));
+    let mut lines = Lines::begun(server).await;
+    let running = lines.send("tools/call", json!({"name": "wait", "arguments": {}})).await;
+    seen.started.notified().await;
+    shutdown.cancel();
+    // It takes no more; what runs goes on until it ends.
+    let refused = loop {
+        let result = lines.call("hello", json!({})).await;
+        if result["isError"] == true {
+            break result;
+        }
+    };
+    assert_eq!(texts(&refused), ["The server is shutting down."]);
+    all.cancel();
+    let answer = lines.receive().await.unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(running), &json!(true)));
+    assert_eq!(lines.receive().await, None);
+    lines.serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_nobody_spoke_to_can_be_shut_down() {
+    let shutdown = Cancellation::default();
+    let lines = Lines::new(server(&seen()).with_shutdown(shutdown.clone()));
+    shutdown.cancel();
+    lines.serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_call_has_the_servers_context_and_a_path_of_its_own() {
+    let (sender, mut paths) = tokio::sync::mpsc::unbounded_channel();
+    let cx = Context::default().with_events(move |event| {
+        let _ = sender.send(event.path.clone());
+    });
+    let mut lines = Lines::begun(server(&seen()).with_context(cx)).await;
+    lines.call("tell", json!({"times": 1})).await;
+    let path = paths.recv().await.unwrap();
+    assert_eq!(path.iter().map(|call| call.tool.as_str()).collect::<Vec<_>>(), ["tell"]);
+}
+
+#[tokio::test]
+async fn a_group_is_served_once_it_is_bound() {
+    use toolwright_module::{Handle, Result, ToolGroup};
+
+    /// Scale a number.
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Scale {
+        number: i64,
+    }
+
+    impl Handle<i64, i64> for Scale {
+        async fn handle(self, factor: &i64, _cx: &Context) -> Result<(String, i64)> {
+            Ok((format!("{} times {factor}", self.number), self.number * factor))
+        }
+    }
+
+    let (sender, mut products) = tokio::sync::mpsc::unbounded_channel();
+    let group = ToolGroup::new().handler::<Scale>().unwrap();
+    let tools = group.bind(7, move |name, product: i64| {
+        let _ = sender.send((name.to_owned(), product));
+    });
+    let mut lines = Lines::begun(McpServer::new("group", "1", tools).unwrap()).await;
+    let result = lines.call("scale", json!({"number": 6})).await;
+    assert_eq!(texts(&result), ["6 times 7"]);
+    assert!(result.get("structuredContent").is_none(), "{result}");
+    assert_eq!(products.recv().await, Some(("scale".to_owned(), 42)));
+}
+
+#[test]
+fn two_tools_of_one_name_are_refused() {
+    let twice = tools(&seen()).into_iter().chain(tools(&seen()));
+    let error = McpServer::new("test", "1", twice).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "two tools are called `add`; give one another name with `Tool::named`"
+    );
+}
+
+#[tokio::test]
+async fn s121_an_mcp_client_lists_and_calls_tools() {
+    use rmcp::ServiceExt;
+    use rmcp::model::CallToolRequestParams;
+
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (read, write) = tokio::io::split(ours);
+    let serving = tokio::spawn(server(&seen()).serve(read, write));
+    let client = ().serve(theirs).await.unwrap();
+    let listed = client.list_all_tools().await.unwrap();
+    let names: Vec<&str> = listed.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["add", "store_note", "hello", "fail", "wait", "tell", "picture", "promise"]);
+    let arguments = json!({"title": "Oslo"}).as_object().cloned().unwrap();
+    let call = CallToolRequestParams::new("store_note").with_arguments(arguments);
+    let result = client.call_tool(call).await.unwrap();
+    assert_eq!(
+        result.structured_content,
+        Some(json!({"title": "Oslo", "replaced": false})) as Option<Value>
+    );
+    client.cancel().await.unwrap();
+    serving.await.unwrap().unwrap();
+}
