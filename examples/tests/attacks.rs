@@ -54,8 +54,6 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// allocates counts, also what is free again.
 const MOST: usize = 256 << 20;
 const FOR_A_BYTE: usize = 64;
-/// The same where a pattern of any length is read, before what it compiles to is limited.
-const OF_A_PATTERN: usize = 1024;
 /// What the program may hold at any time, SQLite included.
 #[cfg(target_os = "linux")]
 const MOST_HELD: usize = 1 << 30;
@@ -378,7 +376,6 @@ fn every_attack_on_every_tool_gives_a_result_or_an_error_that_says_what_to_do() 
     for (place, tool) in world.tools.iter().enumerate() {
         let name = tool.name();
         world.clear_up();
-        let for_a_byte = if name == "memory_search" { OF_A_PATTERN } else { FOR_A_BYTE };
         let (mut done, mut refused, started) = (0, 0, Instant::now());
         for (number, attack) in attacks.iter().enumerate() {
             if attack.len() > LONG && !all && !(number + place).is_multiple_of(4) {
@@ -388,7 +385,7 @@ fn every_attack_on_every_tool_gives_a_result_or_an_error_that_says_what_to_do() 
                 fs::write(world.path("root/inner.txt"), "Rain.").unwrap();
                 let Called { result, allocated, elapsed } = call(&runtime, tool, &arguments);
                 let what = format!("{name} {number} {:.300}", arguments.escape_debug());
-                let most = MOST + for_a_byte * arguments.len();
+                let most = MOST + FOR_A_BYTE * arguments.len();
                 assert!(allocated <= most, "{allocated} bytes for {}: {what}", arguments.len());
                 slowest = slowest.max((elapsed, name));
                 largest = largest.max((allocated, name));

@@ -127,7 +127,15 @@ const LARGEST: usize = 1 << 18;
 /// Bytes of a refused pattern that the model is shown again.
 const LONGEST_SHOWN: usize = 200;
 
+/// Bytes of a pattern's text: reading a long one takes hundreds of times its size before
+/// the bound above is met.
+const LONGEST: usize = 16 << 10;
+
 fn compile(pattern: &str) -> Result<Regex> {
+    if pattern.len() > LONGEST {
+        let text = "`pattern` is longer than 16384 bytes; use a shorter one";
+        return Err(Error::retry(text).at(Stage::Arguments));
+    }
     RegexBuilder::new(pattern)
         .case_insensitive(true)
         .size_limit(LARGEST)
