@@ -217,3 +217,43 @@ async fn an_approver_that_fails_or_waits_forever_ends_the_drive_and_not_the_run(
     assert_eq!(agent.drive(&mut run, &yes).await.unwrap().answer, "ok");
     assert_eq!(log.entries(), ["b", "d"]);
 }
+
+#[tokio::test]
+async fn a_policy_that_changes_while_calls_wait_lets_none_of_them_through() {
+    let log = Log::default();
+    let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
+    let mut run = agent.start("Go.").unwrap();
+    agent.drive(&mut run, &soon()).await.unwrap_err();
+    let mut run = run.with_approval(ApprovalPolicy::default());
+    assert_eq!(agent.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
+    let no = || Decision::deny("No.");
+    run.apply(Answer::decisions(run.next().number, [("2", no()), ("4", no())])).unwrap();
+    agent.drive(&mut run, &soon()).await.unwrap();
+    assert!(log.entries().is_empty());
+}
+
+#[tokio::test]
+async fn an_agent_below_waits_as_a_whole_for_the_heaviest_of_its_tools() {
+    let log = Log::default();
+    let (below, _) =
+        agent([look(), burn(&log)], [calls([("1", "burn", "b")]), Reply::text("done")]);
+    let helper = Tool::new(below).unwrap().named("helper").unwrap();
+    assert_eq!(helper.effect(), Effect::Irreversible);
+    let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
+    let (above, _) = agent([helper], [ask]);
+    let above = above.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible));
+    let error = above.run("Go.", &soon()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Approval);
+    assert!(log.entries().is_empty());
+    assert_eq!(Tool::new(agent([], []).0).unwrap().effect(), Effect::Read);
+}
+
+#[tokio::test]
+async fn a_run_is_not_driven_by_an_agent_whose_tool_of_that_name_is_another() {
+    let log = Log::default();
+    let harmless = tool("burn", Effect::Read, async |_: Look| Ok(String::new()));
+    let mut run = agent([harmless], []).0.start("Go.").unwrap();
+    let (other, _) = agent([burn(&log)], [calls([("1", "burn", "b")])]);
+    let error = other.drive(&mut run, &soon()).await.unwrap_err();
+    insta::assert_snapshot!(error, @"the tool `burn` is not what it was when the run began (description, schema or effect); start the run again");
+}
