@@ -87,7 +87,8 @@ pub struct Finished {
     pub spent: Spent,
     /// The names of the tools that were called, each once.
     pub tools_used: Vec<String>,
-    /// The calls that failed, with all that is known: the model was told less.
+    /// The calls of tools that failed, with all that is known: the model was told less.
+    /// A call of a tool that does not exist is in the history alone.
     ///
     /// Only those since the run was driven last; a stored run does not keep them.
     pub failures: Vec<ToolFailure>,

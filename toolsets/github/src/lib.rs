@@ -89,8 +89,12 @@
 //!
 //! # Failures
 //!
-//! Every failure is a [`toolwright_module::Error`] with a sentence for the model; the
-//! reply, without the token, is its [`raw`](toolwright_module::Error::raw).
+//! Every failure is a [`toolwright_module::Error`] with a sentence for the model. For code
+//! there is a [`CallError`], by
+//! [`downcast_ref`](toolwright_module::Error::downcast_ref), except where an argument was
+//! at fault. What came, without the token, is its [`raw`](toolwright_module::Error::raw):
+//! the reply, behind what is wrong with it if it could not be read, or what the connection
+//! failed with. Sentences may repeat a line of what GitHub says, outside the marks.
 //!
 //! | what happened | sentence | stage, who |
 //! |---|---|---|

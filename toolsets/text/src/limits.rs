@@ -18,7 +18,7 @@ pub struct Limits {
     /// Bytes of `text`: 4 MiB unless said. The time of every tool, and the memory of those
     /// that sort or count words, grow with it.
     pub max_input: usize,
-    /// Bytes of a result: 256 KiB unless said, which is about what a model can read at once.
+    /// Bytes of the lines or words in a result: 256 KiB unless said, which is about what a model can read at once.
     pub max_output: usize,
     /// Time of one call: 5 seconds unless said. The context's deadline holds too. The clock
     /// is looked at every 32 KiB, between lines and inside a line that is searched; sorting
