@@ -402,7 +402,8 @@ async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Opti
     }
     // Clocks end, and tokio adds to them.
     let deadline = deadline.min(now + FAR);
-    tokio::time::timeout_at(deadline, work).await.ok()
+    // Boxed: a timer is large, and most waits have none.
+    Box::pin(tokio::time::timeout_at(deadline, work)).await.ok()
 }
 
 /// Waits no longer than the context's deadline.

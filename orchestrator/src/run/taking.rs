@@ -58,7 +58,7 @@ impl Run {
         self.state.own_results = self
             .calls()
             .zip(&results)
-            .filter_map(|(call, result)| Some((call.clone(), result.clone()?)))
+            .filter_map(|(call, result)| result.clone().map(|result| (call.clone(), result)))
             .collect();
         let awaits: Vec<String> = self
             .calls()
