@@ -1,13 +1,22 @@
+use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-/// The result of setting up or running an [`McpServer`](crate::McpServer).
+use rmcp::service::ServiceError;
+
+/// How many names an error shows.
+const SHOWN: usize = 30;
+
+/// The result of setting up, serving or reaching a server.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a server could not be set up, or stopped serving.
+/// Why a server could not be set up, stopped serving or could not be reached.
 ///
-/// A call's failure is the client's to know and ends nothing; the
-/// [crate's page](crate) lists what becomes of it. The token is in none of these.
+/// A served call's failure is the client's to know and ends nothing; the
+/// [crate's page](crate) lists what becomes of it. A call of a [`Remote`](crate::Remote)'s
+/// tool fails with a [`toolwright_module::Error`]; where the server is at fault, one of these
+/// is its cause. A token is in none of them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,4 +59,162 @@ pub enum Error {
     /// The connection failed.
     #[error("the connection failed")]
     Connection(#[from] io::Error),
+
+    /// The address cannot be used.
+    // It is not shown: it may hold a secret.
+    #[error("the server's address cannot be used: {fault}")]
+    Url {
+        /// Why, and what to do.
+        fault: &'static str,
+    },
+
+    /// It is no header, or the protocol's own.
+    #[error("`{name}` cannot be sent as a header; see `McpClient::with_header`")]
+    Header {
+        /// The header's name.
+        name: String,
+    },
+
+    /// The program could not be started.
+    #[error("`{command}` could not be started; is it installed, and in the PATH?")]
+    Start {
+        /// The program.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// No MCP server answered.
+    #[error("no MCP server answered at {server}{told}")]
+    Connect {
+        /// The program or the address.
+        server: String,
+        /// What the program said on its standard error.
+        told: String,
+        /// What happened.
+        source: Source,
+    },
+
+    /// The server wants to know who asks.
+    #[error("{server} wants a token; give one with `McpClient::with_token`")]
+    Unauthorized {
+        /// The address.
+        server: String,
+    },
+
+    /// The server did not say what it has in time.
+    #[error("{server} was not ready after {time:?}; `McpClient::with_start_time` gives it longer")]
+    Late {
+        /// The program or the address.
+        server: String,
+        /// How long it had.
+        time: Duration,
+    },
+
+    /// The server's list of its tools is none.
+    #[error("the server did not say what tools it has")]
+    Listing(#[source] Source),
+
+    /// The server's list of its tools has no end.
+    #[error("the server's list of tools does not end, or is far too long")]
+    Endless,
+
+    /// What the server says of a tool is no tool.
+    #[error("`{name}` is no tool as its server describes it")]
+    Definition {
+        /// The server's name for it.
+        name: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+
+    /// The server has no tool of this name.
+    #[error("the server has no tool `{name}`; it has {there}")]
+    NoSuchTool {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        there: String,
+    },
+
+    /// The server's tool cannot stand for the signature.
+    #[error("`{name}` of the server is not `{signature}` here: {differences}")]
+    Differs {
+        /// The server's name for it.
+        name: String,
+        /// The signature's.
+        signature: String,
+        /// All that is different, `; ` between.
+        differences: String,
+    },
+
+    /// The lock is none.
+    #[error("the lock is none of `Remote::lock`; make it anew")]
+    Lock(#[source] serde_json::Error),
+
+    /// The server is not what it was when its lock was made.
+    #[error("the server is not what was locked; if that is right, lock it anew:\n{diff}")]
+    Drift {
+        /// The lines of the lock that changed.
+        diff: String,
+    },
+
+    /// The server says something else of a tool than when it was taken, or has it no more.
+    #[error("`{tool}` is not what it was when it was taken; take the server's tools anew")]
+    Changed {
+        /// The server's name for it.
+        tool: String,
+    },
+
+    /// A call did not reach its server.
+    #[error("the server could not be reached, and `{tool}` did not run")]
+    NotRun {
+        /// The server's name for the tool.
+        tool: String,
+        /// What happened.
+        source: Source,
+    },
+
+    /// The connection was lost in the middle of a call.
+    #[error("the connection was lost while `{tool}` ran; whether it did its work is not known")]
+    Lost {
+        /// The server's name for the tool.
+        tool: String,
+        /// What happened.
+        source: Source,
+    },
+
+    /// The connection was closed on this side.
+    #[error("the connection is closed; connect again")]
+    Closed,
+}
+
+type Source = Box<dyn StdError + Send + Sync>;
+
+impl Error {
+    pub(crate) fn connect(server: &str, told: &str, source: impl Into<Source>) -> Self {
+        let told = if told.is_empty() { String::new() } else { format!("; it said: {told}") };
+        Self::Connect { server: server.to_owned(), told, source: source.into() }
+    }
+
+    pub(crate) fn listing(source: ServiceError) -> Self {
+        Self::Listing(Box::new(source))
+    }
+
+    pub(crate) fn no_such_tool<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> Self {
+        let mut there: Vec<&str> = there.collect();
+        there.sort_unstable();
+        let more = there.len().saturating_sub(SHOWN);
+        there.truncate(SHOWN);
+        let mut there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+        if more > 0 {
+            there.push_str(&format!(" and {more} more"));
+        }
+        Self::NoSuchTool { name: name.to_owned(), there }
+    }
+
+    /// Whether trying again is of no use.
+    pub(crate) fn is_final(&self) -> bool {
+        !matches!(self, Self::Connect { .. } | Self::Late { .. } | Self::Listing(_))
+    }
 }

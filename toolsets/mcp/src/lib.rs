@@ -80,14 +80,11 @@
 //! [`Error::retry`]: toolwright_module::Error::retry
 //! [`Error::refuse`]: toolwright_module::Error::refuse
 
-mod calls;
 mod error;
-mod handler;
-mod http;
+mod mcp_client;
 mod mcp_server;
-mod patient;
-mod progress;
-mod served;
+mod token;
 
 pub use error::{Error, Result};
+pub use mcp_client::{McpClient, Remote, RemoteModule};
 pub use mcp_server::McpServer;

@@ -1,3 +1,10 @@
+mod calls;
+mod handler;
+mod http;
+mod patient;
+mod progress;
+mod served;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,18 +14,18 @@ use rmcp::ServiceExt;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwright_module::{Cancellation, Context, Tool};
 
-use crate::calls::{Calls, Limits};
+use self::calls::{Calls, Limits};
+use self::handler::Handler;
+use self::patient::Patient;
+use self::served::Served;
 use crate::error::{Error, Result};
-use crate::handler::Handler;
-use crate::http;
-use crate::patient::Patient;
-use crate::served::Served;
+use crate::token;
 
 /// How long calls may still run once the server is asked to end.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -169,12 +176,7 @@ impl McpServer {
     ///
     /// [`Error::Token`] if it is empty or no header can carry it.
     pub fn with_token(mut self, token: impl Into<SecretString>) -> Result<Self> {
-        let token = token.into();
-        let text = token.expose_secret();
-        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::Token);
-        }
-        self.token = Some(token);
+        self.token = Some(token::checked(token.into())?);
         Ok(self)
     }
 

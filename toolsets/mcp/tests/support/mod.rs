@@ -1,6 +1,7 @@
 //! The tools that are served in these tests, and a client that speaks raw JSON-RPC.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,12 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use toolwright_mcp::{McpServer, Result};
 use toolwright_module::{
-    Contract, Effect, Error, EventKind, Image, Signature, Tool, ToolCall, ToolOutput, from_fn,
-    from_fn_with,
+    Cancellation, Contract, Effect, Error, EventKind, Image, Signature, Tool, ToolCall, ToolOutput,
+    from_fn, from_fn_with,
 };
 
 /// Add two numbers.
@@ -293,4 +295,29 @@ impl Lines {
 pub(crate) fn texts(result: &Value) -> Vec<&str> {
     let content = result["content"].as_array().unwrap_or_else(|| panic!("{result}"));
     content.iter().filter_map(|block| block["text"].as_str()).collect()
+}
+
+/// Serves over HTTP: where, and what ends it.
+pub(crate) async fn listen(server: McpServer) -> (String, Cancellation) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let shutdown = Cancellation::default();
+    tokio::spawn(server.with_shutdown(shutdown.clone()).serve_http(listener));
+    (url, shutdown)
+}
+
+/// The program that serves these tools, and more, as a process.
+pub(crate) fn clients() -> PathBuf {
+    example("clients")
+}
+
+/// Tests lie in target/…/deps, examples beside them in target/…/examples.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let mut path = std::env::current_exe().unwrap();
+    path.pop();
+    path.pop();
+    path.push("examples");
+    path.push(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    assert!(path.exists(), "{} is not built; run `cargo test` without `--test`", path.display());
+    path
 }

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use toolwright_module::Cancellation;
 
 use crate::error::Result;
-use crate::handler::Handler;
 use crate::mcp_server::GRACE;
+use crate::mcp_server::handler::Handler;
 
 /// Where the protocol is spoken.
 const PATH: &str = "/mcp";

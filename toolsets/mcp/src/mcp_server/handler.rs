@@ -17,9 +17,9 @@ use rmcp::{RoleServer, model};
 use serde_json::Value;
 use toolwright_module::{Audience, Context, Error, Result, Stage, ToolCall};
 
-use crate::calls::Calls;
-use crate::progress;
-use crate::served::{self, Served};
+use crate::mcp_server::calls::Calls;
+use crate::mcp_server::progress;
+use crate::mcp_server::served::{self, Served};
 
 /// The methods of ours whose parameters may be malformed. Not `initialize`: whoever sends it
 /// now is later than the handshake, or speaks a revision that has none.

@@ -1,0 +1,311 @@
+mod answer;
+mod child;
+mod connection;
+mod listing;
+mod live;
+mod lock;
+mod remote;
+mod web;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use rmcp::{Peer, RoleClient};
+use secrecy::SecretString;
+use toolwright_module::Effect;
+
+use self::child::Command;
+use self::connection::Connection;
+use self::listing::{Exposed, Listing};
+use self::lock::Lock;
+pub use self::remote::{Remote, RemoteModule};
+use self::web::Address;
+use crate::error::{Error, Result};
+
+/// How to reach an MCP server, and what to make of its tools.
+///
+/// [`connect`](Self::connect) gives the [`Remote`] that has them. Nothing that a server
+/// says of itself is believed: its tools are [`Effect::Write`] unless you know better, and
+/// a [lock](Self::with_lock) tells when they are no longer what you looked at.
+///
+/// ```no_run
+/// use toolwright_mcp::McpClient;
+/// use toolwright_module::Effect;
+///
+/// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+/// let files = McpClient::stdio("npx", ["-y", "@modelcontextprotocol/server-filesystem", "/srv"])
+///     .with_prefix("files")
+///     .with_only(["read_text_file", "list_directory"])
+///     .with_effect("read_text_file", Effect::Read)
+///     .connect()
+///     .await?;
+/// let tools = files.tools();
+/// assert_eq!(tools[0].name(), "files_read_text_file");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct McpClient {
+    home: Home,
+    exposed: Exposed,
+    lock: Option<Arc<Lock>>,
+    tool_time: Duration,
+    start_time: Duration,
+    max_result_bytes: usize,
+}
+
+/// Where a server is.
+#[derive(Clone)]
+enum Home {
+    Child(Command),
+    Web(Address),
+}
+
+impl McpClient {
+    /// A server that is started as a child process and spoken to over its standard input
+    /// and output.
+    ///
+    /// It is started by `connect`, again after it died, and ends with the last [`Remote`]
+    /// and tool of it, together with whatever it started itself. Of this process's
+    /// environment it gets `PATH`, `HOME` and the like, and not the keys that may be in it:
+    /// name those it needs with [`with_env`](Self::with_env). What it says on its standard
+    /// error goes to `tracing`.
+    pub fn stdio<A: Into<OsString>>(
+        program: impl Into<OsString>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self::new(Home::Child(Command {
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: Vec::new(),
+            folder: None,
+        }))
+    }
+
+    /// A server that is reached over HTTP, by its whole address, such as
+    /// `http://127.0.0.1:8000/mcp`.
+    ///
+    /// Redirects are followed on the same server only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Url`] if it is no such address.
+    pub fn http(url: &str) -> Result<Self> {
+        Ok(Self::new(Home::Web(Address::new(url)?)))
+    }
+
+    fn new(home: Home) -> Self {
+        Self {
+            home,
+            exposed: Exposed::default(),
+            lock: None,
+            tool_time: Duration::from_secs(300),
+            start_time: Duration::from_secs(60),
+            max_result_bytes: 4 * 1024 * 1024,
+        }
+    }
+
+    /// Gives a server that is a child process a variable of its environment.
+    ///
+    /// Over HTTP there is none, and this does nothing.
+    #[must_use]
+    pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        if let Home::Child(command) = &mut self.home {
+            command.environment.push((name.into(), value.into()));
+        }
+        self
+    }
+
+    /// Starts a server that is a child process in this folder.
+    ///
+    /// Over HTTP there is none, and this does nothing.
+    #[must_use]
+    pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        if let Home::Child(command) = &mut self.home {
+            command.folder = Some(folder.into());
+        }
+        self
+    }
+
+    /// Sends a server that is reached over HTTP this bearer token; a child process gets
+    /// its secrets from its [environment](Self::with_env).
+    ///
+    /// The token is shown by nothing and goes to that server only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Token`] if no header can carry it, [`Error::Url`] if the network could
+    /// read it on its way or if the server is no server over HTTP.
+    pub fn with_token(self, token: impl Into<SecretString>) -> Result<Self> {
+        let token = crate::token::checked(token.into())?;
+        self.web(|address| address.token = Some(token))
+    }
+
+    /// Sends a server that is reached over HTTP one more header, such as a key of its own.
+    ///
+    /// It is treated as a secret.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Header`] if it is none or one of the protocol's own; [`Error::Url`] as for
+    /// [`with_token`](Self::with_token).
+    pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
+        let header = || Error::Header { name: name.to_owned() };
+        let name = HeaderName::try_from(name).map_err(|_| header())?;
+        let own = ["accept", "authorization", "content-type", "host", "last-event-id"];
+        if own.contains(&name.as_str()) || name.as_str().starts_with("mcp-") {
+            return Err(header());
+        }
+        let mut value = HeaderValue::try_from(value).map_err(|_| header())?;
+        value.set_sensitive(true);
+        self.web(|address| address.headers.push((name, value)))
+    }
+
+    fn web(mut self, change: impl FnOnce(&mut Address)) -> Result<Self> {
+        match &mut self.home {
+            Home::Web(address) => {
+                change(address);
+                address.sendable()?;
+                Ok(self)
+            }
+            Home::Child(_) => Err(Error::Url { fault: "a child process has none; use `with_env`" }),
+        }
+    }
+
+    /// Puts `prefix` and an underscore before the name of each tool.
+    ///
+    /// Without one only a tool whose name is taken gets one: see
+    /// [`Remote::tools_beside`].
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: &str) -> Self {
+        self.exposed.prefix = Some(prefix.to_owned());
+        self
+    }
+
+    /// Takes these tools and no others, by the names that the server gives them.
+    ///
+    /// What the server adds later is not taken either. Connecting fails if one is not
+    /// there.
+    #[must_use]
+    pub fn with_only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.exposed.only = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Says what a tool does to the world, by the name that the server gives it;
+    /// [`Effect::Write`] unless said.
+    ///
+    /// A call of an [`Effect::Read`] or [`Effect::Idempotent`] tool whose connection is lost
+    /// is made again; any other is not, because it may have run.
+    #[must_use]
+    pub fn with_effect(mut self, name: &str, effect: Effect) -> Self {
+        self.exposed.effects.insert(name.to_owned(), effect);
+        self
+    }
+
+    /// Believes what the server says of its tools' effects.
+    ///
+    /// `readOnlyHint` makes a tool [`Effect::Read`], `idempotentHint` one that is
+    /// [`Effect::Idempotent`]. The protocol calls these hints, and a server may lie: use it
+    /// for servers that you would let run code. [`with_effect`](Self::with_effect) has the
+    /// last word.
+    #[must_use]
+    pub fn with_trusted_annotations(mut self) -> Self {
+        self.exposed.trusted = true;
+        self
+    }
+
+    /// Holds the server to what its tools were when somebody looked at them: the text that
+    /// [`Remote::lock`] gave then, kept with the code.
+    ///
+    /// Connecting, now and after a loss, fails with the difference if a name, a description,
+    /// a schema or an annotation is another, a tool is new or missing, or the server's
+    /// instructions changed. So a server cannot have a tool approved and then tell models
+    /// something else of it. It guards what is said, and not what the server does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lock`] if the text is no lock.
+    pub fn with_lock(mut self, lock: &str) -> Result<Self> {
+        self.lock = Some(Arc::new(Lock::parse(lock)?));
+        Ok(self)
+    }
+
+    /// How long a call may take, connecting again included; 5 minutes unless said.
+    ///
+    /// Then the server is told to cancel it, and the caller that it did not end in time.
+    #[must_use]
+    pub fn with_tool_time(mut self, time: Duration) -> Self {
+        self.tool_time = time;
+        self
+    }
+
+    /// How long the server may take to start and to say what it has; a minute unless said.
+    #[must_use]
+    pub fn with_start_time(mut self, time: Duration) -> Self {
+        self.start_time = time;
+        self
+    }
+
+    /// How large a result may be, texts, images and value together; 4 MiB unless said.
+    ///
+    /// A model is told of a larger one and may ask for less. A message far beyond that is
+    /// not read to its end, and costs the connection.
+    #[must_use]
+    pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
+        self.max_result_bytes = bytes;
+        self
+    }
+
+    /// Starts or reaches the server and asks what it has.
+    ///
+    /// It is tried once: a server that is not there now is an error now. Needs a Tokio
+    /// runtime with I/O and time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`], [`Error::Connect`], [`Error::Unauthorized`] and [`Error::Late`] if
+    /// there is no such server; [`Error::NoSuchTool`] if it lacks one that is
+    /// [asked for](Self::with_only); [`Error::Drift`] if it is not what it
+    /// [was](Self::with_lock).
+    pub async fn connect(self) -> Result<Remote> {
+        Ok(Remote::new(Connection::open(self).await?))
+    }
+
+    /// What may come in one message: a result stands in it twice, escaped.
+    fn max_message_bytes(&self) -> usize {
+        self.max_result_bytes.saturating_mul(4).saturating_add(1024 * 1024)
+    }
+
+    /// For people: arguments, environment and query may hold secrets.
+    fn shown(&self) -> String {
+        match &self.home {
+            Home::Child(command) => command.program.to_string_lossy().into_owned(),
+            Home::Web(address) => address.shown(),
+        }
+    }
+
+    async fn list(&self, peer: &Peer<RoleClient>) -> Result<Listing> {
+        let listing = listing::list(peer, &self.exposed).await?;
+        if let Some(lock) = &self.lock {
+            lock.check(&listing)?;
+        }
+        Ok(listing)
+    }
+}
+
+impl fmt::Debug for McpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpClient")
+            .field("server", &self.shown())
+            .field("exposed", &self.exposed)
+            .field("locked", &self.lock.is_some())
+            .field("tool_time", &self.tool_time)
+            .field("start_time", &self.start_time)
+            .field("max_result_bytes", &self.max_result_bytes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,206 @@
+//! What a server says it has.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use rmcp::model::{
+    ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerPeerInfo, ServerResult,
+    Tool as Form, ToolAnnotations,
+};
+use rmcp::service::ServiceError;
+use rmcp::{Peer, RoleClient};
+use serde_json::Value;
+use toolwright_module::{Contract, Effect};
+use toolwright_signature::NameFault;
+
+use crate::error::{Error, Result};
+
+/// How many tools a server may have, and on how many pages.
+const TOOLS: usize = 10_000;
+const PAGES: usize = 1_000;
+
+/// What is made of a server's tools: the user's word.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Exposed {
+    pub(crate) prefix: Option<String>,
+    pub(crate) only: Option<Vec<String>>,
+    pub(crate) effects: HashMap<String, Effect>,
+    pub(crate) trusted: bool,
+}
+
+/// A server's tools at one time.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// What the server calls itself.
+    pub(crate) name: String,
+    pub(crate) instructions: Option<String>,
+    pub(crate) tools: Vec<Arc<Listed>>,
+    /// What cannot be used, by its name there.
+    pub(crate) left_out: Vec<(String, Arc<Error>)>,
+}
+
+/// A tool as its server describes it.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    /// What the server calls it.
+    pub(crate) name: String,
+    /// All that a model is told of it: with another one it is another tool.
+    pub(crate) definition: Value,
+    pub(crate) contract: Contract,
+    pub(crate) effect: Effect,
+}
+
+impl Listing {
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<Listed>> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.instructions == other.instructions
+            && self.tools.len() == other.tools.len()
+            && self.tools.iter().zip(&other.tools).all(|(a, b)| a.definition == b.definition)
+    }
+
+    fn new(
+        (name, instructions): (String, Option<String>),
+        forms: Vec<Value>,
+        exposed: &Exposed,
+    ) -> Result<Self> {
+        let mut listing = Self { name, instructions, ..Self::default() };
+        let (mut theirs, mut ours) = (HashSet::new(), HashSet::new());
+        for form in forms {
+            let name = form.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if !theirs.insert(name.clone()) {
+                return Err(Error::Duplicate { name });
+            }
+            if exposed.only.as_ref().is_some_and(|only| !only.contains(&name)) {
+                continue;
+            }
+            match Listed::new(name.clone(), form, exposed, &mut ours) {
+                Ok(tool) => listing.tools.push(Arc::new(tool)),
+                Err(error) => {
+                    tracing::warn!(tool = name, %error, "a tool of an MCP server is left out");
+                    listing.left_out.push((name, Arc::new(error)));
+                }
+            }
+        }
+        // Whoever names a tool wants it.
+        for name in exposed.only.iter().flatten() {
+            if !theirs.contains(name) {
+                return Err(Error::no_such_tool(name, theirs.iter().map(String::as_str)));
+            }
+            let out = listing.left_out.iter().position(|(left_out, _)| left_out == name);
+            if let Some((_, error)) = out.map(|index| listing.left_out.swap_remove(index)) {
+                return Err(Arc::into_inner(error).unwrap_or(Error::Closed));
+            }
+        }
+        Ok(listing)
+    }
+}
+
+impl Listed {
+    fn new(
+        name: String,
+        form: Value,
+        exposed: &Exposed,
+        taken: &mut HashSet<String>,
+    ) -> Result<Self> {
+        let form: Form = serde_json::from_value(form)
+            .map_err(|source| Error::Definition { name: name.clone(), source })?;
+        // Icons and what else a server says to other programs change nothing for a model.
+        let mut shown = form.clone();
+        (shown.icons, shown.meta) = (None, None);
+        let definition = serde_json::to_value(shown)
+            .map_err(|source| Error::Definition { name: name.clone(), source })?;
+        let ours = local_name(&name, exposed.prefix.as_deref());
+        let input = Value::Object((*form.input_schema).clone());
+        let output = form.output_schema.map(|schema| Value::Object((*schema).clone()));
+        let description = form.description.as_deref().unwrap_or_default();
+        let contract = Contract::dynamic(&ours, description, input, output)?;
+        if !taken.insert(ours.clone()) {
+            let fault = NameFault::Duplicate;
+            return Err(toolwright_signature::Error::Name { name: ours, fault }.into());
+        }
+        let effect = exposed.effects.get(&name).copied();
+        let hinted = form.annotations.filter(|_| exposed.trusted).map(|hints| effect_of(&hints));
+        let effect = effect.or(hinted).unwrap_or(Effect::Write);
+        Ok(Self { name, definition, contract, effect })
+    }
+}
+
+/// What models call a tool: not every name of the protocol's suits every provider.
+fn local_name(name: &str, prefix: Option<&str>) -> String {
+    let name = suitable(name);
+    match prefix {
+        Some(prefix) => format!("{prefix}_{name}"),
+        None => name,
+    }
+}
+
+/// The name, with what providers do not take as `_`.
+pub(crate) fn suitable(name: &str) -> String {
+    let suits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if suits(c) { c } else { '_' }).collect()
+}
+
+/// What a server says of a tool's effect, with the protocol's word where it says nothing.
+fn effect_of(hints: &ToolAnnotations) -> Effect {
+    if hints.read_only_hint == Some(true) {
+        Effect::Read
+    } else if hints.idempotent_hint == Some(true) {
+        Effect::Idempotent
+    } else {
+        Effect::Write
+    }
+}
+
+/// Asks a server for its tools, page by page.
+pub(crate) async fn list(peer: &Peer<RoleClient>, exposed: &Exposed) -> Result<Listing> {
+    let info = peer.peer_info();
+    let said = |info: &ServerPeerInfo| {
+        let name = info.server_info.as_ref().map(|server| server.name.clone());
+        (name.unwrap_or_default(), info.instructions.clone())
+    };
+    let server = info.as_deref().map(said).unwrap_or_default();
+    let mut forms = Vec::new();
+    let mut cursor = None;
+    let mut seen = HashSet::new();
+    loop {
+        let params =
+            cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let request = ListToolsRequest { params, ..ListToolsRequest::default() };
+        // Not by `list_tools`, which may answer with what it was once told.
+        let answer = peer.send_request(ClientRequest::ListToolsRequest(request)).await;
+        let (page, next) = match answer.map_err(Error::listing)? {
+            ServerResult::ListToolsResult(page) => {
+                let forms = page.tools.into_iter().map(serde_json::to_value);
+                let forms = forms.collect::<Result<Vec<_>, _>>();
+                let forms = forms.map_err(|_| Error::listing(ServiceError::UnexpectedResponse))?;
+                (forms, page.next_cursor)
+            }
+            // One tool that is none should not hide the others.
+            ServerResult::CustomResult(page) => loose(page.0)?,
+            _ => return Err(Error::listing(ServiceError::UnexpectedResponse)),
+        };
+        forms.extend(page);
+        if forms.len() > TOOLS || seen.len() > PAGES {
+            return Err(Error::Endless);
+        }
+        let Some(next) = next else { return Listing::new(server, forms, exposed) };
+        if !seen.insert(next.clone()) {
+            return Err(Error::Endless);
+        }
+        cursor = Some(next);
+    }
+}
+
+fn loose(page: Value) -> Result<(Vec<Value>, Option<String>)> {
+    let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    match page {
+        Value::Object(mut page) => match page.remove("tools") {
+            Some(Value::Array(tools)) => Ok((tools, next)),
+            _ => Err(Error::listing(ServiceError::UnexpectedResponse)),
+        },
+        _ => Err(Error::listing(ServiceError::UnexpectedResponse)),
+    }
+}

@@ -1,0 +1,294 @@
+//! One connection to a server, from its handshake to its end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
+    Implementation, ProtocolVersion, SubscriptionFilter,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
+    RunningService, ServiceError,
+};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::{Peer, RoleClient};
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::error::{Error, Result};
+use crate::mcp_client::listing::Listing;
+use crate::mcp_client::{Home, McpClient};
+
+/// The revisions that have no handshake, the best first. Those that have one agree in it.
+const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
+
+/// How long a server may take to end in good order.
+const CLOSING: Duration = Duration::from_secs(6);
+
+/// A connection that was there, and may be still.
+pub(crate) struct Live {
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) since: Instant,
+    running: Mutex<Option<Running>>,
+    lost: Arc<AtomicBool>,
+    _watching: AbortOnDropHandle<()>,
+}
+
+type Running = RunningService<RoleClient, Listener>;
+
+/// Why a call has no result.
+pub(crate) enum Fault {
+    /// The server never saw it.
+    NotRun(ServiceError),
+    /// It may have run.
+    Lost(ServiceError),
+    /// The server said so.
+    Told(String),
+    /// What came is no answer to a call.
+    Strange(&'static str),
+}
+
+impl Live {
+    /// Connects, asks for the tools and holds them to the lock.
+    pub(crate) async fn open(
+        client: &McpClient,
+        listing: &Arc<watch::Sender<Arc<Listing>>>,
+    ) -> Result<Self> {
+        let opening = Box::pin(Self::open_at_leisure(client, listing));
+        let late = |_| Error::Late { server: client.shown(), time: client.start_time };
+        tokio::time::timeout(client.start_time, opening).await.map_err(late)?
+    }
+
+    async fn open_at_leisure(
+        client: &McpClient,
+        listing: &Arc<watch::Sender<Arc<Listing>>>,
+    ) -> Result<Self> {
+        let changed = Arc::new(Notify::new());
+        let running = handshake(client, &changed).await?;
+        let peer = running.peer().clone();
+        let listed = client.list(&peer).await?;
+        publish(listing, listed);
+        let lost = Arc::new(AtomicBool::new(false));
+        let watching =
+            watch(peer.clone(), client.clone(), changed, Arc::clone(listing), Arc::clone(&lost));
+        Ok(Self {
+            peer,
+            since: Instant::now(),
+            running: Mutex::new(Some(running)),
+            lost,
+            _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
+        })
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        !self.lost.load(Ordering::Relaxed) && !self.peer.is_transport_closed()
+    }
+
+    /// Whoever comes next connects anew.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Sends a call. Dropped before it ends, it is cancelled at the server.
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<CallToolResult, Fault> {
+        let call = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        match self.peer.call_tool_once(call).await {
+            Ok(CallToolResponse::Complete(result)) => Ok(result),
+            Ok(CallToolResponse::InputRequired(_)) => {
+                Err(Fault::Strange("the tool asks for input, and there is nobody to give it"))
+            }
+            Ok(_) => Err(Fault::Strange("the server began a task, and none was asked for")),
+            Err(error) => Err(fault(error)),
+        }
+    }
+
+    /// Ends it as the specification says.
+    pub(crate) async fn close(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut running) = running {
+            let _ = running.close_with_timeout(CLOSING).await;
+        }
+    }
+}
+
+fn fault(error: ServiceError) -> Fault {
+    match error {
+        ServiceError::McpError(data) => {
+            // rmcp's own mark of a stream that ended before its answer.
+            let closed = data
+                .data
+                .as_ref()
+                .is_some_and(|data| data.get("io.modelcontextprotocol/transportClosed").is_some());
+            if closed {
+                Fault::Lost(ServiceError::TransportClosed)
+            } else {
+                Fault::Told(data.message.into_owned())
+            }
+        }
+        ServiceError::Cancelled { .. } => Fault::Told("The server cancelled the call.".to_owned()),
+        ServiceError::TransportSend(failed) => {
+            let http = failed.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+            let not_run = match http {
+                Some(StreamableHttpError::Client(error)) => error.is_connect(),
+                Some(StreamableHttpError::HttpStatus(status)) => {
+                    matches!(status.status, 429 | 503)
+                }
+                Some(error) => matches!(
+                    error,
+                    StreamableHttpError::SessionExpired
+                        | StreamableHttpError::AuthRequired(_)
+                        | StreamableHttpError::InsufficientScope(_)
+                ),
+                None => false,
+            };
+            let error = ServiceError::TransportSend(failed);
+            if not_run { Fault::NotRun(error) } else { Fault::Lost(error) }
+        }
+        ServiceError::UnexpectedResponse => Fault::Strange("the answer is none of a tool's"),
+        error => Fault::Lost(error),
+    }
+}
+
+/// By the revision that has no handshake; by one that has if the server does not know it.
+async fn handshake(client: &McpClient, changed: &Arc<Notify>) -> Result<Running> {
+    let auto = ClientLifecycleMode::Auto {
+        preferred_versions: MODERN.to_vec(),
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    };
+    let first = match begin(client, changed, auto).await {
+        Err(Unmet::Refused(error)) => error,
+        outcome => return outcome.map_err(Unmet::into_error),
+    };
+    // Some servers end, or answer with no JSON, at a question they do not know.
+    match begin(client, changed, ClientLifecycleMode::Initialize).await {
+        Ok(running) => Ok(running),
+        Err(_) => Err(first),
+    }
+}
+
+enum Unmet {
+    /// Another way to begin may be better.
+    Refused(Error),
+    /// It would not.
+    Final(Error),
+}
+
+impl Unmet {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Refused(error) | Self::Final(error) => error,
+        }
+    }
+}
+
+async fn begin(
+    client: &McpClient,
+    changed: &Arc<Notify>,
+    mode: ClientLifecycleMode,
+) -> Result<Running, Unmet> {
+    let listener = Listener { changed: Arc::clone(changed) };
+    let most = client.max_message_bytes();
+    let (outcome, told) = match &client.home {
+        Home::Child(command) => {
+            let child = command.start(most).map_err(|source| {
+                let command = client.shown();
+                Unmet::Final(Error::Start { command, source })
+            })?;
+            let told = child.told();
+            let outcome = listener.serve_with_lifecycle(child, mode).await;
+            if outcome.is_err() {
+                // What it died of comes a moment after its end.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let told = told.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
+            (outcome, told)
+        }
+        Home::Web(address) => {
+            let transport = address.transport(most).map_err(Unmet::Final)?;
+            (listener.serve_with_lifecycle(transport, mode).await, String::new())
+        }
+    };
+    outcome.map_err(|error| {
+        let unauthorized = error.is_authorization_required();
+        let wrong_revision =
+            matches!(error, ClientInitializeError::NoCompatibleProtocolVersion { .. });
+        let error = if unauthorized {
+            Error::Unauthorized { server: client.shown() }
+        } else {
+            Error::connect(&client.shown(), &told, error)
+        };
+        if unauthorized || wrong_revision { Unmet::Final(error) } else { Unmet::Refused(error) }
+    })
+}
+
+/// Tells those who look at the list, if it is another.
+fn publish(listing: &watch::Sender<Arc<Listing>>, listed: Listing) {
+    listing.send_if_modified(|now| {
+        let another = !now.same(&listed);
+        *now = Arc::new(listed);
+        another
+    });
+}
+
+/// Asks for the tools again whenever the server says that they changed.
+async fn watch(
+    peer: Peer<RoleClient>,
+    client: McpClient,
+    changed: Arc<Notify>,
+    listing: Arc<watch::Sender<Arc<Listing>>>,
+    lost: Arc<AtomicBool>,
+) {
+    let told = peer.peer_info().is_some_and(|info| {
+        let tools = info.capabilities.tools.as_ref();
+        let modern = MODERN.contains(&info.protocol_version);
+        modern && tools.and_then(|tools| tools.list_changed) == Some(true)
+    });
+    let news = async {
+        if !told {
+            return std::future::pending().await;
+        }
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(mut news) = peer.listen(filter).await else {
+            return std::future::pending().await;
+        };
+        while let Ok(Some(_)) = news.next().await {
+            changed.notify_one();
+        }
+    };
+    let mut news = std::pin::pin!(news);
+    loop {
+        tokio::select! {
+            () = changed.notified() => match client.list(&peer).await {
+                Ok(listed) => publish(&listing, listed),
+                // The calls that follow connect anew, and are told why if they cannot.
+                Err(_) => return lost.store(true, Ordering::Relaxed),
+            },
+            // Nobody tells what changes from now on.
+            () = &mut news => return lost.store(true, Ordering::Relaxed),
+        }
+    }
+}
+
+/// What this client has for a server: an ear.
+pub(crate) struct Listener {
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let name = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), name)
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}

@@ -1,0 +1,89 @@
+//! What was agreed on, and what became of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use similar::TextDiff;
+
+use crate::error::{Error, Result};
+use crate::mcp_client::listing::Listing;
+
+/// What a server's tools were when somebody looked at them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Lock {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+    tools: Vec<Map<String, Value>>,
+}
+
+impl Lock {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(Error::Lock)
+    }
+
+    /// The tools stand by name: their order at the server says nothing.
+    pub(crate) fn of(listing: &Listing) -> Self {
+        let definitions = listing.tools.iter().map(|tool| &tool.definition);
+        let mut tools: Vec<_> =
+            definitions.filter_map(|definition| definition.as_object().cloned()).collect();
+        tools.sort_by(|a, b| name(a).cmp(name(b)));
+        Self { instructions: listing.instructions.clone(), tools }
+    }
+
+    /// One line a value, so that a change is seen in a review.
+    pub(crate) fn text(&self) -> String {
+        let json = serde_json::to_string_pretty(self).unwrap_or_default();
+        // Whoever reads it sees what a model is told, and not what a screen makes of it.
+        let mut text = String::with_capacity(json.len() + 1);
+        for c in json.chars() {
+            if c == '\n' || !is_hidden(c) {
+                text.push(c);
+            } else {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    text.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+        text.push('\n');
+        text
+    }
+
+    /// Whether the server is still what it was.
+    pub(crate) fn check(&self, listing: &Listing) -> Result<()> {
+        let now = Self::of(listing);
+        if *self == now {
+            return Ok(());
+        }
+        let (then, now) = (self.text(), now.text());
+        let diff = TextDiff::from_lines(&then, &now);
+        let diff = diff.unified_diff().context_radius(3).header("locked", "now").to_string();
+        Err(Error::Drift { diff })
+    }
+}
+
+fn name(tool: &Map<String, Value>) -> &str {
+    tool.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What changes a text without being seen: controls, directions, joiners, tags.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202f}'
+                | '\u{205f}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}

@@ -1,0 +1,329 @@
+use std::collections::HashSet;
+use std::error::Error as StdError;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use toolwright_module::{
+    self as module, Context, Contract, Effect, Module, OutputOf, Result as ModuleResult, Signature,
+    Stage, Tool,
+};
+
+use crate::error::{Error, Result};
+use crate::mcp_client::answer::Answer;
+use crate::mcp_client::connection::Connection;
+use crate::mcp_client::listing::{Listed, Listing, suitable};
+use crate::mcp_client::live::Fault;
+use crate::mcp_client::lock::Lock;
+
+/// How often a call is sent at most.
+const SENDINGS: u32 = 3;
+
+/// An MCP server's tools.
+///
+/// A clone is the same server. The connection ends with the last clone and the last tool of
+/// it: then a child process is gone, or will be within seconds if it does not end by itself.
+/// A lost connection is made again by the next call, after a pause that grows while the
+/// server stays away.
+#[derive(Clone)]
+pub struct Remote {
+    connection: Arc<Connection>,
+    /// What was seen last by [`changed`](Self::changed).
+    seen: watch::Receiver<Arc<Listing>>,
+}
+
+impl Remote {
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        let mut seen = connection.listing.subscribe();
+        seen.mark_unchanged();
+        Self { connection, seen }
+    }
+
+    fn listing(&self) -> Arc<Listing> {
+        Arc::clone(&self.connection.listing.borrow())
+    }
+
+    /// The server's tools, in its order.
+    ///
+    /// Arguments and results are held to the schemas that the server gave. Characters that
+    /// providers do not take in a name, such as `.`, are `_` here.
+    ///
+    /// A tool is what the server said of it when it was taken. Once the server says
+    /// something else of it, calls of it are refused: take the tools anew.
+    pub fn tools(&self) -> Vec<Tool> {
+        self.listing().tools.iter().map(|listed| self.tool(listed)).collect()
+    }
+
+    /// The same beside tools that there are already: a name that is taken gets the server's
+    /// own before it.
+    ///
+    /// ```no_run
+    /// # async fn both(a: toolwright_mcp::Remote, b: toolwright_mcp::Remote) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut tools = a.tools();
+    /// tools.extend(b.tools_beside(&tools)?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Duplicate`] and [`Error::Contract`] if that name is taken as well or too long:
+    /// say [`with_prefix`](crate::McpClient::with_prefix).
+    pub fn tools_beside(&self, others: &[Tool]) -> Result<Vec<Tool>> {
+        let mut taken: HashSet<String> = others.iter().map(|tool| tool.name().to_owned()).collect();
+        let prefix = self.name();
+        let apart = |tool: Tool| {
+            let tool = match taken.contains(tool.name()) {
+                true => tool.prefixed(&suitable(&prefix))?,
+                false => tool,
+            };
+            if !taken.insert(tool.name().to_owned()) {
+                return Err(Error::Duplicate { name: tool.name().to_owned() });
+            }
+            Ok(tool)
+        };
+        self.tools().into_iter().map(apart).collect()
+    }
+
+    /// One of the server's tools as a module of a signature of yours: it stands where a
+    /// local one stood, and whoever calls it sees no difference.
+    ///
+    /// `name` is the server's. Its schemas are held to the signature's now, and a result to
+    /// them at each call.
+    ///
+    /// ```no_run
+    /// use schemars::JsonSchema;
+    /// use serde::{Deserialize, Serialize};
+    /// use toolwright_mcp::McpClient;
+    /// use toolwright_module::{Module, Signature};
+    ///
+    /// /// Search the documents.
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct SearchDocuments {
+    ///     query: String,
+    /// }
+    ///
+    /// impl Signature for SearchDocuments {
+    ///     type Output = Vec<String>;
+    /// }
+    ///
+    /// # async fn search() -> Result<(), Box<dyn std::error::Error>> {
+    /// let documents = McpClient::http("http://127.0.0.1:8000/mcp")?.connect().await?;
+    /// let search = documents.typed::<SearchDocuments>("search")?;
+    /// let found = search.call(SearchDocuments { query: "tax".to_owned() }).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchTool`]; [`Error::Differs`] with all that keeps it from standing in.
+    pub fn typed<S: Signature>(&self, name: &str) -> Result<RemoteModule<S>> {
+        let listing = self.listing();
+        let listed = listing.find(name).ok_or_else(|| {
+            Error::no_such_tool(name, listing.tools.iter().map(|tool| tool.name.as_str()))
+        })?;
+        let contract = Contract::of::<S>()?;
+        let tool =
+            RemoteTool { connection: Arc::clone(&self.connection), listed: Arc::clone(listed) };
+        Ok(RemoteModule { tool, contract, signature: PhantomData })
+    }
+
+    /// What the server calls itself.
+    pub fn name(&self) -> String {
+        self.listing().name.clone()
+    }
+
+    /// What the server says of its tools as a whole, to models.
+    ///
+    /// It is the server's word, so it is not shown to models by itself: a host may.
+    pub fn instructions(&self) -> Option<String> {
+        self.listing().instructions.clone()
+    }
+
+    /// The tools that cannot be used, by the server's names, and why.
+    ///
+    /// One of them does not keep the others away; one that was
+    /// [asked for](crate::McpClient::with_only) is an error of connecting.
+    pub fn left_out(&self) -> Vec<(String, Arc<Error>)> {
+        self.listing().left_out.clone()
+    }
+
+    /// What the server is now, as a text to keep and to review: for
+    /// [`with_lock`](crate::McpClient::with_lock).
+    ///
+    /// It is JSON, the tools by name, the same whatever their order. Characters that change
+    /// a text unseen stand in it as `\\u` and a number.
+    pub fn lock(&self) -> String {
+        Lock::of(&self.listing()).text()
+    }
+
+    /// Waits until the server has other tools than when this was last asked.
+    ///
+    /// A server that tells of changes is heard at once. Of another it is known once the
+    /// connection had to be made again.
+    pub async fn changed(&mut self) {
+        // The other end lives as long as this.
+        if self.seen.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Ends the connection in good order: a child process has its input closed, is told to
+    /// end and then killed, with two seconds for each. Calls fail from now on.
+    pub async fn close(self) {
+        self.connection.close().await;
+    }
+
+    fn tool(&self, listed: &Arc<Listed>) -> Tool {
+        let tool =
+            RemoteTool { connection: Arc::clone(&self.connection), listed: Arc::clone(listed) };
+        let tool = Arc::new(tool);
+        Tool::dynamic(listed.contract.clone(), listed.effect, move |arguments, cx| {
+            let tool = Arc::clone(&tool);
+            async move {
+                let answer = tool.call(&arguments, &cx).await?;
+                answer.checked(&tool.listed.contract)
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listing = self.listing();
+        let tools: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
+        f.debug_struct("Remote")
+            .field("name", &listing.name)
+            .field("tools", &tools)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A server's tool behind a signature: see [`Remote::typed`].
+pub struct RemoteModule<S> {
+    tool: RemoteTool,
+    contract: Contract,
+    signature: PhantomData<fn(S)>,
+}
+
+impl<S: Signature> Module for RemoteModule<S> {
+    type Signature = S;
+
+    async fn forward(&self, input: S, cx: &Context) -> ModuleResult<OutputOf<Self>> {
+        let arguments = self
+            .contract
+            .write_input(&input)
+            .map_err(|error| module::Error::other(error).at(Stage::Arguments))?;
+        let answer = self.tool.call(&arguments, cx).await?;
+        let wire = match answer.value {
+            Some(value) => value.to_string(),
+            None => answer.text,
+        };
+        self.contract
+            .read_output(&wire)
+            .map_err(|error| module::Error::other(error).at(Stage::Decoding))
+    }
+
+    fn effect(&self) -> Effect {
+        self.tool.listed.effect
+    }
+}
+
+impl<S> fmt::Debug for RemoteModule<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteModule").field("tool", &self.tool.listed.name).finish_non_exhaustive()
+    }
+}
+
+/// A tool and the way to its server.
+struct RemoteTool {
+    connection: Arc<Connection>,
+    listed: Arc<Listed>,
+}
+
+impl RemoteTool {
+    async fn call(&self, arguments: &str, cx: &Context) -> ModuleResult<Answer> {
+        let read = self.listed.contract.read::<Value>(arguments);
+        let arguments = match read {
+            Ok(Value::Object(arguments)) => arguments,
+            Ok(_) => serde_json::Map::new(),
+            Err(error) => {
+                let told = module::Error::retry(error.to_string());
+                return Err(told.with_source(error).at(Stage::Arguments).with_raw(arguments));
+            }
+        };
+        let client = &self.connection.client;
+        let deadline = Instant::now().checked_add(client.tool_time);
+        let deadline = [deadline, cx.deadline()].into_iter().flatten().min();
+        let work = cx.until_cancelled(self.send(arguments));
+        let Some(deadline) = deadline else { return work.await };
+        let in_time = tokio::time::timeout_at(deadline.into(), work).await;
+        in_time.unwrap_or_else(|_| {
+            let text = format!(
+                "`{}` did not end in time. Ask for less, or call again later.",
+                self.name()
+            );
+            Err(module::Error::retry(text).at(Stage::Limit).retryable(true))
+        })
+    }
+
+    /// Sends it until it has an answer, as far as its effect allows.
+    async fn send(&self, arguments: serde_json::Map<String, Value>) -> ModuleResult<Answer> {
+        let again = matches!(self.listed.effect, Effect::Read | Effect::Idempotent);
+        let mut sent = 0;
+        loop {
+            let live = self.connection.live().await.map_err(|error| {
+                let later = !error.is_final();
+                // The same for all who waited.
+                self.not_run(error).retryable(later)
+            })?;
+            self.still_there()?;
+            sent += 1;
+            let fault = match live.call(&self.listed.name, arguments.clone()).await {
+                Ok(result) => return Answer::new(result, self.connection.client.max_result_bytes),
+                Err(fault) => fault,
+            };
+            match fault {
+                Fault::NotRun(_) if sent < SENDINGS => live.lose(),
+                Fault::Lost(_) if again && sent < SENDINGS => live.lose(),
+                Fault::NotRun(source) => {
+                    live.lose();
+                    return Err(self.not_run(source).retryable(true));
+                }
+                Fault::Lost(source) => {
+                    live.lose();
+                    let error =
+                        Error::Lost { tool: self.listed.name.clone(), source: Box::new(source) };
+                    return Err(module::Error::other(error).at(Stage::Transport).retryable(again));
+                }
+                Fault::Told(text) => return Err(module::Error::retry(text)),
+                Fault::Strange(reason) => {
+                    return Err(module::Error::other(reason).at(Stage::Decoding));
+                }
+            }
+        }
+    }
+
+    fn not_run(&self, source: impl StdError + Send + Sync + 'static) -> module::Error {
+        let error = Error::NotRun { tool: self.listed.name.clone(), source: Box::new(source) };
+        module::Error::other(error).at(Stage::Transport)
+    }
+
+    /// A tool that became another one is not the one that was asked for.
+    fn still_there(&self) -> ModuleResult<()> {
+        let listing = self.connection.listing.borrow();
+        let now = listing.find(&self.listed.name);
+        if now.is_some_and(|now| now.definition == self.listed.definition) {
+            return Ok(());
+        }
+        let error = Error::Changed { tool: self.listed.name.clone() };
+        let text = format!("`{}` is not there any more.", self.name());
+        Err(module::Error::refuse(text).with_source(error))
+    }
+
+    fn name(&self) -> &str {
+        self.listed.contract.name()
+    }
+}

@@ -1,0 +1,112 @@
+//! A server that is reached over HTTP.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use reqwest::Url;
+use reqwest::redirect::{Attempt, Policy};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::error::{Error, Result};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often an answer may lead on to another address.
+const HOPS: usize = 3;
+
+/// How many requests may wait for their answer at once.
+const PARALLEL: usize = 64;
+
+/// Where a server is, and what proves that we may ask.
+#[derive(Clone)]
+pub(crate) struct Address {
+    pub(crate) url: Url,
+    pub(crate) token: Option<SecretString>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Address {
+    pub(crate) fn new(url: &str) -> Result<Self> {
+        let parsed = Url::parse(url).map_err(|_| Error::Url {
+            fault: "it is no URL; write it whole, such as http://127.0.0.1:8000/mcp",
+        })?;
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err(Error::Url { fault: "only http:// and https:// lead to a server" });
+        }
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            let fault = "it holds a name or a password; give a token with `with_token`";
+            return Err(Error::Url { fault });
+        }
+        Ok(Self { url: parsed, token: None, headers: Vec::new() })
+    }
+
+    /// A secret is not sent where everybody on the way can read it.
+    pub(crate) fn sendable(&self) -> Result<()> {
+        let secret = self.token.is_some() || !self.headers.is_empty();
+        if secret && self.url.scheme() == "http" && !is_loopback(&self.url) {
+            let fault = "a token or header is not sent over http://; use https://";
+            return Err(Error::Url { fault });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn transport(
+        &self,
+        max_message_bytes: usize,
+    ) -> Result<StreamableHttpClientTransport<reqwest::Client>> {
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(Policy::custom(same_server))
+            // A request on a connection that was closed meanwhile has an unknown end. On one
+            // of its own it does not.
+            .pool_max_idle_per_host(0);
+        // A proxy does not reach this machine from where it is.
+        let http = if is_loopback(&self.url) { http.no_proxy() } else { http };
+        let http = http.build().map_err(|error| Error::connect(&self.shown(), "", error))?;
+        let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
+            .max_concurrent_requests(PARALLEL)
+            .max_sse_event_size(max_message_bytes)
+            // A server that forgot the session may have other tools now: they are looked at
+            // before anything is called.
+            .reinit_on_expired_session(false);
+        if let Some(token) = &self.token {
+            config = config.auth_header(token.expose_secret());
+        }
+        config = config.custom_headers(self.headers.iter().cloned().collect::<HashMap<_, _>>());
+        Ok(StreamableHttpClientTransport::with_client(http, config))
+    }
+
+    /// For people: what follows a `?` may be a secret.
+    pub(crate) fn shown(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.set_fragment(None);
+        url.to_string()
+    }
+}
+
+/// The token goes to no other server, and to the same one no less safely. A request that
+/// would become a GET is none of the protocol's.
+fn same_server(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let Some(first) = attempt.previous().first() else { return attempt.stop() };
+    let next = attempt.url();
+    let same = first.origin() == next.origin();
+    let keeps = matches!(attempt.status().as_u16(), 307 | 308);
+    if same && keeps && attempt.previous().len() <= HOPS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
+        None => false,
+    }
+}

@@ -1,0 +1,14 @@
+//! What both ends ask of a bearer token.
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::error::{Error, Result};
+
+/// The token, if a header can carry it.
+pub(crate) fn checked(token: SecretString) -> Result<SecretString> {
+    let text = token.expose_secret();
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::Token);
+    }
+    Ok(token)
+}
