@@ -202,7 +202,7 @@ impl Error {
     }
 
     pub(crate) fn no_such_tool<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> Self {
-        let mut there: Vec<&str> = there.collect();
+        let mut there: Vec<&str> = there.filter(|name| !name.is_empty()).collect();
         there.sort_unstable();
         let more = there.len().saturating_sub(SHOWN);
         there.truncate(SHOWN);

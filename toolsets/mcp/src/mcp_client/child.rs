@@ -4,18 +4,19 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::mcp_client::live::strange;
 
 /// How long a server may take to end once its input has, and again once it is told to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -82,10 +83,14 @@ impl Command {
         };
         let kept = Arc::new(Mutex::new(String::new()));
         tokio::spawn(listen(told, Arc::clone(&kept)));
-        let output = Bounded { inner: output, line: 0, most: max_message_bytes };
-        let transport = AsyncRwTransport::new_client(output, input)
-            .with_max_line_length(max_message_bytes.saturating_add(1));
-        Ok(Child { transport, process: Process::new(child), told: kept })
+        Ok(Child {
+            input: Arc::new(AsyncMutex::new(Some(input))),
+            output: BufReader::new(output),
+            line: Vec::new(),
+            most: max_message_bytes,
+            process: Process::new(child),
+            told: kept,
+        })
     }
 }
 
@@ -103,9 +108,16 @@ async fn listen(mut told: ChildStderr, kept: Arc<Mutex<String>>) {
     }
 }
 
-/// A running server, as a transport.
+/// A running server, as a transport: one message a line.
+///
+/// rmcp has one, which passes over a line that it does not understand or that is too long. If
+/// that was an answer, nobody would ever get it.
 pub(crate) struct Child {
-    transport: AsyncRwTransport<RoleClient, Bounded<ChildStdout>, ChildStdin>,
+    input: Arc<AsyncMutex<Option<ChildStdin>>>,
+    output: BufReader<ChildStdout>,
+    /// What was read of a line, by whoever waited for it before.
+    line: Vec<u8>,
+    most: usize,
     process: Process,
     told: Arc<Mutex<String>>,
 }
@@ -114,6 +126,31 @@ impl Child {
     /// The end of what it says on its standard error.
     pub(crate) fn told(&self) -> Arc<Mutex<String>> {
         Arc::clone(&self.told)
+    }
+
+    /// Reads on until a line is whole.
+    async fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            let read = self.output.fill_buf().await?;
+            if read.is_empty() {
+                return Ok(None);
+            }
+            let end = memchr::memchr(b'\n', read);
+            let (part, used) = match end {
+                Some(end) => (read.get(..end), end + 1),
+                None => (Some(read), read.len()),
+            };
+            let part = part.unwrap_or_default();
+            if self.line.len() + part.len() > self.most {
+                let text = format!("a line has more than {} bytes", self.most);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            self.line.extend_from_slice(part);
+            self.output.consume(used);
+            if end.is_some() {
+                return Ok(Some(std::mem::take(&mut self.line)));
+            }
+        }
     }
 }
 
@@ -124,22 +161,59 @@ impl Transport<RoleClient> for Child {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.transport.send(item)
+        let input = Arc::clone(&self.input);
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let mut input = input.lock().await;
+            let Some(input) = input.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+            input.write_all(&line).await?;
+            input.flush().await
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        self.transport.receive().await
+        loop {
+            match self.line().await {
+                Ok(Some(line)) => {
+                    if let Some(message) = understood(&line) {
+                        return Some(message);
+                    }
+                }
+                Ok(None) => return None,
+                Err(error) => {
+                    tracing::warn!(%error, "an MCP server cannot be read any more");
+                    return None;
+                }
+            }
+        }
     }
 
     /// As the specification says: its input ends, then it is told to, then it is killed.
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.transport.close().await?;
+        // Who still writes has a reader that does not read.
+        if let Ok(mut input) = self.input.try_lock() {
+            drop(input.take());
+        }
         if !self.process.ends().await {
             self.process.terminate();
             self.process.ends().await;
         }
         self.process.kill();
         Ok(())
+    }
+}
+
+/// The message of a line, if it is one. An answer that is none still ends its request.
+fn understood(line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    match serde_json::from_slice(line) {
+        Ok(message) => Some(message),
+        Err(_) => {
+            let value: Value = serde_json::from_slice(line).ok()?;
+            let id = value.get("id").filter(|_| value.get("method").is_none())?;
+            let id = serde_json::from_value(id.clone()).ok()?;
+            Some(RxJsonRpcMessage::<RoleClient>::error(strange(), Some(id)))
+        }
     }
 }
 
@@ -196,33 +270,5 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// Lines of bounded length: a longer one ends the stream with an error. Passed over, it
-/// would be an answer that never comes.
-struct Bounded<R> {
-    inner: R,
-    line: usize,
-    most: usize,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let before = buffer.filled().len();
-        std::task::ready!(Pin::new(&mut this.inner).poll_read(cx, buffer))?;
-        for byte in buffer.filled().get(before..).unwrap_or_default() {
-            this.line = if *byte == b'\n' { 0 } else { this.line + 1 };
-            if this.line > this.most {
-                let text = format!("the server sent a line of more than {} bytes", this.most);
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
-            }
-        }
-        Poll::Ready(Ok(()))
     }
 }

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
-    Implementation, ProtocolVersion, SubscriptionFilter,
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation,
+    ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
-    RunningService, ServiceError,
+    RunningService, RunningServiceCancellationToken, ServiceError,
 };
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use rmcp::{Peer, RoleClient};
-use serde_json::{Map, Value};
-use tokio::sync::{Notify, watch};
+use rmcp::{ErrorData, Peer, RoleClient};
+use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::{Error, Result};
@@ -31,9 +31,11 @@ const CLOSING: Duration = Duration::from_secs(6);
 
 /// A connection that was there, and may be still.
 pub(crate) struct Live {
-    pub(crate) peer: Peer<RoleClient>,
+    peer: Peer<RoleClient>,
     pub(crate) since: Instant,
-    running: Mutex<Option<Running>>,
+    /// Calls read it, and closing takes it.
+    running: RwLock<Option<Running>>,
+    stop: Mutex<Option<RunningServiceCancellationToken>>,
     lost: Arc<AtomicBool>,
     _watching: AbortOnDropHandle<()>,
 }
@@ -78,7 +80,8 @@ impl Live {
         Ok(Self {
             peer,
             since: Instant::now(),
-            running: Mutex::new(Some(running)),
+            stop: Mutex::new(Some(running.cancellation_token())),
+            running: RwLock::new(Some(running)),
             lost,
             _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
         })
@@ -100,39 +103,47 @@ impl Live {
         arguments: Map<String, Value>,
     ) -> Result<CallToolResult, Fault> {
         let call = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        match self.peer.call_tool_once(call).await {
-            Ok(CallToolResponse::Complete(result)) => Ok(result),
-            Ok(CallToolResponse::InputRequired(_)) => {
-                Err(Fault::Strange("the tool asks for input, and there is nobody to give it"))
-            }
-            Ok(_) => Err(Fault::Strange("the server began a task, and none was asked for")),
-            Err(error) => Err(fault(error)),
-        }
+        let running = self.running.read().await;
+        let Some(running) = running.as_ref() else {
+            return Err(Fault::NotRun(ServiceError::TransportClosed));
+        };
+        // A server that comes back with a question is told that nobody answers, and goes on
+        // without.
+        running.call_tool(call).await.map_err(fault)
     }
 
     /// Ends it as the specification says.
     pub(crate) async fn close(&self) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Calls that run fail, and let go of it.
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(stop) = stop {
+            stop.cancel();
+        }
+        let running = self.running.write().await.take();
         if let Some(mut running) = running {
             let _ = running.close_with_timeout(CLOSING).await;
         }
     }
 }
 
+/// Marks an answer that could not be understood, on its way through rmcp.
+const STRANGE: &str = "toolwright/strange";
+
+/// In the place of an answer that is none: without one its request would never end.
+pub(crate) fn strange() -> ErrorData {
+    ErrorData::internal_error("the answer was not understood", Some(json!({ STRANGE: true })))
+}
+
 fn fault(error: ServiceError) -> Fault {
     match error {
-        ServiceError::McpError(data) => {
-            // rmcp's own mark of a stream that ended before its answer.
-            let closed = data
-                .data
-                .as_ref()
-                .is_some_and(|data| data.get("io.modelcontextprotocol/transportClosed").is_some());
-            if closed {
-                Fault::Lost(ServiceError::TransportClosed)
-            } else {
-                Fault::Told(data.message.into_owned())
-            }
+        ServiceError::McpError(data) if says(&data, STRANGE) => {
+            Fault::Strange("the answer is none of a tool's")
         }
+        // rmcp's own mark of a stream that ended before its answer.
+        ServiceError::McpError(data) if says(&data, "io.modelcontextprotocol/transportClosed") => {
+            Fault::Lost(ServiceError::TransportClosed)
+        }
+        ServiceError::McpError(data) => Fault::Told(data.message.into_owned()),
         ServiceError::Cancelled { .. } => Fault::Told("The server cancelled the call.".to_owned()),
         ServiceError::TransportSend(failed) => {
             let http = failed.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
@@ -153,8 +164,15 @@ fn fault(error: ServiceError) -> Fault {
             if not_run { Fault::NotRun(error) } else { Fault::Lost(error) }
         }
         ServiceError::UnexpectedResponse => Fault::Strange("the answer is none of a tool's"),
+        ServiceError::InputRequiredRoundsExceeded { .. } => {
+            Fault::Strange("the tool asks for input, and there is nobody to give it")
+        }
         error => Fault::Lost(error),
     }
+}
+
+fn says(data: &ErrorData, mark: &str) -> bool {
+    data.data.as_ref().is_some_and(|data| data.get(mark).is_some())
 }
 
 /// By the revision that has no handshake; by one that has if the server does not know it.

@@ -1,14 +1,21 @@
 //! A server that is reached over HTTP.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use reqwest::Url;
 use reqwest::redirect::{Attempt, Policy};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
 use secrecy::{ExposeSecret, SecretString};
+use sse_stream::{Error as SseError, Sse};
 
 use crate::error::{Error, Result};
 
@@ -56,7 +63,7 @@ impl Address {
     pub(crate) fn transport(
         &self,
         max_message_bytes: usize,
-    ) -> Result<StreamableHttpClientTransport<reqwest::Client>> {
+    ) -> Result<StreamableHttpClientTransport<Http>> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(Policy::custom(same_server))
@@ -76,7 +83,7 @@ impl Address {
             config = config.auth_header(token.expose_secret());
         }
         config = config.custom_headers(self.headers.iter().cloned().collect::<HashMap<_, _>>());
-        Ok(StreamableHttpClientTransport::with_client(http, config))
+        Ok(StreamableHttpClientTransport::with_client(Http(http), config))
     }
 
     /// For people: what follows a `?` may be a secret.
@@ -85,6 +92,96 @@ impl Address {
         url.set_query(None);
         url.set_fragment(None);
         url.to_string()
+    }
+}
+
+/// rmcp's own way to send, but for answers that name no request: those it passes over, and
+/// whoever asked would wait for ever.
+#[derive(Clone)]
+pub(crate) struct Http(reqwest::Client);
+
+type Posted = Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>;
+type Streamed =
+    Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<reqwest::Error>>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+impl StreamableHttpClient for Http {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Posted {
+        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, usize::MAX)
+            .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Posted {
+        let in_session = session.is_some();
+        let posted = self
+            .0
+            .post_message_with_max_sse_event_size(uri, message, session, token, headers, most)
+            .await?;
+        match posted {
+            // So say servers that forgot the session and do not answer 404.
+            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
+                if error.id.is_none() && in_session =>
+            {
+                tracing::debug!(error = %error.error.message, "a session is taken as forgotten");
+                Err(StreamableHttpError::SessionExpired)
+            }
+            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
+                if error.id.is_none() =>
+            {
+                Err(StreamableHttpError::UnexpectedServerResponse(error.error.message))
+            }
+            posted => Ok(posted),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<(), StreamableHttpError<reqwest::Error>> {
+        self.0.delete_session(uri, session, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Streamed {
+        self.0.get_stream(uri, session, last, token, headers).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Streamed {
+        self.0.get_stream_with_max_sse_event_size(uri, session, last, token, headers, most).await
     }
 }
 

@@ -1,0 +1,234 @@
+//! A server over standard input and output with the faults that servers have, for tests.
+//!
+//! `odd MODE`: what it does at the start. What it does later is in its tools' names. The file
+//! that `ODD_FILE` names gets a line for each thing that happens.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, Write};
+use std::process::{Command, exit};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+fn main() {
+    let mode = std::env::args().nth(1).unwrap_or_default();
+    note("started");
+    match mode.as_str() {
+        "crashing" => {
+            eprintln!("no licence for you");
+            exit(3);
+        }
+        "with-a-child" => {
+            let child = Command::new("sleep").arg("1000").spawn().unwrap();
+            note(&format!("child {}", child.id()));
+        }
+        _ => {}
+    }
+    let server = Arc::new(Server { mode, changed: Mutex::new(false) });
+    for line in std::io::stdin().lock().lines() {
+        let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let server = Arc::clone(&server);
+        // Each on a thread: a slow call keeps none of the others.
+        std::thread::spawn(move || server.take(&message));
+    }
+    note("ended");
+    if server.mode == "stubborn" {
+        std::thread::sleep(Duration::from_secs(1000));
+    }
+}
+
+struct Server {
+    mode: String,
+    changed: Mutex<bool>,
+}
+
+impl Server {
+    fn take(&self, message: &Value) {
+        let method = message["method"].as_str().unwrap_or_default();
+        let id = &message["id"];
+        let params = &message["params"];
+        match method {
+            "server/discover" if self.mode == "dying-at-discover" => exit(1),
+            "initialize" => {
+                if self.mode == "chatty" {
+                    println!("Welcome to the server!");
+                }
+                let result = json!({
+                    "protocolVersion": params["protocolVersion"],
+                    "capabilities": {"tools": {"listChanged": true}},
+                    "serverInfo": {"name": "odd/server", "version": "1"},
+                    "instructions": "Handle with care.",
+                });
+                answer(id, &result);
+            }
+            "tools/list" => self.list(id, params),
+            "tools/call" => self.call(id, params),
+            "notifications/cancelled" => note("cancelled"),
+            _ if id.is_null() => {}
+            _ => say(&json!({
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": {"code": -32601, "message": "Method not found"},
+            })),
+        }
+    }
+
+    fn list(&self, id: &Value, params: &Value) {
+        match (self.mode.as_str(), params["cursor"].as_str()) {
+            ("endless", cursor) => {
+                let next = cursor.map_or(0, |cursor| cursor.parse::<u64>().unwrap()) + 1;
+                answer(id, &json!({"tools": [], "nextCursor": next.to_string()}));
+            }
+            ("circular", _) => answer(id, &json!({"tools": [], "nextCursor": "again"})),
+            ("paged", None) => {
+                let draft = json!({
+                    "$schema": "http://json-schema.org/draft-07/schema#",
+                    "type": "object",
+                    "properties": {"at": {"type": "array", "items": [{"type": "number"}, {"type": "number"}]}},
+                });
+                let tools = [
+                    tool("dotted.name", &draft),
+                    tool("no-arguments", &json!({"type": "object", "properties": {}})),
+                ];
+                answer(id, &json!({"tools": tools, "nextCursor": "2"}));
+            }
+            ("paged", _) => {
+                let text = tool("root-is-a-text", &json!({"type": "string"}));
+                let hinted = json!({
+                    "name": "hinted",
+                    "inputSchema": {"type": "object"},
+                    "annotations": {"readOnlyHint": true},
+                    "icons": [{"src": "https://example.com/a.png"}],
+                });
+                answer(id, &json!({"tools": [text, hinted, {"name": "no-schema"}, 7]}));
+            }
+            _ => {
+                let changed = *self.changed.lock().unwrap();
+                let description = if changed { "Echo\u{200b} it all to me." } else { "Echo." };
+                let text = json!({
+                    "type": "object",
+                    "properties": {"text": {"type": "string"}},
+                    "required": ["text"],
+                });
+                let number = json!({
+                    "type": "object",
+                    "properties": {"n": {"type": "integer"}},
+                    "required": ["n"],
+                });
+                let none = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+                let mut echo = tool("echo", &text);
+                echo["description"] = json!(description);
+                let mut structured = tool("structured", &text);
+                structured["outputSchema"] = number;
+                let others = [
+                    "change",
+                    "content",
+                    "die",
+                    "die_once",
+                    "environment",
+                    "fail",
+                    "long",
+                    "never",
+                    "process",
+                    "refuse",
+                    "unknown",
+                ];
+                let others = others.map(|name| tool(name, &none));
+                let tools: Vec<Value> = [echo, structured].into_iter().chain(others).collect();
+                answer(id, &json!({"tools": tools}));
+            }
+        }
+    }
+
+    fn call(&self, id: &Value, params: &Value) {
+        let name = params["name"].as_str().unwrap_or_default();
+        let text = params["arguments"]["text"].as_str().unwrap_or_default();
+        note(name);
+        match name {
+            "echo" => answer(id, &said(text)),
+            "structured" => {
+                let mut result = said(text);
+                if let Ok(value) = serde_json::from_str::<Value>(text) {
+                    result["structuredContent"] = value;
+                    result["content"] = json!([]);
+                }
+                answer(id, &result);
+            }
+            "change" => {
+                *self.changed.lock().unwrap() = true;
+                say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                answer(id, &said("changed"));
+            }
+            "content" => answer(
+                id,
+                &json!({"content": [
+                    {"type": "text", "text": "A house."},
+                    {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+                    {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
+                    {"type": "resource", "resource": {"uri": "a:b", "text": "A text."}},
+                    {"type": "resource", "resource": {"uri": "a:c", "blob": "e30=", "mimeType": "application/json"}},
+                    {"type": "resource", "resource": {"uri": "a:d", "blob": "iVBORw0KGgo=", "mimeType": "image/png"}},
+                    {"type": "resource_link", "name": "readme", "uri": "file:///readme"},
+                ]}),
+            ),
+            "die" => exit(9),
+            "die_once" => {
+                if notes().matches("die_once").count() == 1 {
+                    exit(9);
+                }
+                answer(id, &said("alive"));
+            }
+            "environment" => {
+                let names: Vec<String> =
+                    std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
+                answer(id, &said(&names.join("\n")));
+            }
+            "fail" => answer(
+                id,
+                &json!({"content": [{"type": "text", "text": "no such day"}], "isError": true}),
+            ),
+            "long" => answer(id, &said(&"a".repeat(text.parse().unwrap_or(1_000_000)))),
+            "process" => answer(id, &said(&std::process::id().to_string())),
+            "refuse" => say(&json!({
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": {"code": -32602, "message": "the day is missing"},
+            })),
+            "unknown" => answer(id, &json!({"resultType": "riddle", "riddle": "?"})),
+            _ => {}
+        }
+    }
+}
+
+fn tool(name: &str, input: &Value) -> Value {
+    json!({"name": name, "description": format!("A tool, {name}."), "inputSchema": input})
+}
+
+fn said(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+fn answer(id: &Value, result: &Value) {
+    say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+}
+
+fn say(message: &Value) {
+    let mut out = std::io::stdout().lock();
+    // Whoever asked may be gone.
+    let _ = writeln!(out, "{message}").and_then(|()| out.flush());
+}
+
+fn note(what: &str) {
+    let Some(path) = std::env::var_os("ODD_FILE") else { return };
+    let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+    // In one piece: others write too.
+    file.write_all(format!("{what}\n").as_bytes()).unwrap();
+}
+
+fn notes() -> String {
+    std::env::var_os("ODD_FILE")
+        .and_then(|path| std::fs::read_to_string(path).ok())
+        .unwrap_or_default()
+}
