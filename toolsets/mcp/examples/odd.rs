@@ -21,8 +21,9 @@ fn main() {
             exit(3);
         }
         "with-a-child" => {
-            let child = Command::new("sleep").arg("1000").spawn().unwrap();
+            let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
             note(&format!("child {}", child.id()));
+            std::thread::spawn(move || child.wait());
         }
         _ => {}
     }

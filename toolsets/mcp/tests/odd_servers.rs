@@ -172,7 +172,7 @@ async fn a_tool_that_became_another_is_not_called() {
     // Whoever takes it anew has seen what it is.
     assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
     // Other tools are what they were.
-    assert_eq!(call(&remote, "process", "{}").await.unwrap().text().is_empty(), false);
+    call(&remote, "process", "{}").await.unwrap();
     assert_ne!(lock, remote.lock());
 }
 
