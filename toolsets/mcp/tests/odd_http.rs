@@ -1,0 +1,367 @@
+//! Servers over HTTP with the faults that servers have.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+mod support;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use support::{Seen, server};
+use tokio::net::TcpListener;
+use toolwright_mcp::{Error, McpClient, Remote};
+use toolwright_module::{Cancellation, Context, Effect, Result, Stage, ToolOutput};
+
+/// What a server in these tests is asked.
+struct Asked {
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    /// `null` where there is none.
+    message: Value,
+}
+
+impl Asked {
+    fn is(&self, method: &str) -> bool {
+        self.message["method"] == method
+    }
+
+    /// What every server answers.
+    fn answer(&self, result: &Value) -> Response<String> {
+        let answer = json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result});
+        respond(200, "application/json", answer.to_string())
+    }
+}
+
+fn respond(status: u16, kind: &str, body: impl Into<String>) -> Response<String> {
+    Response::builder().status(status).header("content-type", kind).body(body.into()).unwrap()
+}
+
+/// Answers all that comes, `None` by hanging up.
+async fn serve<F>(answer: F) -> SocketAddr
+where
+    F: Fn(Asked) -> Option<Response<String>> + Send + Sync + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(answer);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = Arc::clone(&answer);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = Arc::clone(&answer);
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+                    let asked = Asked {
+                        method: head.method,
+                        path: head.uri.path().to_owned(),
+                        headers: head.headers,
+                        message: serde_json::from_slice(&body).unwrap_or_default(),
+                    };
+                    match answer(asked) {
+                        Some(response) => Ok(response.map(|body| Full::new(Bytes::from(body)))),
+                        None => Err(std::io::Error::other("hung up")),
+                    }
+                }
+            });
+            let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            tokio::spawn(async move {
+                let _ = serving.await;
+                Ok::<_, Infallible>(())
+            });
+        }
+    });
+    address
+}
+
+/// A server of 2025-11-25 with one tool; sessions have numbers.
+#[derive(Default)]
+struct Legacy {
+    session: AtomicUsize,
+    calls: AtomicUsize,
+}
+
+impl Legacy {
+    /// Answers as a well-made one does, but for a session that is not the current one.
+    fn answer(
+        &self,
+        asked: &Asked,
+        forgotten: impl Fn(&Asked) -> Response<String>,
+    ) -> Response<String> {
+        let current = self.session.load(Ordering::SeqCst).to_string();
+        if asked.is("initialize") {
+            let current = self.session.fetch_add(1, Ordering::SeqCst) + 1;
+            let mut answer = asked.answer(&json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "legacy", "version": "1"},
+            }));
+            let session = current.to_string().parse().unwrap();
+            answer.headers_mut().insert("mcp-session-id", session);
+            return answer;
+        }
+        match asked.headers.get("mcp-session-id") {
+            // So answers the TypeScript SDK to `server/discover`.
+            None => {
+                let text = "Bad Request: Server not initialized";
+                let error = json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": text}, "id": null});
+                return respond(400, "application/json", error.to_string());
+            }
+            Some(session) if session.as_bytes() != current.as_bytes() => return forgotten(asked),
+            Some(_) => {}
+        }
+        if asked.method == Method::GET {
+            return respond(405, "text/plain", "");
+        }
+        if asked.is("tools/list") {
+            let tool = json!({"name": "count", "inputSchema": {"type": "object"}});
+            return asked.answer(&json!({"tools": [tool]}));
+        }
+        if asked.is("tools/call") {
+            let calls = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+            let text = calls.to_string();
+            return asked.answer(&json!({"content": [{"type": "text", "text": text}]}));
+        }
+        respond(202, "text/plain", "")
+    }
+}
+
+fn client(address: SocketAddr) -> McpClient {
+    McpClient::http(&format!("http://{address}/mcp"))
+        .unwrap()
+        .with_start_time(Duration::from_secs(20))
+        .with_tool_time(Duration::from_secs(10))
+}
+
+async fn call(remote: &Remote, name: &str) -> Result<ToolOutput> {
+    let tool = remote.tools().into_iter().find(|tool| tool.name() == name).unwrap();
+    tool.call("{}", &Context::default()).await
+}
+
+fn cause(error: &toolwright_module::Error) -> &Error {
+    error.downcast_ref::<Error>().unwrap_or_else(|| panic!("{error:#}"))
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_forgot_is_begun_again() {
+    let forgotten: [fn(&Asked) -> Response<String>; 2] = [
+        |_| respond(404, "text/plain", "no such session"),
+        // So answers the TypeScript SDK.
+        |_| {
+            let text = "Bad Request: No valid session ID provided";
+            let error =
+                json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": text}, "id": null});
+            respond(400, "application/json", error.to_string())
+        },
+    ];
+    for forgotten in forgotten {
+        let legacy = Arc::new(Legacy::default());
+        let serving = Arc::clone(&legacy);
+        let address = serve(move |asked| Some(serving.answer(&asked, forgotten))).await;
+        let remote = client(address).connect().await.unwrap();
+        assert_eq!(remote.name(), "legacy");
+        assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+        legacy.session.fetch_add(1, Ordering::SeqCst);
+        // Refused is not run, so it may run now whatever it does.
+        assert_eq!(call(&remote, "count").await.unwrap().text(), "2");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_who_we_are_is_told_or_named() {
+    let address = serve(|asked| {
+        let bearer =
+            asked.headers.get("authorization").is_some_and(|sent| sent == "Bearer hunter2");
+        if bearer {
+            return Some(Legacy::default().answer(&asked, |_| respond(404, "text/plain", "")));
+        }
+        let mut answer = respond(401, "text/plain", "who are you?");
+        answer.headers_mut().insert("www-authenticate", "Bearer".parse().unwrap());
+        Some(answer)
+    })
+    .await;
+    let error = client(address).connect().await.unwrap_err();
+    assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
+    let wrong = client(address).with_token("hunter3").unwrap();
+    let error = wrong.connect().await.unwrap_err();
+    assert!(!format!("{error:?}").contains("hunter3"), "{error:?}");
+
+    let seen = Arc::new(Seen::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server(&seen).with_token("hunter2").unwrap().serve_http(listener));
+    let told = client(address).with_token("hunter2").unwrap();
+    assert!(!format!("{told:?}").contains("hunter2"));
+    assert_eq!(call(&told.connect().await.unwrap(), "hello").await.unwrap().text(), "Hello!");
+    let error = client(address).connect().await.unwrap_err();
+    assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_server_is_said_to_be_none() {
+    let page = "<html>It works!</html>";
+    let answers: [fn() -> Response<String>; 4] = [
+        || respond(200, "text/html", "<html>It works!</html>"),
+        || respond(404, "text/html", "<html>Not here</html>"),
+        || respond(500, "text/plain", "ouch"),
+        || respond(200, "application/json", "{}"),
+    ];
+    for answer in answers {
+        let address = serve(move |_| Some(answer())).await;
+        let error = client(address).connect().await.unwrap_err();
+        let told = error.to_string();
+        assert_eq!(told, format!("no MCP server answered at http://{address}/mcp"));
+        assert!(!told.contains(page));
+    }
+    // Nobody listens there any more.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let error = client(address).connect().await.unwrap_err();
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_token_follows_no_redirect_to_another_server() {
+    let asked_elsewhere = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&asked_elsewhere);
+    let elsewhere = serve(move |_| {
+        counting.fetch_add(1, Ordering::SeqCst);
+        Some(respond(500, "text/plain", ""))
+    })
+    .await;
+    let address = serve(move |asked| {
+        let mut answer = respond(307, "text/plain", "");
+        let location = match asked.path.as_str() {
+            "/mcp" => "/mcp/".to_owned(),
+            _ => format!("http://{elsewhere}/mcp"),
+        };
+        answer.headers_mut().insert("location", location.parse().unwrap());
+        Some(answer)
+    })
+    .await;
+    client(address).with_token("hunter2").unwrap().connect().await.unwrap_err();
+    assert_eq!(asked_elsewhere.load(Ordering::SeqCst), 0);
+
+    // On the same server it is followed: so do frameworks with a missing slash.
+    let legacy = Arc::new(Legacy::default());
+    let address = serve(move |asked| {
+        if asked.path == "/mcp" {
+            let mut answer = respond(307, "text/plain", "");
+            answer.headers_mut().insert("location", "/mcp/".parse().unwrap());
+            return Some(answer);
+        }
+        Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+    })
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+}
+
+#[tokio::test]
+async fn a_call_whose_server_hangs_up_is_made_again_only_if_it_may_be() {
+    for (effect, sent) in [(Effect::Write, 1), (Effect::Irreversible, 1), (Effect::Idempotent, 3)] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&calls);
+        let legacy = Legacy::default();
+        let address = serve(move |asked| {
+            if asked.is("tools/call") {
+                counting.fetch_add(1, Ordering::SeqCst);
+                return None;
+            }
+            Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+        })
+        .await;
+        let remote = client(address).with_effect("count", effect).connect().await.unwrap();
+        let error = call(&remote, "count").await.unwrap_err();
+        assert!(matches!(cause(&error), Error::Lost { .. }), "{error:#}");
+        assert_eq!((error.stage(), calls.load(Ordering::SeqCst)), (Stage::Transport, sent));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_50_calls_ends_when_the_server_is_restarted_under_them() {
+    let seen = Arc::new(Seen::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let abort = tokio::spawn(server(&seen).serve_http(listener)).abort_handle();
+    let remote = client(address).with_effect("hello", Effect::Read).connect().await.unwrap();
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
+    let calls: Vec<_> = (0..50)
+        .map(|index| {
+            let remote = remote.clone();
+            let outcomes = Arc::clone(&outcomes);
+            let name = if index % 5 == 0 { "wait" } else { "hello" };
+            tokio::spawn(async move {
+                let outcome = call(&remote, name).await;
+                outcomes.lock().unwrap().push((name, outcome));
+            })
+        })
+        .collect();
+    while seen.calls.load(Ordering::SeqCst) < 10 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Nobody listens any more, and connections break.
+    abort.abort();
+    let shutdown = Cancellation::default();
+    let listener = loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => break listener,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    tokio::spawn(server(&Arc::default()).with_shutdown(shutdown.clone()).serve_http(listener));
+    for call in calls {
+        call.await.unwrap();
+    }
+    for (name, outcome) in outcomes.lock().unwrap().iter() {
+        match (name, outcome) {
+            (&"hello", Ok(output)) => assert_eq!(output.text(), "Hello!"),
+            (&"wait", Err(error)) => {
+                let known = matches!(cause(error), Error::Lost { .. } | Error::NotRun { .. });
+                assert!(known || error.stage() == Stage::Limit, "{error:#}");
+            }
+            (name, outcome) => panic!("{name}: {outcome:?}"),
+        }
+    }
+    assert_eq!(call(&remote, "hello").await.unwrap().text(), "Hello!");
+}
+
+#[test]
+fn addresses_and_headers_that_cannot_be_used_are_refused() {
+    let url = |text: &str| McpClient::http(text).map(drop).unwrap_err().to_string();
+    insta::assert_snapshot!(url("example.com/mcp"), @"the server's address cannot be used: it is no URL; write it whole, such as http://127.0.0.1:8000/mcp");
+    insta::assert_snapshot!(url("ftp://example.com/mcp"), @"the server's address cannot be used: only http:// and https:// lead to a server");
+    insta::assert_snapshot!(url("https://me:secret-7@example.com/mcp"), @"the server's address cannot be used: it holds a name or a password; give a token with `with_token`");
+    let open = McpClient::http("http://example.com/mcp").unwrap();
+    insta::assert_snapshot!(open.clone().with_token("a").unwrap_err(), @"the server's address cannot be used: a token or header is not sent over http://; use https://");
+    insta::assert_snapshot!(open.clone().with_header("x-key", "a").unwrap_err(), @"the server's address cannot be used: a token or header is not sent over http://; use https://");
+    for local in ["http://localhost:1/mcp", "http://127.0.0.1:1/mcp", "http://[::1]:1/mcp"] {
+        McpClient::http(local).unwrap().with_token("a").unwrap();
+    }
+    let safe = McpClient::http("https://example.com/mcp?key=secret-7").unwrap();
+    let safe = safe.with_token("a").unwrap().with_header("x-key", "secret-7").unwrap();
+    assert!(!format!("{safe:?}").contains("secret-7"));
+    for (name, value) in
+        [("mcp-session-id", "1"), ("Authorization", "a"), ("a b", "a"), ("a", "\n")]
+    {
+        let error = safe.clone().with_header(name, value).unwrap_err();
+        assert!(matches!(error, Error::Header { .. }), "{error}");
+    }
+    for token in ["", "a b", "a\n"] {
+        let error = safe.clone().with_token(token).unwrap_err();
+        assert!(matches!(error, Error::Token), "{error}");
+    }
+    let child = McpClient::stdio("server", [""; 0]);
+    insta::assert_snapshot!(child.with_token("a").unwrap_err(), @"the server's address cannot be used: a child process has none; use `with_env`");
+}
