@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{Error, NameFault, Result, Side};
 use crate::lowering::dialect::{Dialect, Lowered};
@@ -259,7 +259,9 @@ impl Contract {
             }
             // Nothing is asked for, so nothing is let in.
             let bare = root.iter().all(|(keyword, value)| {
-                keyword == "type" || value.as_array().is_some_and(Vec::is_empty)
+                keyword == "type"
+                    || value.as_array().is_some_and(Vec::is_empty)
+                    || value.as_object().is_some_and(Map::is_empty)
             });
             if bare {
                 root.extend(
@@ -414,6 +416,13 @@ impl Contract {
     #[must_use]
     pub fn output_to_write(&self) -> Option<&Value> {
         self.output.as_ref().map(|output| &output.to_write)
+    }
+
+    /// Whether the schema of an output says more than its type does: then an output that
+    /// serde wrote may still be none, and whoever gives it to others looks first.
+    #[must_use]
+    pub fn checks_output(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.to_read.is_checked())
     }
 
     fn refused(&self, side: Side, reason: &str) -> Error {

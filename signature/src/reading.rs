@@ -54,6 +54,11 @@ impl Readable {
         Self { schema, source: Arc::new(source), typed, form }
     }
 
+    /// Whether a text has to be held to more than its type.
+    pub(crate) fn is_checked(&self) -> bool {
+        !self.form.plain
+    }
+
     /// Reads a text of a plain contract that is as it should be, in one pass; `None`
     /// asks for a closer look.
     #[inline]

@@ -272,6 +272,9 @@ fn only_an_input_that_says_nothing_is_closed() {
     };
     assert!(closed(json!({"type": "object"})));
     assert!(closed(json!({"type": "object", "required": []})));
+    // So write both official SDKs of MCP.
+    assert!(closed(json!({"type": "object", "properties": {}})));
+    assert!(closed(json!({"type": "object", "properties": {}, "required": []})));
     assert!(!closed(json!({"type": "object", "required": ["a"]})));
     assert!(!closed(json!({"type": "object", "anyOf": [{"required": ["a"]}]})));
     assert!(!closed(json!({"type": "object", "patternProperties": {"^a": {}}})));

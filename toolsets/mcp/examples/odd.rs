@@ -103,7 +103,12 @@ impl Server {
                     "annotations": {"readOnlyHint": true},
                     "icons": [{"src": "https://example.com/a.png"}],
                 });
-                answer(id, &json!({"tools": [text, hinted, {"name": "no-schema"}, 7]}));
+                let elsewhere = json!({
+                    "type": "object",
+                    "properties": {"at": {"$ref": "https://example.com/at.json"}},
+                });
+                let elsewhere = tool("leads-elsewhere", &elsewhere);
+                answer(id, &json!({"tools": [text, hinted, {"name": "no-schema"}, 7, elsewhere]}));
             }
             _ => {
                 let changed = *self.changed.lock().unwrap();

@@ -90,11 +90,12 @@ async fn all_pages_are_read_and_what_is_no_tool_is_left_out() {
     let left_out = remote.left_out();
     let told: Vec<String> =
         left_out.iter().map(|(name, error)| format!("{name}: {error}")).collect();
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(told.join("\n"), @r#"
     root-is-a-text: the input schema of `root-is-a-text` cannot be used at $: it is not an object; put the value in a field of a struct
     no-schema: `no-schema` is no tool as its server describes it
     : `` is no tool as its server describes it
-    ");
+    leads-elsewhere: `leads-elsewhere` does not fit mcp at $.at: the reference "https://example.com/at.json" leads nowhere in this schema; put what it means under `$defs`
+    "#);
     let pair = tools[0].contract().input();
     insta::assert_snapshot!(pair.to_string(), @r#"{"type":"object","properties":{"at":{"type":"array","prefixItems":[{"type":"number"},{"type":"number"}]}}}"#);
 }
@@ -280,7 +281,7 @@ async fn what_is_taken_and_how_is_the_users_word() {
     ];
     assert_eq!(taken, expected);
     let error = odd.client().with_only(["hinted", "dotted"]).connect().await.unwrap_err();
-    insta::assert_snapshot!(error, @"the server has no tool `dotted`; it has dotted.name, hinted, no-arguments, no-schema, root-is-a-text");
+    insta::assert_snapshot!(error, @"the server has no tool `dotted`; it has dotted.name, hinted, leads-elsewhere, no-arguments, no-schema, root-is-a-text");
     let error = odd.client().with_only(["no-schema"]).connect().await.unwrap_err();
     insta::assert_snapshot!(error, @"`no-schema` is no tool as its server describes it");
 

@@ -10,7 +10,7 @@ use rmcp::model::{
 use rmcp::service::ServiceError;
 use rmcp::{Peer, RoleClient};
 use serde_json::Value;
-use toolwright_module::{Contract, Effect};
+use toolwright_module::{Contract, Dialect, Effect};
 use toolwright_signature::NameFault;
 
 use crate::error::{Error, Result};
@@ -117,6 +117,8 @@ impl Listed {
         let output = form.output_schema.map(|schema| Value::Object((*schema).clone()));
         let description = form.description.as_deref().unwrap_or_default();
         let contract = Contract::dynamic(&ours, description, input, output)?;
+        // A reference that leads out of the schema is not followed, so it says nothing.
+        contract.tool(Dialect::Mcp)?;
         if !taken.insert(ours.clone()) {
             let fault = NameFault::Duplicate;
             return Err(toolwright_signature::Error::Name { name: ours, fault }.into());

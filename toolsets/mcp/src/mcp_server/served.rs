@@ -25,7 +25,8 @@ enum Output {
     Said {
         /// It is no object, so it goes out in one.
         wrapped: bool,
-        /// One schema for what is read and what is written: so a value can be held to it.
+        /// It says more than the type that serde wrote it from, and one schema is for what
+        /// is read and what is written: so a value can be held to it, and is.
         checkable: bool,
     },
 }
@@ -41,7 +42,9 @@ impl Served {
             Some(schema) => {
                 let probe = Value::Object(Map::new());
                 let wrapped = contract.lower_output_value(Dialect::Mcp, &probe)? != probe;
-                Output::Said { wrapped, checkable: contract.output_to_read() == Some(schema) }
+                let checkable =
+                    contract.checks_output() && contract.output_to_read() == Some(schema);
+                Output::Said { wrapped, checkable }
             }
         };
         Ok(Self { tool, form, output })
@@ -102,8 +105,6 @@ impl Served {
         Ok((Some(value), Some(json)))
     }
 
-    /// Typed outputs fit by construction and are passed over; what a tool made at run time
-    /// gives is looked at.
     fn check(&self, json: &str) -> Result<()> {
         let read = self.tool.contract().read_output_with::<IgnoredAny>(json, Policy::Strict);
         read.map(drop).map_err(unfit)
