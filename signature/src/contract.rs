@@ -174,7 +174,7 @@ impl Contract {
     /// `output` is one schema for both directions, or `None` where the other side
     /// does not say what it returns.
     ///
-    /// An input that says no more than `{"type": "object"}`, or nothing at all, has no
+    /// An input that says no more than `{"type": "object"}`, with `properties` or without, has no
     /// fields, although JSON Schema would let any in: that is how servers say that a
     /// tool takes no arguments. [`input`](Self::input) shows it closed. For a tool that
     /// takes whatever it gets, say `"additionalProperties": true` beside the type.

@@ -151,12 +151,12 @@ impl Contract {
     /// ```
     /// # use serde_json::json;
     /// # use toolwright_signature::{Contract, Dialect};
-    /// let input = json!({"type": "object", "properties": {}});
+    /// let input = json!({"type": "object"});
     /// let contract = Contract::dynamic("ping", "Answer pong.", input, None)?;
     /// let tool = contract.tool(Dialect::Mcp)?;
     /// assert_eq!(
     ///     tool.to_string(),
-    ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object","properties":{}}}"#,
+    ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}"#,
     /// );
     /// # Ok::<(), toolwright_signature::Error>(())
     /// ```
