@@ -2,12 +2,12 @@
 
 mod cycles;
 pub(crate) mod dialect;
-mod fits;
+pub(crate) mod fits;
 mod limits;
 mod overlap;
 mod rules;
-mod shape;
-mod value;
+pub(crate) mod shape;
+pub(crate) mod value;
 mod walk;
 
 use serde_json::{Value, json};

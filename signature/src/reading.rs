@@ -6,15 +6,15 @@
 //! say what does not fit.
 
 mod coerce;
-mod compile;
-mod date;
+pub(crate) mod compile;
+pub(crate) mod date;
 mod exact;
 mod fit;
-mod form;
+pub(crate) mod form;
 mod lenient;
-mod number;
+pub(crate) mod number;
 mod object;
-mod pattern;
+pub(crate) mod pattern;
 pub(crate) mod policy;
 mod restore;
 mod root;

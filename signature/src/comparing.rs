@@ -1,0 +1,431 @@
+//! Whether one schema takes all that another lets come.
+//!
+//! Both are brought to the normal form first, so that there is one way to say a thing. Then
+//! both are walked together, and each pair of places is looked at once: a pair that is met
+//! again on the way below itself counts as fitting until something else shows that it does
+//! not, which is how schemas that contain themselves are compared.
+
+mod lists;
+mod numbers;
+mod objects;
+mod texts;
+mod unions;
+mod words;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use crate::contract::shortened;
+use crate::error::{Side, shown};
+use crate::lowering::shape::{Schema, listed, members};
+use crate::lowering::value::same;
+use crate::reading::form::Kinds;
+use crate::schema::{WRAPPER, is_object, normal, resolve};
+
+/// One thing that keeps a contract from standing in for another.
+///
+/// [`Contract::differences`](crate::Contract::differences) finds them. Shown, it is one line
+/// that a person can act on:
+/// `input $.limit: ours may be missing, theirs is required`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// Which side of the contracts.
+    pub side: Side,
+    /// Where in the value, from `$`: `$.filters.year`, `$.tags[]` for each item of a list,
+    /// `$.counts.*` for each value of a map.
+    pub path: String,
+    /// What the contract that was asked says of this place.
+    pub ours: String,
+    /// What the other one says of it.
+    pub theirs: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { side, path, ours, theirs } = self;
+        write!(f, "{side} {path}: ours {ours}, theirs {theirs}")
+    }
+}
+
+/// So many are told; who has mended these will ask again.
+const MOST: usize = 50;
+
+/// How many pairs of places are looked at: two schemas that somebody wrote have thousands.
+const STEPS: usize = 100_000;
+
+/// How deep, references and members of unions included.
+const DEEPEST: usize = 200;
+
+/// Rules that nobody can compare unless both say the same, with the values they speak of.
+const RULES: [(&str, Kinds); 9] = [
+    ("not", Kinds::ALL),
+    ("if", Kinds::ALL),
+    ("then", Kinds::ALL),
+    ("else", Kinds::ALL),
+    ("contains", Kinds::LIST),
+    ("minContains", Kinds::LIST),
+    ("maxContains", Kinds::LIST),
+    ("unevaluatedItems", Kinds::LIST),
+    ("dependentSchemas", Kinds::OBJECT),
+];
+
+static ANY: Value = Value::Bool(true);
+static SAYS_NOTHING: LazyLock<Schema> = LazyLock::new(Map::new);
+
+/// What comes on one side of a call, and what has to take it.
+pub(crate) struct Sides<'a> {
+    pub(crate) side: Side,
+    pub(crate) comes: &'a Value,
+    pub(crate) takes: &'a Value,
+}
+
+impl Sides<'_> {
+    /// What keeps all that comes from being taken.
+    pub(crate) fn differences(&self) -> Vec<Difference> {
+        let words = |why: &str, path: String| {
+            let (one, other) = ("cannot be compared".to_owned(), why.to_owned());
+            vec![difference(self.side, path, one, other)]
+        };
+        let (comes, takes) = match (normal(self.comes), normal(self.takes)) {
+            (Ok(comes), Ok(takes)) => (comes, takes),
+            (Err(refusal), _) | (_, Err(refusal)) => {
+                let why = format!("or ours has a schema that says too little: {}", refusal.advice);
+                return words(&why, shortened(refusal.path));
+            }
+        };
+        let mut comparing = Comparing {
+            side: self.side,
+            comes: &comes,
+            takes: &takes,
+            path: "$".to_owned(),
+            found: Vec::new(),
+            trying: false,
+            some: false,
+            known: HashMap::new(),
+            held: Vec::new(),
+            left: STEPS,
+            depth: 0,
+        };
+        // Where a protocol wants an object, an output that is none stands in a field.
+        let wrapped = self.side == Side::Output && !is_object(self.takes);
+        match unwrapped(&comes).filter(|_| wrapped) {
+            Some(inner) => {
+                let step = format!(".{WRAPPER}");
+                comparing.below(&step, |comparing| comparing.fit(inner, Kinds::ALL, &takes));
+            }
+            None => drop(comparing.fit(&comes, Kinds::ALL, &takes)),
+        }
+        if comparing.left == 0 {
+            let words = ["could not be compared in full", "is too large together with it"];
+            let [ours, theirs] = words.map(str::to_owned);
+            comparing.found.push(difference(self.side, "$".to_owned(), ours, theirs));
+        }
+        comparing.found
+    }
+}
+
+/// The schema of the one field that an object has, if it is that of a wrapped value.
+fn unwrapped(root: &Value) -> Option<&Value> {
+    let map = root.as_object()?;
+    let schema = match map.get("$ref").and_then(Value::as_str) {
+        Some(reference) => resolve(root, reference)?,
+        None => root,
+    };
+    let properties = schema.get("properties")?.as_object()?;
+    properties.get(WRAPPER).filter(|_| properties.len() == 1)
+}
+
+/// What comes of an input is ours, what comes of an output is theirs.
+fn difference(side: Side, path: String, comes: String, takes: String) -> Difference {
+    let (ours, theirs) = match side {
+        Side::Input => (comes, takes),
+        Side::Output => (takes, comes),
+    };
+    Difference { side, path, ours, theirs }
+}
+
+/// Two places, and which types of values may come in the first.
+type Pair = (*const Value, Kinds, *const Value);
+
+struct Comparing<'a> {
+    side: Side,
+    /// The root of what comes.
+    comes: &'a Value,
+    /// The root of what takes it.
+    takes: &'a Value,
+    path: String,
+    found: Vec<Difference>,
+    /// Only whether there is a difference is asked, not which.
+    trying: bool,
+    /// What comes here is one of several.
+    some: bool,
+    /// Whether a pair fits. That one does may rest on those above it, which are still
+    /// being looked at; that one does not is certain.
+    known: HashMap<Pair, bool>,
+    /// Those that fit, in the order they were met.
+    held: Vec<Pair>,
+    left: usize,
+    depth: usize,
+}
+
+impl<'a> Comparing<'a> {
+    /// Whether `takes` takes all of `kinds` that `comes` lets come.
+    fn fit(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+        if takes_all(takes) {
+            return true;
+        }
+        if !self.spend(1) || self.found.len() >= MOST {
+            return false;
+        }
+        let pair = (std::ptr::from_ref(comes), kinds, std::ptr::from_ref(takes));
+        match self.known.get(&pair) {
+            Some(true) => return true,
+            // To tell what differs takes another look.
+            Some(false) if self.trying => return false,
+            _ => {}
+        }
+        if self.depth >= DEEPEST {
+            return self.differ(|_| {
+                ("nests too deep to be compared".to_owned(), "nests as deep".to_owned())
+            });
+        }
+        let mark = self.held.len();
+        self.known.insert(pair, true);
+        self.held.push(pair);
+        self.depth += 1;
+        let fits = self.look(comes, kinds, takes);
+        self.depth -= 1;
+        if !fits {
+            for rested_on_it in self.held.drain(mark..) {
+                self.known.remove(&rested_on_it);
+            }
+            self.known.insert(pair, false);
+        }
+        fits
+    }
+
+    fn look(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+        if let Some(target) = behind(self.comes, comes) {
+            return self.fit(target, kinds, takes);
+        }
+        if let Some(target) = behind(self.takes, takes) {
+            return self.fit(comes, kinds, target);
+        }
+        let ours = match comes {
+            Value::Bool(false) => return true,
+            Value::Object(map) => map,
+            _ => &*SAYS_NOTHING,
+        };
+        if let Some(members) = members(ours) {
+            return self.each_member(members, kinds, takes);
+        }
+        let own = kinds.common(kinds_of(ours));
+        if own == Kinds::NONE {
+            return true;
+        }
+        let Value::Object(theirs) = takes else {
+            return self.differ(|all| (all.may_be(ours, own, kinds), "takes nothing".to_owned()));
+        };
+        if let Some(values) = listed(ours) {
+            return self.values(values, own, takes);
+        }
+        let union = members(theirs);
+        if let Some(values) = all_of(own).filter(|_| union.is_some() || listed(theirs).is_some()) {
+            return self.values(values, own, takes);
+        }
+        match union {
+            Some(members) => self.some_member(comes, own, kinds, members, takes),
+            None => self.plain(comes, ours, own, kinds, theirs),
+        }
+    }
+
+    /// Neither is a union or a reference, and what comes is no list of values.
+    fn plain(
+        &mut self,
+        comes: &'a Value,
+        ours: &'a Schema,
+        own: Kinds,
+        kinds: Kinds,
+        theirs: &'a Schema,
+    ) -> bool {
+        let over = own.without(kinds_of(theirs));
+        if listed(theirs).is_some() {
+            return self.differ(|all| (all.may_be(ours, own, kinds), all.takes(theirs)));
+        }
+        let mut fits = true;
+        if over != Kinds::NONE {
+            // A number that may have a fraction is a number, whatever else it may be.
+            let over = if over.meets(Kinds::NUMBER) { over.with(Kinds::NUMBER) } else { over };
+            let over = over.common(own);
+            fits = self.differ(|all| {
+                let words = match over == own {
+                    true => all.may_be(ours, own, kinds),
+                    false => all.may_be(ours, over, Kinds::NONE),
+                };
+                (words, all.takes(theirs))
+            });
+            if self.trying {
+                return false;
+            }
+        }
+        let own = own.without(over.common(Kinds::NUMBER)).common(kinds_of(theirs));
+        let integer = !own.has(Kinds::NUMBER);
+        let mut look = |is: Kinds, look: &dyn Fn(&mut Self) -> bool| {
+            if own.meets(is) && (fits || !self.trying) {
+                fits &= look(self);
+            }
+        };
+        look(Kinds::NUMBER, &|all| all.numbers(ours, theirs, integer));
+        look(Kinds::TEXT, &|all| all.texts(ours, theirs));
+        look(Kinds::LIST, &|all| all.lists(ours, theirs));
+        look(Kinds::OBJECT, &|all| all.objects(ours, theirs));
+        look(Kinds::ALL, &|all| all.rules(comes, ours, own, theirs));
+        fits
+    }
+
+    /// What can only be compared with its like.
+    fn rules(
+        &mut self,
+        comes: &'a Value,
+        ours: &'a Schema,
+        own: Kinds,
+        theirs: &'a Schema,
+    ) -> bool {
+        let mut fits = true;
+        let parts =
+            |map: &'a Schema| map.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        for part in parts(theirs) {
+            if !parts(ours).any(|own| is_alike(own, part)) {
+                fits &= self.fit(comes, own, part);
+            }
+        }
+        for (keyword, kinds) in RULES {
+            let alike = |rule: &Value| ours.get(keyword).is_some_and(|own| is_alike(own, rule));
+            let rule = theirs.get(keyword).filter(|rule| own.meets(kinds) && !alike(rule));
+            if rule.is_some() {
+                fits &= self.differ(|_| {
+                    let words = format!("has `{keyword}`, which cannot be compared");
+                    ("may break a rule".to_owned(), words)
+                });
+            }
+        }
+        fits
+    }
+
+    /// Looks at what stands below, at a step further on the path.
+    fn below(&mut self, step: &str, look: impl FnOnce(&mut Self) -> bool) -> bool {
+        let length = self.path.len();
+        let some = std::mem::replace(&mut self.some, false);
+        if !self.trying {
+            self.path.push_str(step);
+        }
+        let fits = look(self);
+        self.path.truncate(length);
+        self.some = some;
+        fits
+    }
+
+    /// A field of an object; names may be of any length.
+    fn below_field(&mut self, name: &str, look: impl FnOnce(&mut Self) -> bool) -> bool {
+        let step = if self.trying { String::new() } else { format!(".{}", shown(name)) };
+        self.below(&step, look)
+    }
+
+    /// Only whether it fits, without a word.
+    fn tries(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+        let before = std::mem::replace(&mut self.trying, true);
+        let fits = self.fit(comes, kinds, takes);
+        self.trying = before;
+        fits
+    }
+
+    /// Tells a difference, in words for what comes and for what takes it.
+    fn differ(&mut self, words: impl FnOnce(&Self) -> (String, String)) -> bool {
+        if !self.trying && self.left > 0 && self.found.len() < MOST {
+            let (comes, takes) = words(self);
+            let told = difference(self.side, shortened(self.path.clone()), comes, takes);
+            if !self.found.contains(&told) {
+                self.found.push(told);
+            }
+        }
+        false
+    }
+
+    fn spend(&mut self, steps: usize) -> bool {
+        self.left = self.left.saturating_sub(steps);
+        self.left > 0
+    }
+}
+
+/// What a reference leads to.
+fn behind<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
+    resolve(root, schema.get("$ref")?.as_str()?)
+}
+
+/// Whether nothing is said that a value could break.
+fn takes_all(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => {
+            map.keys().all(|keyword| matches!(keyword.as_str(), "description" | "default"))
+        }
+        other => *other == ANY,
+    }
+}
+
+/// The types of values that a schema speaks of.
+fn kinds_of(map: &Schema) -> Kinds {
+    match map.get("type") {
+        Some(Value::String(name)) => Kinds::named(name),
+        Some(Value::Array(names)) => names
+            .iter()
+            .filter_map(Value::as_str)
+            .fold(Kinds::NONE, |kinds, name| kinds.with(Kinds::named(name))),
+        _ => Kinds::ALL,
+    }
+}
+
+/// All values of types that have few.
+fn all_of(kinds: Kinds) -> Option<Vec<&'static Value>> {
+    static NULL: Value = Value::Null;
+    static TRUTHS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
+    let few = Kinds::NULL.with(Kinds::BOOLEAN).has(kinds);
+    let null = kinds.has(Kinds::NULL).then_some(&NULL);
+    let truths = TRUTHS.iter().filter(|_| kinds.has(Kinds::BOOLEAN));
+    few.then(|| truths.chain(null).collect())
+}
+
+/// Whether two rules are the same wherever they stand: a reference leads elsewhere in
+/// another schema.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    one == other && !refers(one)
+}
+
+fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.contains_key("$ref") || map.values().any(refers),
+        Value::Array(list) => list.iter().any(refers),
+        _ => false,
+    }
+}
+
+/// Values to look one up in.
+struct Known<'a> {
+    all: Vec<&'a Value>,
+    set: HashSet<&'a Value>,
+}
+
+impl<'a> Known<'a> {
+    fn new(all: Vec<&'a Value>) -> Self {
+        Self { set: all.iter().copied().collect(), all }
+    }
+
+    /// `1` and `1.0` are one number.
+    fn has(&self, value: &Value) -> bool {
+        self.set.contains(value)
+            || value.is_number() && self.all.iter().any(|known| same(known, value))
+    }
+}
