@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use crate::contract::shortened;
 use crate::error::{Side, shown};
-use crate::lowering::shape::{Schema, listed, members};
+use crate::lowering::shape::{Schema, listed, members, required};
 use crate::lowering::value::same;
 use crate::reading::form::Kinds;
 use crate::schema::{WRAPPER, is_object, normal, resolve};
@@ -113,12 +113,14 @@ impl Sides<'_> {
         // Where a protocol wants an object, an output that is none stands in a field.
         let wrapped = self.side == Side::Output && !is_object(self.takes);
         match unwrapped(&comes).filter(|_| wrapped) {
-            Some(inner) => {
-                let step = format!(".{WRAPPER}");
-                comparing.below(&step, |comparing| comparing.fit(inner, Kinds::ALL, &takes));
-            }
-            None => drop(comparing.fit(&comes, Kinds::ALL, &takes)),
-        }
+            Some((inner, always)) => comparing.below_field(WRAPPER, |comparing| {
+                if !always {
+                    comparing.differ(|_| ("may be missing".to_owned(), "is required".to_owned()));
+                }
+                comparing.fit(inner, Kinds::ALL, &takes)
+            }),
+            None => comparing.fit(&comes, Kinds::ALL, &takes),
+        };
         if comparing.left == 0 {
             let words = ["could not be compared in full", "is too large together with it"];
             let [ours, theirs] = words.map(str::to_owned);
@@ -128,15 +130,18 @@ impl Sides<'_> {
     }
 }
 
-/// The schema of the one field that an object has, if it is that of a wrapped value.
-fn unwrapped(root: &Value) -> Option<&Value> {
+/// The schema of the one field that an object has, if it is that of a wrapped value, and
+/// whether it is always there.
+fn unwrapped(root: &Value) -> Option<(&Value, bool)> {
     let map = root.as_object()?;
     let schema = match map.get("$ref").and_then(Value::as_str) {
         Some(reference) => resolve(root, reference)?,
         None => root,
     };
+    let schema = schema.as_object().filter(|_| is_object(schema))?;
     let properties = schema.get("properties")?.as_object()?;
-    properties.get(WRAPPER).filter(|_| properties.len() == 1)
+    let inner = properties.get(WRAPPER).filter(|_| properties.len() == 1)?;
+    Some((inner, required(schema).any(|name| name == WRAPPER)))
 }
 
 /// What comes of an input is ours, what comes of an output is theirs.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::Comparing;
 use crate::error::Side;
@@ -114,6 +114,17 @@ impl<'a> Comparing<'a> {
                 (format!("need not be a multiple of {step}"), format!("takes multiples of {step}"))
             })
     }
+}
+
+/// Whether a number is inside all bounds.
+pub(super) fn takes(map: &Schema, number: &Number) -> bool {
+    let Some(at) = Decimal::parse(&number.to_string()) else {
+        return true;
+    };
+    let step = map.get("multipleOf").and_then(|step| Decimal::parse(&step.to_string()));
+    let this = Bound { at, open: false };
+    let inside = |end: End| end.bounds(map, false).all(|bound| end.compare(&this, &bound).is_le());
+    inside(End::Low) && inside(End::High) && step.is_none_or(|step| this.at.is_multiple_of(&step))
 }
 
 fn reach(end: End, bound: Option<&Bound>) -> String {

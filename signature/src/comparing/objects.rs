@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{ANY, Comparing, SAYS_NOTHING, takes_all};
+use super::{ANY, Comparing, SAYS_NOTHING};
 use crate::error::shown;
 use crate::lowering::fits::Fits;
 use crate::lowering::shape::{Schema, required, takes_null};
@@ -165,6 +165,10 @@ impl<'a> Comparing<'a> {
                 return false;
             }
             fits &= self.below(".*", |all| {
+                let own = comes.names.unwrap_or(&ANY);
+                if !all.takes_names(own, Some(pattern), takes) {
+                    return false;
+                }
                 if let Some(same) = takes.patterns.get(pattern) {
                     return all.fit(schema, Kinds::ALL, same);
                 }
@@ -183,6 +187,28 @@ impl<'a> Comparing<'a> {
             fits &= self.unnamed(schema, takes, is_one);
         }
         fits
+    }
+
+    /// The names of fields that have none of their own are taken.
+    fn takes_names(&mut self, own: &'a Value, pattern: Option<&str>, takes: &Fields<'a>) -> bool {
+        let Some(names) = takes.names else {
+            return true;
+        };
+        let same = pattern.is_some_and(|own| names.get("pattern").is_some_and(|one| one == own));
+        let alone = names.as_object().is_some_and(|names| {
+            names.keys().all(|keyword| matches!(keyword.as_str(), "type" | "pattern"))
+        });
+        same && alone
+            || self.tries(own, Kinds::TEXT, names)
+            || self.differ(|all| {
+                let own = match pattern {
+                    Some(pattern) => format!("a string that matches {}", shown(pattern)),
+                    None => all.words(all.comes, own, Kinds::TEXT),
+                };
+                let names = all.words(all.takes, names, Kinds::TEXT);
+                let names = format!("takes fields whose name is {names}");
+                (format!("may have fields whose name is {own}"), names)
+            })
     }
 
     /// Whatever pattern it is that a name matches, its value is taken.
@@ -219,24 +245,10 @@ impl<'a> Comparing<'a> {
                     ("may have any other field".to_owned(), "takes no other fields".to_owned())
                 });
             };
-            let names = takes.names.is_none_or(|names| {
-                let own = comes.names.unwrap_or(&ANY);
-                all.tries(own, Kinds::TEXT, names)
-                    || all.differ(|all| {
-                        let words = |root, schema| all.words(root, schema, Kinds::TEXT);
-                        let (own, names) = (words(all.comes, own), words(all.takes, names));
-                        (
-                            format!("may have fields whose name is {own}"),
-                            format!("takes fields whose name is {names}"),
-                        )
-                    })
-            });
+            let own = comes.names.unwrap_or(&ANY);
+            let names = all.takes_names(own, None, takes);
             names & all.fit_all(rest, takes.patterns.values().chain([other]))
         });
-        // Beside fields with names, fields of any kind are those that nobody asked for.
-        if takes_all(rest) && !comes.named.is_empty() {
-            return fits;
-        }
         let names = comes.names.map(|names| {
             let fits = Fits { root: self.comes, left: Cell::new(super::STEPS) };
             let may = |name: &&String| fits.key(names, name);

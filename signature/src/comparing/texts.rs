@@ -24,16 +24,20 @@ impl<'a> Comparing<'a> {
                 }
             });
         }
-        // To those who take an input a format may be a hint; what we read is held to it.
-        let format = said(theirs, "format").filter(|_| self.side == Side::Output);
-        let format = format.filter(|format| said(ours, "format") != Some(*format));
-        if let Some(format) = format.and_then(Format::named) {
+        let format = self.format(theirs).filter(|format| self.format(ours) != Some(*format));
+        if let Some(format) = format {
             fits &= self.differ(|_| {
                 let words = format!("takes only {}", format.words());
                 ("may be any string".to_owned(), words)
             });
         }
         fits
+    }
+
+    /// The format that a text has to have. To those who take an input it may be a hint; what
+    /// we read is held to it.
+    pub(super) fn format(&self, map: &Schema) -> Option<Format> {
+        said(map, "format").filter(|_| self.side == Side::Output).and_then(Format::named)
     }
 
     /// Where nothing is written, what comes has at least and at most as much as is `known`

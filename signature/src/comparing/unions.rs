@@ -4,11 +4,10 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::{Comparing, Known, RULES, behind, kinds_of, takes_all};
+use super::{Comparing, Known, RULES, behind, kinds_of, numbers, takes_all};
 use crate::lowering::fits::Fits;
 use crate::lowering::shape::{Schema, listed, members};
 use crate::reading::form::Kinds;
-use crate::reading::number::Decimal;
 use crate::reading::pattern::Pattern;
 
 /// How many references are followed for a value.
@@ -116,7 +115,11 @@ impl<'a> Comparing<'a> {
         let mut refused = Vec::new();
         for value in values.into_iter().filter(of_own) {
             let taken = match &known {
-                Some(known) => known.has(value),
+                // Beside its values, a schema may say what each of them has to be.
+                Some(known) => {
+                    known.has(value)
+                        && takes.as_object().is_some_and(|map| self.has_form(map, value))
+                }
                 None => self.takes_value(takes, value),
             };
             if !taken {
@@ -159,8 +162,28 @@ impl<'a> Comparing<'a> {
         let fits = Fits { root: self.takes, left: Cell::new(1_000) };
         !ruled
             && fits.fits(takes, value)
-            && has_form(map, value)
+            && self.has_form(map, value)
             && parts.into_iter().all(|part| self.takes_behind(part, value, hops - 1))
+    }
+
+    /// Whether a scalar has the form that is asked for, and is inside its bounds.
+    fn has_form(&self, map: &Schema, value: &Value) -> bool {
+        match value {
+            Value::String(text) => {
+                let length = text.chars().count() as u64;
+                let count = |keyword: &str| map.get(keyword).and_then(Value::as_u64);
+                let pattern = map.get("pattern").and_then(Value::as_str);
+                let matches = |pattern: &str| {
+                    Pattern::new(pattern).is_some_and(|pattern| pattern.is_match(text))
+                };
+                count("minLength").is_none_or(|least| length >= least)
+                    && count("maxLength").is_none_or(|most| length <= most)
+                    && pattern.is_none_or(matches)
+                    && self.format(map).is_none_or(|format| format.fits(text))
+            }
+            Value::Number(number) => numbers::takes(map, number),
+            _ => true,
+        }
     }
 }
 
@@ -174,21 +197,5 @@ fn kind_of(value: &Value) -> Kinds {
         Value::String(_) => Kinds::TEXT,
         Value::Array(_) => Kinds::LIST,
         Value::Object(_) => Kinds::OBJECT,
-    }
-}
-
-/// Whether a scalar has the form that a pattern or a step asks for.
-fn has_form(map: &Schema, value: &Value) -> bool {
-    match value {
-        Value::String(text) => map.get("pattern").and_then(Value::as_str).is_none_or(|pattern| {
-            Pattern::new(pattern).is_some_and(|pattern| pattern.is_match(text))
-        }),
-        Value::Number(number) => {
-            let decimal = |value: &Value| Decimal::parse(&value.to_string());
-            let step = map.get("multipleOf").and_then(decimal);
-            let number = Decimal::parse(&number.to_string());
-            step.zip(number).is_none_or(|(step, number)| number.is_multiple_of(&step))
-        }
-        _ => true,
     }
 }

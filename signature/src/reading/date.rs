@@ -36,7 +36,7 @@ impl Format {
         }
     }
 
-    pub(super) fn fits(self, text: &str) -> bool {
+    pub(crate) fn fits(self, text: &str) -> bool {
         match self {
             Self::DateTime => is_date_time(text),
             Self::Date => is_date(text),
