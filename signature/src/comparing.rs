@@ -21,9 +21,8 @@ use serde_json::{Map, Value};
 use crate::contract::shortened;
 use crate::error::{Side, shown};
 use crate::lowering::shape::{Schema, listed, members, required};
-use crate::lowering::value::same;
 use crate::reading::form::Kinds;
-use crate::schema::{WRAPPER, is_object, normal, resolve};
+use crate::schema::{Refusal, WRAPPER, is_object, normal, resolve};
 
 /// One thing that keeps a contract from standing in for another.
 ///
@@ -86,15 +85,19 @@ pub(crate) struct Sides<'a> {
 impl Sides<'_> {
     /// What keeps all that comes from being taken.
     pub(crate) fn differences(&self) -> Vec<Difference> {
-        let words = |why: &str, path: String| {
-            let (one, other) = ("cannot be compared".to_owned(), why.to_owned());
-            vec![difference(self.side, path, one, other)]
+        let lost = |refusal: Refusal| {
+            let words = format!("is no schema to compare: {}", refusal.advice);
+            (shortened(refusal.path), words, "cannot be compared with it".to_owned())
         };
         let (comes, takes) = match (normal(self.comes), normal(self.takes)) {
             (Ok(comes), Ok(takes)) => (comes, takes),
-            (Err(refusal), _) | (_, Err(refusal)) => {
-                let why = format!("or ours has a schema that says too little: {}", refusal.advice);
-                return words(&why, shortened(refusal.path));
+            (Err(refusal), _) => {
+                let (path, comes, takes) = lost(refusal);
+                return vec![difference(self.side, path, comes, takes)];
+            }
+            (_, Err(refusal)) => {
+                let (path, takes, comes) = lost(refusal);
+                return vec![difference(self.side, path, comes, takes)];
             }
         };
         let mut comparing = Comparing {
@@ -183,7 +186,7 @@ impl<'a> Comparing<'a> {
         if takes_all(takes) {
             return true;
         }
-        if !self.spend(1) || self.found.len() >= MOST {
+        if !self.spend(1) || self.is_over() {
             return false;
         }
         let pair = (std::ptr::from_ref(comes), kinds, std::ptr::from_ref(takes));
@@ -267,13 +270,13 @@ impl<'a> Comparing<'a> {
             let over = if over.meets(Kinds::NUMBER) { over.with(Kinds::NUMBER) } else { over };
             let over = over.common(own);
             fits = self.differ(|all| {
-                let words = match over == own {
+                let words = match over == own || own == Kinds::ALL {
                     true => all.may_be(ours, own, kinds),
                     false => all.may_be(ours, over, Kinds::NONE),
                 };
                 (words, all.takes(theirs))
             });
-            if self.trying {
+            if self.trying || own == Kinds::ALL {
                 return false;
             }
         }
@@ -304,19 +307,25 @@ impl<'a> Comparing<'a> {
         let parts =
             |map: &'a Schema| map.get("allOf").and_then(Value::as_array).into_iter().flatten();
         for part in parts(theirs) {
+            if !self.spend(parts(ours).count()) {
+                return false;
+            }
             if !parts(ours).any(|own| is_alike(own, part)) {
                 fits &= self.fit(comes, own, part);
             }
         }
-        for (keyword, kinds) in RULES {
-            let alike = |rule: &Value| ours.get(keyword).is_some_and(|own| is_alike(own, rule));
-            let rule = theirs.get(keyword).filter(|rule| own.meets(kinds) && !alike(rule));
-            if rule.is_some() {
-                fits &= self.differ(|_| {
-                    let words = format!("has `{keyword}`, which cannot be compared");
-                    ("may break a rule".to_owned(), words)
-                });
-            }
+        let alike =
+            |keyword: &str, rule: &Value| ours.get(keyword).is_some_and(|own| is_alike(own, rule));
+        let rules =
+            RULES.iter().filter(|(_, kinds)| own.meets(*kinds)).map(|(keyword, _)| *keyword);
+        let apart =
+            rules.filter(|keyword| theirs.get(*keyword).is_some_and(|rule| !alike(keyword, rule)));
+        let apart: Vec<_> = apart.map(|keyword| format!("`{keyword}`")).collect();
+        if !apart.is_empty() {
+            fits = self.differ(|_| {
+                let words = format!("has {}, which cannot be compared", apart.join(", "));
+                ("may break a rule".to_owned(), words)
+            });
         }
         fits
     }
@@ -350,7 +359,7 @@ impl<'a> Comparing<'a> {
 
     /// Tells a difference, in words for what comes and for what takes it.
     fn differ(&mut self, words: impl FnOnce(&Self) -> (String, String)) -> bool {
-        if !self.trying && self.left > 0 && self.found.len() < MOST {
+        if !self.trying && !self.is_over() {
             let (comes, takes) = words(self);
             let told = difference(self.side, shortened(self.path.clone()), comes, takes);
             if !self.found.contains(&told) {
@@ -358,6 +367,11 @@ impl<'a> Comparing<'a> {
             }
         }
         false
+    }
+
+    /// Whether no more can be told.
+    fn is_over(&self) -> bool {
+        self.left == 0 || self.found.len() >= MOST
     }
 
     fn spend(&mut self, steps: usize) -> bool {
@@ -419,18 +433,24 @@ fn refers(schema: &Value) -> bool {
 
 /// Values to look one up in.
 struct Known<'a> {
-    all: Vec<&'a Value>,
-    set: HashSet<&'a Value>,
+    all: HashSet<&'a Value>,
+    /// Its numbers, by their bits: `1` and `1.0` are one.
+    numbers: HashSet<u64>,
 }
 
 impl<'a> Known<'a> {
     fn new(all: Vec<&'a Value>) -> Self {
-        Self { set: all.iter().copied().collect(), all }
+        let numbers = all.iter().filter_map(|value| bits(value)).collect();
+        Self { all: all.into_iter().collect(), numbers }
     }
 
-    /// `1` and `1.0` are one number.
     fn has(&self, value: &Value) -> bool {
-        self.set.contains(value)
-            || value.is_number() && self.all.iter().any(|known| same(known, value))
+        self.all.contains(value) || bits(value).is_some_and(|bits| self.numbers.contains(&bits))
     }
+}
+
+/// Of a number that a float holds as it is. Zero is one, whatever its sign.
+fn bits(value: &Value) -> Option<u64> {
+    const SAFE: f64 = 9_007_199_254_740_991.0;
+    value.as_f64().filter(|number| number.abs() <= SAFE).map(|number| (number + 0.0).to_bits())
 }

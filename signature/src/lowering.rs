@@ -7,7 +7,7 @@ mod limits;
 mod overlap;
 mod rules;
 pub(crate) mod shape;
-pub(crate) mod value;
+mod value;
 mod walk;
 
 use serde_json::{Value, json};

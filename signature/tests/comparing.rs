@@ -7,10 +7,15 @@
 
 mod zoo;
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use jsonschema::Validator;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use toolwright_signature::{Contract, Dialect, Side, Signature};
 
 use zoo::generate::values_if_any;
@@ -70,6 +75,400 @@ converted: output $.said: ours takes a string, theirs is an object with `words`
 converted: input $.said: ours is an object with `words`, theirs takes a string
 converted: output $.said: ours takes a string, theirs is an object with `words`
 ");
+}
+
+/// Search documents.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct SearchDocuments {
+    query: String,
+    limit: Option<u8>,
+    #[serde(default)]
+    order: Order,
+    filters: Vec<Filter>,
+    #[serde(default)]
+    weights: BTreeMap<String, f64>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    #[default]
+    Best,
+    Newest,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Filter {
+    Year { from: i32, to: i32 },
+    Author { name: String },
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Found {
+    titles: Vec<String>,
+    total: u64,
+    next: Option<String>,
+    day: Option<chrono::NaiveDate>,
+}
+
+impl Signature for SearchDocuments {
+    type Output = Found;
+}
+
+/// The tool of some server that fits, as its author would write it.
+fn search() -> Value {
+    json!({
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What to look for."},
+                "limit": {"type": "integer", "default": 10},
+                "order": {"type": "string", "enum": ["best", "newest", "oldest"]},
+                "filters": {"type": "array", "items": {"anyOf": [
+                    {"$ref": "#/definitions/author"},
+                    {"$ref": "#/definitions/year"},
+                ]}},
+                "weights": {"type": "object", "additionalProperties": {"type": "number"}},
+                "verbose": {"type": "boolean"},
+            },
+            "required": ["query"],
+            "additionalProperties": false,
+            "definitions": {
+                "author": {
+                    "type": "object",
+                    "properties": {"kind": {"const": "author"}, "name": {"type": "string"}},
+                    "required": ["kind", "name"],
+                },
+                "year": {
+                    "type": "object",
+                    "properties": {
+                        "kind": {"const": "year"},
+                        "from": {"type": "integer"},
+                        "to": {"type": "integer", "maximum": 9_007_199_254_740_991_i64},
+                    },
+                    "required": ["kind"],
+                },
+            },
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "titles": {"type": "array", "items": {"type": "string"}},
+                "total": {"type": "integer", "minimum": 0},
+                "next": {"type": ["string", "null"]},
+                "day": {"type": "string", "format": "date"},
+                "took": {"type": "number"},
+            },
+            "required": ["titles", "total"],
+        },
+    })
+}
+
+/// What differs once a part of the tool's schemas is another, or is gone.
+fn after(changes: &[(&str, Value)]) -> String {
+    let mut tool = search();
+    for (pointer, value) in changes {
+        let (above, name) = pointer.rsplit_once('/').unwrap();
+        let above = tool.pointer_mut(above).unwrap().as_object_mut().unwrap();
+        match value {
+            Value::Null => drop(above.shift_remove(name)),
+            value => drop(above.insert(name.into(), value.clone())),
+        }
+    }
+    let output = tool.get_mut("outputSchema").map(Value::take);
+    let theirs = Contract::dynamic("search", "", tool["inputSchema"].take(), output).unwrap();
+    lines(&Contract::of::<SearchDocuments>().unwrap(), &theirs).join("\n")
+}
+
+#[test]
+fn a_tool_that_fits_has_no_differences() {
+    assert_eq!(after(&[]), "");
+}
+
+#[test]
+fn each_change_of_an_input_is_told_in_a_line() {
+    let changes: Vec<(&str, Vec<(&str, Value)>)> = vec![
+        ("another is required", vec![("required", json!(["query", "verbose"]))]),
+        ("one that may be missing", vec![("required", json!(["query", "limit"]))]),
+        (
+            "a field by another name",
+            vec![
+                ("properties/query", Value::Null),
+                ("properties/q", json!({"type": "string"})),
+                ("required", json!(["q"])),
+            ],
+        ),
+        ("a field less", vec![("properties/limit", Value::Null)]),
+        (
+            "any field",
+            vec![("additionalProperties", Value::Null), ("properties/limit", Value::Null)],
+        ),
+        (
+            "another type",
+            vec![("properties/query", json!({"type": "array", "items": {"type": "string"}}))],
+        ),
+        ("another number", vec![("properties/limit", json!({"type": "string"}))]),
+        ("a value less", vec![("properties/order/enum", json!(["newest", "oldest"]))]),
+        ("one value", vec![("properties/order", json!({"const": "best"}))]),
+        (
+            "less",
+            vec![("properties/limit", json!({"type": "integer", "minimum": 1, "maximum": 50}))],
+        ),
+        ("steps", vec![("properties/limit", json!({"type": "integer", "multipleOf": 10}))]),
+        (
+            "no null",
+            vec![
+                ("properties/limit", json!({"type": "integer"})),
+                ("required", json!(["query", "limit"])),
+            ],
+        ),
+        ("a shorter text", vec![("properties/query/maxLength", json!(80))]),
+        ("a longer text", vec![("properties/query/minLength", json!(1))]),
+        ("a pattern", vec![("properties/query/pattern", json!("^[a-z ]+$"))]),
+        ("a format, which is a hint", vec![("properties/query/format", json!("date"))]),
+        ("fewer items", vec![("properties/filters/maxItems", json!(3))]),
+        ("more items", vec![("properties/filters/minItems", json!(1))]),
+        ("each item once", vec![("properties/filters/uniqueItems", json!(true))]),
+        (
+            "a kind less",
+            vec![("properties/filters/items", json!({"$ref": "#/definitions/author"}))],
+        ),
+        ("another kind", vec![("definitions/author/properties/kind/const", json!("writer"))]),
+        ("more of a kind", vec![("definitions/year/required", json!(["kind", "century"]))]),
+        ("less of a kind", vec![("definitions/year/properties/from/minimum", json!(1900))]),
+        (
+            "whole numbers",
+            vec![("properties/weights/additionalProperties", json!({"type": "integer"}))],
+        ),
+        ("no further fields", vec![("properties/weights/additionalProperties", json!(false))]),
+        ("names", vec![("properties/weights/propertyNames", json!({"enum": ["a", "b"]}))]),
+        ("few fields", vec![("properties/weights/maxProperties", json!(2))]),
+        ("one field asks for another", vec![("dependentRequired", json!({"limit": ["verbose"]}))]),
+        ("a rule", vec![("not", json!({"required": ["limit", "order"]}))]),
+        (
+            "a condition",
+            vec![
+                ("if", json!({"required": ["limit"]})),
+                ("then", json!({"required": ["verbose"]})),
+            ],
+        ),
+        ("leads nowhere", vec![("properties/query", json!({"$ref": "#/definitions/gone"}))]),
+    ];
+    let told: Vec<String> = changes
+        .into_iter()
+        .map(|(what, changes)| {
+            let changes: Vec<_> = changes
+                .into_iter()
+                .map(|(at, value)| (format!("/inputSchema/{at}"), value))
+                .collect();
+            let changes: Vec<_> =
+                changes.iter().map(|(at, value)| (at.as_str(), value.clone())).collect();
+            format!("{what}\n{}", after(&changes)).replace('\n', "\n  ")
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r##"
+another is required
+  input $.verbose: ours has no such field, theirs is required
+one that may be missing
+  input $.limit: ours may be null, theirs takes an integer
+a field by another name
+  input $.q: ours has no such field, theirs is required
+  input $.query: ours has this field, theirs takes no such field
+a field less
+  input $.limit: ours has this field, theirs takes no such field
+any field
+  
+another type
+  input $.query: ours is a string, theirs takes a list
+another number
+  input $.limit: ours may be an integer, theirs takes a string
+a value less
+  input $.order: ours may be `best`, theirs takes one of `newest`, `oldest`
+one value
+  input $.order: ours may be `newest`, theirs takes `best`
+less
+  input $.limit: ours may be as low as 0, theirs takes at least 1
+  input $.limit: ours may be as high as 255, theirs takes at most 50
+steps
+  input $.limit: ours need not be a multiple of 10, theirs takes multiples of 10
+no null
+  input $.limit: ours may be null, theirs takes an integer
+a shorter text
+  input $.query: ours may have any number of characters, theirs takes at most 80
+a longer text
+  input $.query: ours may have 0 characters, theirs takes at least 1
+a pattern
+  input $.query: ours may be any string, theirs takes only what matches ^[a-z ]+$
+a format, which is a hint
+  
+fewer items
+  input $.filters: ours may have any number of items, theirs takes at most 3
+more items
+  input $.filters: ours may have 0 items, theirs takes at least 1
+each item once
+  input $.filters: ours may have an item twice, theirs takes each item once
+a kind less
+  input $.filters[].name: ours has no such field, theirs is required
+  input $.filters[].kind: ours may be `year`, theirs takes `author`
+another kind
+  input $.filters[]: ours may be an object with `kind` `author`, `name`, theirs takes an object with `kind` `writer`, `name` or an object with `kind` `year`
+more of a kind
+  input $.filters[].century: ours has no such field, theirs is required
+less of a kind
+  input $.filters[].from: ours may be as low as -2147483648, theirs takes at least 1900
+whole numbers
+  input $.weights.*: ours is a number, theirs takes an integer
+no further fields
+  input $.weights.*: ours may have any other field, theirs takes no other fields
+names
+  input $.weights.*: ours may have fields whose name is any text, theirs takes fields whose name is one of `a`, `b`
+few fields
+  input $.weights: ours may have any number of fields, theirs takes at most 2
+one field asks for another
+  input $.verbose: ours may be missing, theirs is required beside `limit`
+a rule
+  input $: ours may break a rule, theirs has `not`, which cannot be compared
+a condition
+  input $: ours may break a rule, theirs has `if`, `then`, which cannot be compared
+leads nowhere
+  input $.query: ours cannot be compared with it, theirs is no schema to compare: the reference "#/$defs/gone" leads nowhere in this schema; put what it means under `$defs`
+"##);
+}
+
+#[test]
+fn each_change_of_an_output_is_told_in_a_line() {
+    let changes = [
+        ("one may be missing", "required", json!(["titles"])),
+        ("a field less", "properties/titles", Value::Null),
+        ("another type", "properties/titles", json!({"type": "string"})),
+        (
+            "items of another type",
+            "properties/titles/items",
+            json!({"type": ["string", "integer"]}),
+        ),
+        ("null", "properties/total", json!({"type": ["integer", "null"], "minimum": 0})),
+        ("null that is no news", "properties/next", json!({"type": "null"})),
+        ("a fraction", "properties/total", json!({"type": "number", "minimum": 0})),
+        ("below zero", "properties/total/minimum", Value::Null),
+        ("any text for a date", "properties/day/format", Value::Null),
+        ("another format", "properties/day/format", json!("date-time")),
+        ("anything", "properties/next", json!({})),
+        ("further fields of any kind", "additionalProperties", json!(true)),
+    ];
+    let told: Vec<String> = changes
+        .into_iter()
+        .map(|(what, at, value)| {
+            let told = after(&[(&format!("/outputSchema/{at}"), value)]);
+            format!("{what}\n{told}").replace('\n', "\n  ")
+        })
+        .chain([
+            format!("none\n  {}", after(&[("/outputSchema", Value::Null)])),
+            format!("a list\n  {}", after(&[("/outputSchema", json!({"type": "array"}))])),
+        ])
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+one may be missing
+  output $.total: ours is required, theirs may be missing
+a field less
+  output $.titles: ours takes a list, theirs may be any value
+another type
+  output $.titles: ours takes a list, theirs is a string
+items of another type
+  output $.titles[]: ours takes a string, theirs may be an integer
+null
+  output $.total: ours takes an integer, theirs may be null
+null that is no news
+  
+a fraction
+  output $.total: ours takes an integer, theirs is a number
+below zero
+  output $.total: ours takes at least 0, theirs has no lower bound
+any text for a date
+  output $.day: ours takes only a date like 2026-11-21, theirs may be any string
+another format
+  output $.day: ours takes only a date like 2026-11-21, theirs may be a date-time with zone like 2026-11-21T20:00:00Z
+anything
+  output $.next: ours takes a string or null, theirs may be any value
+further fields of any kind
+  
+none
+  output $: ours takes an object with `titles`, `total`, theirs does not say what it returns
+a list
+  output $: ours takes an object with `titles`, `total`, theirs is a list
+"#);
+}
+
+/// What differs for a type that comes back.
+fn given<T: Specimen>(output: Option<Value>) -> String {
+    let ours = Contract::of::<Echo<T>>().unwrap();
+    let theirs = Contract::dynamic("give_back", "", ours.input().clone(), output).unwrap();
+    let found = ours.differences(&theirs).into_iter().filter(|one| one.side == Side::Output);
+    found.map(|one| one.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn who_does_not_say_what_it_returns_returns_a_text() {
+    assert_eq!(given::<String>(None), "");
+    assert_eq!(given::<Value>(None), "");
+    assert_eq!(given::<()>(None), "");
+    assert_eq!(given::<zoo::Ping>(None), "");
+    let says_nothing = "output $: ours takes an integer, theirs does not say what it returns";
+    assert_eq!(given::<i64>(None), says_nothing);
+    let says_nothing = "output $: ours takes one of `open`, `in-progress`, `done`, theirs does not say what it returns";
+    assert_eq!(given::<zoo::Status>(None), says_nothing);
+}
+
+#[test]
+fn an_output_that_is_no_object_may_stand_in_a_field() {
+    let wrapped = |schema: Value, required: Value| {
+        Some(json!({"type": "object", "properties": {"result": schema}, "required": required}))
+    };
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    assert_eq!(given::<Vec<String>>(wrapped(texts.clone(), json!(["result"]))), "");
+    assert_eq!(given::<Vec<String>>(Some(texts.clone())), "");
+    assert_eq!(given::<()>(wrapped(json!({"type": "null"}), json!(["result"]))), "");
+    insta::assert_snapshot!(given::<Vec<String>>(wrapped(texts.clone(), json!([]))), @r#"output $.result: ours is required, theirs may be missing"#);
+    insta::assert_snapshot!(given::<Vec<u64>>(wrapped(texts.clone(), json!(["result"]))), @r#"output $.result[]: ours takes an integer, theirs is a string"#);
+    // Ours is an object, and so is what is in it.
+    insta::assert_snapshot!(given::<zoo::Place>(wrapped(texts, json!(["result"]))), @r#"output $.city: ours is required, theirs has no such field"#);
+    assert_eq!(given::<zoo::LikeResult>(wrapped(json!({"type": "string"}), json!(["result"]))), "");
+}
+
+#[test]
+fn a_null_that_may_be_left_out_is_left_out_before_it_is_sent() {
+    let ours = Contract::of::<SearchDocuments>().unwrap();
+    let mut tool = search();
+    let theirs = Contract::dynamic("search", "", tool["inputSchema"].take(), None).unwrap();
+    let filters = vec![Filter::Author { name: "Woolf".to_owned() }];
+    let input = SearchDocuments {
+        query: "waves".to_owned(),
+        limit: None,
+        order: Order::Newest,
+        filters,
+        weights: BTreeMap::new(),
+    };
+    let sent = theirs.read::<Value>(&ours.write_input(&input).unwrap()).unwrap();
+    insta::assert_snapshot!(sent, @r#"{"query":"waves","order":"newest","filters":[{"kind":"author","name":"Woolf"}],"weights":{}}"#);
+    // An option in a union, in a list, in a map: wherever an object stands.
+    let field = json!({"type": "object", "properties": {"x": {"type": "integer"}, "k": {"const": "k"}}, "required": ["k"]});
+    let places = json!({"type": "object", "properties": {
+        "list": {"type": "array", "items": field},
+        "map": {"type": "object", "additionalProperties": field},
+        "union": {"anyOf": [{"type": "string"}, field, {"type": "object", "properties": {"k": {"const": "l"}}, "required": ["k"]}]},
+    }});
+    let theirs = Contract::dynamic("places", "", places, None).unwrap();
+    let wire = r#"{"list":[{"k":"k","x":null}],"map":{"a":{"k":"k","x":null}},"union":{"k":"k","x":null}}"#;
+    insta::assert_snapshot!(theirs.read::<Value>(wire).unwrap(), @r#"{"list":[{"k":"k"}],"map":{"a":{"k":"k"}},"union":{"k":"k"}}"#);
+}
+
+#[test]
+fn a_contract_that_was_stored_compares_what_it_reads() {
+    let ours = Contract::of::<SearchDocuments>().unwrap();
+    let stored = serde_json::to_string(&ours).unwrap();
+    let stored: Contract = serde_json::from_str(&stored).unwrap();
+    assert_eq!(lines(&stored, &served(&ours)), Vec::<String>::new());
+    assert_eq!(lines(&ours, &stored), Vec::<String>::new());
 }
 
 /// The served tools of all types.
@@ -387,4 +786,134 @@ fn edits(node: &Node) -> Vec<(String, Node)> {
         }
     }
     all
+}
+
+/// As much as a thread has unless it is given more, here without optimisation.
+const STACK: usize = 2 * 1024 * 1024;
+
+/// Far more than is needed in a build without optimisation on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Compares two inputs both ways, and gives the last line of each.
+fn survive(one: Value, other: Value) -> [String; 2] {
+    let compare = move || {
+        let start = Instant::now();
+        let contract = |input| Contract::dynamic("take", "", input, None).unwrap();
+        let (one, other) = (contract(one), contract(other));
+        let last = [(&one, &other), (&other, &one)].map(|(ours, theirs)| {
+            let all = lines(ours, theirs);
+            assert!(all.len() <= 51, "{}", all.len());
+            assert!(all.iter().all(|line| line.len() < 2_000), "{all:?}");
+            all.last().cloned().unwrap_or_default()
+        });
+        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        last
+    };
+    std::thread::Builder::new().stack_size(STACK).spawn(compare).unwrap().join().unwrap()
+}
+
+/// An object with a field of a definition, and definitions, each made of its number.
+fn defined(count: usize, make: impl Fn(usize) -> Value) -> Value {
+    let definitions: Map<_, _> = (0..count).map(|i| (format!("d{i}"), make(i))).collect();
+    json!({"type": "object", "properties": {"a": to(0)}, "required": ["a"], "$defs": definitions})
+}
+
+fn to(i: usize) -> Value {
+    json!({"$ref": format!("#/$defs/d{i}")})
+}
+
+#[test]
+fn schemas_that_contain_themselves_are_compared() {
+    let list = |length: usize| {
+        defined(length, |i| {
+            json!({"type": "object", "properties": {
+                "value": {"type": "integer"},
+                "next": {"anyOf": [to((i + 1) % length), {"type": "null"}]},
+            }, "required": ["value"]})
+        })
+    };
+    // The same values, however many definitions they take.
+    assert_eq!(survive(list(1), list(7)), ["", ""]);
+    let mut texts = list(5);
+    texts["$defs"]["d3"]["properties"]["value"] = json!({"type": ["string", "integer"]});
+    let found = "input $.a.next.next.next.value: ours may be a string, theirs takes an integer";
+    assert_eq!(survive(texts, list(1)), [found, ""]);
+}
+
+#[test]
+fn comparing_is_bounded() {
+    // Each way through it is another one.
+    let twice = |kind: &str| {
+        let kind = json!({"type": kind});
+        defined(40, move |i| match i {
+            39 => kind.clone(),
+            _ => json!({"type": "object", "properties": {"x": to(i + 1), "y": to(i + 1)}}),
+        })
+    };
+    assert_eq!(survive(twice("string"), twice("string")), ["", ""]);
+    assert!(survive(twice("string"), twice("integer"))[0].contains("takes an integer"));
+
+    // Unions of unions, of which none fits.
+    let unions = |text: &str| {
+        let last = json!({"const": text});
+        defined(30, move |i| match i {
+            29 => last.clone(),
+            _ => json!({"anyOf": [
+                {"type": "object", "properties": {"x": to(i + 1)}, "required": ["x"]},
+                {"type": "object", "properties": {"x": to(i + 1), "y": {"type": "null"}}, "required": ["x"]},
+                {"type": "array", "items": to(i + 1)},
+            ]}),
+        })
+    };
+    assert!(!survive(unions("a"), unions("b"))[0].is_empty());
+
+    // Two circles that meet again after a million steps.
+    let circle = |length: usize| {
+        defined(
+            length,
+            move |i| json!({"type": "object", "properties": {"next": to((i + 1) % length)}}),
+        )
+    };
+    let found = survive(circle(997), circle(1009));
+    assert!(found[0].contains("too deep"), "{found:?}");
+
+    let many = |names: usize, kind: &str| {
+        let fields: Map<_, _> =
+            (0..names).map(|i| (format!("p{i}"), json!({"type": kind}))).collect();
+        let names: Vec<_> = fields.keys().cloned().collect();
+        json!({"type": "object", "properties": fields, "required": names})
+    };
+    assert!(survive(many(20_000, "string"), many(20_000, "integer"))[0].contains("$.p49"));
+    let found = survive(many(60_000, "string"), many(60_000, "string"));
+    assert!(found[0].ends_with("is too large together with it"), "{found:?}");
+
+    let any_of = |count: usize, of: fn(usize) -> Value| {
+        let members: Vec<_> = (0..count).map(of).collect();
+        json!({"type": "object", "properties": {"a": {"anyOf": members}}, "required": ["a"]})
+    };
+    let tagged =
+        |i: usize| json!({"type": "object", "properties": {"k": {"const": i}}, "required": ["k"]});
+    assert_eq!(survive(any_of(5_000, tagged), any_of(5_000, tagged)), ["", ""]);
+    let others = |i: usize| json!({"type": "object", "properties": {"k": {"const": i + 9_999}}, "required": ["k"]});
+    assert!(!survive(any_of(5_000, tagged), any_of(5_000, others))[0].is_empty());
+
+    let values = |from: usize, step: f64| {
+        let values: Vec<_> = (from..from + 20_000).map(|i| json!(i as f64 * step)).collect();
+        json!({"type": "object", "properties": {"a": {"enum": values}}, "required": ["a"]})
+    };
+    assert!(survive(values(0, 1.0), values(30_000, 0.5))[0].contains("may be 0.0, 1.0"));
+
+    let long = json!({"type": "object", "properties": {"x".repeat(1 << 20): {"type": "string"}}});
+    let other = json!({"type": "object", "properties": {"x".repeat(1 << 20): {"type": "null"}}});
+    assert!(!survive(long, other)[0].is_empty());
+}
+
+#[test]
+fn at_most_50_differences_are_told() {
+    let many = |kind: &str| {
+        let fields: Map<_, _> = (0..60).map(|i| (format!("p{i}"), json!({"type": kind}))).collect();
+        json!({"type": "object", "properties": fields})
+    };
+    let contract = |kind| Contract::dynamic("take", "", many(kind), None).unwrap();
+    assert_eq!(contract("string").differences(&contract("integer")).len(), 50);
 }

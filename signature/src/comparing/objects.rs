@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
 impl<'a> Comparing<'a> {
     pub(super) fn objects(&mut self, ours: &'a Schema, theirs: &'a Schema) -> bool {
         let (comes, takes) = (Fields::that_come(ours), Fields::of(theirs));
-        if !self.spend(comes.named.len() + takes.named.len() + takes.required.len() + 1) {
+        if !self.spend(comes.required.len() + takes.required.len()) {
             return false;
         }
         let (least, most) = (comes.required.len() as u64, comes.most());
@@ -101,11 +101,17 @@ impl<'a> Comparing<'a> {
             .map(|(pattern, schema)| (Pattern::new(pattern), schema))
             .collect();
         let mut fits = true;
-        for (name, schema) in comes.named {
+        // One that is required without being described may be anything.
+        let bare = comes.required.iter().filter(|name| !comes.named.contains_key(**name));
+        let mut bare: Vec<&str> = bare.copied().collect();
+        bare.sort_unstable();
+        let bare = bare.into_iter().map(|name| (name, comes.rest.unwrap_or(&ANY)));
+        for (name, schema) in comes.named.iter().map(|(name, one)| (name.as_str(), one)).chain(bare)
+        {
             if *schema == Value::Bool(false) {
                 continue;
             }
-            if !self.spend(patterns.len() + 1) || !fits && self.trying {
+            if !self.spend(patterns.len() + 1) || self.is_over() || !fits && self.trying {
                 return false;
             }
             fits &= self.below_field(name, |all| {
@@ -117,7 +123,7 @@ impl<'a> Comparing<'a> {
                 known.extend(takes.named.get(name));
                 if known.is_empty() {
                     let Some(rest) = takes.rest else {
-                        return all.unknown(comes.required.contains(name.as_str()));
+                        return all.unknown(comes.required.contains(name));
                     };
                     known.push(rest);
                 }

@@ -26,9 +26,9 @@ impl<'a> Comparing<'a> {
         }
         let format = self.format(theirs).filter(|format| self.format(ours) != Some(*format));
         if let Some(format) = format {
-            fits &= self.differ(|_| {
-                let words = format!("takes only {}", format.words());
-                ("may be any string".to_owned(), words)
+            fits &= self.differ(|all| {
+                let own = all.format(ours).map_or("any string", Format::words);
+                (format!("may be {own}"), format!("takes only {}", format.words()))
             });
         }
         fits

@@ -31,7 +31,7 @@ impl<'a> Comparing<'a> {
                 continue;
             }
             fits &= self.fit(member, kinds, takes);
-            if !fits && self.trying {
+            if !fits && (self.trying || self.is_over()) {
                 break;
             }
         }
@@ -57,8 +57,9 @@ impl<'a> Comparing<'a> {
         if own != Kinds::ALL && parts.len() > 1 {
             return self.each_part(comes, &parts, takes);
         }
-        let fits =
-            |this: &mut Self, part| members.iter().any(|member| this.tries(comes, part, member));
+        let fits = |this: &mut Self, part| {
+            !this.is_over() && members.iter().any(|member| this.tries(comes, part, member))
+        };
         if parts.iter().all(|part| fits(self, *part)) {
             return true;
         }
