@@ -110,12 +110,13 @@ impl Sides<'_> {
             some: false,
             known: HashMap::new(),
             held: Vec::new(),
+            level: 0,
             left: STEPS,
             depth: 0,
         };
         // Where a protocol wants an object, an output that is none stands in a field.
         let wrapped = self.side == Side::Output && !is_object(self.takes);
-        match unwrapped(&comes).filter(|_| wrapped) {
+        let fits = match unwrapped(&comes).filter(|_| wrapped) {
             Some((inner, always)) => comparing.below_field(WRAPPER, |comparing| {
                 if !always {
                     comparing.differ(|_| ("may be missing".to_owned(), "is required".to_owned()));
@@ -124,12 +125,14 @@ impl Sides<'_> {
             }),
             None => comparing.fit(&comes, Kinds::ALL, &takes),
         };
-        if comparing.left == 0 {
+        let Comparing { mut found, left, .. } = comparing;
+        // Never nothing where it was not shown that all fits.
+        if left == 0 || !fits && found.is_empty() {
             let words = ["could not be compared in full", "is too large together with it"];
             let [ours, theirs] = words.map(str::to_owned);
-            comparing.found.push(difference(self.side, "$".to_owned(), ours, theirs));
+            found.push(difference(self.side, "$".to_owned(), ours, theirs));
         }
-        comparing.found
+        found
     }
 }
 
@@ -159,6 +162,16 @@ fn difference(side: Side, path: String, comes: String, takes: String) -> Differe
 /// Two places, and which types of values may come in the first.
 type Pair = (*const Value, Kinds, *const Value);
 
+/// What is known of a pair.
+#[derive(Clone, Copy)]
+enum Known {
+    /// It is being looked at, since this level.
+    Open(usize),
+    /// It fits, if those above it do that are still being looked at.
+    Fits,
+    Differs,
+}
+
 struct Comparing<'a> {
     side: Side,
     /// The root of what comes.
@@ -171,11 +184,11 @@ struct Comparing<'a> {
     trying: bool,
     /// What comes here is one of several.
     some: bool,
-    /// Whether a pair fits. That one does may rest on those above it, which are still
-    /// being looked at; that one does not is certain.
-    known: HashMap<Pair, bool>,
-    /// Those that fit, in the order they were met.
+    known: HashMap<Pair, Known>,
+    /// Those that are held to fit, in the order they were met.
     held: Vec<Pair>,
+    /// How many fields and items lie above.
+    level: usize,
     left: usize,
     depth: usize,
 }
@@ -191,9 +204,15 @@ impl<'a> Comparing<'a> {
         }
         let pair = (std::ptr::from_ref(comes), kinds, std::ptr::from_ref(takes));
         match self.known.get(&pair) {
-            Some(true) => return true,
+            // A union that is a member of itself: without a step down, nothing is shown.
+            Some(Known::Open(level)) if *level == self.level => {
+                return self.differ(|_| {
+                    ("cannot be compared".to_owned(), "leads back to itself".to_owned())
+                });
+            }
+            Some(Known::Open(_) | Known::Fits) => return true,
             // To tell what differs takes another look.
-            Some(false) if self.trying => return false,
+            Some(Known::Differs) if self.trying => return false,
             _ => {}
         }
         if self.depth >= DEEPEST {
@@ -202,16 +221,18 @@ impl<'a> Comparing<'a> {
             });
         }
         let mark = self.held.len();
-        self.known.insert(pair, true);
+        self.known.insert(pair, Known::Open(self.level));
         self.held.push(pair);
         self.depth += 1;
         let fits = self.look(comes, kinds, takes);
         self.depth -= 1;
-        if !fits {
+        if fits {
+            self.known.insert(pair, Known::Fits);
+        } else {
             for rested_on_it in self.held.drain(mark..) {
                 self.known.remove(&rested_on_it);
             }
-            self.known.insert(pair, false);
+            self.known.insert(pair, Known::Differs);
         }
         fits
     }
@@ -337,7 +358,9 @@ impl<'a> Comparing<'a> {
         if !self.trying {
             self.path.push_str(step);
         }
+        self.level += 1;
         let fits = look(self);
+        self.level -= 1;
         self.path.truncate(length);
         self.some = some;
         fits
@@ -432,13 +455,13 @@ fn refers(schema: &Value) -> bool {
 }
 
 /// Values to look one up in.
-struct Known<'a> {
+struct Values<'a> {
     all: HashSet<&'a Value>,
     /// Its numbers, by their bits: `1` and `1.0` are one.
     numbers: HashSet<u64>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> Values<'a> {
     fn new(all: Vec<&'a Value>) -> Self {
         let numbers = all.iter().filter_map(|value| bits(value)).collect();
         Self { all: all.into_iter().collect(), numbers }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::{Comparing, Known, RULES, behind, kinds_of, numbers, takes_all};
+use super::{Comparing, RULES, Values, behind, kinds_of, numbers, takes_all};
 use crate::lowering::fits::Fits;
 use crate::lowering::shape::{Schema, listed, members};
 use crate::reading::form::Kinds;
@@ -102,7 +102,7 @@ impl<'a> Comparing<'a> {
         let ours_of = |name: &str| ours.get("properties")?.get(name)?.as_object();
         let names = ours.get("properties").and_then(Value::as_object).into_iter().flatten();
         let apart = names.map(|(name, _)| name).any(|name| {
-            let theirs = field(name).and_then(listed).map(Known::new);
+            let theirs = field(name).and_then(listed).map(Values::new);
             let ours = ours_of(name).and_then(listed);
             theirs.zip(ours).is_some_and(|(theirs, ours)| !ours.iter().any(|one| theirs.has(one)))
         });
@@ -111,7 +111,7 @@ impl<'a> Comparing<'a> {
 
     /// Each of some values is taken.
     pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Kinds, takes: &'a Value) -> bool {
-        let known = takes.as_object().and_then(listed).map(Known::new);
+        let known = takes.as_object().and_then(listed).map(Values::new);
         let of_own = |value: &&Value| own.has(kind_of(value));
         let mut refused = Vec::new();
         for value in values.into_iter().filter(of_own) {
