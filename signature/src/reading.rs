@@ -5,7 +5,7 @@
 //! other texts are walked once more, slowly, to put right what has one meaning and to
 //! say what does not fit.
 
-mod coerce;
+pub(crate) mod coerce;
 pub(crate) mod compile;
 pub(crate) mod date;
 mod exact;

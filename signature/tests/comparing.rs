@@ -201,6 +201,14 @@ fn each_change_of_an_input_is_told_in_a_line() {
         ),
         ("a field less", vec![("properties/limit", Value::Null)]),
         (
+            "a field by nearly its name",
+            vec![
+                ("additionalProperties", Value::Null),
+                ("properties/limit", Value::Null),
+                ("properties/Limit", json!({"type": "integer"})),
+            ],
+        ),
+        (
             "any field",
             vec![("additionalProperties", Value::Null), ("properties/limit", Value::Null)],
         ),
@@ -244,6 +252,7 @@ fn each_change_of_an_input_is_told_in_a_line() {
         ("no further fields", vec![("properties/weights/additionalProperties", json!(false))]),
         ("names", vec![("properties/weights/propertyNames", json!({"enum": ["a", "b"]}))]),
         ("few fields", vec![("properties/weights/maxProperties", json!(2))]),
+        ("many fields", vec![("minProperties", json!(5))]),
         ("one field asks for another", vec![("dependentRequired", json!({"limit": ["verbose"]}))]),
         ("a rule", vec![("not", json!({"required": ["limit", "order"]}))]),
         (
@@ -277,6 +286,8 @@ a field by another name
   input $.query: ours has this field, theirs takes no such field
 a field less
   input $.limit: ours has this field, theirs takes no such field
+a field by nearly its name
+  input $.limit: ours has this field, theirs calls it `Limit`
 any field
   
 another type
@@ -325,6 +336,8 @@ names
   input $.weights.*: ours may have fields whose name is any text, theirs takes fields whose name is one of `a`, `b`
 few fields
   input $.weights: ours may have any number of fields, theirs takes at most 2
+many fields
+  input $: ours may have 4 fields, theirs takes at least 5
 one field asks for another
   input $.verbose: ours may be missing, theirs is required beside `limit`
 a rule
@@ -716,6 +729,14 @@ fn edits(node: &Node) -> Vec<(String, Node)> {
         for name in properties.keys() {
             edit(format!("without {name}"), &|node| {
                 node["properties"].as_object_mut().unwrap().shift_remove(name);
+                if let Some(Value::Array(required)) = node.get_mut("required") {
+                    required.retain(|one| one != name);
+                }
+            });
+            edit(format!("with {name} in capitals"), &|node| {
+                let properties = node["properties"].as_object_mut().unwrap();
+                let schema = properties.shift_remove(name).unwrap();
+                properties.insert(name.to_uppercase(), schema);
                 if let Some(Value::Array(required)) = node.get_mut("required") {
                     required.retain(|one| one != name);
                 }

@@ -1,7 +1,7 @@
 //! Objects: field by field, and then the fields that have no name.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -9,6 +9,7 @@ use super::{ANY, Comparing, SAYS_NOTHING};
 use crate::error::shown;
 use crate::lowering::fits::Fits;
 use crate::lowering::shape::{Schema, required, takes_null};
+use crate::reading::coerce::folded;
 use crate::reading::form::Kinds;
 use crate::reading::pattern::Pattern;
 
@@ -54,6 +55,16 @@ impl<'a> Fields<'a> {
         known.then_some(self.named.len() as u64)
     }
 
+    /// Those that the other side does not name, or not so: reading takes a field by nearly
+    /// its name for it.
+    fn nearly_named(&self, comes: &Self) -> HashMap<String, &'a str> {
+        if comes.named.keys().all(|name| self.named.contains_key(name)) {
+            return HashMap::new();
+        }
+        let others = self.named.keys().filter(|name| !comes.named.contains_key(*name));
+        others.map(|name| (folded(name), name.as_str())).collect()
+    }
+
     fn may_have(&self, name: &str) -> bool {
         self.most().is_none() || self.named.contains_key(name)
     }
@@ -61,10 +72,15 @@ impl<'a> Fields<'a> {
 
 impl<'a> Comparing<'a> {
     pub(super) fn objects(&mut self, ours: &'a Schema, theirs: &'a Schema) -> bool {
-        let (comes, takes) = (Fields::that_come(ours), Fields::of(theirs));
+        let (mut comes, takes) = (Fields::that_come(ours), Fields::of(theirs));
         if !self.spend(comes.required.len() + takes.required.len()) {
             return false;
         }
+        // What may be left out on the way is not surely there.
+        comes.required.retain(|name| {
+            let may_be_null = comes.named.get(*name).is_some_and(|one| takes_null(self.comes, one));
+            !may_be_null || self.kinds_that_come(name, &takes) == Kinds::ALL
+        });
         let (least, most) = (comes.required.len() as u64, comes.most());
         let counted = ("minProperties", "maxProperties", "fields");
         let mut fits = self.counts(ours, theirs, counted, (least, most));
@@ -106,6 +122,7 @@ impl<'a> Comparing<'a> {
         let mut bare: Vec<&str> = bare.copied().collect();
         bare.sort_unstable();
         let bare = bare.into_iter().map(|name| (name, comes.rest.unwrap_or(&ANY)));
+        let near = takes.nearly_named(comes);
         for (name, schema) in comes.named.iter().map(|(name, one)| (name.as_str(), one)).chain(bare)
         {
             if *schema == Value::Bool(false) {
@@ -121,6 +138,11 @@ impl<'a> Comparing<'a> {
                 });
                 let mut known: Vec<&'a Value> = matching.map(|(_, schema)| *schema).collect();
                 known.extend(takes.named.get(name));
+                if let Some(near) = near.get(&folded(name)).filter(|_| known.is_empty()) {
+                    return all.differ(|_| {
+                        ("has this field".to_owned(), format!("calls it `{}`", shown(near)))
+                    });
+                }
                 if known.is_empty() {
                     let Some(rest) = takes.rest else {
                         return all.unknown(comes.required.contains(name));

@@ -111,7 +111,12 @@ impl<'a> Comparing<'a> {
 
     /// Each of some values is taken.
     pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Kinds, takes: &'a Value) -> bool {
-        let known = takes.as_object().and_then(listed).map(Values::new);
+        // Where it says more than its values, each is looked at by itself.
+        let says_more = |map: &Schema| {
+            map.contains_key("allOf") || RULES.iter().any(|(rule, _)| map.contains_key(*rule))
+        };
+        let map = takes.as_object().filter(|map| !says_more(map));
+        let known = map.and_then(listed).map(Values::new);
         let of_own = |value: &&Value| own.has(kind_of(value));
         let mut refused = Vec::new();
         for value in values.into_iter().filter(of_own) {
