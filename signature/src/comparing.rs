@@ -152,11 +152,22 @@ fn unwrapped(root: &Value) -> Option<(&Value, bool)> {
 
 /// What comes of an input is ours, what comes of an output is theirs.
 fn difference(side: Side, path: String, comes: String, takes: String) -> Difference {
+    let [comes, takes] = [comes, takes].map(bounded);
     let (ours, theirs) = match side {
         Side::Input => (comes, takes),
         Side::Output => (takes, comes),
     };
     Difference { side, path, ours, theirs }
+}
+
+/// A union of unions may have much to say.
+fn bounded(mut words: String) -> String {
+    const LONGEST: usize = 300;
+    if words.len() > LONGEST {
+        words.truncate(words.floor_char_boundary(LONGEST));
+        words.push('…');
+    }
+    words
 }
 
 /// Two places, and which types of values may come in the first.

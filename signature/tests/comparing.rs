@@ -1,4 +1,10 @@
 //! What keeps a contract from standing in for another.
+//!
+//! Every change of every type, once, and not each fourth of them as in CI:
+//!
+//! ```sh
+//! COMPARING_STEP=1 cargo test --release -p toolwright-signature --test comparing -- --nocapture
+//! ```
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,7 +14,6 @@
 mod zoo;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use jsonschema::Validator;
 use proptest::strategy::{Strategy, ValueTree};
@@ -635,7 +640,7 @@ impl Visitor for Changed {
         let ours = Contract::of::<Echo<T>>().unwrap();
         let (written, tool) = (written::<T>(&ours), ours.tool(Dialect::Mcp).unwrap());
         for (side, name) in [(Side::Input, "inputSchema"), (Side::Output, "outputSchema")] {
-            for (what, changed) in changes(&tool[name]) {
+            for (what, changed) in changes(&tool[name]).into_iter().step_by(step()) {
                 let (input, output) = match side {
                     Side::Input => (changed, None),
                     _ => (json!({"type": "object"}), Some(changed)),
@@ -652,6 +657,11 @@ impl Visitor for Changed {
             }
         }
     }
+}
+
+/// Of how many changes one is looked at.
+fn step() -> usize {
+    std::env::var("COMPARING_STEP").map_or(4, |step| step.parse().unwrap())
 }
 
 fn change(tour: impl Fn(&mut Changed)) {
@@ -812,23 +822,17 @@ fn edits(node: &Node) -> Vec<(String, Node)> {
 /// As much as a thread has unless it is given more, here without optimisation.
 const STACK: usize = 2 * 1024 * 1024;
 
-/// Far more than is needed in a build without optimisation on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
-
 /// Compares two inputs both ways, and gives the last line of each.
 fn survive(one: Value, other: Value) -> [String; 2] {
     let compare = move || {
-        let start = Instant::now();
         let contract = |input| Contract::dynamic("take", "", input, None).unwrap();
         let (one, other) = (contract(one), contract(other));
-        let last = [(&one, &other), (&other, &one)].map(|(ours, theirs)| {
+        [(&one, &other), (&other, &one)].map(|(ours, theirs)| {
             let all = lines(ours, theirs);
             assert!(all.len() <= 51, "{}", all.len());
-            assert!(all.iter().all(|line| line.len() < 2_000), "{all:?}");
+            assert!(all.iter().all(|line| line.len() < 1_000), "{all:?}");
             all.last().cloned().unwrap_or_default()
-        });
-        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-        last
+        })
     };
     std::thread::Builder::new().stack_size(STACK).spawn(compare).unwrap().join().unwrap()
 }
@@ -917,7 +921,7 @@ fn comparing_is_bounded() {
         json!({"type": "object", "properties": fields, "required": names})
     };
     assert!(survive(many(20_000, "string"), many(20_000, "integer"))[0].contains("$.p49"));
-    let found = survive(many(60_000, "string"), many(60_000, "string"));
+    let found = survive(many(35_000, "string"), many(35_000, "string"));
     assert!(found[0].ends_with("is too large together with it"), "{found:?}");
 
     let any_of = |count: usize, of: fn(usize) -> Value| {
@@ -935,6 +939,15 @@ fn comparing_is_bounded() {
         json!({"type": "object", "properties": {"a": {"enum": values}}, "required": ["a"]})
     };
     assert!(survive(values(0, 1.0), values(30_000, 0.5))[0].contains("may be 0.0, 1.0"));
+
+    let wide = defined(4, |i| match i {
+        3 => json!({"const": "ü".repeat(200)}),
+        _ => json!({"anyOf": (0..9).map(|n| {
+            let name = format!("{n}").repeat(300);
+            json!({"type": "object", "properties": {name.clone(): to(i + 1)}, "required": [name]})
+        }).chain([to(i + 1)]).collect::<Vec<_>>()}),
+    });
+    assert!(survive(wide, many(1, "string"))[1].contains('…'));
 
     let long = json!({"type": "object", "properties": {"x".repeat(1 << 20): {"type": "string"}}});
     let other = json!({"type": "object", "properties": {"x".repeat(1 << 20): {"type": "null"}}});

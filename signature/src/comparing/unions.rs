@@ -74,7 +74,8 @@ impl<'a> Comparing<'a> {
         }
         let takes = takes.as_object();
         self.differ(|all| {
-            let comes = ours.map_or_else(|| all.may_be_any(), |ours| all.may_be(ours, own, kinds));
+            let comes = ours.map(|ours| all.may_be(ours, own, kinds));
+            let comes = comes.unwrap_or_else(|| "may be any value".to_owned());
             (comes, takes.map(|takes| all.takes(takes)).unwrap_or_default())
         })
     }

@@ -21,14 +21,12 @@ impl<'a> Comparing<'a> {
         if only && own != Kinds::ALL { format!("is {words}") } else { format!("may be {words}") }
     }
 
-    pub(super) fn may_be_any(&self) -> String {
-        "may be any value".to_owned()
-    }
-
+    /// What it is that takes it.
     pub(super) fn takes(&self, theirs: &Schema) -> String {
         format!("takes {}", described(self.takes, theirs, Kinds::ALL, DEEP))
     }
 
+    /// What the values of a schema are, as a noun.
     pub(super) fn words(&self, root: &Value, schema: &Value, kinds: Kinds) -> String {
         of(root, schema, kinds, DEEP)
     }

@@ -55,7 +55,9 @@ impl Contract {
     ///
     /// - A null for a field that `other` lets be left out, and lets not be null, is no
     ///   difference: [`read`](Self::read) with `other` leaves it out.
-    /// - An object that names its fields and says nothing of more has no more.
+    /// - An object that names its fields and says nothing of more has no more. A field that
+    ///   the other side does not know is a difference where it is closed to further fields,
+    ///   or has one of nearly that name.
     /// - An output that is no object may stand in a field `result`, as MCP has it.
     /// - Bounds of 2⁵³ − 1 and beyond are none: generators write them everywhere.
     /// - A `format` counts only in an output, and only where reading checks it. Titles,
@@ -65,8 +67,10 @@ impl Contract {
     ///   say the same.
     ///
     /// It errs on the safe side: schemas that fit may be told apart, such as a range that
-    /// two members of a union cover together. What it cannot see is what a schema does not
-    /// say: what `serde` does beyond it, and a server that does not keep to its own.
+    /// two members of a union cover together, or two patterns for the same texts. What it
+    /// cannot see is what no schema says: what `serde` does beyond it, a number too large
+    /// for an `f32`, a server that does not keep to its own. Nor does it ask whether a
+    /// second member of a `oneOf` fits.
     ///
     /// At most 50 differences are told for a side, and however large the schemas are, the
     /// work is bounded: what is too large is a difference.
