@@ -947,7 +947,7 @@ fn comparing_is_bounded() {
             json!({"type": "object", "properties": {name.clone(): to(i + 1)}, "required": [name]})
         }).chain([to(i + 1)]).collect::<Vec<_>>()}),
     });
-    assert!(survive(wide, many(1, "string"))[1].contains('…'));
+    assert!(survive(wide, defined(1, |_| json!({"type": "string"})))[1].contains('…'));
 
     let long = json!({"type": "object", "properties": {"x".repeat(1 << 20): {"type": "string"}}});
     let other = json!({"type": "object", "properties": {"x".repeat(1 << 20): {"type": "null"}}});
