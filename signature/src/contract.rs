@@ -1,3 +1,4 @@
+mod compared;
 mod lowered;
 
 use std::any::type_name;
@@ -9,6 +10,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+pub(crate) use self::lowered::shortened;
 use crate::error::{Error, NameFault, Result, Side};
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::reading::policy::{Policy, Reading};
@@ -34,6 +36,8 @@ pub struct Contract {
     input: Readable,
     /// The input type serialises as `null`; models are asked for `{}`.
     unit_input: bool,
+    /// The schema of what serde writes from the input type; made only to be compared.
+    input_to_write: Option<fn() -> Value>,
     output: Option<Output>,
     lowered_input: Cache,
     lowered_output: Cache,
@@ -102,7 +106,7 @@ impl Contract {
         }
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
-        let typed = Some(Typed { unit_input });
+        let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<S> });
         let contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
         Ok(Self { title: schema::title_of::<S>(), ..contract })
@@ -153,7 +157,7 @@ impl Contract {
             "" => Self::description_of::<T>().unwrap_or_default(),
             text => text.to_owned(),
         };
-        let typed = Some(Typed { unit_input });
+        let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<T> });
         Self::checked(name, description, input, typed, None)
     }
 
@@ -275,6 +279,7 @@ impl Contract {
             title: None,
             input: readable(input, typed.is_some()),
             unit_input: typed.is_some_and(|typed| typed.unit_input),
+            input_to_write: typed.map(|typed| typed.input_to_write),
             output: output.map(|(to_read, to_write)| Output {
                 to_read: readable(to_read, typed.is_some()),
                 to_write,
@@ -343,6 +348,7 @@ impl Contract {
                 .to_owned(),
             input: readable(input, to_read.typed),
             unit_input: false,
+            input_to_write: None,
             output: None,
             lowered_input: Cache::default(),
             lowered_output: Cache::default(),
@@ -577,6 +583,7 @@ impl Contract {
 #[derive(Clone, Copy)]
 struct Typed {
     unit_input: bool,
+    input_to_write: fn() -> Value,
 }
 
 fn readable(source: Value, typed: bool) -> Readable {

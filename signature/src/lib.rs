@@ -17,6 +17,7 @@
 //! | show a model an example in its provider's shape | [`Contract::lower_value`] |
 //! | test that a type fits a provider | [`assert_fits`] |
 //! | read what a model wrote | [`Contract::read`], [`Contract::read_with`], [`Policy`], [`Fault`] |
+//! | see whether another contract may stand in for it | [`Contract::differences`], [`Difference`] |
 //! | read it while it still grows | [`Partial`] |
 //!
 //! ```
@@ -59,6 +60,7 @@
 //! `jiff`, `semver`, `url` and `uuid`. Turn on that crate's own `serde` feature too.
 
 mod assert_fits;
+mod comparing;
 mod contract;
 mod error;
 mod lowering;
@@ -70,6 +72,7 @@ mod signature;
 mod type_tag;
 
 pub use assert_fits::assert_fits;
+pub use comparing::Difference;
 pub use contract::Contract;
 pub use error::{Error, Fault, NameFault, Result, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};

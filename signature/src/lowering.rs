@@ -2,11 +2,11 @@
 
 mod cycles;
 pub(crate) mod dialect;
-mod fits;
+pub(crate) mod fits;
 mod limits;
 mod overlap;
 mod rules;
-mod shape;
+pub(crate) mod shape;
 mod value;
 mod walk;
 

@@ -5,16 +5,16 @@
 //! other texts are walked once more, slowly, to put right what has one meaning and to
 //! say what does not fit.
 
-mod coerce;
-mod compile;
-mod date;
+pub(crate) mod coerce;
+pub(crate) mod compile;
+pub(crate) mod date;
 mod exact;
 mod fit;
-mod form;
+pub(crate) mod form;
 mod lenient;
-mod number;
+pub(crate) mod number;
 mod object;
-mod pattern;
+pub(crate) mod pattern;
 pub(crate) mod policy;
 mod restore;
 mod root;

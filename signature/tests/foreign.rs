@@ -172,3 +172,38 @@ fn what_providers_refuse_is_found_by_the_judge() {
         assert!(!judge::faults(dialect, &schema).is_empty(), "{dialect}: {schema}");
     }
 }
+
+#[test]
+fn a_foreign_schema_stands_in_for_itself() {
+    let mut alike = 0;
+    for Case { name, contract, .. } in cases() {
+        // MCP takes what has a meaning.
+        if contract.lower(Dialect::Mcp).is_ok() {
+            let other = Contract::dynamic("other", "", contract.input().clone(), None).unwrap();
+            assert_eq!(contract.differences(&other), [], "{name}");
+            alike += 1;
+        }
+    }
+    println!("{alike} schemas");
+    assert!(alike > 60, "{alike}");
+}
+
+#[test]
+fn values_of_one_foreign_schema_fit_another_that_stands_in_for_it() {
+    let cases = cases();
+    let mut pairs = 0;
+    for ours in &cases {
+        for theirs in &cases {
+            if ours.name == theirs.name || !ours.contract.differences(&theirs.contract).is_empty() {
+                continue;
+            }
+            pairs += 1;
+            for value in &ours.values {
+                let read = theirs.contract.read::<Value>(&value.to_string());
+                assert!(read.is_ok(), "{} with {}: {read:?}", ours.name, theirs.name);
+            }
+        }
+    }
+    println!("{pairs} pairs");
+    assert!(pairs > 10, "{pairs}");
+}

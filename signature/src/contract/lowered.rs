@@ -211,7 +211,7 @@ impl Contract {
 }
 
 /// A path of bearable length, which begins as it did: fields may be called anything.
-pub(super) fn shortened(path: String) -> String {
+pub(crate) fn shortened(path: String) -> String {
     const LONGEST: usize = 300;
     if path.len() <= LONGEST {
         return path;

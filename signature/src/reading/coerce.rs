@@ -204,7 +204,7 @@ pub(super) fn is_nothing(text: &str) -> bool {
 
 /// A name or a listed text without what models get wrong in it: case, and the separators
 /// between words. A separator between digits may be a sign or a point, so it stays.
-pub(super) fn folded(text: &str) -> String {
+pub(crate) fn folded(text: &str) -> String {
     let text: Vec<char> = text.trim().chars().collect();
     let around = |at: Option<usize>| at.and_then(|at| text.get(at)).copied();
     let mut out = String::with_capacity(text.len());

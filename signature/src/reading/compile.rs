@@ -498,7 +498,7 @@ fn number(map: &Map<String, Value>) -> NumberRule {
 }
 
 /// The range of a Rust integer, by the name that schemars gives it as a format.
-fn range(format: &str) -> Option<(Decimal, Decimal)> {
+pub(crate) fn range(format: &str) -> Option<(Decimal, Decimal)> {
     let (low, high): (i128, u128) = match format {
         "int8" => (i8::MIN.into(), 127),
         "int16" => (i16::MIN.into(), i16::MAX as u128),

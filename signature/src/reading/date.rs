@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A `format` that a text has to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     DateTime,
     Date,
     Uuid,
@@ -14,7 +14,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "date-time" => Self::DateTime,
             "date" => Self::Date,
@@ -26,7 +26,7 @@ impl Format {
     }
 
     /// What a text of this format is, for people and models.
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::DateTime => "a date-time with zone like 2026-11-21T20:00:00Z",
             Self::Date => "a date like 2026-11-21",
@@ -36,7 +36,7 @@ impl Format {
         }
     }
 
-    pub(super) fn fits(self, text: &str) -> bool {
+    pub(crate) fn fits(self, text: &str) -> bool {
         match self {
             Self::DateTime => is_date_time(text),
             Self::Date => is_date(text),

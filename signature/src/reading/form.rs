@@ -42,22 +42,22 @@ impl Form {
 static ANY: Node = Node::any();
 
 /// The types of JSON, as a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kinds(u8);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Kinds(u8);
 
 impl Kinds {
-    pub(super) const NONE: Self = Self(0);
-    pub(super) const NULL: Self = Self(1);
-    pub(super) const BOOLEAN: Self = Self(2);
-    pub(super) const INTEGER: Self = Self(4);
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const NULL: Self = Self(1);
+    pub(crate) const BOOLEAN: Self = Self(2);
+    pub(crate) const INTEGER: Self = Self(4);
     /// Every number, integers too.
-    pub(super) const NUMBER: Self = Self(4 | 8);
-    pub(super) const TEXT: Self = Self(16);
-    pub(super) const LIST: Self = Self(32);
-    pub(super) const OBJECT: Self = Self(64);
-    pub(super) const ALL: Self = Self(127);
+    pub(crate) const NUMBER: Self = Self(4 | 8);
+    pub(crate) const TEXT: Self = Self(16);
+    pub(crate) const LIST: Self = Self(32);
+    pub(crate) const OBJECT: Self = Self(64);
+    pub(crate) const ALL: Self = Self(127);
 
-    pub(super) fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         match name {
             "null" => Self::NULL,
             "boolean" => Self::BOOLEAN,
@@ -70,21 +70,26 @@ impl Kinds {
         }
     }
 
-    pub(super) fn has(self, kinds: Self) -> bool {
+    pub(crate) fn has(self, kinds: Self) -> bool {
         self.0 & kinds.0 == kinds.0
     }
 
-    pub(super) fn meets(self, kinds: Self) -> bool {
+    pub(crate) fn meets(self, kinds: Self) -> bool {
         self.0 & kinds.0 != 0
     }
 
     #[must_use]
-    pub(super) const fn with(self, kinds: Self) -> Self {
+    pub(crate) const fn with(self, kinds: Self) -> Self {
         Self(self.0 | kinds.0)
     }
 
     #[must_use]
-    pub(super) fn without(self, kinds: Self) -> Self {
+    pub(crate) fn common(self, kinds: Self) -> Self {
+        Self(self.0 & kinds.0)
+    }
+
+    #[must_use]
+    pub(crate) fn without(self, kinds: Self) -> Self {
         Self(self.0 & !kinds.0)
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 /// Texts know numbers that no Rust type holds; a `u128` and a bound of `0.1` are
 /// compared here as they stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Decimal {
+pub(crate) struct Decimal {
     negative: bool,
     /// Without zeros at either end; empty for zero.
     digits: String,
@@ -18,7 +18,7 @@ pub(super) struct Decimal {
 
 impl Decimal {
     /// Reads a number in the grammar of JSON; `None` if the text is none.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -50,7 +50,7 @@ impl Decimal {
     }
 
     /// Its digits as an integer, if it is one that somebody could want.
-    pub(super) fn integer(&self) -> Option<String> {
+    pub(crate) fn integer(&self) -> Option<String> {
         /// More digits than the largest integer of 128 bits has.
         const LONGEST: i64 = 40;
         if self.digits.is_empty() {
@@ -66,7 +66,7 @@ impl Decimal {
     }
 
     /// Whether there is nothing behind the point.
-    pub(super) fn is_integral(&self) -> bool {
+    pub(crate) fn is_integral(&self) -> bool {
         self.digits.is_empty() || self.point >= self.digits.len() as i64
     }
 
@@ -85,7 +85,7 @@ impl Decimal {
     }
 
     /// Whether dividing by `step` leaves nothing.
-    pub(super) fn is_multiple_of(&self, step: &Self) -> bool {
+    pub(crate) fn is_multiple_of(&self, step: &Self) -> bool {
         let both = [self, step].map(|number| {
             Some((
                 number

@@ -6,7 +6,7 @@ use regex_lite::Regex;
 
 /// A pattern that texts or keys have to match somewhere.
 #[derive(Debug, Clone)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     pub(super) text: String,
     row: Option<Vec<Step>>,
     regex: Regex,
@@ -14,12 +14,12 @@ pub(super) struct Pattern {
 
 impl Pattern {
     /// `None` for one that the engine does not know.
-    pub(super) fn new(text: &str) -> Option<Self> {
+    pub(crate) fn new(text: &str) -> Option<Self> {
         let regex = Regex::new(text).ok()?;
         Some(Self { text: text.to_owned(), row: row(text), regex })
     }
 
-    pub(super) fn is_match(&self, text: &str) -> bool {
+    pub(crate) fn is_match(&self, text: &str) -> bool {
         match &self.row {
             Some(row) => matches(row, text.as_bytes()),
             None => self.regex.is_match(text),

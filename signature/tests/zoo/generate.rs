@@ -15,7 +15,12 @@ const MANY: usize = 3;
 
 /// Values that fit a schema, as the crate generates it.
 pub(crate) fn values(root: &Value) -> BoxedStrategy<Value> {
-    Generator { root }.any(root, DEPTH).expect("a schema that a finite value fits")
+    values_if_any(root).expect("a schema that a finite value fits")
+}
+
+/// The same for a schema that perhaps no finite value fits.
+pub(crate) fn values_if_any(root: &Value) -> Option<BoxedStrategy<Value>> {
+    Generator { root }.any(root, DEPTH)
 }
 
 type Made = Option<BoxedStrategy<Value>>;

@@ -1,0 +1,490 @@
+//! Whether one schema takes all that another lets come.
+//!
+//! Both are brought to the normal form first, so that there is one way to say a thing. Then
+//! both are walked together, and each pair of places is looked at once: a pair that is met
+//! again on the way below itself counts as fitting until something else shows that it does
+//! not, which is how schemas that contain themselves are compared.
+
+mod lists;
+mod numbers;
+mod objects;
+mod texts;
+mod unions;
+mod words;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use crate::contract::shortened;
+use crate::error::{Side, shown};
+use crate::lowering::shape::{Schema, listed, members, required};
+use crate::reading::form::Kinds;
+use crate::schema::{Refusal, WRAPPER, is_object, normal, resolve};
+
+/// One thing that keeps a contract from standing in for another.
+///
+/// [`Contract::differences`](crate::Contract::differences) finds them. Shown, it is one line
+/// that a person can act on:
+/// `input $.limit: ours may be missing, theirs is required`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// Which side of the contracts.
+    pub side: Side,
+    /// Where in the value, from `$`: `$.filters.year`, `$.tags[]` for each item of a list,
+    /// `$.counts.*` for each value of a map.
+    pub path: String,
+    /// What the contract that was asked says of this place.
+    pub ours: String,
+    /// What the other one says of it.
+    pub theirs: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { side, path, ours, theirs } = self;
+        write!(f, "{side} {path}: ours {ours}, theirs {theirs}")
+    }
+}
+
+/// So many are told; who has mended these will ask again.
+const MOST: usize = 50;
+
+/// How many pairs of places are looked at: two schemas that somebody wrote have thousands.
+const STEPS: usize = 100_000;
+
+/// How deep, references and members of unions included.
+const DEEPEST: usize = 200;
+
+/// Rules that nobody can compare unless both say the same, with the values they speak of.
+const RULES: [(&str, Kinds); 9] = [
+    ("not", Kinds::ALL),
+    ("if", Kinds::ALL),
+    ("then", Kinds::ALL),
+    ("else", Kinds::ALL),
+    ("contains", Kinds::LIST),
+    ("minContains", Kinds::LIST),
+    ("maxContains", Kinds::LIST),
+    ("unevaluatedItems", Kinds::LIST),
+    ("dependentSchemas", Kinds::OBJECT),
+];
+
+static ANY: Value = Value::Bool(true);
+static SAYS_NOTHING: LazyLock<Schema> = LazyLock::new(Map::new);
+
+/// What comes on one side of a call, and what has to take it.
+pub(crate) struct Sides<'a> {
+    pub(crate) side: Side,
+    pub(crate) comes: &'a Value,
+    pub(crate) takes: &'a Value,
+}
+
+impl Sides<'_> {
+    /// What keeps all that comes from being taken.
+    pub(crate) fn differences(&self) -> Vec<Difference> {
+        let lost = |refusal: Refusal| {
+            let words = format!("is no schema to compare: {}", refusal.advice);
+            (shortened(refusal.path), words, "cannot be compared with it".to_owned())
+        };
+        let (comes, takes) = match (normal(self.comes), normal(self.takes)) {
+            (Ok(comes), Ok(takes)) => (comes, takes),
+            (Err(refusal), _) => {
+                let (path, comes, takes) = lost(refusal);
+                return vec![difference(self.side, path, comes, takes)];
+            }
+            (_, Err(refusal)) => {
+                let (path, takes, comes) = lost(refusal);
+                return vec![difference(self.side, path, comes, takes)];
+            }
+        };
+        let mut comparing = Comparing {
+            side: self.side,
+            comes: &comes,
+            takes: &takes,
+            path: "$".to_owned(),
+            found: Vec::new(),
+            trying: false,
+            some: false,
+            known: HashMap::new(),
+            held: Vec::new(),
+            level: 0,
+            left: STEPS,
+            depth: 0,
+        };
+        // Where a protocol wants an object, an output that is none stands in a field.
+        let wrapped = self.side == Side::Output && !is_object(self.takes);
+        let fits = match unwrapped(&comes).filter(|_| wrapped) {
+            Some((inner, always)) => comparing.below_field(WRAPPER, |comparing| {
+                if !always {
+                    comparing.differ(|_| ("may be missing".to_owned(), "is required".to_owned()));
+                }
+                comparing.fit(inner, Kinds::ALL, &takes)
+            }),
+            None => comparing.fit(&comes, Kinds::ALL, &takes),
+        };
+        let Comparing { mut found, left, .. } = comparing;
+        // Never nothing where it was not shown that all fits.
+        if left == 0 || !fits && found.is_empty() {
+            let words = ["could not be compared in full", "is too large together with it"];
+            let [ours, theirs] = words.map(str::to_owned);
+            found.push(difference(self.side, "$".to_owned(), ours, theirs));
+        }
+        found
+    }
+}
+
+/// The schema of the one field that an object has, if it is that of a wrapped value, and
+/// whether it is always there.
+fn unwrapped(root: &Value) -> Option<(&Value, bool)> {
+    let map = root.as_object()?;
+    let schema = match map.get("$ref").and_then(Value::as_str) {
+        Some(reference) => resolve(root, reference)?,
+        None => root,
+    };
+    let schema = schema.as_object().filter(|_| is_object(schema))?;
+    let properties = schema.get("properties")?.as_object()?;
+    let inner = properties.get(WRAPPER).filter(|_| properties.len() == 1)?;
+    Some((inner, required(schema).any(|name| name == WRAPPER)))
+}
+
+/// What comes of an input is ours, what comes of an output is theirs.
+fn difference(side: Side, path: String, comes: String, takes: String) -> Difference {
+    let [comes, takes] = [comes, takes].map(bounded);
+    let (ours, theirs) = match side {
+        Side::Input => (comes, takes),
+        Side::Output => (takes, comes),
+    };
+    Difference { side, path, ours, theirs }
+}
+
+/// A union of unions may have much to say.
+fn bounded(mut words: String) -> String {
+    const LONGEST: usize = 300;
+    if words.len() > LONGEST {
+        words.truncate(words.floor_char_boundary(LONGEST));
+        words.push('…');
+    }
+    words
+}
+
+/// Two places, and which types of values may come in the first.
+type Pair = (*const Value, Kinds, *const Value);
+
+/// What is known of a pair.
+#[derive(Clone, Copy)]
+enum Known {
+    /// It is being looked at, since this level.
+    Open(usize),
+    /// It fits, if those above it do that are still being looked at.
+    Fits,
+    Differs,
+}
+
+struct Comparing<'a> {
+    side: Side,
+    /// The root of what comes.
+    comes: &'a Value,
+    /// The root of what takes it.
+    takes: &'a Value,
+    path: String,
+    found: Vec<Difference>,
+    /// Only whether there is a difference is asked, not which.
+    trying: bool,
+    /// What comes here is one of several.
+    some: bool,
+    known: HashMap<Pair, Known>,
+    /// Those that are held to fit, in the order they were met.
+    held: Vec<Pair>,
+    /// How many fields and items lie above.
+    level: usize,
+    left: usize,
+    depth: usize,
+}
+
+impl<'a> Comparing<'a> {
+    /// Whether `takes` takes all of `kinds` that `comes` lets come.
+    fn fit(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+        if takes_all(takes) {
+            return true;
+        }
+        if !self.spend(1) || self.is_over() {
+            return false;
+        }
+        let pair = (std::ptr::from_ref(comes), kinds, std::ptr::from_ref(takes));
+        match self.known.get(&pair) {
+            // A union that is a member of itself: without a step down, nothing is shown.
+            Some(Known::Open(level)) if *level == self.level => {
+                return self.differ(|_| {
+                    ("cannot be compared".to_owned(), "leads back to itself".to_owned())
+                });
+            }
+            Some(Known::Open(_) | Known::Fits) => return true,
+            // To tell what differs takes another look.
+            Some(Known::Differs) if self.trying => return false,
+            _ => {}
+        }
+        if self.depth >= DEEPEST {
+            return self.differ(|_| {
+                ("nests too deep to be compared".to_owned(), "nests as deep".to_owned())
+            });
+        }
+        let mark = self.held.len();
+        self.known.insert(pair, Known::Open(self.level));
+        self.held.push(pair);
+        self.depth += 1;
+        let fits = self.look(comes, kinds, takes);
+        self.depth -= 1;
+        if fits {
+            self.known.insert(pair, Known::Fits);
+        } else {
+            for rested_on_it in self.held.drain(mark..) {
+                self.known.remove(&rested_on_it);
+            }
+            self.known.insert(pair, Known::Differs);
+        }
+        fits
+    }
+
+    fn look(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+        if let Some(target) = behind(self.comes, comes) {
+            return self.fit(target, kinds, takes);
+        }
+        if let Some(target) = behind(self.takes, takes) {
+            return self.fit(comes, kinds, target);
+        }
+        let ours = match comes {
+            Value::Bool(false) => return true,
+            Value::Object(map) => map,
+            _ => &*SAYS_NOTHING,
+        };
+        if let Some(members) = members(ours) {
+            return self.each_member(members, kinds, takes);
+        }
+        let own = kinds.common(kinds_of(ours));
+        if own == Kinds::NONE {
+            return true;
+        }
+        let Value::Object(theirs) = takes else {
+            return self.differ(|all| (all.may_be(ours, own, kinds), "takes nothing".to_owned()));
+        };
+        if let Some(values) = listed(ours) {
+            return self.values(values, own, takes);
+        }
+        let union = members(theirs);
+        if let Some(values) = all_of(own).filter(|_| union.is_some() || listed(theirs).is_some()) {
+            return self.values(values, own, takes);
+        }
+        match union {
+            Some(members) => self.some_member(comes, own, kinds, members, takes),
+            None => self.plain(comes, ours, own, kinds, theirs),
+        }
+    }
+
+    /// Neither is a union or a reference, and what comes is no list of values.
+    fn plain(
+        &mut self,
+        comes: &'a Value,
+        ours: &'a Schema,
+        own: Kinds,
+        kinds: Kinds,
+        theirs: &'a Schema,
+    ) -> bool {
+        let over = own.without(kinds_of(theirs));
+        if listed(theirs).is_some() {
+            return self.differ(|all| (all.may_be(ours, own, kinds), all.takes(theirs)));
+        }
+        let mut fits = true;
+        if over != Kinds::NONE {
+            // A number that may have a fraction is a number, whatever else it may be.
+            let over = if over.meets(Kinds::NUMBER) { over.with(Kinds::NUMBER) } else { over };
+            let over = over.common(own);
+            fits = self.differ(|all| {
+                let words = match over == own || own == Kinds::ALL {
+                    true => all.may_be(ours, own, kinds),
+                    false => all.may_be(ours, over, Kinds::NONE),
+                };
+                (words, all.takes(theirs))
+            });
+            if self.trying || own == Kinds::ALL {
+                return false;
+            }
+        }
+        let own = own.without(over.common(Kinds::NUMBER)).common(kinds_of(theirs));
+        let integer = !own.has(Kinds::NUMBER);
+        let mut look = |is: Kinds, look: &dyn Fn(&mut Self) -> bool| {
+            if own.meets(is) && (fits || !self.trying) {
+                fits &= look(self);
+            }
+        };
+        look(Kinds::NUMBER, &|all| all.numbers(ours, theirs, integer));
+        look(Kinds::TEXT, &|all| all.texts(ours, theirs));
+        look(Kinds::LIST, &|all| all.lists(ours, theirs));
+        look(Kinds::OBJECT, &|all| all.objects(ours, theirs));
+        look(Kinds::ALL, &|all| all.rules(comes, ours, own, theirs));
+        fits
+    }
+
+    /// What can only be compared with its like.
+    fn rules(
+        &mut self,
+        comes: &'a Value,
+        ours: &'a Schema,
+        own: Kinds,
+        theirs: &'a Schema,
+    ) -> bool {
+        let mut fits = true;
+        let parts =
+            |map: &'a Schema| map.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        for part in parts(theirs) {
+            if !self.spend(parts(ours).count()) {
+                return false;
+            }
+            if !parts(ours).any(|own| is_alike(own, part)) {
+                fits &= self.fit(comes, own, part);
+            }
+        }
+        let alike =
+            |keyword: &str, rule: &Value| ours.get(keyword).is_some_and(|own| is_alike(own, rule));
+        let rules =
+            RULES.iter().filter(|(_, kinds)| own.meets(*kinds)).map(|(keyword, _)| *keyword);
+        let apart =
+            rules.filter(|keyword| theirs.get(*keyword).is_some_and(|rule| !alike(keyword, rule)));
+        let apart: Vec<_> = apart.map(|keyword| format!("`{keyword}`")).collect();
+        if !apart.is_empty() {
+            fits = self.differ(|_| {
+                let words = format!("has {}, which cannot be compared", apart.join(", "));
+                ("may break a rule".to_owned(), words)
+            });
+        }
+        fits
+    }
+
+    /// Looks at what stands below, at a step further on the path.
+    fn below(&mut self, step: &str, look: impl FnOnce(&mut Self) -> bool) -> bool {
+        let length = self.path.len();
+        let some = std::mem::replace(&mut self.some, false);
+        if !self.trying {
+            self.path.push_str(step);
+        }
+        self.level += 1;
+        let fits = look(self);
+        self.level -= 1;
+        self.path.truncate(length);
+        self.some = some;
+        fits
+    }
+
+    /// A field of an object; names may be of any length.
+    fn below_field(&mut self, name: &str, look: impl FnOnce(&mut Self) -> bool) -> bool {
+        let step = if self.trying { String::new() } else { format!(".{}", shown(name)) };
+        self.below(&step, look)
+    }
+
+    /// Only whether it fits, without a word.
+    fn tries(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+        let before = std::mem::replace(&mut self.trying, true);
+        let fits = self.fit(comes, kinds, takes);
+        self.trying = before;
+        fits
+    }
+
+    /// Tells a difference, in words for what comes and for what takes it.
+    fn differ(&mut self, words: impl FnOnce(&Self) -> (String, String)) -> bool {
+        if !self.trying && !self.is_over() {
+            let (comes, takes) = words(self);
+            let told = difference(self.side, shortened(self.path.clone()), comes, takes);
+            if !self.found.contains(&told) {
+                self.found.push(told);
+            }
+        }
+        false
+    }
+
+    /// Whether no more can be told.
+    fn is_over(&self) -> bool {
+        self.left == 0 || self.found.len() >= MOST
+    }
+
+    fn spend(&mut self, steps: usize) -> bool {
+        self.left = self.left.saturating_sub(steps);
+        self.left > 0
+    }
+}
+
+/// What a reference leads to.
+fn behind<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
+    resolve(root, schema.get("$ref")?.as_str()?)
+}
+
+/// Whether nothing is said that a value could break.
+fn takes_all(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => {
+            map.keys().all(|keyword| matches!(keyword.as_str(), "description" | "default"))
+        }
+        other => *other == ANY,
+    }
+}
+
+/// The types of values that a schema speaks of.
+fn kinds_of(map: &Schema) -> Kinds {
+    match map.get("type") {
+        Some(Value::String(name)) => Kinds::named(name),
+        Some(Value::Array(names)) => names
+            .iter()
+            .filter_map(Value::as_str)
+            .fold(Kinds::NONE, |kinds, name| kinds.with(Kinds::named(name))),
+        _ => Kinds::ALL,
+    }
+}
+
+/// All values of types that have few.
+fn all_of(kinds: Kinds) -> Option<Vec<&'static Value>> {
+    static NULL: Value = Value::Null;
+    static TRUTHS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
+    let few = Kinds::NULL.with(Kinds::BOOLEAN).has(kinds);
+    let null = kinds.has(Kinds::NULL).then_some(&NULL);
+    let truths = TRUTHS.iter().filter(|_| kinds.has(Kinds::BOOLEAN));
+    few.then(|| truths.chain(null).collect())
+}
+
+/// Whether two rules are the same wherever they stand: a reference leads elsewhere in
+/// another schema.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    one == other && !refers(one)
+}
+
+fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.contains_key("$ref") || map.values().any(refers),
+        Value::Array(list) => list.iter().any(refers),
+        _ => false,
+    }
+}
+
+/// Values to look one up in.
+struct Values<'a> {
+    all: HashSet<&'a Value>,
+    /// Its numbers, by their bits: `1` and `1.0` are one.
+    numbers: HashSet<u64>,
+}
+
+impl<'a> Values<'a> {
+    fn new(all: Vec<&'a Value>) -> Self {
+        let numbers = all.iter().filter_map(|value| bits(value)).collect();
+        Self { all: all.into_iter().collect(), numbers }
+    }
+
+    fn has(&self, value: &Value) -> bool {
+        self.all.contains(value) || bits(value).is_some_and(|bits| self.numbers.contains(&bits))
+    }
+}
+
+/// Of a number that a float holds as it is. Zero is one, whatever its sign.
+fn bits(value: &Value) -> Option<u64> {
+    const SAFE: f64 = 9_007_199_254_740_991.0;
+    value.as_f64().filter(|number| number.abs() <= SAFE).map(|number| (number + 0.0).to_bits())
+}
