@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rmcp::service::ServiceError;
+use toolwright_signature::Difference;
 
 /// How many names an error shows.
 const SHOWN: usize = 30;
@@ -138,14 +139,14 @@ pub enum Error {
     },
 
     /// The server's tool cannot stand for the signature.
-    #[error("`{name}` of the server is not `{signature}` here: {differences}")]
+    #[error("`{name}` of the server cannot stand for `{signature}`: {}", listed(differences))]
     Differs {
         /// The server's name for it.
         name: String,
         /// The signature's.
         signature: String,
-        /// All that is different, `; ` between.
-        differences: String,
+        /// All that keeps it from that.
+        differences: Vec<Difference>,
     },
 
     /// The lock is none.
@@ -187,6 +188,10 @@ pub enum Error {
     /// The connection was closed on this side.
     #[error("the connection is closed; connect again")]
     Closed,
+}
+
+fn listed(differences: &[Difference]) -> String {
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 type Source = Box<dyn StdError + Send + Sync>;

@@ -5,10 +5,12 @@ mod support;
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use support::{Seen, clients, listen, server};
-use toolwright_mcp::{McpClient, Remote};
-use toolwright_module::{Context, Effect, Stage, Tool};
+use toolwright_mcp::{Error, McpClient, Remote};
+use toolwright_module::{AnyModule, Context, Effect, Module, Signature, Stage, Tool, from_fn};
 
 fn named<'a>(tools: &'a [Tool], name: &str) -> &'a Tool {
     tools.iter().find(|tool| tool.name() == name).unwrap()
@@ -55,4 +57,84 @@ async fn arguments_and_results_are_held_to_the_servers_schemas() {
              $.a: expected an integer of at most 1000, got the number 5000";
         assert_eq!(told, expected);
     }
+}
+
+/// Add two numbers, somewhere.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct Sum {
+    #[schemars(range(min = 0, max = 1000))]
+    a: i64,
+    b: i64,
+}
+
+impl Signature for Sum {
+    type Output = i64;
+}
+
+/// What calls it does not know where it is.
+async fn sum(module: impl Module<Signature = Sum>) -> i64 {
+    module.call(Sum { a: 2, b: 3 }).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_remote_tool_takes_the_place_of_a_local_one() {
+    let local = from_fn(async |Sum { a, b }: Sum| Ok(a + b));
+    assert_eq!(sum(local).await, 5);
+    for remote in [over_http(&Arc::default()).await, over_stdio().await] {
+        let module = remote.typed::<Sum>("add").unwrap();
+        assert_eq!(module.effect(), Effect::Write);
+        let tool = Tool::new(remote.typed::<Sum>("add").unwrap()).unwrap();
+        assert_eq!(tool.name(), "sum");
+        let said = tool.call(r#"{"a": 2, "b": 3}"#, &Context::default()).await.unwrap();
+        assert_eq!(said.text(), "5");
+        assert_eq!(sum(module).await, 5);
+        assert_eq!(sum(AnyModule::new(remote.typed::<Sum>("add").unwrap())).await, 5);
+    }
+}
+
+#[tokio::test]
+async fn all_that_keeps_a_remote_tool_from_standing_in_is_said() {
+    let remote = over_http(&Arc::default()).await;
+
+    /// Store a note.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct StoreNote {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<u8>,
+    }
+
+    impl Signature for StoreNote {
+        type Output = bool;
+    }
+
+    let error = remote.typed::<StoreNote>("store_note").unwrap_err();
+    assert!(matches!(&error, Error::Differs { differences, .. } if differences.len() > 1));
+    insta::assert_snapshot!(error, @"`store_note` of the server cannot stand for `store_note`: input $.title: ours may be missing, theirs is required; input $.title: ours is an integer or null, theirs takes a string; output $: ours takes true or false, theirs is an object with `title`, `replaced`");
+    let error = remote.typed::<StoreNote>("store").unwrap_err();
+    assert!(matches!(error, Error::NoSuchTool { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn tools_that_only_say_texts_stand_for_signatures_that_want_them() {
+    let remote = over_http(&Arc::default()).await;
+
+    /// Draw.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Draw {}
+
+    impl Signature for Draw {
+        type Output = String;
+    }
+
+    /// Draw, and that is all.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct DrawOnly {}
+
+    impl Signature for DrawOnly {
+        type Output = ();
+    }
+
+    let drawn = remote.typed::<Draw>("picture").unwrap().call(Draw {}).await.unwrap();
+    assert!(drawn.starts_with("A house."), "{drawn}");
+    remote.typed::<DrawOnly>("picture").unwrap().call(DrawOnly {}).await.unwrap();
 }

@@ -125,6 +125,11 @@ impl Remote {
             Error::no_such_tool(name, listing.tools.iter().map(|tool| tool.name.as_str()))
         })?;
         let contract = Contract::of::<S>()?;
+        let differences = contract.differences(&listed.contract);
+        if !differences.is_empty() {
+            let (name, signature) = (name.to_owned(), contract.name().to_owned());
+            return Err(Error::Differs { name, signature, differences });
+        }
         let tool =
             RemoteTool { connection: Arc::clone(&self.connection), listed: Arc::clone(listed) };
         Ok(RemoteModule { tool, contract, signature: PhantomData })
@@ -219,7 +224,11 @@ impl<S: Signature> Module for RemoteModule<S> {
         let answer = self.tool.call(&arguments, cx).await?;
         let wire = match answer.value {
             Some(value) => value.to_string(),
-            None => answer.text,
+            // It should have been structured, and may be so as text.
+            None if self.tool.listed.contract.output_to_read().is_some() => answer.text,
+            // A tool that says nothing of its output gives a text, to whoever wants one.
+            None if self.gives_nothing() => "null".to_owned(),
+            None => Value::String(answer.text).to_string(),
         };
         self.contract
             .read_output(&wire)
@@ -228,6 +237,13 @@ impl<S: Signature> Module for RemoteModule<S> {
 
     fn effect(&self) -> Effect {
         self.tool.listed.effect
+    }
+}
+
+impl<S> RemoteModule<S> {
+    fn gives_nothing(&self) -> bool {
+        let output = self.contract.output_to_read();
+        output.and_then(|schema| schema.get("type")).is_some_and(|kind| kind == "null")
     }
 }
 
