@@ -26,6 +26,8 @@ mod pages {
     mod from_async_openai {}
     #[doc = include_str!("../../docs/mcp.md")]
     mod mcp {}
+    #[doc = include_str!("../../docs/mcp-client.md")]
+    mod mcp_client {}
     #[doc = include_str!("../../docs/memory.md")]
     mod memory {}
     #[doc = include_str!("../../docs/migration.md")]
