@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args as Group, Parser, Subcommand};
 use serde_json::{Value, json};
-use toolwright_examples::{note, note_left_out, say, started_by, tell};
+use toolwright_examples::{note, note_left_out, say, started_by, tell, without_address};
 use toolwright_mcp::{Error as McpError, McpClient, Remote};
 use toolwright_module::{Audience, Context, Effect, Error, Image, Result, Tool};
 
@@ -21,12 +21,12 @@ struct Args {
     server: Server,
 
     /// The environment variable with the token for a server over HTTP
-    #[arg(long, value_name = "NAME", requires = "http")]
+    #[arg(long, value_name = "NAME", conflicts_with = "stdio")]
     token_env: Option<String>,
 
     /// A variable of the environment that a command gets, besides PATH, HOME and the like;
     /// may be given several times
-    #[arg(long, value_name = "NAME", requires = "stdio")]
+    #[arg(long, value_name = "NAME", conflicts_with = "http")]
     env: Vec<String>,
 
     /// Go on only if the server is what it was when `lock` wrote this file
@@ -82,9 +82,9 @@ async fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // What a model would be told is the whole of it.
+            // What a model would be told needs no more words.
             let whole = matches!(error.audience(), Audience::ModelMayRetry | Audience::ModelFinal);
-            note(&if whole { error.to_string() } else { format!("error: {error:#}") });
+            note(&format!("{}{error}", if whole { "" } else { "error: " }));
             ExitCode::FAILURE
         }
     }
@@ -137,7 +137,7 @@ fn advice(error: McpError, args: &Args) -> Error {
         (McpError::Unauthorized { server }, Some(name)) => {
             Error::other(format!("{server} does not take the token in {name}"))
         }
-        (error, _) => error.into(),
+        (error, _) => Error::other(without_address(error)),
     }
 }
 
@@ -173,17 +173,16 @@ async fn call(remote: &Remote, name: &str, arguments: &str, json: bool) -> Resul
         say(output.text());
     }
     for image in output.images() {
-        note(&format!("(an image: {}; --json prints it)", place(image)));
+        let Image::Url(url) = image else { continue };
+        note(&match url.strip_prefix("data:") {
+            Some(data) => {
+                let kind = data.split([';', ',']).next().unwrap_or_default();
+                format!("(an image of type {kind} comes with it; --json prints it)")
+            }
+            None => format!("(an image is at {url})"),
+        });
     }
     Ok(())
-}
-
-/// Where an image is: what comes with the result has a type and no address.
-fn place(image: &Image) -> &str {
-    match image {
-        Image::Url(url) => url.split_once(";base64,").map_or(url, |(kind, _)| kind),
-        _ => "of an unknown kind",
-    }
 }
 
 /// A tool for people: its name and effect, what it is for, an argument a line.
@@ -195,12 +194,11 @@ fn described(tool: &Tool) -> String {
     };
     let mut text = format!("{} ({effect})", tool.name());
     for line in tool.contract().description().lines() {
-        text.push_str(&format!("\n  {line}"));
+        text.push_str(format!("\n  {line}").trim_end_matches(' '));
     }
     let schema = tool.contract().input();
-    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (name, argument) in schema["properties"].as_object().into_iter().flatten() {
-        let optional = if required.iter().any(|one| one == name) { "" } else { ", optional" };
+        let optional = if required(schema, name) { "" } else { ", optional" };
         text.push_str(&format!("\n    {name}: {}{optional}", kind(argument)));
         if let Some(default) = argument.get("default") {
             text.push_str(&format!(", {default} unless said"));
@@ -210,6 +208,10 @@ fn described(tool: &Tool) -> String {
         }
     }
     text + "\n"
+}
+
+fn required(schema: &Value, name: &str) -> bool {
+    schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name))
 }
 
 /// What a schema takes, in a few words.
@@ -227,8 +229,15 @@ fn kind(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return reference.rsplit('/').next().unwrap_or_default().to_owned();
     }
-    let named = |name: &str| match schema.get("items") {
-        Some(items) if name == "array" => format!("array of {}", kind(items)),
+    let fields = schema["properties"].as_object();
+    let named = |name: &str| match (schema.get("items"), fields) {
+        (Some(items), _) if name == "array" => format!("array of {}", kind(items)),
+        (_, Some(fields)) if name == "object" => {
+            let field = |(name, field): (&String, &Value)| {
+                format!("{name}{}: {}", if required(schema, name) { "" } else { "?" }, kind(field))
+            };
+            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
         _ => name.to_owned(),
     };
     match &schema["type"] {

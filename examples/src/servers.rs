@@ -1,5 +1,5 @@
 use clap::Args;
-use toolwright_mcp::{McpClient, Remote};
+use toolwright_mcp::{Error as McpError, McpClient, Remote};
 use toolwright_module::{Error, Result, Tool};
 
 use crate::show::note;
@@ -25,8 +25,8 @@ impl McpArgs {
     pub async fn connect(&self, tools: &mut Vec<Tool>) -> Result<Vec<Remote>> {
         let mut remotes = Vec::new();
         for server in &self.servers {
-            let named = |error: toolwright_mcp::Error| {
-                Error::other(format!("--mcp {}: {:#}", shown(server), Error::from(error)))
+            let named = |error| {
+                Error::other(format!("--mcp {}: {}", shown(server), without_address(error)))
             };
             let client = if is_url(server) {
                 McpClient::http(server).map_err(named)?
@@ -63,6 +63,16 @@ pub fn started_by(command: &str) -> Result<McpClient> {
 pub fn note_left_out(remote: &Remote) {
     for (name, why) in remote.left_out() {
         note(&format!("`{name}` of {} is left out: {why}", remote.name()));
+    }
+}
+
+/// An error for people: with its causes, except where they show a URL as it is, with the
+/// secret that may be in it.
+#[must_use]
+pub fn without_address(error: McpError) -> String {
+    match error {
+        McpError::Connect { .. } => error.to_string(),
+        error => format!("{:#}", Error::from(error)),
     }
 }
 
