@@ -24,18 +24,24 @@ impl McpArgs {
     /// the error says which.
     pub async fn connect(&self, tools: &mut Vec<Tool>) -> Result<Vec<Remote>> {
         let mut remotes = Vec::new();
-        for server in &self.servers {
-            let named = |error| {
-                Error::other(format!("--mcp {}: {}", shown(server), without_address(error)))
-            };
+        for (place, server) in self.servers.iter().enumerate() {
+            let place = format!("{} of {}", place + 1, self.servers.len());
+            let named =
+                |text: String| Error::other(format!("--mcp {} ({place}): {text}", shown(server)));
+            let failed = |error| named(without_address(error));
             let client = if is_url(server) {
-                McpClient::http(server).map_err(named)?
+                McpClient::http(server).map_err(failed)?
             } else {
                 started_by(server)?
             };
-            let remote = client.connect().await.map_err(named)?;
-            let theirs = remote.tools_beside(tools).map_err(named)?;
-            note(&format!("{} tools of {}", theirs.len(), shown(server)));
+            let remote = client.connect().await.map_err(failed)?;
+            let theirs = remote.tools_beside(tools).map_err(|error| match error {
+                McpError::Duplicate { name } => {
+                    named(format!("`{name}` is taken as well; leave out a server or a toolset"))
+                }
+                error => failed(error),
+            })?;
+            note(&format!("{} tools of {}", theirs.len(), remote.name()));
             note_left_out(&remote);
             tools.extend(theirs);
             remotes.push(remote);

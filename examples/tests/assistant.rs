@@ -353,7 +353,7 @@ fn servers_tools_are_called_and_a_name_that_is_taken_gets_the_servers_before_it(
         "Store them.",
     ]));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Two colors.\n"), "{}", ran.stderr);
-    assert_eq!(ran.stderr.matches("9 tools of sh\n").count(), 2, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("9 tools of toolwright\n").count(), 2, "{}", ran.stderr);
     assert!(ran.stderr.contains("<- memory_retrieve blue"), "{}", ran.stderr);
     assert!(ran.stderr.contains("<- toolwright_memory_retrieve red"), "{}", ran.stderr);
     assert!(ran.stderr.contains("<- toolwright_memory_retrieve failed: "), "{}", ran.stderr);
@@ -365,12 +365,10 @@ fn servers_tools_are_called_and_a_name_that_is_taken_gets_the_servers_before_it(
         mcp::ended(&folder.path().join(name));
     }
 
-    // A third time the name says nothing.
-    let third = remembering(folder.path(), "third");
-    let ran =
-        run(assistant(&model).args(["--mcp", &first, "--mcp", &second, "--mcp", &third, "Go."]));
+    // A third time the server's name says nothing.
+    let ran = run(assistant(&model).args(["--mcp", &first, "--mcp", &second, "Go."]));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
-    let told = "error: --mcp sh: two tools are called `toolwright_memory_store`";
+    let told = "error: --mcp sh (2 of 2): `toolwright_memory_store` is taken as well; leave out";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     for name in ["first", "second"] {
         mcp::ended(&folder.path().join(name));
@@ -382,17 +380,20 @@ fn a_server_that_is_not_there_is_named_and_the_model_is_not_asked() {
     let folder = TempDir::new().unwrap();
     let there = remembering(folder.path(), "there");
     for (server, told) in [
-        ("no-such-server --key hunter2", "--mcp no-such-server: `no-such-server` could not be"),
+        ("no-such-server --key hunter2", "no-such-server (2 of 2): `no-such-server` could not be"),
         (
             "sh -c 'echo no key >&2' hunter2",
-            "--mcp sh: no MCP server answered at sh; it said: no key",
+            "sh (2 of 2): no MCP server answered at sh; it said: no key",
         ),
         (
             "http://127.0.0.1:9/mcp?key=hunter2",
-            "--mcp http://127.0.0.1:9/mcp: no MCP server answered",
+            "http://127.0.0.1:9/mcp (2 of 2): no MCP server answered",
         ),
-        ("http://me:hunter2@127.0.0.1:9/mcp", "--mcp http://127.0.0.1:9/mcp: the server's address"),
-        ("https://", "--mcp URL: the server's address cannot be used"),
+        (
+            "http://me:hunter2@127.0.0.1:9/mcp",
+            "http://127.0.0.1:9/mcp (2 of 2): the server's address",
+        ),
+        ("https://", "URL (2 of 2): the server's address cannot be used"),
         ("'hunter2", "in the middle of a quote"),
         ("", "names no program"),
     ] {
@@ -403,7 +404,7 @@ fn a_server_that_is_not_there_is_named_and_the_model_is_not_asked() {
         assert!(ran.stderr.contains(told), "{}", ran.stderr);
         assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
         assert!(model.asked().is_empty());
-        let ran = run(assistant(&model).arg("--json").args(["--mcp", server, "Go."]));
+        let ran = run(assistant(&model).arg("--json").args(servers));
         let error = &lines(&ran.stdout)[0]["error"];
         assert_eq!((ran.code, &error["stage"]), (Some(1), &json!("setup")));
         assert!(error["text"].as_str().unwrap().contains(told), "{error}");
