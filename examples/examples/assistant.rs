@@ -13,10 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolwright_examples::{
-    Chosen, Input, ModelArgs, Screen, ToolArgs, decide, note, say, summary, tell,
+    Chosen, Input, McpArgs, ModelArgs, Screen, ToolArgs, decide, note, say, summary, tell,
 };
+use toolwright_mcp::Remote;
 use toolwright_module::testing::Recording;
 use toolwright_module::{
     Approval, Cancellation, Context, Effect, Error as ModuleError, Ledger, Stage,
@@ -37,12 +39,16 @@ struct Args {
     #[command(flatten)]
     tools: ToolArgs,
 
+    #[command(flatten)]
+    mcp: McpArgs,
+
     /// Let the model choose tools by answering with a selection, for models that cannot
     /// call tools; replies come whole
     #[arg(long)]
     selector: bool,
 
-    /// Ask before a call that cannot be undone; needs a terminal
+    /// Ask before a call that cannot be undone, and before any of an MCP server's tools,
+    /// whatever it says of them; needs a terminal
     #[arg(long)]
     approve: bool,
 
@@ -102,7 +108,16 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     limits.max_time = args.max_time.map(Duration::from_secs);
     // A selection while it is written is nothing to read.
     let streams = !args.model.no_stream && !args.selector;
-    let tools = args.tools.tools().await?;
+    let mut tools = args.tools.tools().await?;
+    let ours = tools.len();
+    let servers = tokio::select! {
+        servers = args.mcp.connect(&mut tools) => servers?,
+        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+    };
+    let mut approval = ApprovalPolicy::from_effect(Effect::Irreversible);
+    for theirs in &tools[ours..] {
+        approval = approval.with_tool(theirs.name());
+    }
     let mut agent = ToolOrchestrator::new(Arc::clone(&chosen.model), tools)?
         .with_limits(limits)
         .with_streaming(streams);
@@ -110,22 +125,18 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         agent = agent.with_choosing(Choosing::Selector)?;
     }
     if args.approve {
-        agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible));
+        agent = agent.with_approval(approval);
     }
 
     let assistant = Assistant { agent, chosen, limits, streams, approves, json: args.json };
-    match (prompt, input) {
-        (Some(prompt), input) => {
-            let mut run = assistant.agent.start(prompt)?;
-            Ok(match assistant.carry_out(&mut run, input.as_ref()).await? {
-                End::Finished => ExitCode::SUCCESS,
-                End::Failed => ExitCode::FAILURE,
-                End::Cancelled => ExitCode::from(130),
-            })
-        }
+    let ended = match (prompt, input) {
+        (Some(prompt), input) => assistant.once(prompt, input.as_ref()).await,
         (None, Some(input)) => assistant.converse(&input).await,
         (None, None) => Ok(ExitCode::SUCCESS),
-    }
+    };
+    // In good order; whatever happened above, none of them outlives this program.
+    join_all(servers.into_iter().map(Remote::close)).await;
+    ended
 }
 
 struct Assistant {
@@ -145,6 +156,20 @@ enum End {
 }
 
 impl Assistant {
+    /// Carries out one task.
+    async fn once(
+        &self,
+        prompt: String,
+        input: Option<&Input>,
+    ) -> Result<ExitCode, Box<dyn Error>> {
+        let mut run = self.agent.start(prompt)?;
+        Ok(match self.carry_out(&mut run, input).await? {
+            End::Finished => ExitCode::SUCCESS,
+            End::Failed => ExitCode::FAILURE,
+            End::Cancelled => ExitCode::from(130),
+        })
+    }
+
     /// Carries out line after line, each in the conversation of those before it.
     async fn converse(&self, input: &Input) -> Result<ExitCode, Box<dyn Error>> {
         if input.is_terminal() {

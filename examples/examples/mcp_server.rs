@@ -1,23 +1,25 @@
-//! Serves the memory tools to any MCP client.
+//! Serves toolsets to any MCP client.
 //!
-//! `cargo run -p toolwright-examples --example mcp_server -- --http 127.0.0.1:8000`
+//! `cargo run -p toolwright-examples --example mcp_server -- --tools memory,text --http 8000`
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Parser;
 use tokio::net::TcpListener;
-use toolwright_examples::note;
-use toolwright_mcp::McpServer;
-use toolwright_memory::Memory;
+use toolwright_examples::{ToolArgs, note};
+use toolwright_mcp::{Error as McpError, McpServer};
 use toolwright_module::{Cancellation, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
 
-/// Serves the memory tools to MCP clients: over standard input and output, unless told
-/// otherwise.
+/// Serves toolsets to MCP clients: over standard input and output, unless told otherwise.
 #[derive(Parser)]
 struct Args {
-    /// Serve over HTTP at this address, such as 127.0.0.1:8000
-    #[arg(long, value_name = "ADDRESS")]
+    #[command(flatten)]
+    tools: ToolArgs,
+
+    /// Serve over HTTP at this address, such as 127.0.0.1:8000; a port alone is for this
+    /// machine only, and beyond it a token is required
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     http: Option<SocketAddr>,
 
     /// The environment variable with the token that HTTP clients must send
@@ -27,6 +29,12 @@ struct Args {
     /// A name that HTTP clients reach this machine by; may be given several times
     #[arg(long, value_name = "NAME", requires = "http")]
     host: Vec<String>,
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let address = text.parse().map(here).or_else(|_| text.parse());
+    address.map_err(|_| "write a port, or an IP address with one, such as 127.0.0.1:8000")
 }
 
 fn main() -> Result<()> {
@@ -42,11 +50,13 @@ fn main() -> Result<()> {
 
 async fn serve(args: Args) -> Result<()> {
     let shutdown = Cancellation::default();
-    let mut server =
-        McpServer::new("toolwright", env!("CARGO_PKG_VERSION"), Memory::default().tools()?)?
-            .with_instructions("A memory for the time of one session. Ask it before you answer.")
-            .with_shutdown(shutdown.clone())
-            .with_hosts(args.host);
+    let tools = args.tools.tools().await?;
+    let mut server = McpServer::new("toolwright", env!("CARGO_PKG_VERSION"), tools)?
+        .with_shutdown(shutdown.clone())
+        .with_hosts(args.host);
+    if let Some(instructions) = args.tools.instructions() {
+        server = server.with_instructions(instructions);
+    }
     tokio::spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
             shutdown.cancel();
@@ -60,5 +70,19 @@ async fn serve(args: Args) -> Result<()> {
     let Some(address) = args.http else { return Ok(server.serve_stdio().await?) };
     let listener = TcpListener::bind(address).await?;
     note(&format!("at http://{}/mcp", listener.local_addr()?));
-    Ok(server.serve_http(listener).await?)
+    server.serve_http(listener).await.map_err(advice)
+}
+
+/// The error, with the switch that helps.
+fn advice(error: McpError) -> Error {
+    match error {
+        McpError::TokenRequired { address } => Error::other(format!(
+            "{address} can be reached from other machines; name the variable that holds a token \
+             with --token-env"
+        )),
+        McpError::HostsRequired { address } => Error::other(format!(
+            "{address} is every address of this machine; name those it is reached by with --host"
+        )),
+        error => error.into(),
+    }
 }

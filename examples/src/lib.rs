@@ -1,15 +1,17 @@
-//! What the example programs share: choosing a model, reading what a person writes and
-//! showing a run.
+//! What the example programs share: choosing a model and tools, reading what a person
+//! writes and showing a run.
 
 mod approve;
 mod choose;
 mod input;
+mod servers;
 mod show;
 mod toolbox;
 
 pub use approve::decide;
 pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
 pub use input::Input;
+pub use servers::{McpArgs, note_left_out, started_by, without_address};
 pub use show::{Screen, note, printable, say, summary, tell};
 pub use toolbox::ToolArgs;
 

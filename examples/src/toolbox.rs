@@ -56,6 +56,18 @@ impl ToolArgs {
         Ok(tools)
     }
 
+    /// What a model should know before it uses them.
+    #[must_use]
+    pub fn instructions(&self) -> Option<&'static str> {
+        if !self.tools.contains(&Toolset::Memory) {
+            return None;
+        }
+        Some(match self.memory {
+            Some(_) => "A memory that stays. Ask it before you answer.",
+            None => "A memory for the time of one session. Ask it before you answer.",
+        })
+    }
+
     async fn memory(&self) -> Result<Memory> {
         match &self.memory {
             Some(file) => Memory::open(file).await,

@@ -2,16 +2,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 mod common;
+#[path = "common/mcp.rs"]
+mod mcp;
 #[path = "common/server.rs"]
 mod server;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{Ran, program, run};
 use serde_json::{Value, json};
 use server::Server;
+use tempfile::TempDir;
 
 /// A reply that calls a tool.
 fn call(name: &str, arguments: &str) -> String {
@@ -313,4 +317,188 @@ fn the_toolsets_that_are_named_are_used_and_the_memory_stays_in_its_file() {
     }
     let (ran, _) = run_with(&[], &["--tools", "text", "--memory", file]);
     assert!(ran.stderr.contains("--tools does not name memory"), "{}", ran.stderr);
+}
+
+/// The command of a server with a memory in this file, and where its number goes.
+fn remembering(folder: &Path, name: &str) -> String {
+    let memory = folder.join(name).with_extension("db");
+    mcp::serve(&folder.join(name), &["--memory", memory.to_str().unwrap()])
+}
+
+/// The names of the tools that a model was told of.
+fn told_of(asked: &Value) -> Vec<&str> {
+    let tools = asked["tools"].as_array().unwrap().iter();
+    tools.map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn servers_tools_are_called_and_a_name_that_is_taken_gets_the_servers_before_it() {
+    let folder = TempDir::new().unwrap();
+    let [first, second] = ["first", "second"].map(|name| remembering(folder.path(), name));
+    let model = server(&[
+        call("memory_store", r#"{"key":"color","value":"blue"}"#),
+        call("toolwright_memory_store", r#"{"key":"color","value":"red"}"#),
+        call("memory_retrieve", r#"{"key":"color"}"#),
+        call("toolwright_memory_retrieve", r#"{"key":"color"}"#),
+        call("toolwright_memory_retrieve", r#"{"keys":"color"}"#),
+        says("Two colors."),
+    ]);
+    let ran = run(assistant(&model).args([
+        "--tools",
+        "text",
+        "--mcp",
+        &first,
+        "--mcp",
+        &second,
+        "Store them.",
+    ]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Two colors.\n"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("9 tools of toolwright\n").count(), 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- memory_retrieve blue"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- toolwright_memory_retrieve red"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- toolwright_memory_retrieve failed: "), "{}", ran.stderr);
+    let asked = model.asked();
+    let told = told_of(&asked[0]);
+    assert_eq!(told.len(), 8 + 9 + 9);
+    assert_eq!((told[8], told[17]), ("memory_store", "toolwright_memory_store"));
+    for name in ["first", "second"] {
+        mcp::ended(&folder.path().join(name));
+    }
+
+    // A third time the server's name says nothing.
+    let ran = run(assistant(&model).args(["--mcp", &first, "--mcp", &second, "Go."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    let told = "error: --mcp sh (2 of 2): `toolwright_memory_store` is taken as well; leave out";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    for name in ["first", "second"] {
+        mcp::ended(&folder.path().join(name));
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_and_the_model_is_not_asked() {
+    let folder = TempDir::new().unwrap();
+    let there = remembering(folder.path(), "there");
+    for (server, told) in [
+        ("no-such-server --key hunter2", "no-such-server (2 of 2): `no-such-server` could not be"),
+        (
+            "sh -c 'echo no key >&2' hunter2",
+            "sh (2 of 2): no MCP server answered at sh; it said: no key",
+        ),
+        (
+            "http://127.0.0.1:9/mcp?key=hunter2",
+            "http://127.0.0.1:9/mcp (2 of 2): no MCP server answered",
+        ),
+        (
+            "http://me:hunter2@127.0.0.1:9/mcp",
+            "http://127.0.0.1:9/mcp (2 of 2): the server's address",
+        ),
+        ("https://", "URL (2 of 2): the server's address cannot be used"),
+        ("'hunter2", "in the middle of a quote"),
+        ("", "names no program"),
+    ] {
+        let model = self::server(&[says("Hello.")]);
+        let servers = ["--tools", "text", "--mcp", &there, "--mcp", server, "Go."];
+        let ran = run(assistant(&model).args(servers));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
+        assert!(model.asked().is_empty());
+        let ran = run(assistant(&model).arg("--json").args(servers));
+        let error = &lines(&ran.stdout)[0]["error"];
+        assert_eq!((ran.code, &error["stage"]), (Some(1), &json!("setup")));
+        assert!(error["text"].as_str().unwrap().contains(told), "{error}");
+    }
+    mcp::ended(&folder.path().join("there"));
+}
+
+#[test]
+fn whatever_a_server_says_of_its_tools_a_person_is_asked() {
+    let folder = TempDir::new().unwrap();
+    let theirs = remembering(folder.path(), "theirs");
+    // It says of itself that it only reads.
+    let model = server(&[call("memory_count", "{}"), says("None.")]);
+    let servers = ["--tools", "text", "--mcp", &theirs];
+    let ran = run(assistant(&model).args(servers).args(["--approve", "How many?"]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let told = "error: `memory_count` waits for a person's approval";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("-> memory_count"), "{}", ran.stderr);
+    mcp::ended(&folder.path().join("theirs"));
+
+    let model = server(&[call("memory_count", "{}"), says("None.")]);
+    let ran = run(assistant(&model).args(servers).arg("How many?"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "None.\n"), "{}", ran.stderr);
+    // Its own are as they were.
+    let model = server(&[call("memory_count", "{}"), says("None.")]);
+    let ran = run(assistant(&model).args(["--approve", "How many?"]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "None.\n"), "{}", ran.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_that_dies_between_two_tasks_is_started_again() {
+    let folder = TempDir::new().unwrap();
+    let numbers = folder.path().join("theirs");
+    let theirs = remembering(folder.path(), "theirs");
+    let model = server(&[
+        call("memory_store", r#"{"key":"color","value":"blue"}"#),
+        says("Stored."),
+        // This one may be on its way before the end is seen: then its end is not known.
+        call("memory_count", "{}"),
+        call("memory_retrieve", r#"{"key":"color"}"#),
+        says("It is blue."),
+    ]);
+    let mut child = assistant(&model)
+        .args(["--tools", "text", "--mcp", &theirs])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut said = String::new();
+    stdin.write_all(b"Store it.\n").unwrap();
+    stdout.read_line(&mut said).unwrap();
+    let first = mcp::numbers(&numbers)[0].to_string();
+    assert!(Command::new("kill").args(["-KILL", &first]).status().unwrap().success());
+    mcp::ended(&numbers);
+    stdin.write_all(b"Which color?\n").unwrap();
+    stdout.read_line(&mut said).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), said.as_str()),
+        (Some(0), "Stored.\nIt is blue.\n"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("<- memory_retrieve blue"), "{stderr}");
+    assert_eq!(mcp::numbers(&numbers).len(), 2);
+    mcp::ended(&numbers);
+}
+
+#[cfg(unix)]
+#[test]
+fn no_server_outlives_the_assistant_however_it_ends() {
+    for (signal, code) in [("-INT", Some(130)), ("-TERM", None), ("-KILL", None)] {
+        let folder = TempDir::new().unwrap();
+        let numbers = folder.path().join("theirs");
+        let theirs = remembering(folder.path(), "theirs");
+        let model = server(&[String::new()]);
+        let mut child = assistant(&model)
+            .args(["--mcp", &theirs, "Wait for ever."])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while model.asked().is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(mcp::is_there(mcp::numbers(&numbers)[0]));
+        let number = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &number]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), code);
+        mcp::ended(&numbers);
+    }
 }
