@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args as Group, Parser, Subcommand};
 use serde_json::{Value, json};
-use toolwright_examples::{note, note_left_out, say, started_by, tell, without_address};
+use toolwright_examples::{note, note_left_out, say, started_by, tell};
 use toolwright_mcp::{Error as McpError, McpClient, Remote};
 use toolwright_module::{Audience, Context, Effect, Error, Image, Result, Tool};
 
@@ -84,7 +84,7 @@ async fn main() -> ExitCode {
         Err(error) => {
             // What a model would be told needs no more words.
             let whole = matches!(error.audience(), Audience::ModelMayRetry | Audience::ModelFinal);
-            note(&format!("{}{error}", if whole { "" } else { "error: " }));
+            note(&if whole { error.to_string() } else { format!("error: {error:#}") });
             ExitCode::FAILURE
         }
     }
@@ -137,7 +137,7 @@ fn advice(error: McpError, args: &Args) -> Error {
         (McpError::Unauthorized { server }, Some(name)) => {
             Error::other(format!("{server} does not take the token in {name}"))
         }
-        (error, _) => Error::other(without_address(error)),
+        (error, _) => error.into(),
     }
 }
 
@@ -145,8 +145,7 @@ fn list(remote: &Remote, json: bool) -> Result<()> {
     note_left_out(remote);
     if json {
         // As it came; a tool's contract is what was made of it.
-        let now: Value = serde_json::from_str(&remote.lock())?;
-        now["tools"].as_array().into_iter().flatten().for_each(tell);
+        remote.definitions().iter().for_each(tell);
         return Ok(());
     }
     for tool in remote.tools() {

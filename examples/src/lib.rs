@@ -11,7 +11,7 @@ mod toolbox;
 pub use approve::decide;
 pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
 pub use input::Input;
-pub use servers::{McpArgs, note_left_out, started_by, without_address};
+pub use servers::{McpArgs, note_left_out, started_by};
 pub use show::{Screen, note, printable, say, summary, tell};
 pub use toolbox::ToolArgs;
 

@@ -20,27 +20,21 @@ impl McpArgs {
     ///
     /// # Errors
     ///
-    /// If a server is not there, or its tools cannot be told apart from those before it;
-    /// the error says which.
+    /// If a server is not there; the error says which.
     pub async fn connect(&self, tools: &mut Vec<Tool>) -> Result<Vec<Remote>> {
         let mut remotes = Vec::new();
         for (place, server) in self.servers.iter().enumerate() {
             let place = format!("{} of {}", place + 1, self.servers.len());
             let named =
                 |text: String| Error::other(format!("--mcp {} ({place}): {text}", shown(server)));
-            let failed = |error| named(without_address(error));
+            let failed = |error: McpError| named(format!("{:#}", Error::from(error)));
             let client = if is_url(server) {
                 McpClient::http(server).map_err(failed)?
             } else {
                 started_by(server)?
             };
             let remote = client.connect().await.map_err(failed)?;
-            let theirs = remote.tools_beside(tools).map_err(|error| match error {
-                McpError::Duplicate { name } => {
-                    named(format!("`{name}` is taken as well; leave out a server or a toolset"))
-                }
-                error => failed(error),
-            })?;
+            let theirs = remote.tools_beside(tools).map_err(failed)?;
             note(&format!("{} tools of {}", theirs.len(), remote.name()));
             note_left_out(&remote);
             tools.extend(theirs);
@@ -69,16 +63,6 @@ pub fn started_by(command: &str) -> Result<McpClient> {
 pub fn note_left_out(remote: &Remote) {
     for (name, why) in remote.left_out() {
         note(&format!("`{name}` of {} is left out: {why}", remote.name()));
-    }
-}
-
-/// An error for people: with its causes, except where they show a URL as it is, with the
-/// secret that may be in it.
-#[must_use]
-pub fn without_address(error: McpError) -> String {
-    match error {
-        McpError::Connect { .. } => error.to_string(),
-        error => format!("{:#}", Error::from(error)),
     }
 }
 

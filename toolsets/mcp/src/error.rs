@@ -194,7 +194,7 @@ fn listed(differences: &[Difference]) -> String {
     differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-type Source = Box<dyn StdError + Send + Sync>;
+pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
 impl Error {
     pub(crate) fn connect(server: &str, told: &str, source: impl Into<Source>) -> Self {

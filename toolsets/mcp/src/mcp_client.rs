@@ -223,7 +223,8 @@ impl McpClient {
     ///
     /// Connecting, now and after a loss, fails with the difference if a name, a description,
     /// a schema or an annotation is another, a tool is new or missing, or the server's
-    /// instructions changed. So a server cannot have a tool approved and then tell models
+    /// instructions changed. With [`with_only`](Self::with_only) the other tools may change as
+    /// they like. So a server cannot have a tool approved and then tell models
     /// something else of it. It guards what is said, and not what the server does.
     ///
     /// # Errors
@@ -291,7 +292,7 @@ impl McpClient {
     async fn list(&self, peer: &Peer<RoleClient>) -> Result<Listing> {
         let listing = listing::list(peer, &self.exposed).await?;
         if let Some(lock) = &self.lock {
-            lock.check(&listing)?;
+            lock.check(&listing, self.exposed.only.as_deref())?;
         }
         Ok(listing)
     }

@@ -227,8 +227,12 @@ async fn what_is_no_server_is_said_to_be_none() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let error = client(address).connect().await.unwrap_err();
+    let keyed = McpClient::http(&format!("http://{address}/mcp?key=secret-7")).unwrap();
+    let error = keyed.connect().await.unwrap_err();
     assert!(matches!(error, Error::Connect { .. }), "{error}");
+    let debug = format!("{error:?}");
+    let whole = format!("{debug} {:#}", toolwright_module::Error::from(error));
+    assert!(!whole.contains("secret-7") && whole.contains("onnect"), "{whole}");
 }
 
 #[tokio::test]

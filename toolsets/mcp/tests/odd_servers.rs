@@ -254,6 +254,10 @@ async fn a_lock_holds_a_server_to_what_it_was() {
              "type": "object",
              "properties": {
     "#);
+    // A lock of the whole holds for a part.
+    let whole = odd.remote().await.lock();
+    let part = odd.client().with_only(["echo"]).with_lock(&whole).unwrap();
+    part.connect().await.unwrap();
     let more = odd.client().with_lock(&lock).unwrap().connect().await.unwrap_err();
     assert!(matches!(more, Error::Drift { .. }), "{more}");
     assert!(matches!(odd.client().with_lock("{}").unwrap_err(), Error::Lock(_)));
@@ -288,6 +292,11 @@ async fn what_is_taken_and_how_is_the_users_word() {
     let beside = odd.remote().await.tools_beside(&tools[..1]).unwrap();
     let names: Vec<&str> = beside.iter().map(Tool::name).collect();
     assert_eq!(names, ["odd_server_dotted_name", "no-arguments", "hinted"]);
+    let both: Vec<Tool> = tools.into_iter().chain(beside).collect();
+    let third = odd.remote().await.tools_beside(&both).unwrap();
+    let names: Vec<&str> = third.iter().map(Tool::name).collect();
+    let numbered = ["odd_server_2_dotted_name", "odd_server_no-arguments", "odd_server_hinted"];
+    assert_eq!(names, numbered);
 }
 
 #[tokio::test]

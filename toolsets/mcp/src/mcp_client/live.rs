@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Source};
 use crate::mcp_client::listing::Listing;
 use crate::mcp_client::{Home, McpClient};
 
@@ -45,9 +45,9 @@ type Running = RunningService<RoleClient, Listener>;
 /// Why a call has no result.
 pub(crate) enum Fault {
     /// The server never saw it.
-    NotRun(ServiceError),
+    NotRun(Source),
     /// It may have run.
-    Lost(ServiceError),
+    Lost(Source),
     /// The server said so.
     Told(String),
     /// What came is no answer to a call.
@@ -105,7 +105,7 @@ impl Live {
         let call = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let running = self.running.read().await;
         let Some(running) = running.as_ref() else {
-            return Err(Fault::NotRun(ServiceError::TransportClosed));
+            return Err(Fault::NotRun(Box::new(ServiceError::TransportClosed)));
         };
         // A server that comes back with a question is told that nobody answers, and goes on
         // without.
@@ -141,7 +141,7 @@ fn fault(error: ServiceError) -> Fault {
         }
         // rmcp's own mark of a stream that ended before its answer.
         ServiceError::McpError(data) if says(&data, "io.modelcontextprotocol/transportClosed") => {
-            Fault::Lost(ServiceError::TransportClosed)
+            Fault::Lost(Box::new(ServiceError::TransportClosed))
         }
         ServiceError::McpError(data) => Fault::Told(data.message.into_owned()),
         ServiceError::Cancelled { .. } => Fault::Told("The server cancelled the call.".to_owned()),
@@ -158,16 +158,19 @@ fn fault(error: ServiceError) -> Fault {
                         | StreamableHttpError::AuthRequired(_)
                         | StreamableHttpError::InsufficientScope(_)
                 ),
-                None => false,
+                // A child that did not take the whole line did not take the call.
+                None => failed
+                    .error
+                    .downcast_ref::<std::io::Error>()
+                    .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe),
             };
-            let error = ServiceError::TransportSend(failed);
-            if not_run { Fault::NotRun(error) } else { Fault::Lost(error) }
+            if not_run { Fault::NotRun(failed.error) } else { Fault::Lost(failed.error) }
         }
         ServiceError::UnexpectedResponse => Fault::Strange("the answer is none of a tool's"),
         ServiceError::InputRequiredRoundsExceeded { .. } => {
             Fault::Strange("the tool asks for input, and there is nobody to give it")
         }
-        error => Fault::Lost(error),
+        error => Fault::Lost(Box::new(error)),
     }
 }
 
@@ -238,10 +241,14 @@ async fn begin(
         let unauthorized = error.is_authorization_required();
         let wrong_revision =
             matches!(error, ClientInitializeError::NoCompatibleProtocolVersion { .. });
-        let error = if unauthorized {
-            Error::Unauthorized { server: client.shown() }
-        } else {
-            Error::connect(&client.shown(), &told, error)
+        let server = client.shown();
+        let error = match error {
+            _ if unauthorized => Error::Unauthorized { server },
+            // Its own sentence names types of rmcp's.
+            ClientInitializeError::TransportError { error, .. } => {
+                Error::connect(&server, &told, error.error)
+            }
+            error => Error::connect(&server, &told, error),
         };
         if unauthorized || wrong_revision { Unmet::Final(error) } else { Unmet::Refused(error) }
     })

@@ -48,13 +48,17 @@ impl Lock {
         text
     }
 
-    /// Whether the server is still what it was.
-    pub(crate) fn check(&self, listing: &Listing) -> Result<()> {
+    /// Whether the server is still what it was, in the tools that are taken of it.
+    pub(crate) fn check(&self, listing: &Listing, only: Option<&[String]>) -> Result<()> {
+        let mut then = self.clone();
+        if let Some(only) = only {
+            then.tools.retain(|tool| only.iter().any(|taken| taken == name(tool)));
+        }
         let now = Self::of(listing);
-        if *self == now {
+        if then == now {
             return Ok(());
         }
-        let (then, now) = (self.text(), now.text());
+        let (then, now) = (then.text(), now.text());
         let diff = TextDiff::from_lines(&then, &now);
         let diff = diff.unified_diff().context_radius(3).header("locked", "now").to_string();
         Err(Error::Drift { diff })

@@ -1,5 +1,4 @@
 use std::collections::HashSet;
-use std::error::Error as StdError;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use toolwright_module::{
     Stage, Tool,
 };
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Source};
 use crate::mcp_client::answer::Answer;
 use crate::mcp_client::connection::Connection;
 use crate::mcp_client::listing::{Listed, Listing, suitable};
@@ -58,7 +57,7 @@ impl Remote {
     }
 
     /// The same beside tools that there are already: a name that is taken gets the server's
-    /// own before it.
+    /// own before it, and where that is taken too a number in between.
     ///
     /// ```no_run
     /// # async fn both(a: toolwright_mcp::Remote, b: toolwright_mcp::Remote) -> Result<(), Box<dyn std::error::Error>> {
@@ -69,22 +68,32 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// [`Error::Duplicate`] and [`Error::Contract`] if that name is taken as well or too long:
-    /// say [`with_prefix`](crate::McpClient::with_prefix).
+    /// [`Error::Contract`] if the name is too long then: say
+    /// [`with_prefix`](crate::McpClient::with_prefix).
     pub fn tools_beside(&self, others: &[Tool]) -> Result<Vec<Tool>> {
         let mut taken: HashSet<String> = others.iter().map(|tool| tool.name().to_owned()).collect();
-        let prefix = self.name();
-        let apart = |tool: Tool| {
-            let tool = match taken.contains(tool.name()) {
-                true => tool.prefixed(&suitable(&prefix))?,
-                false => tool,
-            };
-            if !taken.insert(tool.name().to_owned()) {
-                return Err(Error::Duplicate { name: tool.name().to_owned() });
-            }
-            Ok(tool)
-        };
-        self.tools().into_iter().map(apart).collect()
+        let server = suitable(&self.name());
+        let server = if server.is_empty() { "mcp" } else { &server };
+        let mut tools = Vec::new();
+        for tool in self.tools() {
+            let own = tool.name().to_owned();
+            let numbered = (2..).map(|number| format!("{server}_{number}_{own}"));
+            let mut names = [own.clone(), format!("{server}_{own}")].into_iter().chain(numbered);
+            // There is always another number.
+            let name = names.find(|name| !taken.contains(name)).unwrap_or(own);
+            let tool = tool.named(&name)?;
+            taken.insert(name);
+            tools.push(tool);
+        }
+        Ok(tools)
+    }
+
+    /// What the server says of each tool, in the order of [`tools`](Self::tools): its name
+    /// there, description, schemas and hints, as they came.
+    ///
+    /// For programs that show it. None of it is checked.
+    pub fn definitions(&self) -> Vec<Value> {
+        self.listing().tools.iter().map(|listed| listed.definition.clone()).collect()
     }
 
     /// One of the server's tools as a module of a signature of yours: it stands where a
@@ -293,7 +302,7 @@ impl RemoteTool {
             let live = self.connection.live().await.map_err(|error| {
                 let later = !error.is_final();
                 // The same for all who waited.
-                self.not_run(error).retryable(later)
+                self.not_run(Box::new(error)).retryable(later)
             })?;
             self.still_there()?;
             sent += 1;
@@ -310,8 +319,7 @@ impl RemoteTool {
                 }
                 Fault::Lost(source) => {
                     live.lose();
-                    let error =
-                        Error::Lost { tool: self.listed.name.clone(), source: Box::new(source) };
+                    let error = Error::Lost { tool: self.listed.name.clone(), source };
                     return Err(module::Error::other(error).at(Stage::Transport).retryable(again));
                 }
                 Fault::Told(text) => return Err(module::Error::retry(text)),
@@ -322,8 +330,8 @@ impl RemoteTool {
         }
     }
 
-    fn not_run(&self, source: impl StdError + Send + Sync + 'static) -> module::Error {
-        let error = Error::NotRun { tool: self.listed.name.clone(), source: Box::new(source) };
+    fn not_run(&self, source: Source) -> module::Error {
+        let error = Error::NotRun { tool: self.listed.name.clone(), source };
         module::Error::other(error).at(Stage::Transport)
     }
 

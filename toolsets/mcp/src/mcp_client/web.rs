@@ -72,7 +72,8 @@ impl Address {
             .pool_max_idle_per_host(0);
         // A proxy does not reach this machine from where it is.
         let http = if is_loopback(&self.url) { http.no_proxy() } else { http };
-        let http = http.build().map_err(|error| Error::connect(&self.shown(), "", error))?;
+        let http =
+            http.build().map_err(|error| Error::connect(&self.shown(), "", error.without_url()))?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .max_concurrent_requests(PARALLEL)
             .max_sse_event_size(max_message_bytes)
@@ -95,8 +96,9 @@ impl Address {
     }
 }
 
-/// rmcp's own way to send, but for answers that name no request: those it passes over, and
-/// whoever asked would wait for ever.
+/// rmcp's own way to send, but for two things. Answers that name no request it passes over,
+/// and whoever asked would wait for ever. And errors show the URL, with the secret that may be
+/// in it.
 #[derive(Clone)]
 pub(crate) struct Http(reqwest::Client);
 
@@ -133,7 +135,8 @@ impl StreamableHttpClient for Http {
         let posted = self
             .0
             .post_message_with_max_sse_event_size(uri, message, session, token, headers, most)
-            .await?;
+            .await
+            .map_err(without_url)?;
         match posted {
             // So say servers that forgot the session and do not answer 404.
             StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
@@ -158,7 +161,7 @@ impl StreamableHttpClient for Http {
         token: Option<String>,
         headers: Headers,
     ) -> Result<(), StreamableHttpError<reqwest::Error>> {
-        self.0.delete_session(uri, session, token, headers).await
+        self.0.delete_session(uri, session, token, headers).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -169,7 +172,7 @@ impl StreamableHttpClient for Http {
         token: Option<String>,
         headers: Headers,
     ) -> Streamed {
-        self.0.get_stream(uri, session, last, token, headers).await
+        self.0.get_stream(uri, session, last, token, headers).await.map_err(without_url)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -182,6 +185,13 @@ impl StreamableHttpClient for Http {
         most: usize,
     ) -> Streamed {
         self.0.get_stream_with_max_sse_event_size(uri, session, last, token, headers, most).await
+    }
+}
+
+fn without_url(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
+    match error {
+        StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
+        error => error,
     }
 }
 
