@@ -341,6 +341,7 @@ impl Run {
     fn say_user(&mut self, text: &str) {
         self.say(Arc::new(Message::User { parts: vec![Part::Text(text.to_owned())] }));
     }
+
     /// Keeps what the model said, unless there is no text and no call in it: providers
     /// refuse an empty message.
     fn say_parts(&mut self, parts: Vec<ReplyPart>) {
