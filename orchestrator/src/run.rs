@@ -306,12 +306,6 @@ impl Run {
         self.state.iterations
     }
 
-    /// What all model calls used, those below the tools included.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        self.state.spent.usage
-    }
-
     /// What the run came to, everything below the tools included.
     #[must_use]
     pub fn spent(&self) -> Spent {

@@ -162,7 +162,7 @@ fn a_typed_run_goes_from_step_to_step_until_its_output_fits() {
     insta::assert_snapshot!(show(run.history()));
     assert_eq!(run.tools_used(), ["look", "tidy"]);
     assert_eq!(run.iterations(), 5);
-    assert_eq!(run.usage(), Usage::new(14, 24).with_cached(3));
+    assert_eq!(run.spent().usage, Usage::new(14, 24).with_cached(3));
     assert_eq!(run.elapsed().as_millis() as usize, 5 * (played.steps.len() - 1));
 }
 
@@ -484,7 +484,7 @@ fn goes_on(state: RunState) {
     let same = run_to_be_stored();
     assert_eq!(run.next(), same.next());
     assert_eq!(run.history(), same.history());
-    assert_eq!((run.usage(), run.elapsed()), (same.usage(), same.elapsed()));
+    assert_eq!((run.spent().usage, run.elapsed()), (same.spent().usage, same.elapsed()));
 
     // The write waits alone; the read after it comes last.
     for (step, id) in [(2, "3"), (3, "call_0_6")] {
