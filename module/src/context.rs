@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
@@ -58,8 +58,22 @@ struct Inner {
 
 /// The calls above, the innermost first: shared by all that is below them.
 struct Way {
-    call: InCall,
+    /// The tool's name and the call's id in one text, which is one allocation: every
+    /// call makes a way, and few are asked for it.
+    names: String,
+    /// Where the name ends.
+    tool: usize,
     above: Option<Arc<Self>>,
+}
+
+impl Way {
+    fn tool(&self) -> &str {
+        &self.names[..self.tool]
+    }
+
+    fn call(&self) -> InCall {
+        InCall::new(self.tool(), &self.names[self.tool..])
+    }
 }
 
 /// How many runs may be inside each other.
@@ -175,9 +189,11 @@ impl Context {
     /// The context of a tool's call: what happens in it is told and counted as such.
     #[must_use]
     pub fn in_call(&self, call: &ToolCall) -> Self {
-        let call = InCall::new(&call.name, &call.id);
-        let path = Some(Arc::new(Way { call, above: self.path.clone() }));
-        Self { inner: self.inner.clone(), path }
+        let mut names = String::with_capacity(call.name.len() + call.id.len());
+        names.push_str(&call.name);
+        names.push_str(&call.id);
+        let way = Way { names, tool: call.name.len(), above: self.path.clone() };
+        Self { inner: self.inner.clone(), path: Some(Arc::new(way)) }
     }
 
     /// The calls that this is in, the outermost first.
@@ -185,7 +201,7 @@ impl Context {
     pub fn path(&self) -> Vec<InCall> {
         let innermost = self.path.as_deref();
         let calls = std::iter::successors(innermost, |way| way.above.as_deref());
-        let mut path: Vec<InCall> = calls.map(|way| way.call.clone()).collect();
+        let mut path: Vec<InCall> = calls.map(Way::call).collect();
         path.reverse();
         path
     }
@@ -200,7 +216,7 @@ impl Context {
     /// The name of the tool that this is a call of.
     #[must_use]
     pub fn tool(&self) -> Option<&str> {
-        Some(&self.path.as_ref()?.call.tool)
+        Some(self.path.as_ref()?.tool())
     }
 
     /// Whether there is someone to ask with [`approve`](Self::approve).
@@ -302,16 +318,18 @@ impl Context {
     ) -> Result<Reply> {
         let asking = Asking::new(self, model, &request)?;
         let span = asking.span.clone();
+        let streamed = stream && self.has_events();
         let work = pin!(async {
-            let reply = if stream && self.has_events() {
-                self.collect(stream_of(model, request)).await
+            if streamed {
+                // Boxed: most replies come whole.
+                Box::pin(self.collect(stream_of(model, request))).await
             } else {
                 self.until_cancelled(model.generate(&request)).await
-            };
-            asking.end(reply.as_ref());
-            reply
+            }
         });
-        work.instrument(span).await
+        let reply = work.instrument(span.clone()).await;
+        span.in_scope(|| asking.end(reply.as_ref()));
+        reply
     }
 
     /// The same piece by piece, for whoever shows the pieces: they are no events.
@@ -378,7 +396,8 @@ struct Asking<'a> {
     cx: &'a Context,
     model: &'a dyn LanguageModel,
     reserved: Option<Reservation>,
-    started: Instant,
+    /// Where somebody listens.
+    started: Option<Instant>,
     span: Span,
 }
 
@@ -398,7 +417,8 @@ impl<'a> Asking<'a> {
             }
         };
         let span = telemetry::chat(cx, model, request);
-        Ok(Self { cx, model, reserved, started: Instant::now(), span })
+        let started = cx.has_events().then(Instant::now);
+        Ok(Self { cx, model, reserved, started, span })
     }
 
     /// What it came to, for the ledger and whoever listens.
@@ -413,7 +433,7 @@ impl<'a> Asking<'a> {
                 model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
                 reply: reply.clone(),
                 money: spent.money,
-                elapsed: started.elapsed(),
+                elapsed: started.map_or(Duration::ZERO, |started| started.elapsed()),
             });
         }
         if let Some(overshoot) = overshoot {

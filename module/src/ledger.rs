@@ -74,7 +74,7 @@ impl Ledger {
     /// ```
     #[must_use]
     pub fn with_prices<N: Into<String>>(
-        &self,
+        self,
         prices: impl IntoIterator<Item = (N, Price)>,
     ) -> Self {
         Self(Arc::new(Account {

@@ -11,15 +11,15 @@ use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 use toolwright_module::{
-    Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit,
+    Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit, Reply,
     Result, Spent, Stage, ToolCall, ToolResult,
 };
 use tracing::Instrument;
 
 use crate::error;
 use crate::limits::Limits;
-use crate::run::Run;
-use crate::step::{Answer, AnswerKind, RunResult, StepKind};
+use crate::run::{Due, Run, with_edits};
+use crate::step::{Answer, AnswerKind, RunResult};
 use crate::telemetry;
 use crate::tool_orchestrator::{ToolFailure, ToolOrchestrator};
 use crate::unfinished::AwaitsApproval;
@@ -31,8 +31,8 @@ const BLOCKS: Duration = Duration::from_millis(100);
 pub(crate) struct Driver<'a> {
     agent: &'a ToolOrchestrator,
     run: &'a mut Run,
-    /// What the ledger said before the step under way, which is not counted yet.
-    before: Option<Spent>,
+    /// What the ledger said when the run was told last.
+    counted: Spent,
     /// The caller's context, with the run's ledger.
     cx: Context,
     ledger: Ledger,
@@ -42,8 +42,8 @@ pub(crate) struct Driver<'a> {
 /// Says why an answer cannot be used, if it cannot.
 pub(crate) type Judge<'a> = &'a mut (dyn FnMut(&str) -> Option<String> + Send);
 
-/// What a call came to: an error ends the run.
-type Called = Result<(ToolResult, Option<ToolFailure>)>;
+/// What a call came to, and why it failed if it did: an error ends the run.
+type Called = Result<(ToolResult, Option<String>)>;
 
 impl<'a> Driver<'a> {
     pub(crate) fn new(
@@ -59,16 +59,17 @@ impl<'a> Driver<'a> {
         if cx.model().is_none() {
             cx = cx.with_model(agent.model().clone());
         }
-        Self { agent, run, before: None, cx, ledger, failures: Vec::new() }
+        Self { agent, run, counted: spent, cx, ledger, failures: Vec::new() }
     }
 
     pub(crate) async fn drive(&mut self, judge: Judge<'_>) -> Result<RunResult> {
-        let limits = *self.run.limits();
-        let timed = limits.max_time.is_some() || limits.tool_time.is_some();
+        let &Limits { max_time, tool_time, .. } = self.run.limits();
+        let timed = max_time.is_some() || tool_time.is_some();
         if (timed || self.cx.deadline().is_some()) && !has_timer() {
             let text = "a limit of time or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
             return Err(Error::stop(text).at(Stage::Setup));
         }
+        let mut started = Instant::now();
         loop {
             // Of answers that somebody else applied, too: a person's, to a stored run.
             for (id, decision) in self.run.take_decided() {
@@ -85,61 +86,79 @@ impl<'a> Driver<'a> {
                     elapsed,
                 });
             }
-            let step = self.run.next();
-            let (started, before) = (Instant::now(), self.ledger.committed());
-            self.before = Some(before);
-            let deadline = limits.max_time.map(|time| {
+            let deadline = max_time.map(|time| {
                 // A time beyond all clocks is none.
                 let left = time.saturating_sub(self.run.elapsed());
                 started.checked_add(left).unwrap_or(started + FAR)
             });
-            let (answer, waits) = match step.kind {
-                StepKind::CallModel(request) => {
+            let (answer, waits) = match self.run.due() {
+                Due::Model => {
                     // Pinned here, or each wait around it would move all of it.
-                    let model = &**self.agent.model();
-                    // A selection while it is written is nothing to read.
-                    let streams = self.agent.streams() && request.output.is_none();
-                    let asked = pin!(self.cx.ask(model, request, streams));
+                    let asked = pin!(self.ask());
                     let asked = pin!(in_time(&self.cx, asked));
                     (self.model_answer(by(deadline, asked).await), false)
                 }
-                StepKind::CallTools(calls) => {
-                    let called = self.call_all(&calls, &limits, deadline).await;
-                    (called.map(AnswerKind::Tools), false)
+                Due::Tools(mut calls, edited) => {
+                    let edited_calls;
+                    if !edited.is_empty() {
+                        edited_calls = with_edits(&calls, edited);
+                        calls = edited_calls.iter().collect();
+                    }
+                    let called = self.call_all(&calls, started, deadline).await;
+                    let answer = called.map(|(results, failures)| {
+                        self.failures.extend(failures);
+                        AnswerKind::Tools(results)
+                    });
+                    (answer, false)
                 }
-                StepKind::AwaitApproval(calls) => (self.decisions(calls).await, true),
-                StepKind::Done(result) if result.ending == Ending::Answered => {
+                // Boxed: it is large, and most runs ask nobody.
+                Due::Approval(calls) => (Box::pin(self.decisions(calls)).await, true),
+                Due::Done(result) if result.ending == Ending::Answered => {
                     match judge(&result.answer) {
                         None => return Ok(result),
                         Some(why) => (Ok(AnswerKind::Rejected(why)), false),
                     }
                 }
-                StepKind::Done(result) => return Ok(result),
+                Due::Done(result) => return Ok(result),
             };
             let answer = match answer {
-                Ok(kind) => Answer::new(step.number, kind),
+                Ok(kind) => Answer::new(self.run.step(), kind),
                 Err(error) => {
                     self.count();
-                    return Err(error.with_usage(self.run.usage()));
+                    return Err(error.with_usage(self.run.spent().usage));
                 }
             };
-            // What was given up counts in full: nobody knows what it cost.
-            let spent = self.ledger.committed().since(before);
-            self.before = None;
-            let elapsed = if waits { Duration::ZERO } else { started.elapsed() };
+            let spent = self.spent();
+            let now = Instant::now();
+            let elapsed = if waits { Duration::ZERO } else { now.duration_since(started) };
+            started = now;
             let answer = answer.with_elapsed(elapsed).with_spent(spent);
             self.run.apply(answer).map_err(error::Error::into_module)?;
         }
     }
 
-    /// Counts what the step under way came to, if it comes to no answer.
-    fn count(&mut self) {
-        if let Some(before) = self.before.take() {
-            self.run.charge(self.ledger.committed().since(before));
-        }
+    /// What was spent since this was asked last. What was given up counts in full:
+    /// nobody knows what it cost.
+    fn spent(&mut self) -> Spent {
+        let committed = self.ledger.committed();
+        committed.since(std::mem::replace(&mut self.counted, committed))
     }
 
-    fn model_answer(&self, asked: Option<Result<toolwright_module::Reply>>) -> Result<AnswerKind> {
+    /// Counts what the step under way came to, if it comes to no answer.
+    fn count(&mut self) {
+        let spent = self.spent();
+        self.run.charge(spent);
+    }
+
+    /// No `async fn`, which would keep the request twice.
+    fn ask(&self) -> impl Future<Output = Result<Reply>> {
+        let request = self.run.request();
+        // A selection while it is written is nothing to read.
+        let streams = self.agent.streams() && request.output.is_none();
+        self.cx.ask(&**self.agent.model(), request, streams)
+    }
+
+    fn model_answer(&self, asked: Option<Result<Reply>>) -> Result<AnswerKind> {
         match asked {
             None => Ok(AnswerKind::Exhausted(Limit::Time)),
             Some(Ok(reply)) => Ok(AnswerKind::Model(reply)),
@@ -184,68 +203,66 @@ impl<'a> Driver<'a> {
         Ok(AnswerKind::Decisions(decisions))
     }
 
+    /// Calls them, and gives the results in their order. All have ended when this ends: a
+    /// failing call does not cancel the others.
     async fn call_all(
-        &mut self,
-        calls: &[ToolCall],
-        limits: &Limits,
-        deadline: Option<Instant>,
-    ) -> Result<Vec<ToolResult>> {
-        let outcomes = self.outcomes(calls, limits, deadline).await?;
-        let mut results = Vec::with_capacity(outcomes.len());
-        for outcome in outcomes {
-            let (result, failure) = outcome?;
-            results.push(result);
-            self.failures.extend(failure);
-        }
-        Ok(results)
-    }
-
-    /// Calls them side by side, as many as may be at once. All have ended when this
-    /// ends: a failing call does not cancel the others.
-    async fn outcomes(
         &self,
-        calls: &[ToolCall],
-        limits: &Limits,
+        calls: &[&ToolCall],
+        started: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Vec<Called>> {
+    ) -> Result<(Vec<ToolResult>, Vec<ToolFailure>)> {
         let called = pin!(async {
+            let (mut results, mut failures) = (Vec::with_capacity(calls.len()), Vec::new());
+            let mut take = |call: &ToolCall, called: Called| -> Result<()> {
+                let (result, error) = called?;
+                results.push(result);
+                failures.extend(error.map(|error| ToolFailure { call: call.clone(), error }));
+                Ok(())
+            };
             if let [only] = calls {
-                return Ok(vec![self.call(only, limits, deadline).await]);
+                take(only, self.call(only, started, deadline).await)?;
+            } else {
+                // Boxed: most replies make one call.
+                let called = Box::pin(self.side_by_side(calls, deadline)).await;
+                calls.iter().zip(called).try_for_each(|(call, called)| take(call, called))?;
             }
-            // A list: of a closure the compiler cannot tell that it may be sent. On this
-            // task, not on tasks of their own: whoever drops the run drops them.
-            let mut making = Vec::with_capacity(calls.len());
-            let most = limits.max_parallel.max(1);
-            if calls.len() <= most {
-                for call in calls {
-                    making.push(self.call(call, limits, deadline));
-                }
-                return Ok(join_all(making).await);
-            }
-            let mut numbered = Vec::with_capacity(calls.len());
-            for (place, call) in calls.iter().enumerate() {
-                let called = self.call(call, limits, deadline);
-                numbered.push(called.map(move |called| (place, called)));
-            }
-            // As they end: a slow one at the front keeps nobody from beginning.
-            let under_way = stream::iter(numbered).buffer_unordered(most);
-            let mut ended: Vec<(usize, Called)> = under_way.collect().await;
-            ended.sort_unstable_by_key(|(place, _)| *place);
-            Ok(ended.into_iter().map(|(_, called)| called).collect())
+            Ok((results, failures))
         });
         let called = pin!(self.cx.until_cancelled(called));
         in_time(&self.cx, called).await
     }
 
+    /// As many at a time as may be.
+    async fn side_by_side(&self, calls: &[&ToolCall], deadline: Option<Instant>) -> Vec<Called> {
+        // A list: of a closure the compiler cannot tell that it may be sent. On this
+        // task, not on tasks of their own: whoever drops the run drops them.
+        let mut making = Vec::with_capacity(calls.len());
+        let most = self.run.limits().max_parallel.max(1);
+        for call in calls {
+            making.push(async move { self.call(call, Instant::now(), deadline).await });
+        }
+        if calls.len() <= most {
+            return join_all(making).await;
+        }
+        let mut numbered = Vec::with_capacity(calls.len());
+        for (place, called) in making.into_iter().enumerate() {
+            numbered.push(called.map(move |called| (place, called)));
+        }
+        // As they end: a slow one at the front keeps nobody from beginning.
+        let under_way = stream::iter(numbered).buffer_unordered(most);
+        let mut ended: Vec<(usize, Called)> = under_way.collect().await;
+        ended.sort_unstable_by_key(|(place, _)| *place);
+        ended.into_iter().map(|(_, called)| called).collect()
+    }
+
     /// Calls one; an error ends the run.
-    async fn call(&self, call: &ToolCall, limits: &Limits, deadline: Option<Instant>) -> Called {
+    async fn call(&self, call: &ToolCall, started: Instant, deadline: Option<Instant>) -> Called {
         let span = telemetry::execute_tool(call, &self.cx);
         self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
-        let started = Instant::now();
         // A tool's own panics are contained in its call. This is for what it leaves
         // behind, such as an output that panics when dropped.
         // Boxed, or agents below agents would take too much of the stack.
-        let made = AssertUnwindSafe(Box::pin(self.make(call, limits, deadline, started)));
+        let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
         let made = made.catch_unwind().instrument(span.clone()).await;
         let (mut result, error) = made.unwrap_or_else(|panic| {
             forget(panic);
@@ -253,7 +270,7 @@ impl<'a> Driver<'a> {
             (ToolResult::failed(call, error.for_model()), Some(error))
         });
         // Now: many long ones at once would be kept until the last has come.
-        if let Cow::Owned(cut) = limits.cut(&result.text) {
+        if let Cow::Owned(cut) = self.run.limits().cut(&result.text) {
             result.text = cut;
         }
         if self.cx.captures_content() {
@@ -270,7 +287,7 @@ impl<'a> Driver<'a> {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
                     forget(panic);
                 }
-                Ok((result, text.map(|error| ToolFailure { call: call.clone(), error })))
+                Ok((result, text))
             }
         }
     }
@@ -287,9 +304,8 @@ impl<'a> Driver<'a> {
     async fn make(
         &self,
         call: &ToolCall,
-        limits: &Limits,
-        deadline: Option<Instant>,
         started: Instant,
+        deadline: Option<Instant>,
     ) -> (ToolResult, Option<Error>) {
         let Some(tool) = self.agent.tool(&call.name) else {
             // The run answers calls of unknown tools; a driver of other tools got here.
@@ -304,7 +320,7 @@ impl<'a> Driver<'a> {
             Err(exhausted) => return self.told(call, self.cx.exhausted(exhausted)),
         };
         let cx = self.cx.in_call(call);
-        let late = limits.tool_time.and_then(|time| started.checked_add(time));
+        let late = self.run.limits().tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();
         let work = pin!(tool.call(&call.arguments, &cx));
         let (outcome, elapsed) = watched(end, work).await;

@@ -1,6 +1,6 @@
 mod taking;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +79,16 @@ pub struct Run {
     selector: Option<(Arc<Selector>, Vec<Arc<Message>>)>,
     /// The ids of all calls so far, hashed: another call that happens to have the hash
     /// of one gets another id, and nothing else comes of it.
-    ids: HashSet<u64>,
+    ids: BTreeSet<u64>,
+}
+
+/// What is to be done now, as [`StepKind`], without a copy of what is only read.
+pub(crate) enum Due<'a> {
+    Model,
+    /// Calls, and the arguments that a person gave instead of the model's, by the id.
+    Tools(Vec<&'a ToolCall>, &'a BTreeMap<String, String>),
+    Approval(Vec<ToolCall>),
+    Done(RunResult),
 }
 
 impl Run {
@@ -297,12 +306,6 @@ impl Run {
         self.state.iterations
     }
 
-    /// What all model calls used, those below the tools included.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        self.state.spent.usage
-    }
-
     /// What the run came to, everything below the tools included.
     #[must_use]
     pub fn spent(&self) -> Spent {
@@ -371,26 +374,32 @@ impl Run {
     /// What is to be done now. Asking again gives the same step.
     #[must_use]
     pub fn next(&self) -> Step {
-        let kind = match &self.state.phase {
+        let kind = match self.due() {
+            Due::Model => StepKind::CallModel(self.request()),
+            Due::Tools(calls, edited) => StepKind::CallTools(with_edits(&calls, edited)),
+            Due::Approval(calls) => StepKind::AwaitApproval(calls),
+            Due::Done(result) => StepKind::Done(result),
+        };
+        Step { number: self.step(), kind }
+    }
+
+    /// The number of the present step.
+    pub(crate) fn step(&self) -> u64 {
+        self.state.step
+    }
+
+    pub(crate) fn due(&self) -> Due<'_> {
+        match &self.state.phase {
             Phase::Model | Phase::LastWord { .. } => match self.refused() {
-                None => StepKind::CallModel(self.request()),
-                Some(limit) => StepKind::Done(self.at_limit(limit)),
+                None => Due::Model,
+                Some(limit) => Due::Done(self.at_limit(limit)),
             },
             Phase::Approval { awaits, .. } => {
-                StepKind::AwaitApproval(self.awaited(awaits).cloned().collect())
+                Due::Approval(self.awaited(awaits).cloned().collect())
             }
-            Phase::Tools { results, edited } => {
-                let calls = self.batch(results).cloned().map(|mut call| {
-                    if let Some(arguments) = edited.get(&call.id) {
-                        call.arguments.clone_from(arguments);
-                    }
-                    call
-                });
-                StepKind::CallTools(calls.collect())
-            }
-            Phase::Done(result) => StepKind::Done(result.clone()),
-        };
-        Step { number: self.state.step, kind }
+            Phase::Tools { results, edited } => Due::Tools(self.batch(results).collect(), edited),
+            Phase::Done(result) => Due::Done(result.clone()),
+        }
     }
 
     /// What there is too little of to ask the model.
@@ -438,7 +447,7 @@ impl Run {
         self.state.output.is_none() && most.is_some_and(|most| most <= asked.saturating_add(1))
     }
 
-    fn request(&self) -> Request {
+    pub(crate) fn request(&self) -> Request {
         let last = self.last_word().is_some();
         if let Some((selector, shown)) = &self.selector {
             let request = Request::new(shown.iter().cloned())
@@ -586,6 +595,18 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// The calls as they are made.
+pub(crate) fn with_edits(calls: &[&ToolCall], edited: &BTreeMap<String, String>) -> Vec<ToolCall> {
+    let edit = |call: &&ToolCall| {
+        let mut call = ToolCall::clone(call);
+        if let Some(arguments) = edited.get(&call.id) {
+            call.arguments.clone_from(arguments);
+        }
+        call
+    };
+    calls.iter().map(edit).collect()
 }
 
 /// As a [`RunState`].

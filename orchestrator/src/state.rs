@@ -84,10 +84,10 @@ impl RunState {
             return corrupt("a conversation and no message");
         }
         let mut seen = HashSet::new();
-        let mut open: Vec<&str> = Vec::new();
+        let mut open: Vec<&ToolCall> = Vec::new();
         for message in &self.messages {
             match &**message {
-                Message::Tool(result) => match open.iter().position(|id| *id == result.id) {
+                Message::Tool(result) => match open.iter().position(|call| call.id == result.id) {
                     Some(place) => drop(open.remove(place)),
                     None => return corrupt("a result and the calls before it"),
                 },
@@ -98,7 +98,7 @@ impl RunState {
                             if !seen.insert(call.id.as_str()) {
                                 return corrupt("two calls of one id");
                             }
-                            open.push(&call.id);
+                            open.push(call);
                         }
                     }
                 }
@@ -107,16 +107,22 @@ impl RunState {
         }
         let fits = match &self.phase {
             Phase::Approval { awaits, .. }
-                if awaits.is_empty() || awaits.iter().any(|id| !open.contains(&id.as_str())) =>
+                if awaits.is_empty()
+                    || awaits.iter().any(|id| open.iter().all(|call| call.id != *id)) =>
             {
                 false
             }
             Phase::Tools { results, .. } | Phase::Approval { results, .. } => {
+                // The run itself answers calls of others, so none of them waits.
+                let known = |call: &ToolCall| self.tools.iter().any(|tool| tool.name == call.name);
+                let mut waits = open.iter().zip(results).filter(|(_, result)| result.is_none());
+                if waits.any(|(call, _)| !known(call)) {
+                    return corrupt("a call that waits and the tools");
+                }
                 results.len() == open.len()
-                    && results
-                        .iter()
-                        .zip(open)
-                        .all(|(result, id)| result.as_ref().is_none_or(|result| result.id == id))
+                    && results.iter().zip(open).all(|(result, call)| {
+                        result.as_ref().is_none_or(|result| result.id == call.id)
+                    })
             }
             // The call that ended a typed run has no result.
             Phase::Done(_) => open.len() <= usize::from(self.output.is_some()),

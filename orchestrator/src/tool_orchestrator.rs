@@ -383,19 +383,19 @@ impl ToolOrchestrator {
         cx: &Context,
         judge: Judge<'_>,
     ) -> Result<Finished> {
-        let cx = cx.below()?;
-        let name = cx.tool().unwrap_or(&self.name).to_owned();
-        let span = telemetry::invoke_agent(&name, self.model.name(), self.model.provider());
-        cx.emit(|| EventKind::Started { agent: name.clone(), step: run.next().number });
+        let name = cx.tool().unwrap_or(&self.name);
+        let below = cx.below()?;
+        let span = telemetry::invoke_agent(name, self.model.name(), self.model.provider());
+        cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
         run.check_tools(&self.known).map_err(error::Error::into_module)?;
-        let mut driver = Driver::new(self, &name, run, cx.clone());
+        let mut driver = Driver::new(self, name, run, below);
         // Boxed: agents below agents would need a stack of their own otherwise.
         let driven = Box::pin(driver.drive(judge));
         let result = driven.instrument(span.clone()).await;
         let failures = std::mem::take(&mut driver.failures);
         drop(driver);
-        span.record("gen_ai.usage.input_tokens", run.usage().input_tokens);
-        span.record("gen_ai.usage.output_tokens", run.usage().output_tokens);
+        span.record("gen_ai.usage.input_tokens", run.spent().usage.input_tokens);
+        span.record("gen_ai.usage.output_tokens", run.spent().usage.output_tokens);
         match result {
             Ok(result) => {
                 if let Some(limit) = result.limit {

@@ -13,63 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{BoxFuture, join};
+use futures_util::future::join;
 use toolwright_module::{
-    Audience, Cancellation, Capabilities, Context, Dialect, Effect, Error, LanguageModel, Reply,
-    Request, Result, Stage, Tool, ToolCall, testing::Scripted,
+    Audience, Cancellation, Context, Effect, Error, Reply, Stage, Tool, ToolCall, testing::Scripted,
 };
 use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, ToolOrchestrator};
 
-use support::{agent, calls, tool};
-
-/// How much work is under way.
-#[derive(Clone, Default)]
-struct Working(Arc<AtomicUsize>);
-
-impl Working {
-    fn now(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    fn begin(&self) -> Begun {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Begun(self.clone())
-    }
-
-    async fn until(&self, n: usize) {
-        while self.now() < n {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-struct Begun(Working);
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// A model that never answers.
-struct Silent(Working);
-
-impl LanguageModel for Silent {
-    fn name(&self) -> &str {
-        "silent"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Dialect::JsonSchema2020)
-    }
-
-    fn generate<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Reply>> {
-        Box::pin(async {
-            let _begun = self.0.begin();
-            pending().await
-        })
-    }
-}
+use support::{Silent, Working, agent, calls, tool};
 
 /// A tool that never ends.
 fn endless(working: &Working) -> Tool {

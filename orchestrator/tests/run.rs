@@ -162,7 +162,7 @@ fn a_typed_run_goes_from_step_to_step_until_its_output_fits() {
     insta::assert_snapshot!(show(run.history()));
     assert_eq!(run.tools_used(), ["look", "tidy"]);
     assert_eq!(run.iterations(), 5);
-    assert_eq!(run.usage(), Usage::new(14, 24).with_cached(3));
+    assert_eq!(run.spent().usage, Usage::new(14, 24).with_cached(3));
     assert_eq!(run.elapsed().as_millis() as usize, 5 * (played.steps.len() - 1));
 }
 
@@ -367,6 +367,21 @@ fn a_stored_run_whose_calls_and_results_do_not_pair_is_refused() {
 }
 
 #[test]
+fn a_stored_run_that_waits_for_a_call_of_no_tool_is_refused() {
+    let error = resumed_after(|stored| {
+        stored["messages"][4]["parts"][1]["call"]["name"] = json!("sweep");
+    })
+    .unwrap_err();
+    insta::assert_snapshot!(error, @"the stored run cannot go on: a call that waits and the tools do not fit together; start it again");
+
+    // One that the run answered itself waits for nobody.
+    let mut run = started(false);
+    run.apply(Answer::model(0, calls([("1", "sweep", "a"), ("2", "look", "b")]))).unwrap();
+    let state: RunState = serde_json::from_value(serde_json::to_value(&run).unwrap()).unwrap();
+    assert_eq!(Run::resume(state, &tools()).unwrap().next(), run.next());
+}
+
+#[test]
 fn numbers_at_their_end_are_no_reason_to_panic() {
     let mut run = resumed_after(|stored| {
         stored["step"] = u64::MAX.into();
@@ -469,7 +484,7 @@ fn goes_on(state: RunState) {
     let same = run_to_be_stored();
     assert_eq!(run.next(), same.next());
     assert_eq!(run.history(), same.history());
-    assert_eq!((run.usage(), run.elapsed()), (same.usage(), same.elapsed()));
+    assert_eq!((run.spent().usage, run.elapsed()), (same.spent().usage, same.elapsed()));
 
     // The write waits alone; the read after it comes last.
     for (step, id) in [(2, "3"), (3, "call_0_6")] {

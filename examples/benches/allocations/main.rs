@@ -13,6 +13,8 @@
 // A bench may end with a panic: nobody depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../run_cost/add.rs"]
+mod add;
 #[path = "../run_cost/by_hand.rs"]
 mod by_hand;
 #[path = "../run_cost/clients.rs"]
@@ -26,7 +28,8 @@ mod tools;
 use std::alloc::System;
 use std::hint::black_box;
 
-use clients::{ARGUMENTS, Clients, NAMES, STEPS, add, dispatch_by_hand};
+use add::add;
+use clients::{ARGUMENTS, Clients, NAMES, STEPS, dispatch_by_hand};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use toolwright_module::{Context, ToolGroup};
 use toolwright_openai::{Api, GroupExt};

@@ -9,42 +9,22 @@
 // A bench may end with a panic: nobody depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../run_cost/add.rs"]
+mod add;
 #[path = "../run_cost/server.rs"]
 mod server;
 
 use std::sync::Arc;
 
+use add::{Add, Sum, add};
 use cpu_time::ProcessTime;
 use futures_util::future::join_all;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use toolwright_module::{
-    Context, Contract, Effect, LanguageModel, Message, Request, Signature, Tool, ToolResult,
-    from_fn,
-};
+use toolwright_module::{Context, Contract, LanguageModel, Message, Request, ToolResult};
 use toolwright_openai::OpenAi;
 use toolwright_orchestrator::{Limits, ToolOrchestrator};
 
 const TASK: &str = "Add up all numbers from one on.";
 const ROUNDS: usize = 31;
-
-/// Add two numbers.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Add {
-    /// The first number.
-    a: i64,
-    /// The second number.
-    b: i64,
-}
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Sum {
-    sum: i64,
-}
-
-impl Signature for Add {
-    type Output = Sum;
-}
 
 /// A loop as one writes it: no limits, no errors told to the model, no ids checked.
 async fn by_hand(model: &OpenAi, tools: &Arc<[Arc<Contract>]>) -> String {
@@ -87,8 +67,7 @@ fn main() {
     for steps in [5, 20] {
         let server = server::Process::start(steps);
         let model = OpenAi::at(&server.base_url(), "bench").unwrap();
-        let add = from_fn(async |Add { a, b }: Add| Ok(Sum { sum: a + b }));
-        let add = Tool::new(add.with_effect(Effect::Read)).unwrap();
+        let add = add();
         let tools: Arc<[Arc<Contract>]> = Arc::new([Arc::clone(add.contract())]);
         let agent = ToolOrchestrator::new(model.clone(), [add]).unwrap();
         let agent = agent.with_limits(Limits::default().with_max_iterations(steps as u32 + 1));

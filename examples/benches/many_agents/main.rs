@@ -6,6 +6,8 @@
 // A bench may end with a panic: nobody depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../run_cost/add.rs"]
+mod add;
 #[path = "../run_cost/server.rs"]
 mod server;
 
@@ -14,10 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use add::{Add, Sum};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use toolwright_module::{Context, Effect, Signature, Tool, from_fn};
+use toolwright_module::{Context, Effect, Tool, from_fn};
 use toolwright_openai::OpenAi;
 use toolwright_orchestrator::{Run, ToolOrchestrator};
 
@@ -26,22 +27,6 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const AGENTS: usize = 512;
 const STEPS: usize = 5;
-
-/// Add two numbers.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Add {
-    a: i64,
-    b: i64,
-}
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Sum {
-    sum: i64,
-}
-
-impl Signature for Add {
-    type Output = Sum;
-}
 
 fn live() -> usize {
     let stats = ALLOCATOR.stats();

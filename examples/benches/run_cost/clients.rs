@@ -1,41 +1,17 @@
 //! The four clients of the same run, and what they share.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use toolwright_module::{Context, Effect, Signature, Tool, from_fn};
+use toolwright_module::Context;
 use toolwright_openai::OpenAi;
 use toolwright_orchestrator::ToolOrchestrator;
 use toolwright_signature::Dialect;
 
+use crate::add::{Add, Sum, add};
 use crate::by_hand::{Byot, Reqwest, Typed};
 
 /// Tool steps in a run; the server counts them.
 pub(crate) const STEPS: usize = 5;
 
 const TASK: &str = "Add up all numbers from one to six.";
-
-/// Add two numbers.
-#[derive(Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Add {
-    /// The first number.
-    pub(crate) a: i64,
-    /// The second number.
-    pub(crate) b: i64,
-}
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Sum {
-    pub(crate) sum: i64,
-}
-
-impl Signature for Add {
-    type Output = Sum;
-}
-
-pub(crate) fn add() -> Tool {
-    let add = from_fn(async |Add { a, b }: Add| Ok(Sum { sum: a + b }));
-    Tool::new(add.with_effect(Effect::Read)).unwrap()
-}
 
 pub(crate) const NAMES: [&str; 4] =
     ["reqwest + serde", "async-openai byot", "async-openai typed", "toolwright"];

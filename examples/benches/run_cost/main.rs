@@ -11,6 +11,7 @@
 // A bench may end with a panic: nobody depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod add;
 mod by_hand;
 mod clients;
 mod server;
@@ -18,7 +19,8 @@ mod server;
 use std::hint::black_box;
 use std::time::Duration;
 
-use clients::{ARGUMENTS, Clients, NAMES, STEPS, add, dispatch_by_hand};
+use add::add;
+use clients::{ARGUMENTS, Clients, NAMES, STEPS, dispatch_by_hand};
 use cpu_time::ProcessTime;
 use toolwright_module::Context;
 

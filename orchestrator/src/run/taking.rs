@@ -1,7 +1,7 @@
 //! What an answer does to a run.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -255,11 +255,11 @@ impl Run {
         if results.iter().any(Option::is_none) {
             return;
         }
-        let results: Vec<ToolResult> = std::mem::take(results).into_iter().flatten().collect();
-        let failed = self.calls().zip(&results).filter(|(_, result)| result.failed);
+        let results = std::mem::take(results);
+        let failed = self.calls().zip(results.iter().flatten()).filter(|(_, result)| result.failed);
         let mistakes: Vec<Mistake> =
             failed.map(|(call, result)| mistake(call, &result.text)).collect();
-        for result in results {
+        for result in results.into_iter().flatten() {
             self.say(Arc::new(Message::Tool(result)));
         }
         self.next_round(mistakes);
@@ -341,6 +341,7 @@ impl Run {
     fn say_user(&mut self, text: &str) {
         self.say(Arc::new(Message::User { parts: vec![Part::Text(text.to_owned())] }));
     }
+
     /// Keeps what the model said, unless there is no text and no call in it: providers
     /// refuse an empty message.
     fn say_parts(&mut self, parts: Vec<ReplyPart>) {
@@ -364,11 +365,11 @@ impl Run {
         let step = self.state.step.saturating_sub(1);
         // Made only if needed: an id made up here must not be one that a later call
         // brings along.
-        let mut given: Option<HashSet<u64>> = None;
+        let mut given: Option<BTreeSet<u64>> = None;
         for index in 0..parts.len() {
             let Some(ReplyPart::Call(call)) = parts.get(index) else { continue };
             let mut own = hash(&call.id);
-            if call.id.is_empty() || self.ids.contains(&own) {
+            if call.id.is_empty() || !self.ids.insert(own) {
                 let given = given.get_or_insert_with(|| {
                     let calls = parts.iter().filter_map(|part| match part {
                         ReplyPart::Call(call) => Some(hash(&call.id)),
@@ -385,8 +386,8 @@ impl Run {
                 if let Some(ReplyPart::Call(call)) = parts.get_mut(index) {
                     call.id = id;
                 }
+                self.ids.insert(own);
             }
-            self.ids.insert(own);
         }
     }
 }

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "not every test takes all")]
 
 use std::fmt::Write as _;
-use std::future::Future;
+use std::future::{Future, pending};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Context, Effect, LanguageModel, Message, Part, Reply, ReplyPart, Request, Result, Signature,
-    Tool, ToolCall, from_fn,
+    BoxFuture, Budget, Capabilities, Context, Dialect, Effect, LanguageModel, Message, Part, Reply,
+    ReplyPart, Request, Result, Signature, Tool, ToolCall, from_fn,
 };
-use toolwright_orchestrator::{Finished, ToolOrchestrator};
+use toolwright_orchestrator::{Finished, Limits, ToolOrchestrator};
 
 /// Look at a place.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -88,6 +89,61 @@ pub(crate) fn agent(
 ) -> (ToolOrchestrator, Asked) {
     let (model, asked) = replies(said);
     (ToolOrchestrator::new(model, tools).unwrap(), asked)
+}
+
+/// How much work is under way.
+#[derive(Clone, Default)]
+pub(crate) struct Working(Arc<AtomicUsize>);
+
+impl Working {
+    pub(crate) fn now(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn begin(&self) -> Begun {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Begun(self.clone())
+    }
+
+    pub(crate) async fn until(&self, n: usize) {
+        while self.now() < n {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+pub(crate) struct Begun(Working);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A model that never answers, and says how often it is asked at the moment.
+#[derive(Default)]
+pub(crate) struct Silent(pub(crate) Working);
+
+impl LanguageModel for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::JsonSchema2020)
+    }
+
+    fn generate<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async {
+            let _begun = self.0.begin();
+            pending().await
+        })
+    }
+}
+
+/// Limits of this budget, with questions that may cost ten tokens to answer.
+pub(crate) fn within(budget: Budget) -> Limits {
+    Limits::default().with_budget(budget).with_max_output_tokens(10)
 }
 
 /// Runs a task, and fails instead of hanging.
