@@ -204,7 +204,7 @@ impl Contract {
     pub fn dynamic(
         name: &str,
         description: &str,
-        input: Value,
+        mut input: Value,
         output: Option<Value>,
     ) -> Result<Self> {
         // First of all, because most of what can be done with a schema, dropping it
@@ -218,6 +218,13 @@ impl Contract {
             return Err(too_deep(name, side));
         }
         name::check(name)?;
+        // Empty properties say nothing, here. Where a type stands behind them it may pass over
+        // what it does not know.
+        if let Some(root) = input.as_object_mut()
+            && root.get("properties").and_then(Value::as_object).is_some_and(Map::is_empty)
+        {
+            root.shift_remove("properties");
+        }
         let output = output.map(|schema| (schema.clone(), schema));
         Self::checked(name.to_owned(), description.to_owned(), input, None, output)
     }
@@ -263,9 +270,7 @@ impl Contract {
             }
             // Nothing is asked for, so nothing is let in.
             let bare = root.iter().all(|(keyword, value)| {
-                keyword == "type"
-                    || value.as_array().is_some_and(Vec::is_empty)
-                    || value.as_object().is_some_and(Map::is_empty)
+                keyword == "type" || value.as_array().is_some_and(Vec::is_empty)
             });
             if bare {
                 root.extend(
