@@ -1,10 +1,41 @@
-//! Tools as an MCP server: what an agent of ours can call, any MCP client can.
+//! Tools as an MCP server, and MCP servers as tools: what an agent of ours can call, any MCP
+//! client can, and the other way about.
 //!
 //! A signature says what a tool takes and gives; the Model Context Protocol says the same
 //! to programs in any language. [`McpServer`] serves a list of [`Tool`]s: modules in code,
-//! models, whole agents, tools made at run time. It speaks the revisions of the protocol
-//! from 2024-11-05 to 2026-07-28, over standard input and output or over HTTP, on
+//! models, whole agents, tools made at run time. [`McpClient`] takes those of a server, for
+//! agents and groups, and one by one behind a signature. Both speak the revisions of the
+//! protocol from 2024-11-05 to 2026-07-28, over standard input and output or over HTTP, on
 //! [rmcp](https://docs.rs/rmcp).
+//!
+//! ```
+//! use tokio::net::TcpListener;
+//! use toolwright_mcp::{McpClient, McpServer};
+//! use toolwright_module::Context;
+//! # use schemars::JsonSchema;
+//! # use serde::{Deserialize, Serialize};
+//! # use toolwright_module::{Signature, Tool, from_fn};
+//! # /// Add two numbers.
+//! # #[derive(Serialize, Deserialize, JsonSchema)]
+//! # struct Add { a: i64, b: i64 }
+//! # impl Signature for Add { type Output = i64; }
+//! # fn tools() -> Result<[Tool; 1], Box<dyn std::error::Error>> {
+//! #     Ok([Tool::new(from_fn(async |Add { a, b }: Add| Ok(a + b)))?])
+//! # }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let url = format!("http://{}/mcp", listener.local_addr()?);
+//! tokio::spawn(McpServer::new("sums", "1.0.0", tools()?)?.serve_http(listener));
+//!
+//! let sums = McpClient::http(&url)?.connect().await?;
+//! let [add] = &sums.tools()[..] else { panic!("one tool") };
+//! assert_eq!(add.call(r#"{"a": 2, "b": 3}"#, &Context::default()).await?.text(), "5");
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Serving over two streams
 //!
 //! ```
 //! use rmcp::ServiceExt;
