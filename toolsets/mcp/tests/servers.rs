@@ -10,24 +10,15 @@ mod real;
 
 use std::time::{Duration, Instant};
 
-use real::{Case, EVERYTHING, Expected, FILESYSTEM, HTTP, Kind, Real, STDIO, recorded, soon};
-use real::{EVERYTHING_HTTP, MEMORY, PYTHON, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025};
+use real::{
+    Case, EVERYTHING, EVERYTHING_HTTP, Expected, FILESYSTEM, HTTP, Kind, MEMORY, PYTHON,
+    PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025, PYTHON_PAGED, Real, STDIO, closes, connect,
+    is_for_others, recorded, soon,
+};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use toolwright_mcp::{Error, McpClient, Remote};
-use toolwright_module::{
-    Cancellation, Context, Contract, Image, Result, Stage, Tool, ToolOutput,
-};
-
-/// Those of the reference server that appear for a client that can do something for it.
-const FOR_OTHER_CLIENTS: [(&str, &str); 6] = [
-    ("get-roots-list", "roots"),
-    ("trigger-elicitation-request", "elicitation"),
-    ("trigger-url-elicitation", "elicitation"),
-    ("trigger-sampling-request", "sampling"),
-    ("trigger-sampling-request-async", "sampling and tasks"),
-    ("trigger-elicitation-request-async", "elicitation and tasks"),
-];
+use toolwright_mcp::{Error, Remote};
+use toolwright_module::{Cancellation, Context, Contract, Image, Result, Stage, Tool, ToolOutput};
 
 fn named(remote: &Remote, name: &str) -> Tool {
     let tools = remote.tools();
@@ -44,20 +35,6 @@ async fn call(remote: &Remote, name: &str, arguments: Value) -> Result<ToolOutpu
 fn calling(remote: &Remote, name: &str, arguments: &Value) -> JoinHandle<Result<ToolOutput>> {
     let (tool, arguments) = (named(remote, name), arguments.to_string());
     tokio::spawn(async move { tool.call(&arguments, &Context::default()).await })
-}
-
-async fn connect(client: McpClient, kind: Kind) -> Remote {
-    let mut remote = soon(kind, client.connect()).await.unwrap();
-    if kind.name == "everything" {
-        // Its last tools come when it has seen the client.
-        soon(kind, async {
-            while remote.tools().len() < recorded(kind.name).len() - FOR_OTHER_CLIENTS.len() {
-                remote.changed().await;
-            }
-        })
-        .await;
-    }
-    remote
 }
 
 fn cause(error: &toolwright_module::Error) -> &Error {
@@ -109,24 +86,17 @@ async fn works(remote: &Remote, kind: Kind) {
     assert!(output.is_ok(), "{kind}: {:#}", output.unwrap_err());
 }
 
-/// Closes it, and sees that nothing of it is left.
-async fn closes(real: &Real, remote: Remote) {
-    assert!(!real.processes().is_empty(), "{}", real.kind);
-    soon(real.kind, remote.close()).await;
-    assert_eq!(real.processes(), [0; 0], "{}", real.kind);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
 async fn every_tool_is_imported_as_it_was_recorded() {
-    for kind in STDIO.into_iter().chain(HTTP).chain([real::PYTHON_PAGED]) {
+    for kind in STDIO.into_iter().chain(HTTP).chain([PYTHON_PAGED]) {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
         assert!(remote.left_out().is_empty(), "{kind}: {:?}", remote.left_out());
         let mut tools = remote.tools().into_iter();
         for form in recorded(kind.name) {
             let name = form["name"].as_str().unwrap();
-            if FOR_OTHER_CLIENTS.iter().any(|(other, _)| kind.name == "everything" && *other == name) {
+            if is_for_others(kind, name) {
                 continue;
             }
             let (input, output) = (form["inputSchema"].clone(), form.get("outputSchema").cloned());
@@ -279,35 +249,49 @@ async fn a_server_that_is_restarted_between_calls_goes_unnoticed() {
 #[ignore = "needs the servers of tests/servers.sh"]
 async fn calls_end_when_their_server_is_restarted_under_them() {
     for kind in HTTP {
-        let mut real = Real::new(kind);
-        let remote = connect(real.client(), kind).await;
-        let (name, arguments) = long(kind, 60_000).unwrap();
-        let calls: Vec<_> = (0..50).map(|_| calling(&remote, name, &arguments)).collect();
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        real.kill();
-        let killed = Instant::now();
-        assert_eq!(ends(kind, calls).await, (0, 50), "{kind}");
-        println!("{kind}: 50 lost after {:?}", killed.elapsed());
-
-        // Nobody is there, and that is said.
-        let (name, arguments) = short(kind);
-        let error = call(&remote, name, arguments.clone()).await.unwrap_err();
-        assert!(matches!(cause(&error), Error::NotRun { .. }), "{kind}: {error:#}");
-        assert!(error.is_retryable(), "{kind}: {error:#}");
-
-        real.start();
-        let started = Instant::now();
-        soon(kind, async {
-            while let Err(error) = call(&remote, name, arguments.clone()).await {
-                // It is not asked again at once.
-                assert!(matches!(cause(&error), Error::NotRun { .. }), "{kind}: {error:#}");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+        for at_once in [true, false] {
+            let mut real = Real::new(kind);
+            let remote = connect(real.client(), kind).await;
+            let (name, arguments) = long(kind, 60_000).unwrap();
+            let calls: Vec<_> = (0..50).map(|_| calling(&remote, name, &arguments)).collect();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            real.kill();
+            let killed = Instant::now();
+            if at_once {
+                real.start();
             }
-        })
-        .await;
-        println!("{kind}: there again after {:?}", started.elapsed());
-        soon(kind, remote.close()).await;
+            assert_eq!(ends(kind, calls).await, (0, 50), "{kind}");
+            println!("{kind}: 50 lost after {:?}", killed.elapsed());
+            if at_once {
+                works(&remote, kind).await;
+            } else {
+                comes_back(&mut real, &remote).await;
+            }
+            soon(kind, remote.close()).await;
+        }
     }
+}
+
+/// Calls a server that is away until it is not.
+async fn comes_back(real: &mut Real, remote: &Remote) {
+    let kind = real.kind;
+    // Nobody is there, and that is said.
+    let (name, arguments) = short(kind);
+    let error = call(remote, name, arguments.clone()).await.unwrap_err();
+    assert!(matches!(cause(&error), Error::NotRun { .. }), "{kind}: {error:#}");
+    assert!(error.is_retryable(), "{kind}: {error:#}");
+
+    real.start();
+    let started = Instant::now();
+    soon(kind, async {
+        while let Err(error) = call(remote, name, arguments.clone()).await {
+            // It is not asked again at once.
+            assert!(matches!(cause(&error), Error::NotRun { .. }), "{kind}: {error:#}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    println!("{kind}: there again after {:?}", started.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use toolwright_mcp::McpClient;
+use toolwright_mcp::{McpClient, Remote};
 
 /// A server, how it is reached and in which revision of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,8 @@ pub(crate) const HTTP: [Kind; 3] = [EVERYTHING_HTTP, PYTHON_HTTP, PYTHON_HTTP_20
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = if self.http { "HTTP" } else { "stdio" };
-        write!(f, "{} over {way} {}", self.name, self.arguments)
+        let arguments = self.arguments.split_whitespace().map(|word| format!(" {word}"));
+        write!(f, "{}{} over {way}", self.name, arguments.collect::<String>())
     }
 }
 
@@ -227,6 +228,49 @@ pub(crate) fn recorded(name: &str) -> Vec<Value> {
     file(&format!("recorded/{name}.json"))["tools"].as_array().unwrap().clone()
 }
 
+/// Those of the reference server that appear for a client that can do something for it.
+const FOR_OTHER_CLIENTS: [(&str, &str); 6] = [
+    ("get-roots-list", "roots"),
+    ("trigger-elicitation-request", "elicitation"),
+    ("trigger-url-elicitation", "elicitation"),
+    ("trigger-sampling-request", "sampling"),
+    ("trigger-sampling-request-async", "sampling and tasks"),
+    ("trigger-elicitation-request-async", "elicitation and tasks"),
+];
+
+/// Whether this client is not shown it, and why is said above.
+pub(crate) fn is_for_others(kind: Kind, tool: &str) -> bool {
+    kind.name == "everything" && FOR_OTHER_CLIENTS.iter().any(|(other, _)| *other == tool)
+}
+
+/// Connects, and waits for all that the server has.
+pub(crate) async fn connect(client: McpClient, kind: Kind) -> Remote {
+    let mut remote = soon(kind, client.connect()).await.unwrap();
+    if kind.name == "everything" {
+        // Its last tool comes when it has seen the client.
+        soon(kind, async {
+            while remote.tools().len() < recorded(kind.name).len() - FOR_OTHER_CLIENTS.len() {
+                remote.changed().await;
+            }
+        })
+        .await;
+    }
+    remote
+}
+
+/// Closes it, and sees that nothing of a child process is left.
+pub(crate) async fn closes(real: &Real, remote: Remote) {
+    let kind = real.kind;
+    assert!(!real.processes().is_empty(), "{kind}");
+    soon(kind, remote.close()).await;
+    if real.sent_file().exists() {
+        // What listens to an overheard one is the child, and the server the child's.
+        real.gone().await;
+    } else if !kind.http {
+        assert_eq!(real.processes(), [0; 0], "{kind}");
+    }
+}
+
 /// A call that is known, and what becomes of it.
 pub(crate) struct Case {
     pub(crate) tool: String,
@@ -255,8 +299,8 @@ impl Case {
             let fits = kinds["fits"].as_array().unwrap().iter();
             for case in fits.chain(kinds["misfits"].as_array().unwrap()) {
                 let text = |key: &str| case[key].as_str().map(str::to_owned);
-                let answer =
-                    text("answer").map(|text| Expected::Answer(text, case.get("structured").cloned()));
+                let answer = text("answer")
+                    .map(|text| Expected::Answer(text, case.get("structured").cloned()));
                 let expected = answer
                     .or_else(|| text("fails").map(Expected::Fails))
                     .or_else(|| text("says").map(Expected::Refused));
@@ -276,6 +320,6 @@ impl Case {
 
 /// Fails instead of hanging.
 pub(crate) async fn soon<T>(what: impl fmt::Display, work: impl Future<Output = T>) -> T {
-    let late = tokio::time::timeout(Duration::from_secs(60), work).await;
+    let late = tokio::time::timeout(Duration::from_secs(120), work).await;
     late.unwrap_or_else(|_| panic!("{what}: it hangs"))
 }
