@@ -52,7 +52,7 @@ conform() {
     rm -rf "$into"
     node node_modules/@modelcontextprotocol/conformance/dist/index.js "$side" "$@" \
         --requirements "$revision" -o "$into" > "$into.log" 2>&1 || true
-    python3 "$here/clients/conformance.py" "$side" "$revision" "$into" "$into.log" \
+    python3 "$here/clients/conformance.py" "$side" "$revision" "$into" \
         "$here/clients/left_out.txt"
 }
 for revision in 2026-07-28 2025-11-25; do

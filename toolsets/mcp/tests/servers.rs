@@ -350,6 +350,74 @@ async fn a_call_that_is_cancelled_or_late_ends_and_the_server_is_told() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_server_that_stands_still_is_waited_for_no_longer_than_it_may_take() {
+    for kind in STDIO.into_iter().chain(HTTP) {
+        let real = Real::new(kind);
+        let client = real.client().with_tool_time(Duration::from_secs(1));
+        let remote = connect(client, kind).await;
+        let (name, arguments) = short(kind);
+        real.signal("-STOP");
+        let error = call(&remote, name, arguments).await.unwrap_err();
+        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, true), "{kind}");
+        if kind.http {
+            let late = real.client().with_start_time(Duration::from_millis(500)).connect();
+            let error = soon(kind, late).await.unwrap_err();
+            assert!(matches!(error, Error::Late { .. }), "{kind}: {error:?}");
+        }
+        real.signal("-CONT");
+        works(&remote, kind).await;
+        // It cannot even be asked to end.
+        real.signal("-STOP");
+        soon(kind, remote.close()).await;
+        if !kind.http {
+            real.gone().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
+    for kinds in [
+        &[MEMORY][..],
+        &[FILESYSTEM],
+        // Each revision has an order of its own for what stands in a schema.
+        &[PYTHON, PYTHON_PAGED, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025],
+    ] {
+        let lock = connect(Real::new(kinds[0]).client(), kinds[0]).await.lock();
+        for &kind in kinds {
+            let real = Real::new(kind);
+            connect(real.client().with_lock(&lock).unwrap(), kind).await;
+        }
+    }
+    // The last tool of this one comes after its first list.
+    let [lock, over_http] = [EVERYTHING, EVERYTHING_HTTP].map(|kind| async move {
+        let real = Real::new(kind);
+        connect(real.client(), kind).await.lock()
+    });
+    assert_eq!(lock.await, over_http.await);
+
+    let real = Real::new(PYTHON_HTTP);
+    let lock = connect(real.client(), PYTHON_HTTP).await.lock();
+    let locked = connect(real.client().with_lock(&lock).unwrap(), PYTHON_HTTP).await;
+    let other = connect(real.client(), PYTHON_HTTP).await;
+    call(&other, "add_tool", json!({"name": "added"})).await.unwrap();
+    let again = soon(PYTHON_HTTP, real.client().with_lock(&lock).unwrap().connect()).await;
+    let error = again.unwrap_err();
+    assert!(matches!(&error, Error::Drift { diff } if diff.contains("\"added\"")), "{error}");
+    // Who is connected already is told as soon as the server tells of it.
+    soon(PYTHON_HTTP, async {
+        while call(&locked, "ping_pong", json!({})).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let error = call(&locked, "ping_pong", json!({})).await.unwrap_err();
+    assert!(format!("{error:#}").contains("\"added\""), "{error:#}");
+}
+
 async fn until(done: impl Fn() -> bool) {
     while !done() {
         tokio::time::sleep(Duration::from_millis(10)).await;
