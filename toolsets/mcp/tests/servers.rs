@@ -15,10 +15,14 @@ use real::{
     PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025, PYTHON_PAGED, Real, STDIO, closes, connect,
     is_for_others, recorded, soon,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use toolwright_mcp::{Error, Remote};
-use toolwright_module::{Cancellation, Context, Contract, Image, Result, Stage, Tool, ToolOutput};
+use toolwright_module::{
+    Cancellation, Context, Contract, Image, Module, Result, Signature, Stage, Tool, ToolOutput,
+};
 
 fn named(remote: &Remote, name: &str) -> Tool {
     let tools = remote.tools();
@@ -416,6 +420,92 @@ async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
     .await;
     let error = call(&locked, "ping_pong", json!({})).await.unwrap_err();
     assert!(format!("{error:#}").contains("\"added\""), "{error:#}");
+}
+
+/// Count the words of a text: a model comes back.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Summarise {
+    text: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Summary {
+    words: i64,
+    longest: Option<String>,
+}
+
+impl Signature for Summarise {
+    type Output = Summary;
+}
+
+/// Add two numbers.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+impl Signature for Add {
+    type Output = i64;
+}
+
+/// Say it louder.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Shout {
+    text: String,
+}
+
+impl Signature for Shout {
+    type Output = String;
+}
+
+/// Sleep, as the server does not.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Sleep {
+    milliseconds: String,
+}
+
+impl Signature for Sleep {
+    type Output = i64;
+}
+
+/// Add two numbers, and say so.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct GetSum {
+    a: f64,
+    b: f64,
+}
+
+impl Signature for GetSum {
+    type Output = String;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_servers_tool_stands_behind_a_signature() {
+    for kind in [PYTHON, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025] {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        let summarise = remote.typed::<Summarise>("summarise").unwrap();
+        let asked = Summarise { text: "one three two".to_owned() };
+        let summary = soon(kind, summarise.call(asked)).await.unwrap();
+        assert_eq!(summary, Summary { words: 3, longest: Some("three".to_owned()) }, "{kind}");
+        let nothing = soon(kind, summarise.call(Summarise { text: String::new() })).await.unwrap();
+        assert_eq!(nothing, Summary { words: 0, longest: None }, "{kind}");
+        let add = remote.typed::<Add>("add").unwrap();
+        assert_eq!(soon(kind, add.call(Add { a: 2, b: 3 })).await.unwrap(), 5, "{kind}");
+        let shout = remote.typed::<Shout>("shout").unwrap();
+        let louder = soon(kind, shout.call(Shout { text: "hello".to_owned() })).await.unwrap();
+        assert_eq!(louder, "HELLO", "{kind}");
+        let told = remote.typed::<Sleep>("sleep").unwrap_err().to_string();
+        insta::assert_snapshot!(told, @"`sleep` of the server cannot stand for `sleep`: input $.milliseconds: ours is a string, theirs takes an integer; output $.result: ours takes an integer, theirs is a string");
+        soon(kind, remote.close()).await;
+    }
+    let real = Real::new(EVERYTHING);
+    let remote = connect(real.client(), EVERYTHING).await;
+    let sum = remote.typed::<GetSum>("get-sum").unwrap();
+    let told = soon(EVERYTHING, sum.call(GetSum { a: 2.0, b: 3.5 })).await.unwrap();
+    assert_eq!(told, "The sum of 2 and 3.5 is 5.5.");
 }
 
 async fn until(done: impl Fn() -> bool) {
