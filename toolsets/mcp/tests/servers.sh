@@ -5,8 +5,10 @@
 #
 # Installs into FOLDER (a temporary one unless named) from npm and PyPI: three of the
 # protocol's own servers, its Python SDK for a fourth, and a Node new enough for them.
-# Needs npm, python3 with venv, and cargo. With RECORD=1, records anew what they list.
-# Everything runs on 127.0.0.1.
+# Then the tests that need them: servers.rs, and examples/tests/mcp_servers.rs in which a
+# model calls the tools.
+# Needs Linux, npm, python3 with venv, and cargo. With RECORD=1, records anew what they
+# list. Everything runs on 127.0.0.1.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,15 +29,10 @@ if [ ! -x venv/bin/python ]; then
     venv/bin/pip install -q mcp==2.3.0
 fi
 
-# What the servers work on: the calls in servers/calls.json find these files, and nothing
-# remembered. They look for the paths in these variables alone.
-rm -rf served-files memory.jsonl
-mkdir served-files
-printf 'hello\nworld\n' > served-files/a.txt
-cp "$here/servers/pixel.png" served-files/
-MEMORY_FILE_PATH=$folder/memory.jsonl
+# For the list alone: each test has files of its own.
+mkdir -p served-files
 PYTHONDONTWRITEBYTECODE=1
-export MEMORY_FILE_PATH PYTHONDONTWRITEBYTECODE
+export PYTHONDONTWRITEBYTECODE
 
 # The commands, for the tests: words that are parted by one space each.
 case $folder in
@@ -50,7 +47,8 @@ MCP_EVERYTHING="$node $packages/server-everything/dist/index.js"
 # Over HTTP, on the port in PORT.
 MCP_EVERYTHING_HTTP="$node --import $here/servers/loopback.mjs $packages/server-everything/dist/index.js streamableHttp"
 MCP_MEMORY="$node $packages/server-memory/dist/index.js"
-MCP_FILESYSTEM="$node $packages/server-filesystem/dist/index.js $folder/served-files"
+# With a folder after it.
+MCP_FILESYSTEM="$node $packages/server-filesystem/dist/index.js"
 MCP_PYTHON="$folder/venv/bin/python $here/servers/server.py"
 export MCP_EVERYTHING MCP_EVERYTHING_HTTP MCP_MEMORY MCP_FILESYSTEM MCP_PYTHON
 
@@ -59,25 +57,18 @@ ask() {
     venv/bin/python "$here/servers/survey.py" "$@" 2>> servers.log
 }
 
-# To be replaced by `cargo test -p toolwright-mcp --test servers -- --ignored`, which is
-# to find the servers by the variables above.
-call() {
-    # shellcheck disable=SC2086
-    ask call "$here/servers/calls.json" everything $MCP_EVERYTHING &&
-        ask call "$here/servers/calls.json" memory $MCP_MEMORY &&
-        ask call "$here/servers/calls.json" filesystem $MCP_FILESYSTEM &&
-        ask call "$here/servers/calls.json" python $MCP_PYTHON
-}
-
 failed=0
 write=${RECORD:+--write}
 # shellcheck disable=SC2086
 {
-    ask list $write "$here/recorded/everything.json" $MCP_EVERYTHING || failed=1
-    ask list $write "$here/recorded/memory.json" $MCP_MEMORY || failed=1
-    ask list $write "$here/recorded/filesystem.json" $MCP_FILESYSTEM || failed=1
-    ask list $write "$here/recorded/python.json" $MCP_PYTHON || failed=1
+    ask $write "$here/recorded/everything.json" $MCP_EVERYTHING || failed=1
+    ask $write "$here/recorded/memory.json" $MCP_MEMORY || failed=1
+    ask $write "$here/recorded/filesystem.json" $MCP_FILESYSTEM served-files || failed=1
+    ask $write "$here/recorded/python.json" $MCP_PYTHON || failed=1
 }
-call || failed=1
 [ $failed = 0 ] || tail -n 20 servers.log
+
+cd "$here/.."
+cargo test -q -p toolwright-mcp --test servers -- --ignored --nocapture || failed=1
+cargo test -q -p toolwright-examples --test mcp_servers -- --ignored --nocapture || failed=1
 exit $failed

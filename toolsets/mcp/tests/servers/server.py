@@ -1,9 +1,10 @@
 """A server on the official Python SDK, with the schemas that Python's types become.
 
-    server.py [--http PORT] [--page SIZE]
+    server.py [--http PORT] [--page SIZE] [--handshake]
 
 Speaks over standard input and output, or over HTTP on 127.0.0.1 (port 0: any free one),
 and then prints its address once it listens. Lists its tools in pages if told how large.
+Told so, it knows only the revisions that begin with a handshake, as older servers do.
 Every tool answers from its arguments alone, so that what comes back can be compared with
 what was sent.
 """
@@ -22,7 +23,7 @@ import uvicorn
 from mcp import MCPError
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import INVALID_PARAMS, ToolAnnotations
+from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
 server = MCPServer("python", version="1.0.0", log_level="WARNING")
@@ -312,13 +313,23 @@ async def paged(ctx, call_next):
     return result
 
 
+async def without_discovery(ctx, call_next):
+    """Has clients begin with the handshake: the SDK serves both ways, and cannot be told."""
+    if ctx.method == "server/discover":
+        raise MCPError(METHOD_NOT_FOUND, "Method not found")
+    return await call_next(ctx)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", type=int, metavar="PORT")
     parser.add_argument("--page", type=int, metavar="SIZE")
+    parser.add_argument("--handshake", action="store_true")
     options = parser.parse_args()
     if page := options.page:
         server.middleware.append(paged)
+    if options.handshake:
+        server.middleware.append(without_discovery)
     if options.http is None:
         server.run()
     else:

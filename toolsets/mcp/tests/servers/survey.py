@@ -1,17 +1,11 @@
-"""What a server lists, and what its tools answer, asked without any library.
+"""What a server lists, asked without any library.
 
-    survey.py list [--write] RECORDING COMMAND...
-    survey.py call CALLS NAME COMMAND...
+    survey.py [--write] RECORDING COMMAND...
 
-`list` compares what the server lists with what was recorded of it, or records it anew.
-`call` calls every tool as CALLS says under NAME and compares the answers. Arguments that
-do not fit are sent too: what a server makes of them is counted, not judged.
-
-The client declares every capability when it lists, because some tools appear for it
-alone, and none when it calls, as an importer of tools does.
+Compares what the server lists with what was recorded of it, or records it anew. The
+client declares every capability, because some tools appear for it alone.
 """
 
-import collections
 import json
 import pathlib
 import subprocess
@@ -31,7 +25,7 @@ EVERYTHING = {
 class Server:
     """A child process in the newest revision it speaks."""
 
-    def __init__(self, command, capabilities):
+    def __init__(self, command):
         pipe = subprocess.PIPE
         self.child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         self.asked = 0
@@ -40,14 +34,14 @@ class Server:
         meta = {
             prefix + "protocolVersion": REVISIONS[0],
             prefix + "clientInfo": client,
-            prefix + "clientCapabilities": capabilities,
+            prefix + "clientCapabilities": EVERYTHING,
         }
         self.extra = {"_meta": meta}
         if "error" in self.ask("server/discover", {}):
             self.extra = {}
             begin = {
                 "protocolVersion": REVISIONS[1],
-                "capabilities": capabilities,
+                "capabilities": EVERYTHING,
                 "clientInfo": client,
             }
             self.ask("initialize", begin)
@@ -82,39 +76,11 @@ def compare(recording, now, writing):
     print(f"{recording.name}: {len(json.loads(now)['tools'])} tools, as recorded")
 
 
-def call(server, name, calls):
-    counts = collections.Counter()
-    for tool, cases in calls[name].items():
-        for case in cases["fits"]:
-            expected = case.get("answer") or case.get("fails")
-            if expected is None:
-                continue
-            answer = server.ask("tools/call", {"name": tool, "arguments": case["arguments"]})
-            result = answer.get("result", {})
-            content = json.dumps(result.get("content"), ensure_ascii=False)
-            structured = json.dumps(result.get("structuredContent"), ensure_ascii=False)
-            as_told = expected in content or expected in structured
-            if not as_told or result.get("isError", False) != ("fails" in case):
-                raise SystemExit(f"{name}, {tool}, {case}: {json.dumps(answer)[:500]}")
-            counts["answered as expected"] += 1
-        for case in cases["misfits"]:
-            params = {"name": tool, "arguments": case["arguments"]}
-            answer = server.ask("tools/call", params)
-            refused = answer.get("result", {"isError": "error" in answer}).get("isError")
-            counts["misfits refused" if refused else "misfits taken"] += 1
-    print(f"{name}:", ", ".join(f"{count} {what}" for what, count in counts.items()))
-
-
-def main(what, *rest):
-    if what == "list":
-        writing = rest[0] == "--write"
-        recording, *command = rest[writing:]
-        server = Server(command, EVERYTHING)
-        compare(pathlib.Path(recording), server.ask("tools/list", {})["result"], writing)
-    else:
-        calls, name, *command = rest
-        server = Server(command, {})
-        call(server, name, json.loads(pathlib.Path(calls).read_text(encoding="utf-8")))
+def main(*rest):
+    writing = rest[0] == "--write"
+    recording, *command = rest[writing:]
+    server = Server(command)
+    compare(pathlib.Path(recording), server.ask("tools/list", {})["result"], writing)
     server.end()
 
 

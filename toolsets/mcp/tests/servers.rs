@@ -1,0 +1,614 @@
+//! Real servers, imported: started and overheard, killed, restarted and closed.
+//!
+//! `servers.sh` installs them and runs this, and `examples/tests/mcp_servers.rs`, where a
+//! model calls their tools.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+#[path = "servers/real.rs"]
+mod real;
+
+use std::time::{Duration, Instant};
+
+use real::{
+    Case, EVERYTHING, EVERYTHING_HTTP, Expected, FILESYSTEM, HTTP, Kind, MEMORY, PYTHON,
+    PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025, PYTHON_PAGED, Real, STDIO, closes, connect,
+    is_for_others, recorded, soon,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use toolwright_mcp::{Error, Remote};
+use toolwright_module::{
+    Cancellation, Context, Contract, Image, Module, Result, Signature, Stage, Tool, ToolOutput,
+};
+
+fn named(remote: &Remote, name: &str) -> Tool {
+    let tools = remote.tools();
+    let names: Vec<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
+    let tool = tools.into_iter().find(|tool| tool.name() == name);
+    tool.unwrap_or_else(|| panic!("there is no {name}, but {names:?}"))
+}
+
+async fn call(remote: &Remote, name: &str, arguments: Value) -> Result<ToolOutput> {
+    let tool = named(remote, name);
+    soon(name, tool.call(&arguments.to_string(), &Context::default())).await
+}
+
+fn calling(remote: &Remote, name: &str, arguments: &Value) -> JoinHandle<Result<ToolOutput>> {
+    let (tool, arguments) = (named(remote, name), arguments.to_string());
+    tokio::spawn(async move { tool.call(&arguments, &Context::default()).await })
+}
+
+fn cause(error: &toolwright_module::Error) -> &Error {
+    error.downcast_ref::<Error>().unwrap_or_else(|| panic!("{error:#}"))
+}
+
+/// How many of these calls had an answer and how many were lost; there is nothing else.
+async fn ends(what: Kind, calls: Vec<JoinHandle<Result<ToolOutput>>>) -> (usize, usize) {
+    let (mut answered, mut lost) = (0, 0);
+    for call in calls {
+        match soon(what, call).await.unwrap() {
+            Ok(_) => answered += 1,
+            Err(error) => {
+                assert!(matches!(cause(&error), Error::Lost { .. } | Error::NotRun { .. }));
+                assert_eq!(error.stage(), Stage::Transport);
+                lost += 1;
+            }
+        }
+    }
+    (answered, lost)
+}
+
+/// A call that takes this long, if the server has one.
+fn long(kind: Kind, milliseconds: u64) -> Option<(&'static str, Value)> {
+    match kind.name {
+        "python" => Some(("sleep", json!({"milliseconds": milliseconds}))),
+        "everything" => {
+            let seconds = milliseconds as f64 / 1000.0;
+            Some(("trigger-long-running-operation", json!({"duration": seconds, "steps": 1})))
+        }
+        _ => None,
+    }
+}
+
+/// A call that takes no time.
+fn short(kind: Kind) -> (&'static str, Value) {
+    match kind.name {
+        "python" => ("add", json!({"a": 2, "b": 3})),
+        "everything" => ("echo", json!({"message": "hello"})),
+        "memory" => ("read_graph", json!({})),
+        "filesystem" => ("read_text_file", json!({"path": "a.txt"})),
+        other => panic!("{other}"),
+    }
+}
+
+async fn works(remote: &Remote, kind: Kind) {
+    let (name, arguments) = short(kind);
+    let output = call(remote, name, arguments).await;
+    assert!(output.is_ok(), "{kind}: {:#}", output.unwrap_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn every_tool_is_imported_as_it_was_recorded() {
+    for kind in STDIO.into_iter().chain(HTTP).chain([PYTHON_PAGED]) {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        assert!(remote.left_out().is_empty(), "{kind}: {:?}", remote.left_out());
+        let mut tools = remote.tools().into_iter();
+        for form in recorded(kind.name) {
+            let name = form["name"].as_str().unwrap();
+            if is_for_others(kind, name) {
+                continue;
+            }
+            let (input, output) = (form["inputSchema"].clone(), form.get("outputSchema").cloned());
+            let description = form["description"].as_str().unwrap_or_default();
+            let there = Contract::dynamic(name, description, input, output).unwrap();
+            // What `lowering.rs` says of it is true of what was imported.
+            let tool = tools.next().unwrap_or_else(|| panic!("{kind}: {name} is not there"));
+            let here = tool.contract();
+            assert_eq!(here.name(), there.name(), "{kind}");
+            assert_eq!(here.description(), there.description(), "{kind}, {name}");
+            assert_eq!(here.input(), there.input(), "{kind}, {name}");
+            assert_eq!(here.output_to_read(), there.output_to_read(), "{kind}, {name}");
+        }
+        assert_eq!(tools.count(), 0, "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn every_call_has_the_answer_that_the_server_gave_and_misfits_are_not_sent() {
+    for kind in STDIO.into_iter().chain(HTTP) {
+        let real = Real::new(kind);
+        let client = if kind.http { real.client() } else { real.overheard() };
+        let remote = connect(client, kind).await;
+        let tools = remote.tools();
+        let names: Vec<&str> = tools.iter().map(Tool::name).collect();
+        let cases = Case::all(kind.name, &names);
+        for case in &cases {
+            let place = format!("{kind}, {} {}", case.tool, case.arguments);
+            let outcome = call(&remote, &case.tool, case.arguments.clone()).await;
+            match (&case.expected, outcome) {
+                (Expected::Answer(part, value), Ok(output)) => {
+                    let structured = output.value().unwrap();
+                    let images = format!("{:?}", output.images());
+                    let shown = format!("{} {images} {structured:?}", output.text());
+                    assert!(shown.contains(part), "{place}: {shown}");
+                    if value.is_some() {
+                        assert_eq!(structured, *value, "{place}");
+                    }
+                }
+                (Expected::Fails(part), Err(error)) => {
+                    assert!(error.for_model().contains(part), "{place}: {error:#}");
+                }
+                (Expected::Refused(part), Err(error)) => {
+                    assert_eq!(error.stage(), Stage::Arguments, "{place}: {error:#}");
+                    assert!(error.for_model().contains(part), "{place}: {error:#}");
+                }
+                (_, outcome) => panic!("{place}: {outcome:?}"),
+            }
+        }
+        let sent = cases.iter().filter(|case| case.is_sent()).count();
+        println!("{kind}: {sent} calls as expected, {} not sent", cases.len() - sent);
+        if !kind.http {
+            assert_eq!(real.sent("tools/call"), sent, "{kind}");
+            closes(&real, remote).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn each_of_50_calls_ends_when_the_server_is_killed_under_them() {
+    for kind in STDIO {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        let before = real.processes();
+        let mut calls = Vec::new();
+        if long(kind, 0).is_some() {
+            for index in 0..50 {
+                let (name, arguments) = long(kind, index * 20).unwrap();
+                calls.push(calling(&remote, name, &arguments));
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        } else {
+            // It answers at once, so it is held before it can.
+            let (name, arguments) = short(kind);
+            for _ in 0..10 {
+                calls.push(calling(&remote, name, &arguments));
+            }
+            works(&remote, kind).await;
+            real.signal("-STOP");
+            for _ in 10..50 {
+                calls.push(calling(&remote, name, &arguments));
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        real.signal("-KILL");
+        let killed = Instant::now();
+        let (answered, lost) = ends(kind, calls).await;
+        println!("{kind}: {answered} answered, {lost} lost, {:?}", killed.elapsed());
+        assert_eq!(answered + lost, 50, "{kind}");
+        assert!(answered > 0 && lost > 0, "{kind}: {answered} and {lost}");
+
+        works(&remote, kind).await;
+        let after = real.processes();
+        assert_eq!(after.len(), before.len(), "{kind}: {before:?}, {after:?}");
+        assert!(before.iter().all(|process| !after.contains(process)), "{kind}");
+        closes(&real, remote).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn calls_of_a_tool_that_reads_are_all_answered_though_the_server_is_killed() {
+    for kind in [PYTHON, PYTHON_2025] {
+        let real = Real::new(kind);
+        // It says that sleeping only reads, which is so.
+        let remote = connect(real.client().with_trusted_annotations(), kind).await;
+        let calls: Vec<_> = (0..50)
+            .map(|index| calling(&remote, "sleep", &json!({"milliseconds": index * 20})))
+            .collect();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        real.signal("-KILL");
+        assert_eq!(ends(kind, calls).await, (50, 0), "{kind}");
+        closes(&real, remote).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_tool_that_ends_its_server_is_lost_and_the_next_call_finds_another() {
+    for kind in [PYTHON, PYTHON_2025] {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        let error = call(&remote, "end", json!({})).await.unwrap_err();
+        assert!(matches!(cause(&error), Error::Lost { .. }), "{kind}: {error:#}");
+        works(&remote, kind).await;
+        closes(&real, remote).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_server_that_is_restarted_between_calls_goes_unnoticed() {
+    for kind in HTTP {
+        let mut real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        for _ in 0..3 {
+            works(&remote, kind).await;
+            real.kill();
+            real.start();
+            // It knows nothing of the session now.
+            works(&remote, kind).await;
+        }
+        soon(kind, remote.close()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn calls_end_when_their_server_is_restarted_under_them() {
+    for kind in HTTP {
+        for at_once in [true, false] {
+            let mut real = Real::new(kind);
+            let remote = connect(real.client(), kind).await;
+            let (name, arguments) = long(kind, 60_000).unwrap();
+            let calls: Vec<_> = (0..50).map(|_| calling(&remote, name, &arguments)).collect();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            real.kill();
+            let killed = Instant::now();
+            if at_once {
+                real.start();
+            }
+            assert_eq!(ends(kind, calls).await, (0, 50), "{kind}");
+            println!("{kind}: 50 lost after {:?}", killed.elapsed());
+            if at_once {
+                works(&remote, kind).await;
+            } else {
+                comes_back(&mut real, &remote).await;
+            }
+            soon(kind, remote.close()).await;
+        }
+    }
+}
+
+/// Calls a server that is away until it is not.
+async fn comes_back(real: &mut Real, remote: &Remote) {
+    let kind = real.kind;
+    // Nobody is there, and that is said.
+    let (name, arguments) = short(kind);
+    let error = call(remote, name, arguments.clone()).await.unwrap_err();
+    assert!(matches!(cause(&error), Error::NotRun { .. }), "{kind}: {error:#}");
+    assert!(error.is_retryable(), "{kind}: {error:#}");
+
+    real.start();
+    let started = Instant::now();
+    soon(kind, async {
+        while let Err(error) = call(remote, name, arguments.clone()).await {
+            // It is not asked again at once.
+            assert!(matches!(cause(&error), Error::NotRun { .. }), "{kind}: {error:#}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    println!("{kind}: there again after {:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_tool_that_a_server_adds_is_told_of_and_can_be_called() {
+    for kind in [PYTHON, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025] {
+        let real = Real::new(kind);
+        let mut remote = connect(real.client(), kind).await;
+        for name in ["first", "second"] {
+            call(&remote, "add_tool", json!({"name": name})).await.unwrap();
+            soon(kind, remote.changed()).await;
+            assert_eq!(call(&remote, name, json!({})).await.unwrap().text(), name, "{kind}");
+        }
+        assert_eq!(remote.tools().len(), recorded(kind.name).len() + 2, "{kind}");
+        soon(kind, remote.close()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_call_that_is_cancelled_or_late_ends_and_the_server_is_told() {
+    for kind in [PYTHON, PYTHON_2025, EVERYTHING] {
+        let real = Real::new(kind);
+        let remote = connect(real.overheard(), kind).await;
+        let (name, arguments) = long(kind, 60_000).unwrap();
+        let tool = named(&remote, name);
+        let cancellation = Cancellation::default();
+        let cx = Context::default().with_cancellation(cancellation.clone());
+        let running = {
+            let (tool, arguments) = (tool.clone(), arguments.to_string());
+            tokio::spawn(async move { tool.call(&arguments, &cx).await })
+        };
+        soon(kind, until(|| real.sent("tools/call") == 1)).await;
+        cancellation.cancel();
+        let error = soon(kind, running).await.unwrap().unwrap_err();
+        assert_eq!(error.stage(), Stage::Cancelled, "{kind}: {error:#}");
+        soon(kind, until(|| real.sent("notifications/cancelled") == 1)).await;
+
+        let cx = Context::default().with_deadline(Instant::now() + Duration::from_millis(200));
+        let error = soon(kind, tool.call(&arguments.to_string(), &cx)).await.unwrap_err();
+        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, true), "{kind}");
+        soon(kind, until(|| real.sent("notifications/cancelled") == 2)).await;
+        // One that is told does not end by it.
+        works(&remote, kind).await;
+        closes(&real, remote).await;
+    }
+    for kind in HTTP {
+        let real = Real::new(kind);
+        let client = real.client().with_tool_time(Duration::from_millis(300));
+        let remote = connect(client, kind).await;
+        let (name, arguments) = long(kind, 60_000).unwrap();
+        let error = call(&remote, name, arguments).await.unwrap_err();
+        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, true), "{kind}");
+        works(&remote, kind).await;
+        soon(kind, remote.close()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_server_that_stands_still_is_waited_for_no_longer_than_it_may_take() {
+    for kind in STDIO.into_iter().chain(HTTP) {
+        let real = Real::new(kind);
+        let client = real.client().with_tool_time(Duration::from_secs(1));
+        let remote = connect(client, kind).await;
+        let (name, arguments) = short(kind);
+        real.signal("-STOP");
+        let error = call(&remote, name, arguments).await.unwrap_err();
+        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, true), "{kind}");
+        if kind.http {
+            let late = real.client().with_start_time(Duration::from_millis(500)).connect();
+            let error = soon(kind, late).await.unwrap_err();
+            assert!(matches!(error, Error::Late { .. }), "{kind}: {error:?}");
+        }
+        real.signal("-CONT");
+        works(&remote, kind).await;
+        // It cannot even be asked to end.
+        real.signal("-STOP");
+        soon(kind, remote.close()).await;
+        if !kind.http {
+            real.gone().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
+    for kinds in [
+        &[MEMORY][..],
+        &[FILESYSTEM],
+        // Each revision has an order of its own for what stands in a schema.
+        &[PYTHON, PYTHON_PAGED, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025],
+    ] {
+        let lock = connect(Real::new(kinds[0]).client(), kinds[0]).await.lock();
+        for &kind in kinds {
+            let real = Real::new(kind);
+            connect(real.client().with_lock(&lock).unwrap(), kind).await;
+        }
+    }
+    // The last tool of this one comes after its first list.
+    let [lock, over_http] = [EVERYTHING, EVERYTHING_HTTP].map(|kind| async move {
+        let real = Real::new(kind);
+        connect(real.client(), kind).await.lock()
+    });
+    assert_eq!(lock.await, over_http.await);
+
+    let real = Real::new(PYTHON_HTTP);
+    let lock = connect(real.client(), PYTHON_HTTP).await.lock();
+    let locked = connect(real.client().with_lock(&lock).unwrap(), PYTHON_HTTP).await;
+    let other = connect(real.client(), PYTHON_HTTP).await;
+    call(&other, "add_tool", json!({"name": "added"})).await.unwrap();
+    let again = soon(PYTHON_HTTP, real.client().with_lock(&lock).unwrap().connect()).await;
+    let error = again.unwrap_err();
+    assert!(matches!(&error, Error::Drift { diff } if diff.contains("\"added\"")), "{error}");
+    // Who is connected already is told as soon as the server tells of it.
+    soon(PYTHON_HTTP, async {
+        while call(&locked, "ping_pong", json!({})).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let error = call(&locked, "ping_pong", json!({})).await.unwrap_err();
+    assert!(format!("{error:#}").contains("\"added\""), "{error:#}");
+}
+
+/// Count the words of a text: a model comes back.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Summarise {
+    text: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Summary {
+    words: i64,
+    longest: Option<String>,
+}
+
+impl Signature for Summarise {
+    type Output = Summary;
+}
+
+/// Add two numbers.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+impl Signature for Add {
+    type Output = i64;
+}
+
+/// Say it louder.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Shout {
+    text: String,
+}
+
+impl Signature for Shout {
+    type Output = String;
+}
+
+/// Sleep, as the server does not.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Sleep {
+    milliseconds: String,
+}
+
+impl Signature for Sleep {
+    type Output = i64;
+}
+
+/// Add two numbers, and say so.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct GetSum {
+    a: f64,
+    b: f64,
+}
+
+impl Signature for GetSum {
+    type Output = String;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn a_servers_tool_stands_behind_a_signature() {
+    for kind in [PYTHON, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025] {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        let summarise = remote.typed::<Summarise>("summarise").unwrap();
+        let asked = Summarise { text: "one three two".to_owned() };
+        let summary = soon(kind, summarise.call(asked)).await.unwrap();
+        assert_eq!(summary, Summary { words: 3, longest: Some("three".to_owned()) }, "{kind}");
+        let nothing = soon(kind, summarise.call(Summarise { text: String::new() })).await.unwrap();
+        assert_eq!(nothing, Summary { words: 0, longest: None }, "{kind}");
+        let add = remote.typed::<Add>("add").unwrap();
+        assert_eq!(soon(kind, add.call(Add { a: 2, b: 3 })).await.unwrap(), 5, "{kind}");
+        let shout = remote.typed::<Shout>("shout").unwrap();
+        let louder = soon(kind, shout.call(Shout { text: "hello".to_owned() })).await.unwrap();
+        assert_eq!(louder, "HELLO", "{kind}");
+        let told = remote.typed::<Sleep>("sleep").unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "`sleep` of the server cannot stand for `sleep`: input $.milliseconds: ours is a \
+             string, theirs takes an integer; output $.result: ours takes an integer, theirs is \
+             a string",
+            "{kind}"
+        );
+        soon(kind, remote.close()).await;
+    }
+    let real = Real::new(EVERYTHING);
+    let remote = connect(real.client(), EVERYTHING).await;
+    let sum = remote.typed::<GetSum>("get-sum").unwrap();
+    let told = soon(EVERYTHING, sum.call(GetSum { a: 2.0, b: 3.5 })).await.unwrap();
+    assert_eq!(told, "The sum of 2 and 3.5 is 5.5.");
+}
+
+async fn until(done: impl Fn() -> bool) {
+    while !done() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn progress_does_no_harm() {
+    for kind in [PYTHON, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025] {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        let told = call(&remote, "tell", json!({"times": 500})).await.unwrap();
+        assert_eq!(told.text(), "told 500", "{kind}");
+        soon(kind, remote.close()).await;
+    }
+    for kind in [EVERYTHING, EVERYTHING_HTTP] {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        let name = "trigger-long-running-operation";
+        let done = call(&remote, name, json!({"duration": 0.2, "steps": 50})).await.unwrap();
+        assert!(done.text().contains("completed"), "{kind}: {}", done.text());
+        soon(kind, remote.close()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn images_come_as_images() {
+    let cases = [
+        (PYTHON, "draw", json!({})),
+        (PYTHON_HTTP_2025, "draw", json!({})),
+        (EVERYTHING, "get-tiny-image", json!({})),
+        (FILESYSTEM, "read_media_file", json!({"path": "pixel.png"})),
+    ];
+    for (kind, name, arguments) in cases {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        let output = call(&remote, name, arguments).await.unwrap();
+        let [Image::Url(url)] = output.images() else { panic!("{kind}: {output:?}") };
+        assert!(url.starts_with("data:image/png;base64,iVBOR"), "{kind}: {url}");
+        soon(kind, remote.close()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn no_process_is_left_of_a_server_that_is_closed_or_dropped() {
+    for kind in STDIO {
+        let real = Real::new(kind);
+        closes(&real, connect(real.client(), kind).await).await;
+
+        let remote = connect(real.client(), kind).await;
+        let (name, _) = short(kind);
+        let tool = named(&remote, name);
+        drop(remote);
+        assert!(!real.processes().is_empty(), "{kind}");
+        drop(tool);
+        real.gone().await;
+    }
+    // This one does not end with its input any more.
+    let real = Real::new(EVERYTHING);
+    let remote = connect(real.client(), EVERYTHING).await;
+    call(&remote, "toggle-simulated-logging", json!({})).await.unwrap();
+    closes(&real, remote).await;
+    // Nor do these, with a call that runs.
+    for kind in [EVERYTHING, PYTHON, PYTHON_2025] {
+        let real = Real::new(kind);
+        let remote = connect(real.client(), kind).await;
+        let (name, arguments) = long(kind, 60_000).unwrap();
+        let running = calling(&remote, name, &arguments);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        closes(&real, remote).await;
+        assert!(soon(kind, running).await.unwrap().is_err(), "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the servers of tests/servers.sh"]
+async fn four_servers_stand_side_by_side() {
+    let kinds = [EVERYTHING, MEMORY, FILESYSTEM, PYTHON];
+    let reals = kinds.map(Real::new);
+    let mut tools: Vec<Tool> = Vec::new();
+    for real in &reals {
+        let remote = connect(real.client(), real.kind).await;
+        tools.extend(remote.tools_beside(&tools).unwrap());
+    }
+    let cx = Context::default();
+    for kind in kinds {
+        let (name, arguments) = short(kind);
+        let tool = tools.iter().find(|tool| tool.name() == name).unwrap();
+        soon(kind, tool.call(&arguments.to_string(), &cx)).await.unwrap();
+    }
+    drop(tools);
+    for real in reals {
+        real.gone().await;
+    }
+}

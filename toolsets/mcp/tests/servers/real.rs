@@ -1,0 +1,325 @@
+//! Real servers, from the variables that `servers.sh` sets, for tests on Linux.
+//!
+//! Shared with `examples/tests/mcp_servers.rs`: an orchestrator stands above this crate.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::fmt;
+use std::future::Future;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use toolwright_mcp::{McpClient, Remote};
+
+/// A server, how it is reached and in which revision of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// Under which its calls and its record are kept.
+    pub(crate) name: &'static str,
+    pub(crate) http: bool,
+    arguments: &'static str,
+}
+
+const fn kind(name: &'static str, http: bool, arguments: &'static str) -> Kind {
+    Kind { name, http, arguments }
+}
+
+pub(crate) const EVERYTHING: Kind = kind("everything", false, "");
+pub(crate) const EVERYTHING_HTTP: Kind = kind("everything", true, "");
+pub(crate) const MEMORY: Kind = kind("memory", false, "");
+pub(crate) const FILESYSTEM: Kind = kind("filesystem", false, "");
+/// In the revision of 2026.
+pub(crate) const PYTHON: Kind = kind("python", false, "");
+pub(crate) const PYTHON_HTTP: Kind = kind("python", true, "");
+/// In that of 2025.
+pub(crate) const PYTHON_2025: Kind = kind("python", false, "--handshake");
+pub(crate) const PYTHON_HTTP_2025: Kind = kind("python", true, "--handshake");
+pub(crate) const PYTHON_PAGED: Kind = kind("python", false, "--page 3");
+
+pub(crate) const STDIO: [Kind; 5] = [EVERYTHING, MEMORY, FILESYSTEM, PYTHON, PYTHON_2025];
+pub(crate) const HTTP: [Kind; 3] = [EVERYTHING_HTTP, PYTHON_HTTP, PYTHON_HTTP_2025];
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.http { "HTTP" } else { "stdio" };
+        let arguments = self.arguments.split_whitespace().map(|word| format!(" {word}"));
+        write!(f, "{}{} over {way}", self.name, arguments.collect::<String>())
+    }
+}
+
+/// A server with a state of its own.
+pub(crate) struct Real {
+    pub(crate) kind: Kind,
+    folder: TempDir,
+    port: u16,
+    /// What listens on the port; over stdio the client starts it.
+    listening: Option<Child>,
+}
+
+impl Real {
+    /// Over HTTP it listens when this returns.
+    pub(crate) fn new(kind: Kind) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let served = folder.path().join("served");
+        std::fs::create_dir(&served).unwrap();
+        std::fs::write(served.join("a.txt"), "hello\nworld\n").unwrap();
+        std::fs::copy(here("servers/pixel.png"), served.join("pixel.png")).unwrap();
+        let mut real = Self { kind, folder, port: 0, listening: None };
+        if kind.http {
+            real.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            real.start();
+        }
+        real
+    }
+
+    fn words(&self) -> Vec<String> {
+        let http = if self.kind == EVERYTHING_HTTP { "_HTTP" } else { "" };
+        let variable = format!("MCP_{}{http}", self.kind.name.to_uppercase());
+        let command = std::env::var(&variable);
+        let command = command.unwrap_or_else(|_| panic!("{variable}: run tests/servers.sh"));
+        let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        words.extend(self.kind.arguments.split_whitespace().map(str::to_owned));
+        if self.kind == FILESYSTEM {
+            words.push(self.folder.path().join("served").to_str().unwrap().to_owned());
+        }
+        if self.kind.http && self.kind.name == "python" {
+            words.extend(["--http".to_owned(), self.port.to_string()]);
+        }
+        words
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            (MARK, self.mark()),
+            ("MEMORY_FILE_PATH", self.folder.path().join("memory.jsonl").display().to_string()),
+            ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+            ("PORT", self.port.to_string()),
+        ]
+    }
+
+    fn mark(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
+    /// A client of it; over stdio it starts the server.
+    pub(crate) fn client(&self) -> McpClient {
+        let words = self.words();
+        match self.kind.http {
+            true => self.over_http(),
+            false => self.over_stdio(&words[0], &words[1..]),
+        }
+    }
+
+    /// The same, and what it sends is written down.
+    pub(crate) fn overheard(&self) -> McpClient {
+        assert!(!self.kind.http);
+        let script = "sent=$1; shift; tee -a \"$sent\" | \"$@\"";
+        let mut words = ["-c", script, "sh"].map(str::to_owned).to_vec();
+        words.push(self.sent_file().display().to_string());
+        words.extend(self.words());
+        self.over_stdio("sh", &words)
+    }
+
+    fn over_stdio(&self, program: &str, arguments: &[String]) -> McpClient {
+        let client = McpClient::stdio(program, arguments);
+        let environment = self.environment().into_iter();
+        environment.fold(client, |client, (name, value)| client.with_env(name, value))
+    }
+
+    fn over_http(&self) -> McpClient {
+        McpClient::http(&format!("http://127.0.0.1:{}/mcp", self.port)).unwrap()
+    }
+
+    fn sent_file(&self) -> PathBuf {
+        self.folder.path().join("sent")
+    }
+
+    /// How many messages of this method an overheard client sent.
+    pub(crate) fn sent(&self, method: &str) -> usize {
+        let sent = std::fs::read_to_string(self.sent_file()).unwrap();
+        let messages = sent.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        messages.filter(|message| message["method"] == method).count()
+    }
+
+    /// The processes of this server, and what they started.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let mark = format!("{MARK}={}\0", self.mark());
+        let numbers = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            // Of a process that ended this is empty.
+            let environment = std::fs::read(format!("/proc/{number}/environ")).ok()?;
+            let marked = environment.windows(mark.len()).any(|part| part == mark.as_bytes());
+            marked.then_some(number)
+        });
+        numbers.collect()
+    }
+
+    /// Waits until none is left.
+    pub(crate) async fn gone(&self) {
+        let start = Instant::now();
+        while !self.processes().is_empty() {
+            let left = start.elapsed() > Duration::from_secs(20);
+            assert!(!left, "{}: {:?} are left", self.kind, self.processes());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Sends every process of this server a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        let processes = self.processes();
+        assert!(!processes.is_empty(), "{}: there is none", self.kind);
+        for process in processes {
+            let told = Command::new("kill").args([signal, &process.to_string()]).status();
+            assert!(told.unwrap().success());
+        }
+    }
+
+    /// Has a server over HTTP listen, again on its port.
+    pub(crate) fn start(&mut self) {
+        let words = self.words();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).envs(self.environment());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(child.try_wait().unwrap().is_none(), "{}: it ended", self.kind);
+            assert!(start.elapsed() < Duration::from_secs(30), "{}: it is late", self.kind);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.listening = Some(child);
+    }
+
+    /// Ends a server over HTTP, whatever it does.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.listening.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        if self.listening.is_some() {
+            self.kill();
+        }
+    }
+}
+
+/// By what a server's processes are known.
+const MARK: &str = "MCP_TEST_SERVER";
+
+fn here(name: &str) -> PathBuf {
+    // Of this package or of the examples.
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = package.join("tests").join(name);
+    if own.exists() { own } else { package.join("../toolsets/mcp/tests").join(name) }
+}
+
+fn file(name: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(here(name)).unwrap()).unwrap()
+}
+
+/// What the server listed when it was recorded.
+pub(crate) fn recorded(name: &str) -> Vec<Value> {
+    file(&format!("recorded/{name}.json"))["tools"].as_array().unwrap().clone()
+}
+
+/// Those of the reference server that appear for a client that can do something for it.
+const FOR_OTHER_CLIENTS: [(&str, &str); 6] = [
+    ("get-roots-list", "roots"),
+    ("trigger-elicitation-request", "elicitation"),
+    ("trigger-url-elicitation", "elicitation"),
+    ("trigger-sampling-request", "sampling"),
+    ("trigger-sampling-request-async", "sampling and tasks"),
+    ("trigger-elicitation-request-async", "elicitation and tasks"),
+];
+
+/// Whether this client is not shown it, and why is said above.
+pub(crate) fn is_for_others(kind: Kind, tool: &str) -> bool {
+    kind.name == "everything" && FOR_OTHER_CLIENTS.iter().any(|(other, _)| *other == tool)
+}
+
+/// Connects, and waits for all that the server has.
+pub(crate) async fn connect(client: McpClient, kind: Kind) -> Remote {
+    let mut remote = soon(kind, client.connect()).await.unwrap();
+    if kind.name == "everything" {
+        // Its last tool comes when it has seen the client.
+        soon(kind, async {
+            while remote.tools().len() < recorded(kind.name).len() - FOR_OTHER_CLIENTS.len() {
+                remote.changed().await;
+            }
+        })
+        .await;
+    }
+    remote
+}
+
+/// Closes it, and sees that nothing of a child process is left.
+pub(crate) async fn closes(real: &Real, remote: Remote) {
+    let kind = real.kind;
+    assert!(!real.processes().is_empty(), "{kind}");
+    soon(kind, remote.close()).await;
+    if real.sent_file().exists() {
+        // What listens to an overheard one is the child, and the server the child's.
+        real.gone().await;
+    } else if !kind.http {
+        assert_eq!(real.processes(), [0; 0], "{kind}");
+    }
+}
+
+/// A call that is known, and what becomes of it.
+pub(crate) struct Case {
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+    pub(crate) expected: Expected,
+}
+
+pub(crate) enum Expected {
+    /// A part of the answer, and the value that comes with it if there is one.
+    Answer(String, Option<Value>),
+    /// A part of what the server says of its failure.
+    Fails(String),
+    /// A part of what is said of arguments that are not sent.
+    Refused(String),
+}
+
+impl Case {
+    /// The calls of these tools, in an order in which they can be made.
+    pub(crate) fn all(name: &str, tools: &[&str]) -> Vec<Self> {
+        let calls = file("servers/calls.json");
+        let mut cases = Vec::new();
+        for (tool, kinds) in calls[name].as_object().unwrap() {
+            if !tools.contains(&tool.as_str()) {
+                continue;
+            }
+            let fits = kinds["fits"].as_array().unwrap().iter();
+            for case in fits.chain(kinds["misfits"].as_array().unwrap()) {
+                let text = |key: &str| case[key].as_str().map(str::to_owned);
+                let answer = text("answer")
+                    .map(|text| Expected::Answer(text, case.get("structured").cloned()));
+                let expected = answer
+                    .or_else(|| text("fails").map(Expected::Fails))
+                    .or_else(|| text("says").map(Expected::Refused));
+                // What ends the server has a test of its own.
+                let Some(expected) = expected else { continue };
+                let (tool, arguments) = (tool.clone(), case["arguments"].clone());
+                cases.push(Self { tool, arguments, expected });
+            }
+        }
+        cases
+    }
+
+    pub(crate) fn is_sent(&self) -> bool {
+        !matches!(self.expected, Expected::Refused(_))
+    }
+}
+
+/// Fails instead of hanging.
+pub(crate) async fn soon<T>(what: impl fmt::Display, work: impl Future<Output = T>) -> T {
+    let late = tokio::time::timeout(Duration::from_secs(120), work).await;
+    late.unwrap_or_else(|_| panic!("{what}: it hangs"))
+}
