@@ -65,21 +65,25 @@ fn a_tool_of_ours_stands_in_for_itself() {
     zoo::tour(&mut again);
     again.0.dedup();
     insta::assert_snapshot!(again.0.join("\n"), @r"
-enum_half_hidden: input $.given: ours may be `only_written`, theirs takes one of `both`, `only_read`, `present`
-enum_half_hidden: output $.result: ours takes one of `both`, `only_read`, `present`, theirs may be `only_written`
-read_and_written_differ: input $.given.only_read: ours has no such field, theirs is required
-read_and_written_differ: input $.given.read: ours has no such field, theirs is required
-read_and_written_differ: output $.only_read: ours is required, theirs has no such field
-read_and_written_differ: output $.read: ours is required, theirs has no such field
-read_and_written_differ: input $.only_read: ours has no such field, theirs is required
-read_and_written_differ: input $.read: ours has no such field, theirs is required
-read_and_written_differ: output $.only_read: ours is required, theirs has no such field
-read_and_written_differ: output $.read: ours is required, theirs has no such field
-converted: input $.given.said: ours is an object with `words`, theirs takes a string
-converted: output $.said: ours takes a string, theirs is an object with `words`
-converted: input $.said: ours is an object with `words`, theirs takes a string
-converted: output $.said: ours takes a string, theirs is an object with `words`
-");
+    enum_half_hidden: input $.given: ours may be `only_written`, theirs takes one of `both`, `only_read`, `present`
+    enum_half_hidden: output $.result: ours takes one of `both`, `only_read`, `present`, theirs may be `only_written`
+    read_and_written_differ: input $.given.only_read: ours has no such field, theirs is required
+    read_and_written_differ: input $.given.read: ours has no such field, theirs is required
+    read_and_written_differ: input $.given.written: ours has this field, theirs does not name it
+    read_and_written_differ: input $.given.only_written: ours has this field, theirs does not name it
+    read_and_written_differ: output $.only_read: ours is required, theirs has no such field
+    read_and_written_differ: output $.read: ours is required, theirs has no such field
+    read_and_written_differ: input $.only_read: ours has no such field, theirs is required
+    read_and_written_differ: input $.read: ours has no such field, theirs is required
+    read_and_written_differ: input $.written: ours has this field, theirs does not name it
+    read_and_written_differ: input $.only_written: ours has this field, theirs does not name it
+    read_and_written_differ: output $.only_read: ours is required, theirs has no such field
+    read_and_written_differ: output $.read: ours is required, theirs has no such field
+    converted: input $.given.said: ours is an object with `words`, theirs takes a string
+    converted: output $.said: ours takes a string, theirs is an object with `words`
+    converted: input $.said: ours is an object with `words`, theirs takes a string
+    converted: output $.said: ours takes a string, theirs is an object with `words`
+    ");
 }
 
 /// Search documents.
@@ -214,7 +218,7 @@ fn each_change_of_an_input_is_told_in_a_line() {
             ],
         ),
         (
-            "any field",
+            "a field that may be passed over",
             vec![("additionalProperties", Value::Null), ("properties/limit", Value::Null)],
         ),
         (
@@ -282,76 +286,78 @@ fn each_change_of_an_input_is_told_in_a_line() {
         })
         .collect();
     insta::assert_snapshot!(told.join("\n"), @r##"
-another is required
-  input $.verbose: ours has no such field, theirs is required
-one that may be missing
-  input $.limit: ours may be null, theirs takes an integer
-a field by another name
-  input $.q: ours has no such field, theirs is required
-  input $.query: ours has this field, theirs takes no such field
-a field less
-  input $.limit: ours has this field, theirs takes no such field
-a field by nearly its name
-  input $.limit: ours has this field, theirs calls it `Limit`
-any field
-  
-another type
-  input $.query: ours is a string, theirs takes a list
-another number
-  input $.limit: ours may be an integer, theirs takes a string
-a value less
-  input $.order: ours may be `best`, theirs takes one of `newest`, `oldest`
-one value
-  input $.order: ours may be `newest`, theirs takes `best`
-less
-  input $.limit: ours may be as low as 0, theirs takes at least 1
-  input $.limit: ours may be as high as 255, theirs takes at most 50
-steps
-  input $.limit: ours need not be a multiple of 10, theirs takes multiples of 10
-no null
-  input $.limit: ours may be null, theirs takes an integer
-a shorter text
-  input $.query: ours may have any number of characters, theirs takes at most 80
-a longer text
-  input $.query: ours may have 0 characters, theirs takes at least 1
-a pattern
-  input $.query: ours may be any string, theirs takes only what matches ^[a-z ]+$
-a format, which is a hint
-  
-fewer items
-  input $.filters: ours may have any number of items, theirs takes at most 3
-more items
-  input $.filters: ours may have 0 items, theirs takes at least 1
-each item once
-  input $.filters: ours may have an item twice, theirs takes each item once
-a kind less
-  input $.filters[].name: ours has no such field, theirs is required
-  input $.filters[].kind: ours may be `year`, theirs takes `author`
-another kind
-  input $.filters[]: ours may be an object with `kind` `author`, `name`, theirs takes an object with `kind` `writer`, `name` or an object with `kind` `year`
-more of a kind
-  input $.filters[].century: ours has no such field, theirs is required
-less of a kind
-  input $.filters[].from: ours may be as low as -2147483648, theirs takes at least 1900
-whole numbers
-  input $.weights.*: ours is a number, theirs takes an integer
-no further fields
-  input $.weights.*: ours may have any other field, theirs takes no other fields
-names
-  input $.weights.*: ours may have fields whose name is any text, theirs takes fields whose name is one of `a`, `b`
-few fields
-  input $.weights: ours may have any number of fields, theirs takes at most 2
-many fields
-  input $: ours may have 4 fields, theirs takes at least 5
-one field asks for another
-  input $.verbose: ours may be missing, theirs is required beside `limit`
-a rule
-  input $: ours may break a rule, theirs has `not`, which cannot be compared
-a condition
-  input $: ours may break a rule, theirs has `if`, `then`, which cannot be compared
-leads nowhere
-  input $.query: ours cannot be compared with it, theirs is no schema to compare: the reference "#/$defs/gone" leads nowhere in this schema; put what it means under `$defs`
-"##);
+    another is required
+      input $.verbose: ours has no such field, theirs is required
+    one that may be missing
+      input $.limit: ours may be null, theirs takes an integer
+    a field by another name
+      input $.q: ours has no such field, theirs is required
+      input $.query: ours has this field, theirs takes no such field
+    a field less
+      input $.limit: ours has this field, theirs takes no such field
+    a field by nearly its name
+      input $.limit: ours has this field, theirs calls it `Limit`
+    a field that may be passed over
+      input $.limit: ours has this field, theirs does not name it
+    another type
+      input $.query: ours is a string, theirs takes a list
+    another number
+      input $.limit: ours may be an integer, theirs takes a string
+    a value less
+      input $.order: ours may be `best`, theirs takes one of `newest`, `oldest`
+    one value
+      input $.order: ours may be `newest`, theirs takes `best`
+    less
+      input $.limit: ours may be as low as 0, theirs takes at least 1
+      input $.limit: ours may be as high as 255, theirs takes at most 50
+    steps
+      input $.limit: ours need not be a multiple of 10, theirs takes multiples of 10
+    no null
+      input $.limit: ours may be null, theirs takes an integer
+    a shorter text
+      input $.query: ours may have any number of characters, theirs takes at most 80
+    a longer text
+      input $.query: ours may have 0 characters, theirs takes at least 1
+    a pattern
+      input $.query: ours may be any string, theirs takes only what matches ^[a-z ]+$
+    a format, which is a hint
+      
+    fewer items
+      input $.filters: ours may have any number of items, theirs takes at most 3
+    more items
+      input $.filters: ours may have 0 items, theirs takes at least 1
+    each item once
+      input $.filters: ours may have an item twice, theirs takes each item once
+    a kind less
+      input $.filters[].name: ours has no such field, theirs is required
+      input $.filters[].kind: ours may be `year`, theirs takes `author`
+      input $.filters[].from: ours has this field, theirs does not name it
+      input $.filters[].to: ours has this field, theirs does not name it
+    another kind
+      input $.filters[]: ours may be an object with `kind` `author`, `name`, theirs takes an object with `kind` `writer`, `name` or an object with `kind` `year`
+    more of a kind
+      input $.filters[].century: ours has no such field, theirs is required
+    less of a kind
+      input $.filters[].from: ours may be as low as -2147483648, theirs takes at least 1900
+    whole numbers
+      input $.weights.*: ours is a number, theirs takes an integer
+    no further fields
+      input $.weights.*: ours may have any other field, theirs takes no other fields
+    names
+      input $.weights.*: ours may have fields whose name is any text, theirs takes fields whose name is one of `a`, `b`
+    few fields
+      input $.weights: ours may have any number of fields, theirs takes at most 2
+    many fields
+      input $: ours may have 4 fields, theirs takes at least 5
+    one field asks for another
+      input $.verbose: ours may be missing, theirs is required beside `limit`
+    a rule
+      input $: ours may break a rule, theirs has `not`, which cannot be compared
+    a condition
+      input $: ours may break a rule, theirs has `if`, `then`, which cannot be compared
+    leads nowhere
+      input $.query: ours cannot be compared with it, theirs is no schema to compare: the reference "#/$defs/gone" leads nowhere in this schema; put what it means under `$defs`
+    "##);
 }
 
 #[test]

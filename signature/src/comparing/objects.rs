@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::{ANY, Comparing, SAYS_NOTHING};
-use crate::error::shown;
+use crate::error::{Side, shown};
 use crate::lowering::fits::Fits;
 use crate::lowering::shape::{Schema, required, takes_null};
 use crate::reading::coerce::folded;
@@ -21,6 +21,8 @@ struct Fields<'a> {
     /// What those may be that neither a name nor a pattern speaks of; `None` if there are
     /// none.
     rest: Option<&'a Value>,
+    /// Whether it lists fields and says nothing of others.
+    silent: bool,
     /// What names those have.
     names: Option<&'a Value>,
     /// Which fields are required beside which.
@@ -31,11 +33,13 @@ impl<'a> Fields<'a> {
     fn of(map: &'a Schema) -> Self {
         let schemas = |keyword: &str| map.get(keyword).and_then(Value::as_object);
         let rest = map.get("additionalProperties").unwrap_or(&ANY);
+        let lists = map.contains_key("properties") || map.contains_key("patternProperties");
         Self {
             named: schemas("properties").unwrap_or(&SAYS_NOTHING),
             required: required(map).collect(),
             patterns: schemas("patternProperties").unwrap_or(&SAYS_NOTHING),
             rest: Some(rest).filter(|rest| **rest != Value::Bool(false)),
+            silent: lists && !map.contains_key("additionalProperties"),
             names: map.get("propertyNames"),
             dependent: schemas("dependentRequired").unwrap_or(&SAYS_NOTHING),
         }
@@ -44,10 +48,8 @@ impl<'a> Fields<'a> {
     /// The fields of what comes: where nothing is said of others, there are none. Whoever
     /// lists the fields of a struct lists all of them.
     fn that_come(map: &'a Schema) -> Self {
-        let lists_all = map.contains_key("properties") || map.contains_key("patternProperties");
-        let silent = lists_all && !map.contains_key("additionalProperties");
         let fields = Self::of(map);
-        Self { rest: fields.rest.filter(|_| !silent), ..fields }
+        Self { rest: fields.rest.filter(|_| !fields.silent), ..fields }
     }
 
     fn most(&self) -> Option<u64> {
@@ -145,8 +147,14 @@ impl<'a> Comparing<'a> {
                 }
                 if known.is_empty() {
                     let Some(rest) = takes.rest else {
-                        return all.unknown(comes.required.contains(name));
+                        let words = "takes no such field";
+                        return all.unknown(comes.required.contains(name), words);
                     };
+                    // It would be let in and passed over, which nobody would notice.
+                    if takes.silent && all.side == Side::Input {
+                        let words = "does not name it";
+                        return all.unknown(comes.required.contains(name), words);
+                    }
                     known.push(rest);
                 }
                 let kinds = all.kinds_that_come(name, takes);
@@ -168,10 +176,10 @@ impl<'a> Comparing<'a> {
         if dropped { Kinds::ALL.without(Kinds::NULL) } else { Kinds::ALL }
     }
 
-    fn unknown(&mut self, always: bool) -> bool {
+    fn unknown(&mut self, always: bool, theirs: &str) -> bool {
         self.differ(|_| {
             let words = if always { "has this field" } else { "may have this field" };
-            (words.to_owned(), "takes no such field".to_owned())
+            (words.to_owned(), theirs.to_owned())
         })
     }
 

@@ -55,9 +55,10 @@ impl Contract {
     ///
     /// - A null for a field that `other` lets be left out, and lets not be null, is no
     ///   difference: [`read`](Self::read) with `other` leaves it out.
-    /// - An object that names its fields and says nothing of more has no more. A field that
-    ///   the other side does not know is a difference where it is closed to further fields,
-    ///   or has one of nearly that name.
+    /// - An object that names its fields and says nothing of more has no more. A field of an
+    ///   input that `other` does not name is a difference, unless it says that it takes any:
+    ///   passed over there, nobody would notice. A field of an output is one where this
+    ///   contract is closed to further fields, or has one of nearly that name.
     /// - An output that is no object may stand in a field `result`, as MCP has it.
     /// - Bounds of 2⁵³ − 1 and beyond are none: generators write them everywhere.
     /// - A `format` counts only in an output, and only where reading checks it. Titles,

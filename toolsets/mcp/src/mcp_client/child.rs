@@ -200,6 +200,7 @@ impl Transport<RoleClient> for Child {
             self.process.ends().await;
         }
         self.process.kill();
+        self.process.ends().await;
         Ok(())
     }
 }

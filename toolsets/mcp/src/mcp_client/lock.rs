@@ -27,6 +27,8 @@ impl Lock {
         let mut tools: Vec<_> =
             definitions.filter_map(|definition| definition.as_object().cloned()).collect();
         tools.sort_by(|a, b| name(a).cmp(name(b)));
+        // Nor does that of the keys in a schema.
+        tools.iter_mut().flat_map(Map::values_mut).for_each(Value::sort_all_objects);
         Self { instructions: listing.instructions.clone(), tools }
     }
 

@@ -10,6 +10,7 @@ use reqwest::Url;
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::FixedInterval;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
@@ -26,6 +27,11 @@ const HOPS: usize = 3;
 
 /// How many requests may wait for their answer at once.
 const PARALLEL: usize = 64;
+
+/// How often an answer's stream that broke off is asked for again, and after what pause,
+/// unless the server says how long.
+const RESUMPTIONS: usize = 3;
+const RESUMPTION_PAUSE: Duration = Duration::from_millis(500);
 
 /// Where a server is, and what proves that we may ask.
 #[derive(Clone)]
@@ -80,6 +86,12 @@ impl Address {
             // A server that forgot the session may have other tools now: they are looked at
             // before anything is called.
             .reinit_on_expired_session(false);
+        // A stream that broke off is asked for again, and not for ever: who waits for it may do
+        // something else.
+        let mut again = FixedInterval::default();
+        again.max_times = Some(RESUMPTIONS);
+        again.duration = RESUMPTION_PAUSE;
+        config.retry_config = Arc::new(again);
         if let Some(token) = &self.token {
             config = config.auth_header(token.expose_secret());
         }
