@@ -190,19 +190,18 @@ async fn a_lock_holds_a_server_to_what_it_was() {
           "name": "change",
           "description": "A tool, change.",
           "inputSchema": {
-            "type": "object",
             "properties": {
               "text": {
                 "type": "string"
               }
-            }
+            },
+            "type": "object"
           }
         },
         {
           "name": "echo",
           "description": "Echo.",
           "inputSchema": {
-            "type": "object",
             "properties": {
               "text": {
                 "type": "string"
@@ -210,7 +209,8 @@ async fn a_lock_holds_a_server_to_what_it_was() {
             },
             "required": [
               "text"
-            ]
+            ],
+            "type": "object"
           }
         }
       ]
@@ -242,8 +242,8 @@ async fn a_lock_holds_a_server_to_what_it_was() {
     -      "description": "Change it.",
     +      "description": "A tool, change.",
            "inputSchema": {
-             "type": "object",
              "properties": {
+               "text": {
     @@ -15,7 +15,7 @@
          },
          {
@@ -251,8 +251,8 @@ async fn a_lock_holds_a_server_to_what_it_was() {
     -      "description": "Repeat.",
     +      "description": "Echo.",
            "inputSchema": {
-             "type": "object",
              "properties": {
+               "text": {
     "#);
     // A lock of the whole holds for a part.
     let whole = odd.remote().await.lock();
