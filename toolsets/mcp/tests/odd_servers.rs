@@ -382,7 +382,8 @@ async fn a_call_ends_when_it_is_cancelled_or_out_of_time_and_the_server_is_told(
     let odd = Odd::new("");
     let hasty = odd.client().with_tool_time(Duration::from_millis(300)).connect().await.unwrap();
     let error = call(&hasty, "never", "{}").await.unwrap_err();
-    assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, true));
+    // It may have run, and does who knows what.
+    assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false));
     odd.until("cancelled").await;
 
     let odd = Odd::new("");

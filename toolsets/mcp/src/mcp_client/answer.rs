@@ -32,9 +32,7 @@ impl Answer {
             return Err(Error::retry(text).at(Stage::Limit));
         }
         if result.is_error == Some(true) {
-            let silent = "The tool failed and did not say why.";
-            let text = if text.is_empty() { silent.to_owned() } else { text };
-            return Err(Error::retry(text));
+            return Err(told(text));
         }
         Ok(Self { text, images, value: result.structured_content })
     }
@@ -62,6 +60,12 @@ impl Answer {
             None => output,
         })
     }
+}
+
+/// A failure in the server's words, for the model: it may know better now.
+pub(crate) fn told(text: String) -> Error {
+    let silent = "The tool failed and did not say why.";
+    Error::retry(if text.is_empty() { silent.to_owned() } else { text })
 }
 
 enum Said {

@@ -12,7 +12,7 @@ use toolwright_module::{
 };
 
 use crate::error::{Error, Result, Source};
-use crate::mcp_client::answer::Answer;
+use crate::mcp_client::answer::{self, Answer};
 use crate::mcp_client::connection::Connection;
 use crate::mcp_client::listing::{Listed, Listing, suitable};
 use crate::mcp_client::live::Fault;
@@ -290,13 +290,13 @@ impl RemoteTool {
                 "`{}` did not end in time. Ask for less, or call again later.",
                 self.name()
             );
-            Err(module::Error::retry(text).at(Stage::Limit).retryable(true))
+            Err(module::Error::retry(text).at(Stage::Limit).retryable(self.may_repeat()))
         })
     }
 
     /// Sends it until it has an answer, as far as its effect allows.
     async fn send(&self, arguments: serde_json::Map<String, Value>) -> ModuleResult<Answer> {
-        let again = matches!(self.listed.effect, Effect::Read | Effect::Idempotent);
+        let again = self.may_repeat();
         let mut sent = 0;
         loop {
             let live = self.connection.live().await.map_err(|error| {
@@ -322,12 +322,17 @@ impl RemoteTool {
                     let error = Error::Lost { tool: self.listed.name.clone(), source };
                     return Err(module::Error::other(error).at(Stage::Transport).retryable(again));
                 }
-                Fault::Told(text) => return Err(module::Error::retry(text)),
+                Fault::Told(text) => return Err(answer::told(text)),
                 Fault::Strange(reason) => {
                     return Err(module::Error::other(reason).at(Stage::Decoding));
                 }
             }
         }
+    }
+
+    /// Whether a call that may have run may run again.
+    fn may_repeat(&self) -> bool {
+        matches!(self.listed.effect, Effect::Read | Effect::Idempotent)
     }
 
     fn not_run(&self, source: Source) -> module::Error {
