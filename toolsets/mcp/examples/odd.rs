@@ -135,6 +135,7 @@ impl Server {
                     "die_once",
                     "environment",
                     "fail",
+                    "garble",
                     "long",
                     "never",
                     "process",
@@ -195,6 +196,7 @@ impl Server {
                 id,
                 &json!({"content": [{"type": "text", "text": "no such day"}], "isError": true}),
             ),
+            "garble" => println!("{{\"jsonrpc\": \"2.0\", oops"),
             "long" => answer(id, &said(&"a".repeat(text.parse().unwrap_or(1_000_000)))),
             "process" => answer(id, &said(&std::process::id().to_string())),
             "refuse" => say(&json!({

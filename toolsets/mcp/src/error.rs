@@ -1,6 +1,8 @@
 use std::error::Error as StdError;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::service::ServiceError;
@@ -18,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// [crate's page](crate) lists what becomes of it. A call of a [`Remote`](crate::Remote)'s
 /// tool fails with a [`toolwright_module::Error`]; where the server is at fault, one of these
 /// is its cause. A token is in none of them.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Two tools have one name: a client could not tell them apart.
@@ -129,6 +131,15 @@ pub enum Error {
         source: serde_json::Error,
     },
 
+    /// The server has this tool, and it cannot be used.
+    #[error("`{name}` of the server cannot be used: {reason}")]
+    LeftOut {
+        /// The server's name for it.
+        name: String,
+        /// Why.
+        reason: Arc<Error>,
+    },
+
     /// The server has no tool of this name.
     #[error("the server has no tool `{name}`; it has {there}")]
     NoSuchTool {
@@ -150,7 +161,7 @@ pub enum Error {
     },
 
     /// The lock is none.
-    #[error("the lock is none of `Remote::lock`; make it anew")]
+    #[error("this is not a lock; make one with `Remote::lock`")]
     Lock(#[source] serde_json::Error),
 
     /// The server is not what it was when its lock was made.
@@ -165,6 +176,15 @@ pub enum Error {
     Changed {
         /// The server's name for it.
         tool: String,
+    },
+
+    /// A result is not what the server's own schema promises.
+    #[error("`{tool}` of the server gave a result that is not what it promised")]
+    Promise {
+        /// The server's name for the tool.
+        tool: String,
+        /// What does not fit.
+        source: toolwright_signature::Error,
     },
 
     /// A call did not reach its server.
@@ -188,6 +208,19 @@ pub enum Error {
     /// The connection was closed on this side.
     #[error("the connection is closed; connect again")]
     Closed,
+}
+
+/// As it is shown, with its causes: so that `fn main() -> Result<(), _>` shows all there is.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, "\ncause: {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
 }
 
 fn listed(differences: &[Difference]) -> String {

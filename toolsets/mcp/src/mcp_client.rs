@@ -268,11 +268,14 @@ impl McpClient {
     ///
     /// # Errors
     ///
+    /// [`Error::Contract`] if no name can have the [prefix](Self::with_prefix);
     /// [`Error::Start`], [`Error::Connect`], [`Error::Unauthorized`] and [`Error::Late`] if
     /// there is no such server; [`Error::NoSuchTool`] if it lacks one that is
-    /// [asked for](Self::with_only); [`Error::Drift`] if it is not what it
+    /// [asked for](Self::with_only) or [spoken of](Self::with_effect), [`Error::LeftOut`] if
+    /// that, or all it has, cannot be used; [`Error::Drift`] if it is not what it
     /// [was](Self::with_lock).
     pub async fn connect(self) -> Result<Remote> {
+        self.exposed.check()?;
         Ok(Remote::new(Connection::open(self).await?))
     }
 

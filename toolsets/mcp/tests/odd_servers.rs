@@ -137,7 +137,8 @@ async fn a_call_whose_connection_is_lost_is_made_again_only_if_it_may_be() {
     let remote = odd.remote().await;
     let error = call(&remote, "die", "{}").await.unwrap_err();
     assert!(matches!(cause(&error), Error::Lost { .. }), "{error:#}");
-    assert_eq!((error.stage(), error.audience()), (Stage::Transport, Audience::User));
+    assert_eq!((error.stage(), error.audience()), (Stage::Transport, Audience::ModelFinal));
+    assert!(error.for_model().contains("Whether it took effect is not known"));
     assert!(!error.is_retryable());
     assert_eq!(odd.times("die"), 1);
     // The next call finds another server.
@@ -157,6 +158,18 @@ async fn a_call_whose_connection_is_lost_is_made_again_only_if_it_may_be() {
 }
 
 #[tokio::test]
+async fn what_nobody_understands_and_a_server_whose_child_holds_its_output_end_their_calls() {
+    for (mode, name) in [("", "garble"), ("with-a-child", "die")] {
+        let odd = Odd::new(mode);
+        let remote = odd.remote().await;
+        let error = call(&remote, name, "{}").await.unwrap_err();
+        assert!(matches!(cause(&error), Error::Lost { .. }), "{error:#}");
+        assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+        assert_eq!((odd.times(name), odd.times("started")), (1, 2));
+    }
+}
+
+#[tokio::test]
 async fn a_tool_that_became_another_is_not_called() {
     let odd = Odd::new("");
     let mut remote = odd.remote().await;
@@ -167,7 +180,7 @@ async fn a_tool_that_became_another_is_not_called() {
 
     let cx = Context::default();
     let error = before.call(r#"{"text": "a"}"#, &cx).await.unwrap_err();
-    assert_eq!(error.for_model(), "`echo` is not there any more.");
+    assert_eq!(error.for_model(), "`echo` changed at its server, and was not called.");
     assert!(matches!(cause(&error), Error::Changed { .. }), "{error:#}");
     assert_eq!(odd.times("echo"), 0);
     // Whoever takes it anew has seen what it is.
@@ -287,7 +300,14 @@ async fn what_is_taken_and_how_is_the_users_word() {
     let error = odd.client().with_only(["hinted", "dotted"]).connect().await.unwrap_err();
     insta::assert_snapshot!(error, @"the server has no tool `dotted`; it has dotted.name, hinted, leads-elsewhere, no-arguments, no-schema, root-is-a-text");
     let error = odd.client().with_only(["no-schema"]).connect().await.unwrap_err();
-    insta::assert_snapshot!(error, @"`no-schema` is no tool as its server describes it");
+    insta::assert_snapshot!(error, @"`no-schema` of the server cannot be used: `no-schema` is no tool as its server describes it");
+
+    let error = odd.client().with_effect("hintd", Effect::Read).connect().await.unwrap_err();
+    assert!(matches!(error, Error::NoSuchTool { .. }), "{error}");
+    for prefix in ["", "my files.", &"a".repeat(70)] {
+        let error = odd.client().with_prefix(prefix).connect().await.unwrap_err();
+        assert!(matches!(error, Error::Contract(_)), "{error}");
+    }
 
     let beside = odd.remote().await.tools_beside(&tools[..1]).unwrap();
     let names: Vec<&str> = beside.iter().map(Tool::name).collect();
@@ -346,7 +366,7 @@ async fn what_is_too_large_is_refused_and_what_is_far_too_large_is_not_read() {
     let cx = Context::default();
     assert_eq!(
         tool.call("{}", &cx).await.unwrap_err().for_model(),
-        "The result has 1000000 bytes, and 1000 are taken: ask for less."
+        "It ran, but the result has 1000000 bytes, and 1000 are taken: ask for less."
     );
     // More than four times as much and a MiB.
     let error = tool.call(r#"{"text": "5000000"}"#, &cx).await.unwrap_err();
@@ -388,6 +408,9 @@ async fn a_call_ends_when_it_is_cancelled_or_out_of_time_and_the_server_is_told(
 
     let odd = Odd::new("");
     let never = named(&odd.remote().await, "never");
+    let past = Context::default().with_deadline(Instant::now());
+    assert_eq!(never.call("{}", &past).await.unwrap_err().stage(), Stage::Limit);
+    assert_eq!(odd.times("never"), 0);
     let soon = Context::default().with_deadline(Instant::now() + Duration::from_millis(300));
     assert_eq!(never.call("{}", &soon).await.unwrap_err().stage(), Stage::Limit);
 }

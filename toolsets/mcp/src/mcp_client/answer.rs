@@ -28,17 +28,21 @@ impl Answer {
             + images.iter().map(bytes).sum::<usize>()
             + result.structured_content.as_ref().map_or(0, |value| value.to_string().len());
         if bytes > most {
-            let text = format!("The result has {bytes} bytes, and {most} are taken: ask for less.");
+            let text = format!(
+                "It ran, but the result has {bytes} bytes, and {most} are taken: ask for less."
+            );
             return Err(Error::retry(text).at(Stage::Limit));
         }
         if result.is_error == Some(true) {
+            let value = result.structured_content.filter(|_| text.is_empty());
+            let text = value.map_or(text, |value| value.to_string());
             return Err(told(text));
         }
         Ok(Self { text, images, value: result.structured_content })
     }
 
     /// Held to what the tool's contract says of its output.
-    pub(crate) fn checked(mut self, contract: &Contract) -> Result<ToolOutput> {
+    pub(crate) fn checked(mut self, contract: &Contract, tool: &str) -> Result<ToolOutput> {
         if contract.output_to_read().is_some() {
             let read = match &self.value {
                 Some(value) => contract
@@ -47,7 +51,7 @@ impl Answer {
                 // It should have been structured; the text may be what it should have been.
                 None => contract.read_output(&self.text),
             };
-            self.value = Some(read.map_err(|error| Error::other(error).at(Stage::Decoding))?);
+            self.value = Some(read.map_err(|error| broken(tool, error))?);
         }
         let text = match &self.value {
             // What the server wrote for models comes first.
@@ -66,6 +70,12 @@ impl Answer {
 pub(crate) fn told(text: String) -> Error {
     let silent = "The tool failed and did not say why.";
     Error::retry(if text.is_empty() { silent.to_owned() } else { text })
+}
+
+/// A result that is not what the server promised: nothing that a model could mend.
+pub(crate) fn broken(tool: &str, source: toolwright_signature::Error) -> Error {
+    let error = crate::Error::Promise { tool: tool.to_owned(), source };
+    Error::other(error).at(Stage::Decoding)
 }
 
 enum Said {

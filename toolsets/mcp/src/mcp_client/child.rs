@@ -14,12 +14,24 @@ use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::mcp_client::live::strange;
+use crate::mcp_client::lock::is_hidden;
 
 /// How long a server may take to end once its input has, and again once it is told to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a server may take to read a message.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long what a server wrote may take to arrive after its end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How many answers to a server's own requests may be on their way.
+const ANSWERS: usize = 64;
 
 /// How much of what a server says to people is kept, for the error that it dies with.
 const TOLD: usize = 2048;
@@ -57,7 +69,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    pub(crate) fn start(&self, max_message_bytes: usize) -> io::Result<Child> {
+    pub(crate) fn start(&self, max_message_bytes: usize) -> io::Result<(Child, Told)> {
         let mut command = tokio::process::Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -82,15 +94,19 @@ impl Command {
             return Err(io::Error::other("the process has no standard streams"));
         };
         let kept = Arc::new(Mutex::new(String::new()));
-        tokio::spawn(listen(told, Arc::clone(&kept)));
-        Ok(Child {
+        let listening = tokio::spawn(listen(told, Arc::clone(&kept)));
+        let told = Told { kept, _listening: AbortOnDropHandle::new(listening) };
+        let child = Child {
             input: Arc::new(AsyncMutex::new(Some(input))),
             output: BufReader::new(output),
             line: Vec::new(),
             most: max_message_bytes,
             process: Process::new(child),
-            told: kept,
-        })
+            ended: false,
+            answers: Arc::new(Semaphore::new(ANSWERS)),
+            deaf: CancellationToken::new(),
+        };
+        Ok((child, told))
     }
 }
 
@@ -119,37 +135,76 @@ pub(crate) struct Child {
     line: Vec<u8>,
     most: usize,
     process: Process,
-    told: Arc<Mutex<String>>,
+    /// What it started may hold its output open after its end.
+    ended: bool,
+    /// How many answers to its own requests may still go out.
+    answers: Arc<Semaphore>,
+    /// It does not read any more.
+    deaf: CancellationToken,
+}
+
+/// The end of what a server says on its standard error.
+pub(crate) struct Told {
+    kept: Arc<Mutex<String>>,
+    _listening: AbortOnDropHandle<()>,
+}
+
+impl Told {
+    /// For people, and their screens.
+    pub(crate) fn text(&self) -> String {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.trim().chars().filter(|c| *c == '\n' || !is_hidden(*c)).collect()
+    }
 }
 
 impl Child {
-    /// The end of what it says on its standard error.
-    pub(crate) fn told(&self) -> Arc<Mutex<String>> {
-        Arc::clone(&self.told)
-    }
-
-    /// Reads on until a line is whole.
-    async fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        loop {
-            let read = self.output.fill_buf().await?;
-            if read.is_empty() {
-                return Ok(None);
-            }
-            let end = memchr::memchr(b'\n', read);
-            let (part, used) = match end {
-                Some(end) => (read.get(..end), end + 1),
-                None => (Some(read), read.len()),
+    /// The next line, of a server that is there and listens; what was written before its end
+    /// still counts.
+    async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        if !self.ended {
+            let deaf = self.deaf.clone();
+            // Both may be dropped and begun again.
+            let ended = tokio::select! {
+                biased;
+                line = read_line(&mut self.output, &mut self.line, self.most) => return line,
+                () = deaf.cancelled() => false,
+                _ = self.process.child.wait() => true,
             };
-            let part = part.unwrap_or_default();
-            if self.line.len() + part.len() > self.most {
-                let text = format!("a line has more than {} bytes", self.most);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            if !ended {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read"));
             }
-            self.line.extend_from_slice(part);
-            self.output.consume(used);
-            if end.is_some() {
-                return Ok(Some(std::mem::take(&mut self.line)));
-            }
+            self.ended = true;
+        }
+        let line = read_line(&mut self.output, &mut self.line, self.most);
+        tokio::time::timeout(LAST_WORDS, line).await.unwrap_or(Ok(None))
+    }
+}
+
+/// Reads on until a line is whole.
+async fn read_line(
+    output: &mut BufReader<ChildStdout>,
+    line: &mut Vec<u8>,
+    most: usize,
+) -> io::Result<Option<Vec<u8>>> {
+    loop {
+        let read = output.fill_buf().await?;
+        if read.is_empty() {
+            return Ok(None);
+        }
+        let end = memchr::memchr(b'\n', read);
+        let (part, used) = match end {
+            Some(end) => (read.get(..end), end + 1),
+            None => (Some(read), read.len()),
+        };
+        let part = part.unwrap_or_default();
+        if line.len() + part.len() > most {
+            let text = format!("a line has more than {most} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        line.extend_from_slice(part);
+        output.consume(used);
+        if end.is_some() {
+            return Ok(Some(std::mem::take(line)));
         }
     }
 }
@@ -162,24 +217,47 @@ impl Transport<RoleClient> for Child {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let input = Arc::clone(&self.input);
+        let deaf = self.deaf.clone();
+        // Who asks and does not read the answers would fill the memory with them.
+        let answers = matches!(
+            item,
+            TxJsonRpcMessage::<RoleClient>::Response(_) | TxJsonRpcMessage::<RoleClient>::Error(_)
+        );
+        let place = answers.then(|| Arc::clone(&self.answers).try_acquire_owned());
         async move {
+            let Some(_place) = place.transpose().ok() else {
+                deaf.cancel();
+                return Err(io::ErrorKind::TimedOut.into());
+            };
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
             let mut input = input.lock().await;
             let Some(input) = input.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
-            input.write_all(&line).await?;
-            input.flush().await
+            let writing = async {
+                input.write_all(&line).await?;
+                input.flush().await
+            };
+            match tokio::time::timeout(PATIENCE, writing).await {
+                Ok(written) => written,
+                Err(_) => {
+                    deaf.cancel();
+                    Err(io::ErrorKind::TimedOut.into())
+                }
+            }
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            match self.line().await {
-                Ok(Some(line)) => {
-                    if let Some(message) = understood(&line) {
-                        return Some(message);
+            match self.next().await {
+                Ok(Some(line)) => match understood(&line) {
+                    Heard::Message(message) => return Some(*message),
+                    Heard::Noise => {}
+                    Heard::Broken => {
+                        tracing::warn!("an MCP server sent a message that is no JSON");
+                        return None;
                     }
-                }
+                },
                 Ok(None) => return None,
                 Err(error) => {
                     tracing::warn!(%error, "an MCP server cannot be read any more");
@@ -205,16 +283,33 @@ impl Transport<RoleClient> for Child {
     }
 }
 
-/// The message of a line, if it is one. An answer that is none still ends its request.
-fn understood(line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
-    match serde_json::from_slice(line) {
-        Ok(message) => Some(message),
-        Err(_) => {
-            let value: Value = serde_json::from_slice(line).ok()?;
-            let id = value.get("id").filter(|_| value.get("method").is_none())?;
-            let id = serde_json::from_value(id.clone()).ok()?;
-            Some(RxJsonRpcMessage::<RoleClient>::error(strange(), Some(id)))
+/// What a line is.
+enum Heard {
+    Message(Box<RxJsonRpcMessage<RoleClient>>),
+    /// Nothing that anybody waits for.
+    Noise,
+    /// It may have been an answer, and nobody knows to what.
+    Broken,
+}
+
+/// An answer that is none still ends its request.
+fn understood(line: &[u8]) -> Heard {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Heard::Message(Box::new(message));
+    }
+    let Ok(value) = serde_json::from_slice::<Value>(line) else {
+        // Some servers say hello to people first.
+        let meant = line.trim_ascii_start().starts_with(b"{");
+        return if meant { Heard::Broken } else { Heard::Noise };
+    };
+    let id = value.get("id").filter(|_| value.get("method").is_none());
+    match id.and_then(|id| serde_json::from_value(id.clone()).ok()) {
+        Some(id) => {
+            let error = RxJsonRpcMessage::<RoleClient>::error(strange(), Some(id));
+            Heard::Message(Box::new(error))
         }
+        None => Heard::Noise,
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::Shared;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio_util::task::AbortOnDropHandle;
 use toolwright_module::BoxFuture;
 
@@ -35,7 +36,7 @@ pub(crate) struct Connection {
 
 enum State {
     Up(Arc<Live>),
-    Connecting(Attempt),
+    Connecting(Attempt, AbortHandle),
     /// Not tried again before then.
     Down {
         error: Arc<Error>,
@@ -73,24 +74,29 @@ impl Connection {
                     return Err(Arc::clone(error));
                 }
                 State::Closed => return Err(Arc::new(Error::Closed)),
-                State::Connecting(attempt) => Err(attempt.clone()),
+                State::Connecting(attempt, _) => Err(attempt.clone()),
                 State::Up(live) => Ok(u32::from(live.since.elapsed() < SHORT)),
                 State::Down { failures, .. } => Ok(*failures),
             };
             failures.map_or_else(
                 |attempt| attempt,
                 |failures| {
-                    let attempt = self.attempt(failures);
-                    *state = State::Connecting(attempt.clone());
+                    let (attempt, abort) = self.attempt(failures);
+                    *state = State::Connecting(attempt.clone(), abort);
                     attempt
                 },
             )
         };
-        attempt.await
+        let live = attempt.await?;
+        // It may have been closed meanwhile.
+        if matches!(*self.state(), State::Closed) {
+            return Err(Arc::new(Error::Closed));
+        }
+        Ok(live)
     }
 
     /// On a task of its own: whoever waits for it may give up.
-    fn attempt(self: &Arc<Self>, failures: u32) -> Attempt {
+    fn attempt(self: &Arc<Self>, failures: u32) -> (Attempt, AbortHandle) {
         let (client, listing) = (self.client.clone(), Arc::clone(&self.listing));
         // Not the connection itself: with the last toolset ends the attempt.
         let connection = Arc::downgrade(self);
@@ -102,7 +108,9 @@ impl Connection {
             }
             outcome
         }));
-        async move { task.await.unwrap_or_else(|_| Err(Arc::new(Error::Closed))) }.boxed().shared()
+        let abort = task.abort_handle();
+        let ended = async move { task.await.unwrap_or_else(|_| Err(Arc::new(Error::Closed))) };
+        (ended.boxed().shared(), abort)
     }
 
     fn settle(&self, outcome: &Result<Arc<Live>, Arc<Error>>, failures: u32) {
@@ -124,8 +132,10 @@ impl Connection {
     /// Ends it in good order, and for good.
     pub(crate) async fn close(&self) {
         let state = std::mem::replace(&mut *self.state(), State::Closed);
-        if let State::Up(live) = state {
-            live.close().await;
+        match state {
+            State::Up(live) => live.close().await,
+            State::Connecting(_, abort) => abort.abort(),
+            State::Down { .. } | State::Closed => {}
         }
     }
 }

@@ -9,15 +9,16 @@ use rmcp::model::{
 };
 use rmcp::service::ServiceError;
 use rmcp::{Peer, RoleClient};
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolwright_module::{Contract, Dialect, Effect};
 use toolwright_signature::NameFault;
 
 use crate::error::{Error, Result};
 
-/// How many tools a server may have, and on how many pages.
+/// How many tools a server may have, on how many pages, and with how many bytes.
 const TOOLS: usize = 10_000;
 const PAGES: usize = 1_000;
+const BYTES: usize = 32 * 1024 * 1024;
 
 /// What is made of a server's tools: the user's word.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +27,18 @@ pub(crate) struct Exposed {
     pub(crate) only: Option<Vec<String>>,
     pub(crate) effects: HashMap<String, Effect>,
     pub(crate) trusted: bool,
+}
+
+impl Exposed {
+    /// Whether a name can have the prefix.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(prefix) = &self.prefix {
+            // The shortest name that one could have.
+            let name = if prefix.is_empty() { prefix } else { &local_name("x", Some(prefix)) };
+            Contract::dynamic(name, "", json!({}), None)?;
+        }
+        Ok(())
+    }
 }
 
 /// A server's tools at one time.
@@ -84,6 +97,12 @@ impl Listing {
                 }
             }
         }
+        // Whoever says what a tool does means one that is there.
+        let mut named: Vec<&String> = exposed.effects.keys().collect();
+        named.sort_unstable();
+        if let Some(name) = named.into_iter().find(|name| !theirs.contains(*name)) {
+            return Err(Error::no_such_tool(name, theirs.iter().map(String::as_str)));
+        }
         // Whoever names a tool wants it.
         for name in exposed.only.iter().flatten() {
             if !theirs.contains(name) {
@@ -91,8 +110,14 @@ impl Listing {
             }
             let out = listing.left_out.iter().position(|(left_out, _)| left_out == name);
             if let Some((_, error)) = out.map(|index| listing.left_out.swap_remove(index)) {
-                return Err(Arc::into_inner(error).unwrap_or(Error::Closed));
+                return Err(Error::LeftOut { name: name.clone(), reason: error });
             }
+        }
+        // A server of which nothing can be used is none.
+        if listing.tools.is_empty()
+            && let Some((name, error)) = listing.left_out.first()
+        {
+            return Err(Error::LeftOut { name: name.clone(), reason: Arc::clone(error) });
         }
         Ok(listing)
     }
@@ -167,6 +192,7 @@ pub(crate) async fn list(peer: &Peer<RoleClient>, exposed: &Exposed) -> Result<L
     let mut forms = Vec::new();
     let mut cursor = None;
     let mut seen = HashSet::new();
+    let mut bytes = 0;
     loop {
         let params =
             cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
@@ -184,8 +210,9 @@ pub(crate) async fn list(peer: &Peer<RoleClient>, exposed: &Exposed) -> Result<L
             ServerResult::CustomResult(page) => loose(page.0)?,
             _ => return Err(Error::listing(ServiceError::UnexpectedResponse)),
         };
+        bytes += page.iter().map(|form| form.to_string().len()).sum::<usize>();
         forms.extend(page);
-        if forms.len() > TOOLS || seen.len() > PAGES {
+        if forms.len() > TOOLS || seen.len() > PAGES || bytes > BYTES {
             return Err(Error::Endless);
         }
         let Some(next) = next else { return Listing::new(server, forms, exposed) };

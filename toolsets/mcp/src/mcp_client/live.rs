@@ -20,6 +20,7 @@ use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::{Error, Result, Source};
+use crate::mcp_client::child::Told;
 use crate::mcp_client::listing::Listing;
 use crate::mcp_client::{Home, McpClient};
 
@@ -29,6 +30,9 @@ const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
 /// How long a server may take to end in good order.
 const CLOSING: Duration = Duration::from_secs(6);
 
+/// How long a list is left alone after it was asked for because it changed.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// A connection that was there, and may be still.
 pub(crate) struct Live {
     peer: Peer<RoleClient>,
@@ -37,6 +41,8 @@ pub(crate) struct Live {
     running: RwLock<Option<Running>>,
     stop: Mutex<Option<RunningServiceCancellationToken>>,
     lost: Arc<AtomicBool>,
+    /// It is listened to as long as it is there.
+    _told: Option<Told>,
     _watching: AbortOnDropHandle<()>,
 }
 
@@ -50,6 +56,8 @@ pub(crate) enum Fault {
     Lost(Source),
     /// The server said so.
     Told(String),
+    /// It wants to know who asks.
+    Unauthorized,
     /// What came is no answer to a call.
     Strange(&'static str),
 }
@@ -70,7 +78,7 @@ impl Live {
         listing: &Arc<watch::Sender<Arc<Listing>>>,
     ) -> Result<Self> {
         let changed = Arc::new(Notify::new());
-        let running = handshake(client, &changed).await?;
+        let (running, told) = handshake(client, &changed).await?;
         let peer = running.peer().clone();
         let listed = client.list(&peer).await?;
         publish(listing, listed);
@@ -83,6 +91,7 @@ impl Live {
             stop: Mutex::new(Some(running.cancellation_token())),
             running: RwLock::new(Some(running)),
             lost,
+            _told: told,
             _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
         })
     }
@@ -149,22 +158,20 @@ fn fault(error: ServiceError) -> Fault {
             let http = failed.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
             let not_run = match http {
                 Some(StreamableHttpError::Client(error)) => error.is_connect(),
-                Some(StreamableHttpError::HttpStatus(status)) => {
-                    matches!(status.status, 429 | 503)
-                }
-                Some(error) => matches!(
-                    error,
-                    StreamableHttpError::SessionExpired
-                        | StreamableHttpError::AuthRequired(_)
-                        | StreamableHttpError::InsufficientScope(_)
-                ),
+                Some(StreamableHttpError::HttpStatus(status)) => status.status == 429,
+                Some(
+                    StreamableHttpError::AuthRequired(_)
+                    | StreamableHttpError::InsufficientScope(_),
+                ) => return Fault::Unauthorized,
+                Some(error) => matches!(error, StreamableHttpError::SessionExpired),
                 // A child that did not take the whole line did not take the call.
                 None => failed
                     .error
                     .downcast_ref::<std::io::Error>()
                     .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe),
             };
-            if not_run { Fault::NotRun(failed.error) } else { Fault::Lost(failed.error) }
+            let source = sending(failed.error);
+            if not_run { Fault::NotRun(source) } else { Fault::Lost(source) }
         }
         ServiceError::UnexpectedResponse => Fault::Strange("the answer is none of a tool's"),
         ServiceError::InputRequiredRoundsExceeded { .. } => {
@@ -179,7 +186,7 @@ fn says(data: &ErrorData, mark: &str) -> bool {
 }
 
 /// By the revision that has no handshake; by one that has if the server does not know it.
-async fn handshake(client: &McpClient, changed: &Arc<Notify>) -> Result<Running> {
+async fn handshake(client: &McpClient, changed: &Arc<Notify>) -> Result<(Running, Option<Told>)> {
     let auto = ClientLifecycleMode::Auto {
         preferred_versions: MODERN.to_vec(),
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -214,44 +221,58 @@ async fn begin(
     client: &McpClient,
     changed: &Arc<Notify>,
     mode: ClientLifecycleMode,
-) -> Result<Running, Unmet> {
+) -> Result<(Running, Option<Told>), Unmet> {
     let listener = Listener { changed: Arc::clone(changed) };
     let most = client.max_message_bytes();
-    let (outcome, told) = match &client.home {
+    let (outcome, said, told) = match &client.home {
         Home::Child(command) => {
-            let child = command.start(most).map_err(|source| {
+            let (child, told) = command.start(most).map_err(|source| {
                 let command = client.shown();
                 Unmet::Final(Error::Start { command, source })
             })?;
-            let told = child.told();
             let outcome = listener.serve_with_lifecycle(child, mode).await;
             if outcome.is_err() {
                 // What it died of comes a moment after its end.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            let told = told.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
-            (outcome, told)
+            (outcome, told.text(), Some(told))
         }
         Home::Web(address) => {
             let transport = address.transport(most).map_err(Unmet::Final)?;
-            (listener.serve_with_lifecycle(transport, mode).await, String::new())
+            (listener.serve_with_lifecycle(transport, mode).await, String::new(), None)
         }
     };
-    outcome.map_err(|error| {
+    outcome.map(|running| (running, told)).map_err(|error| {
         let unauthorized = error.is_authorization_required();
         let wrong_revision =
             matches!(error, ClientInitializeError::NoCompatibleProtocolVersion { .. });
         let server = client.shown();
         let error = match error {
             _ if unauthorized => Error::Unauthorized { server },
-            // Its own sentence names types of rmcp's.
-            ClientInitializeError::TransportError { error, .. } => {
-                Error::connect(&server, &told, error.error)
-            }
-            error => Error::connect(&server, &told, error),
+            error => Error::connect(&server, &said, cause(error)),
         };
         if unauthorized || wrong_revision { Unmet::Final(error) } else { Unmet::Refused(error) }
     })
+}
+
+/// What there is to know, without what rmcp calls its parts.
+fn cause(error: ClientInitializeError) -> Source {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => cause(*fallback),
+        ClientInitializeError::TransportError { error, .. } => sending(error.error),
+        error => Box::new(error),
+    }
+}
+
+/// The error of an HTTP client, whose causes rmcp's own do not tell.
+fn sending(error: Source) -> Source {
+    match error.downcast::<StreamableHttpError<reqwest::Error>>() {
+        Ok(error) => match *error {
+            StreamableHttpError::Client(error) => Box::new(error),
+            error => Box::new(error),
+        },
+        Err(error) => error,
+    }
 }
 
 /// Tells those who look at the list, if it is another.
@@ -292,7 +313,13 @@ async fn watch(
     loop {
         tokio::select! {
             () = changed.notified() => match client.list(&peer).await {
-                Ok(listed) => publish(&listing, listed),
+                // Another connection may have taken its place.
+                Ok(_) if lost.load(Ordering::Relaxed) => return,
+                Ok(listed) => {
+                    publish(&listing, listed);
+                    // What changes meanwhile is seen together.
+                    tokio::time::sleep(PAUSE).await;
+                }
                 // The calls that follow connect anew, and are told why if they cannot.
                 Err(_) => return lost.store(true, Ordering::Relaxed),
             },

@@ -1,11 +1,17 @@
 //! What was agreed on, and what became of it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use crate::error::{Error, Result};
 use crate::mcp_client::listing::Listing;
+
+/// How much of a difference is looked for, and shown.
+const DIFF_TIME: Duration = Duration::from_millis(200);
+const DIFF_LINES: usize = 200;
 
 /// What a server's tools were when somebody looked at them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -61,9 +67,14 @@ impl Lock {
             return Ok(());
         }
         let (then, now) = (then.text(), now.text());
-        let diff = TextDiff::from_lines(&then, &now);
+        // Beyond the time it is a difference still, but not the shortest.
+        let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&then, &now);
         let diff = diff.unified_diff().context_radius(3).header("locked", "now").to_string();
-        Err(Error::Drift { diff })
+        let mut lines: Vec<&str> = diff.lines().take(DIFF_LINES).collect();
+        if diff.lines().nth(DIFF_LINES).is_some() {
+            lines.push("… and more");
+        }
+        Err(Error::Drift { diff: lines.join("\n") })
     }
 }
 
@@ -72,7 +83,7 @@ fn name(tool: &Map<String, Value>) -> &str {
 }
 
 /// What changes a text without being seen: controls, directions, joiners, tags.
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

@@ -127,11 +127,20 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchTool`]; [`Error::Differs`] with all that keeps it from standing in.
+    /// [`Error::NoSuchTool`] and [`Error::LeftOut`]; [`Error::Differs`] with all that keeps it from standing in.
     pub fn typed<S: Signature>(&self, name: &str) -> Result<RemoteModule<S>> {
         let listing = self.listing();
         let listed = listing.find(name).ok_or_else(|| {
-            Error::no_such_tool(name, listing.tools.iter().map(|tool| tool.name.as_str()))
+            let out = listing.left_out.iter().find(|(left_out, _)| left_out == name);
+            match out {
+                Some((name, error)) => {
+                    Error::LeftOut { name: name.clone(), reason: Arc::clone(error) }
+                }
+                None => {
+                    let there = listing.tools.iter().map(|tool| tool.name.as_str());
+                    Error::no_such_tool(name, there)
+                }
+            }
         })?;
         let contract = Contract::of::<S>()?;
         let differences = contract.differences(&listed.contract);
@@ -198,7 +207,7 @@ impl Remote {
             let tool = Arc::clone(&tool);
             async move {
                 let answer = tool.call(&arguments, &cx).await?;
-                answer.checked(&tool.listed.contract)
+                answer.checked(&tool.listed.contract, &tool.listed.name)
             }
         })
     }
@@ -241,7 +250,7 @@ impl<S: Signature> Module for RemoteModule<S> {
         };
         self.contract
             .read_output(&wire)
-            .map_err(|error| module::Error::other(error).at(Stage::Decoding))
+            .map_err(|error| answer::broken(&self.tool.listed.name, error))
     }
 
     fn effect(&self) -> Effect {
@@ -284,14 +293,29 @@ impl RemoteTool {
         let deadline = [deadline, cx.deadline()].into_iter().flatten().min();
         let work = cx.until_cancelled(self.send(arguments));
         let Some(deadline) = deadline else { return work.await };
+        // A timer looks at the work first, and that would send it.
+        if deadline <= Instant::now() {
+            return Err(self.late(false));
+        }
         let in_time = tokio::time::timeout_at(deadline.into(), work).await;
-        in_time.unwrap_or_else(|_| {
-            let text = format!(
-                "`{}` did not end in time. Ask for less, or call again later.",
-                self.name()
-            );
-            Err(module::Error::retry(text).at(Stage::Limit).retryable(self.may_repeat()))
-        })
+        in_time.unwrap_or_else(|_| Err(self.late(true)))
+    }
+
+    /// No more time, and perhaps it ran.
+    fn late(&self, sent: bool) -> module::Error {
+        let name = self.name();
+        let error = if !sent {
+            module::Error::retry(format!("`{name}` was not called: there was no time left."))
+        } else if self.may_repeat() {
+            let text = format!("`{name}` did not end in time. Ask for less, or call again later.");
+            module::Error::retry(text)
+        } else {
+            module::Error::refuse(format!(
+                "`{name}` did not end in time. Whether it took effect is not known: find out \
+                 before you call it again."
+            ))
+        };
+        error.at(Stage::Limit).retryable(!sent || self.may_repeat())
     }
 
     /// Sends it until it has an answer, as far as its effect allows.
@@ -320,7 +344,22 @@ impl RemoteTool {
                 Fault::Lost(source) => {
                     live.lose();
                     let error = Error::Lost { tool: self.listed.name.clone(), source };
-                    return Err(module::Error::other(error).at(Stage::Transport).retryable(again));
+                    let name = self.name();
+                    let told = if again {
+                        let text = format!("`{name}` lost its server. Call it again later.");
+                        module::Error::retry(text)
+                    } else {
+                        module::Error::refuse(format!(
+                            "`{name}` lost its server in the middle. Whether it took effect is \
+                             not known: find out before you call it again."
+                        ))
+                    };
+                    let told = told.with_source(error);
+                    return Err(told.at(Stage::Transport).retryable(again));
+                }
+                Fault::Unauthorized => {
+                    let server = self.connection.client.shown();
+                    return Err(self.not_run(Box::new(Error::Unauthorized { server })));
                 }
                 Fault::Told(text) => return Err(answer::told(text)),
                 Fault::Strange(reason) => {
@@ -348,7 +387,7 @@ impl RemoteTool {
             return Ok(());
         }
         let error = Error::Changed { tool: self.listed.name.clone() };
-        let text = format!("`{}` is not there any more.", self.name());
+        let text = format!("`{}` changed at its server, and was not called.", self.name());
         Err(module::Error::refuse(text).with_source(error))
     }
 

@@ -17,13 +17,21 @@ use rmcp::transport::streamable_http_client::{
 };
 use secrecy::{ExposeSecret, SecretString};
 use sse_stream::{Error as SseError, Sse};
+use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often an answer may lead on to another address.
-const HOPS: usize = 3;
+/// How often an answer may lead on to another address: a missing slash, and no more.
+const HOPS: usize = 1;
+
+/// The codes of servers that forgot a session and do not answer 404. With another code they
+/// say that something went wrong, and it may have run.
+const FORGOTTEN: [i32; 2] = [-32000, -32001];
+
+/// How many answers to the server's own requests may be on their way.
+const ANSWERS: usize = 64;
 
 /// How many requests may wait for their answer at once.
 const PARALLEL: usize = 64;
@@ -96,7 +104,10 @@ impl Address {
             config = config.auth_header(token.expose_secret());
         }
         config = config.custom_headers(self.headers.iter().cloned().collect::<HashMap<_, _>>());
-        Ok(StreamableHttpClientTransport::with_client(Http(http), config))
+        Ok(StreamableHttpClientTransport::with_client(
+            Http { client: http, answers: Arc::new(Semaphore::new(ANSWERS)) },
+            config,
+        ))
     }
 
     /// For people: what follows a `?` may be a secret.
@@ -112,7 +123,10 @@ impl Address {
 /// and whoever asked would wait for ever. And errors show the URL, with the secret that may be
 /// in it.
 #[derive(Clone)]
-pub(crate) struct Http(reqwest::Client);
+pub(crate) struct Http {
+    client: reqwest::Client,
+    answers: Arc<Semaphore>,
+}
 
 type Posted = Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>;
 type Streamed =
@@ -143,16 +157,21 @@ impl StreamableHttpClient for Http {
         headers: Headers,
         most: usize,
     ) -> Posted {
+        // Who asks and does not take the answers would fill the memory with them.
+        let answers = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
+        let place = answers.then(|| self.answers.try_acquire());
+        if let Some(Err(_)) = place {
+            return Err(StreamableHttpError::ControlRequestTimeout);
+        }
         let in_session = session.is_some();
         let posted = self
-            .0
+            .client
             .post_message_with_max_sse_event_size(uri, message, session, token, headers, most)
             .await
             .map_err(without_url)?;
         match posted {
-            // So say servers that forgot the session and do not answer 404.
             StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
-                if error.id.is_none() && in_session =>
+                if error.id.is_none() && in_session && FORGOTTEN.contains(&error.error.code.0) =>
             {
                 tracing::debug!(error = %error.error.message, "a session is taken as forgotten");
                 Err(StreamableHttpError::SessionExpired)
@@ -173,7 +192,7 @@ impl StreamableHttpClient for Http {
         token: Option<String>,
         headers: Headers,
     ) -> Result<(), StreamableHttpError<reqwest::Error>> {
-        self.0.delete_session(uri, session, token, headers).await.map_err(without_url)
+        self.client.delete_session(uri, session, token, headers).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -184,7 +203,7 @@ impl StreamableHttpClient for Http {
         token: Option<String>,
         headers: Headers,
     ) -> Streamed {
-        self.0.get_stream(uri, session, last, token, headers).await.map_err(without_url)
+        self.client.get_stream(uri, session, last, token, headers).await.map_err(without_url)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -196,7 +215,10 @@ impl StreamableHttpClient for Http {
         headers: Headers,
         most: usize,
     ) -> Streamed {
-        self.0.get_stream_with_max_sse_event_size(uri, session, last, token, headers, most).await
+        self.client
+            .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
+            .await
+            .map_err(without_url)
     }
 }
 
