@@ -17,6 +17,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolwright_examples::{
     Chosen, Input, McpArgs, ModelArgs, Screen, ToolArgs, decide, note, say, summary, tell,
+    terminated,
 };
 use toolwright_mcp::Remote;
 use toolwright_module::testing::Recording;
@@ -80,7 +81,12 @@ struct Args {
 async fn main() -> ExitCode {
     let args = Args::parse();
     let json = args.json;
-    run(args).await.unwrap_or_else(|error| {
+    let ended = tokio::select! {
+        ended = run(args) => ended,
+        // What it started ends with it.
+        () = terminated() => return ExitCode::from(143),
+    };
+    ended.unwrap_or_else(|error| {
         if json {
             tell(&json!({"error": {"stage": Stage::Setup, "text": error.to_string()}}));
         } else {

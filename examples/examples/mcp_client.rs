@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args as Group, Parser, Subcommand};
 use serde_json::{Value, json};
-use toolwright_examples::{note, note_left_out, say, started_by, tell};
+use toolwright_examples::{note, note_left_out, say, started_by, tell, terminated};
 use toolwright_mcp::{Error as McpError, McpClient, Remote};
 use toolwright_module::{Audience, Context, Effect, Error, Image, Result, Tool};
 
@@ -78,6 +78,7 @@ async fn main() -> ExitCode {
     let ended = tokio::select! {
         ended = run(&args) => ended,
         _ = tokio::signal::ctrl_c() => return ExitCode::from(130),
+        () = terminated() => return ExitCode::from(143),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

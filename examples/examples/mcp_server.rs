@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Parser;
 use tokio::net::TcpListener;
-use toolwright_examples::{ToolArgs, note};
+use toolwright_examples::{ToolArgs, note, terminated};
 use toolwright_mcp::{Error as McpError, McpServer};
 use toolwright_module::{Cancellation, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
@@ -58,9 +58,11 @@ async fn serve(args: Args) -> Result<()> {
         server = server.with_instructions(instructions);
     }
     tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            shutdown.cancel();
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            () = terminated() => {}
         }
+        shutdown.cancel();
     });
     if let Some(name) = args.token_env {
         let none = |_| Error::other(format!("{name} holds no token; set it"));

@@ -6,6 +6,7 @@ mod choose;
 mod input;
 mod servers;
 mod show;
+mod signals;
 mod toolbox;
 
 pub use approve::decide;
@@ -13,6 +14,7 @@ pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
 pub use input::Input;
 pub use servers::{McpArgs, note_left_out, started_by};
 pub use show::{Screen, note, printable, say, summary, tell};
+pub use signals::terminated;
 pub use toolbox::ToolArgs;
 
 /// The programs on the project's pages, compiled and run.

@@ -483,7 +483,7 @@ fn a_server_that_dies_between_two_tasks_is_started_again() {
 #[cfg(unix)]
 #[test]
 fn no_server_outlives_the_assistant_however_it_ends() {
-    for (signal, code) in [("-INT", Some(130)), ("-TERM", None), ("-KILL", None)] {
+    for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(143)), ("-KILL", None)] {
         let folder = TempDir::new().unwrap();
         let numbers = folder.path().join("theirs");
         let theirs = remembering(folder.path(), "theirs");

@@ -63,7 +63,7 @@ pub struct ReAct<S: Signature> {
     signature: PhantomData<fn(S)>,
 }
 
-/// What came of a [`ReAct`] run.
+/// What came of a run of `ReAct`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Reacted<O> {

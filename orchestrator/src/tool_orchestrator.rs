@@ -434,7 +434,7 @@ pub struct Task {
     pub task: String,
 }
 
-/// What came of a [`Task`].
+/// What came of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskAnswer {
     /// What the agent answered.

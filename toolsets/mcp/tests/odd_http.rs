@@ -293,6 +293,46 @@ async fn a_call_whose_server_hangs_up_is_made_again_only_if_it_may_be() {
     }
 }
 
+#[tokio::test]
+async fn a_call_that_may_have_run_is_not_sent_again_and_one_that_nobody_took_is() {
+    let idless = |code: i32| {
+        let error = json!({"code": code, "message": "oops"});
+        json!({"jsonrpc": "2.0", "error": error, "id": null}).to_string()
+    };
+    let unauthorized = || {
+        let mut answer = respond(401, "text/plain", "");
+        answer.headers_mut().insert("www-authenticate", "Bearer".parse().unwrap());
+        answer
+    };
+    let answers: [(Box<dyn Fn() -> Response<String> + Send + Sync>, usize, &str); 5] = [
+        (Box::new(|| respond(503, "text/plain", "")), 1, "Lost"),
+        (Box::new(|| respond(500, "text/plain", "")), 1, "Lost"),
+        (Box::new(move || respond(500, "application/json", idless(-32603))), 1, "Lost"),
+        (Box::new(|| respond(429, "text/plain", "")), 3, "NotRun"),
+        (Box::new(unauthorized), 1, "NotRun"),
+    ];
+    for (answer, sent, kind) in answers {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&calls);
+        let legacy = Legacy::default();
+        let address = serve(move |asked| {
+            if asked.is("tools/call") {
+                counting.fetch_add(1, Ordering::SeqCst);
+                return Some(answer());
+            }
+            Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+        })
+        .await;
+        let error = call(&client(address).connect().await.unwrap(), "count").await.unwrap_err();
+        let known = match cause(&error) {
+            Error::Lost { .. } => "Lost",
+            Error::NotRun { .. } => "NotRun",
+            error => panic!("{error:?}"),
+        };
+        assert_eq!((known, calls.load(Ordering::SeqCst)), (kind, sent), "{error:#}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_of_50_calls_ends_when_the_server_is_restarted_under_them() {
     let seen = Arc::new(Seen::default());
