@@ -401,7 +401,7 @@ fn the_configuration_of_a_desktop_client_names_what_there_is() {
     let shown: Value = serde_json::from_str(shown).unwrap();
     let server = &shown["mcpServers"]["toolwright"];
     let command = server["command"].as_str().unwrap();
-    assert!(command.ends_with("/target/release/examples/mcp_server"), "{command}");
+    assert!(command.ends_with("/target/debug/examples/mcp_server"), "{command}");
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("memory.db");
     let arguments = server["args"].as_array().unwrap().iter().map(|one| one.as_str().unwrap());
