@@ -151,7 +151,7 @@ impl<'a> Comparing<'a> {
                         return all.unknown(comes.required.contains(name), words);
                     };
                     // It would be let in and passed over, which nobody would notice.
-                    if takes.silent && all.side == Side::Input {
+                    if takes.silent && all.side == Side::Input && !takes.required.contains(name) {
                         let words = "does not name it";
                         return all.unknown(comes.required.contains(name), words);
                     }

@@ -336,7 +336,7 @@ async fn a_call_that_is_cancelled_or_late_ends_and_the_server_is_told() {
 
         let cx = Context::default().with_deadline(Instant::now() + Duration::from_millis(200));
         let error = soon(kind, tool.call(&arguments.to_string(), &cx)).await.unwrap_err();
-        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, true), "{kind}");
+        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false), "{kind}");
         soon(kind, until(|| real.sent("notifications/cancelled") == 2)).await;
         // One that is told does not end by it.
         works(&remote, kind).await;
@@ -348,7 +348,7 @@ async fn a_call_that_is_cancelled_or_late_ends_and_the_server_is_told() {
         let remote = connect(client, kind).await;
         let (name, arguments) = long(kind, 60_000).unwrap();
         let error = call(&remote, name, arguments).await.unwrap_err();
-        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, true), "{kind}");
+        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false), "{kind}");
         works(&remote, kind).await;
         soon(kind, remote.close()).await;
     }
@@ -364,7 +364,7 @@ async fn a_server_that_stands_still_is_waited_for_no_longer_than_it_may_take() {
         let (name, arguments) = short(kind);
         real.signal("-STOP");
         let error = call(&remote, name, arguments).await.unwrap_err();
-        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, true), "{kind}");
+        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false), "{kind}");
         if kind.http {
             let late = real.client().with_start_time(Duration::from_millis(500)).connect();
             let error = soon(kind, late).await.unwrap_err();
