@@ -278,17 +278,27 @@ impl Contract {
                 );
             }
         }
+        let input = readable(input, typed.is_some());
+        let output = output.map(|(to_read, to_write)| Output {
+            to_read: readable(to_read, typed.is_some()),
+            to_write,
+        });
+        let sides =
+            [(Side::Input, Some(&input)), (Side::Output, output.as_ref().map(|o| &o.to_read))];
+        for (side, readable) in sides {
+            if let Some(reference) = readable.and_then(Readable::circle) {
+                let advice = "the reference leads back to itself; refer to it from a property or an item instead";
+                return Err(refused(&name, side, Refusal::new(reference, advice)));
+            }
+        }
         Ok(Self {
             description: or_words(description, &name),
             name,
             title: None,
-            input: readable(input, typed.is_some()),
+            input,
             unit_input: typed.is_some_and(|typed| typed.unit_input),
             input_to_write: typed.map(|typed| typed.input_to_write),
-            output: output.map(|(to_read, to_write)| Output {
-                to_read: readable(to_read, typed.is_some()),
-                to_write,
-            }),
+            output,
             lowered_input: Cache::default(),
             lowered_output: Cache::default(),
         })
