@@ -186,7 +186,8 @@ impl Contract {
     /// Reading holds values to the schema, but for what is rare and dear: `if`, `then` and
     /// `else`, `dependentSchemas`, `unevaluatedItems`, that no second member of a `oneOf`
     /// fits, bounds beside an `enum`, and all patterns but the first that a name matches.
-    /// Whoever runs the tool checks these.
+    /// Whoever runs the tool checks these. A value that a schema asks for too often, or by
+    /// too long a chain of references, is refused as one the schema is too involved for.
     ///
     /// ```
     /// use serde_json::json;
@@ -200,7 +201,8 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Name`] and [`Error::Schema`], as for [`Contract::of`].
+    /// [`Error::Name`] and [`Error::Schema`], as for [`Contract::of`]; the latter as well
+    /// if a schema is part of what it must not be, like `{"not": {"$ref": "#"}}`.
     pub fn dynamic(
         name: &str,
         description: &str,

@@ -126,6 +126,7 @@ impl<'f> Exact<'f> {
         fits
     }
 
+    #[inline]
     fn found(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         let form = self.form;
         let node = form.node(id);
