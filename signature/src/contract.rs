@@ -186,7 +186,8 @@ impl Contract {
     /// Reading holds values to the schema, but for what is rare and dear: `if`, `then` and
     /// `else`, `dependentSchemas`, `unevaluatedItems`, that no second member of a `oneOf`
     /// fits, bounds beside an `enum`, and all patterns but the first that a name matches.
-    /// Whoever runs the tool checks these.
+    /// Whoever runs the tool checks these. A value that a schema asks for too often, or by
+    /// too long a chain of references, is refused as one the schema is too involved for.
     ///
     /// ```
     /// use serde_json::json;
@@ -200,7 +201,8 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Name`] and [`Error::Schema`], as for [`Contract::of`].
+    /// [`Error::Name`] and [`Error::Schema`], as for [`Contract::of`]; the latter as well
+    /// if a schema is part of what it must not be, like `{"not": {"$ref": "#"}}`.
     pub fn dynamic(
         name: &str,
         description: &str,
@@ -278,17 +280,27 @@ impl Contract {
                 );
             }
         }
+        let input = readable(input, typed.is_some());
+        let output = output.map(|(to_read, to_write)| Output {
+            to_read: readable(to_read, typed.is_some()),
+            to_write,
+        });
+        let sides =
+            [(Side::Input, Some(&input)), (Side::Output, output.as_ref().map(|o| &o.to_read))];
+        for (side, readable) in sides {
+            if let Some(reference) = readable.and_then(Readable::circle) {
+                let advice = "the reference leads back to itself; refer to it from a property or an item instead";
+                return Err(refused(&name, side, Refusal::new(reference, advice)));
+            }
+        }
         Ok(Self {
             description: or_words(description, &name),
             name,
             title: None,
-            input: readable(input, typed.is_some()),
+            input,
             unit_input: typed.is_some_and(|typed| typed.unit_input),
             input_to_write: typed.map(|typed| typed.input_to_write),
-            output: output.map(|(to_read, to_write)| Output {
-                to_read: readable(to_read, typed.is_some()),
-                to_write,
-            }),
+            output,
             lowered_input: Cache::default(),
             lowered_output: Cache::default(),
         })

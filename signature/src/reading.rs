@@ -59,6 +59,11 @@ impl Readable {
         !self.form.plain
     }
 
+    /// A reference that leads back to itself without going down into the value.
+    pub(crate) fn circle(&self) -> Option<&str> {
+        self.form.circle.as_deref()
+    }
+
     /// Reads a text of a plain contract that is as it should be, in one pass; `None`
     /// asks for a closer look.
     #[inline]
@@ -105,7 +110,7 @@ impl Target<'_> {
         }
         let tape = Tape::parse(wire).ok()?;
         let token = if self.wrapped { wrapped(&tape)? } else { 0 };
-        if Exact::new(form).fits(&tape, token, form.root) != Fits::Yes {
+        if Exact::new(form, &tape).fits(&tape, token, form.root) != Fits::Yes {
             return None;
         }
         serde_json::from_str(tape.whole(token)).ok()

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use toolwright_signature::{Contract, Dialect, Error};
+use toolwright_signature::{Contract, Dialect, Error, Policy};
 
 /// As much as a thread has unless it is given more, here without optimisation.
 const STACK: usize = 2 * 1024 * 1024;
@@ -193,6 +193,172 @@ fn a_deep_value_is_rendered_or_refused_on_a_small_stack() {
         }
     };
     std::thread::Builder::new().stack_size(STACK).spawn(render).unwrap().join().unwrap();
+}
+
+/// Reads a text on a small stack, soon, with every policy; what is refused is told.
+fn read(schema: Value, text: impl Into<String>) -> Result<Value, String> {
+    let text = text.into();
+    let read = move || {
+        let start = Instant::now();
+        let contract = Contract::dynamic("take", "", json!({"type": "object"}), Some(schema));
+        let contract = contract.unwrap_or_else(|error| panic!("{error}"));
+        let read = |policy| contract.read_output_with::<Value>(&text, policy);
+        let found = [Policy::Strict, Policy::Repair, Policy::Coerce].map(read);
+        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        let [strict, ..] = found;
+        strict.map(|reading| reading.value).map_err(|error| error.to_string())
+    };
+    std::thread::Builder::new().stack_size(STACK).spawn(read).unwrap().join().unwrap()
+}
+
+#[test]
+fn what_is_defined_by_not_being_itself_is_refused() {
+    let text = json!({"type": "string"});
+    let own = |d0: Value| vec![("d0".to_owned(), d0)];
+    let two = |d0: Value, d1: Value| vec![("d0".to_owned(), d0), ("d1".to_owned(), d1)];
+    let circles = [
+        own(json!({"not": to(0)})),
+        own(json!({"not": {"not": to(0)}})),
+        own(json!({"type": "object", "not": to(0), "properties": {"x": text}})),
+        own(json!({"not": {"anyOf": [text, {"not": to(0)}]}})),
+        own(json!({"oneOf": [text, {"not": to(0)}]})),
+        own(json!({"anyOf": [{"type": "null"}, {"not": to(0)}]})),
+        own(json!({"allOf": [{"not": to(0)}, {"not": text}]})),
+        own(json!({"not": {"allOf": [{"not": to(0)}, {"not": text}]}})),
+        two(json!({"not": to(1)}), json!({"not": to(0)})),
+        two(json!({"not": to(1)}), json!({"anyOf": [text, {"not": to(0)}]})),
+        two(json!({"anyOf": [to(1), text]}), json!({"oneOf": [{"not": to(0)}, text]})),
+        two(json!({"not": {"allOf": [to(1), {"not": text}]}}), json!({"not": to(0)})),
+        // Only reached from below.
+        two(json!({"items": to(1)}), json!({"not": to(1)})),
+    ];
+    for circle in circles {
+        let schema = with_definitions(to(0), circle);
+        for (input, output) in
+            [(schema.clone(), None), (json!({"type": "object"}), Some(schema.clone()))]
+        {
+            let error = Contract::dynamic("take", "", input, output).unwrap_err().to_string();
+            assert!(error.contains(" at #/$defs/d"), "{schema}: {error}");
+            assert!(error.contains("the reference leads back to itself"), "{schema}: {error}");
+        }
+    }
+    let root = json!({"type": "object", "not": {"$ref": "#"}});
+    let error = Contract::dynamic("take", "", root, None).unwrap_err().to_string();
+    assert!(error.contains(" at $: the reference leads back to itself"), "{error}");
+}
+
+/// Whatever stands in a circle is refused or read: nothing hangs and nothing overflows.
+#[test]
+fn circles_that_are_not_read_along_are_harmless() {
+    let text = json!({"type": "string"});
+    for d0 in [
+        json!({"if": to(0), "then": text}),
+        json!({"if": {"not": to(0)}, "then": text, "else": {"not": to(0)}}),
+        json!({"allOf": [to(0), {"not": text}]}),
+        json!({"anyOf": [to(0), {"not": text}]}),
+        json!({"oneOf": [{"if": {"not": to(0)}, "then": text}, text]}),
+        json!({"dependentSchemas": {"a": {"not": to(0)}}}),
+    ] {
+        let schema = with_definitions(to(0), [("d0".to_owned(), d0)]);
+        let _ = read(schema, r#"{"a": {"a": 5}}"#);
+    }
+}
+
+#[test]
+fn what_leads_back_to_itself_further_down_is_read() {
+    let schemas = [
+        json!({"not": {"type": "object", "required": ["x"], "properties": {"x": to(0)}}}),
+        json!({"not": {"type": "array", "minItems": 1, "items": to(0)}}),
+        json!({"not": {"type": "array", "contains": {"not": to(0)}}}),
+        json!({"type": "object", "properties": {"x": {"not": {"not": to(0)}}}}),
+        json!({"type": "object", "additionalProperties": {"not": {"type": "array", "items": to(0)}}}),
+        json!({"anyOf": [{"type": "string"}, {"type": "object", "not": {"type": "object", "required": ["x"], "properties": {"x": to(0)}}}]}),
+    ];
+    let values = [
+        json!("x"),
+        json!({}),
+        json!({"x": 1}),
+        json!({"x": {"x": 1}}),
+        json!({"x": {"x": {"x": {}}}}),
+        json!([]),
+        json!([[]]),
+        json!([[[]]]),
+        json!([1, [2, [3]]]),
+    ];
+    for d0 in schemas {
+        let schema = with_definitions(to(0), [("d0".to_owned(), d0.clone())]);
+        let judge = jsonschema::validator_for(&schema).unwrap();
+        for value in &values {
+            let whole = json!({"a": value});
+            let found = read(schema.clone(), whole.to_string());
+            // What is restored, like a map from its pairs, is another value.
+            let fits = found.as_ref() == Ok(&whole);
+            assert_eq!(fits, judge.is_valid(&whole), "{schema}: {whole}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn what_asks_for_the_same_twice_at_each_level_is_read_in_time() {
+    let text = || ("d60".to_owned(), json!({"type": "string"}));
+    let either = |i: usize| json!({"oneOf": [to(i + 1), {"not": to(i + 1)}]});
+    let neither = |i: usize| json!({"not": {"anyOf": [{"not": to(i + 1)}, {"not": {"not": {"not": to(i + 1)}}}]}});
+    let parts = |i: usize| json!({"allOf": [{"not": {"not": to(i + 1)}}, {"not": {"allOf": [{"not": to(i + 1)}, {"not": {"type": "null"}}]}}]});
+    let both = |i: usize| {
+        json!({"anyOf": [
+            {"type": ["string", "integer"], "not": {"not": to(i + 1)}},
+            {"type": ["string", "integer", "object"], "not": to(i + 1)},
+        ]})
+    };
+    let told = [&either as &dyn Fn(usize) -> Value, &neither, &parts, &both].map(|make| {
+        let all = || definitions(60, make).into_iter().chain([text()]);
+        [json!(7), json!("seven"), json!({"x": [7]})]
+            .map(|value| read(with_definitions(to(0), all()), json!({"a": value}).to_string()))
+            .map(|read| read.is_ok())
+    });
+    // One of two that exclude each other; the text, said twice; what is either,
+    // and objects at every other level.
+    assert_eq!(
+        told,
+        [[true, true, true], [false, true, false], [false, true, false], [true, true, false]]
+    );
+    // One more level of the value doubles what is asked for.
+    let deep = |levels| (0..levels).fold(json!([]), |below, _| json!([below]));
+    let named = |levels| (0..levels).fold(json!({}), |below, _| json!({"x": below}));
+    for (d0, value) in [
+        (json!({"type": "array", "items": to(0), "contains": to(0), "minContains": 0}), deep(100)),
+        (json!({"type": "object", "patternProperties": {"x": to(0), "^x": to(0)}}), named(100)),
+        (
+            json!({"properties": {"x": to(0)}, "not": {"required": ["y"], "properties": {"x": to(0)}}}),
+            named(100),
+        ),
+        (
+            json!({"properties": {"x": to(0)}, "not": {"properties": {"x": {"not": to(0)}}, "required": ["x"]}}),
+            named(100),
+        ),
+    ] {
+        let schema = with_definitions(to(0), [("d0".to_owned(), d0)]);
+        let found = read(schema.clone(), json!({"a": value}).to_string());
+        assert_eq!(found, Ok(json!({"a": value})), "{schema}");
+    }
+}
+
+#[test]
+fn a_schema_too_involved_for_a_value_says_so() {
+    // Not in a circle, and yet without an end that a stack would reach.
+    let mut all = definitions(20_000, |i| json!({"not": to(i + 1)}));
+    all.push(("d20000".into(), json!({"type": "string"})));
+    let schema = with_definitions(to(0), all);
+    for value in [json!("text"), json!(5), json!({"x": 5}), json!([[]])] {
+        let told = read(schema.clone(), json!({"a": value}).to_string()).unwrap_err();
+        assert!(told.contains("the schema is too involved to hold a value to"), "{told}");
+    }
+    // As long as a schema may be that still is followed to its end.
+    let mut all = definitions(100, |i| json!({"not": to(i + 1)}));
+    all.push(("d100".into(), json!({"type": "string"})));
+    let schema = with_definitions(to(0), all);
+    assert!(read(schema.clone(), r#"{"a": "text"}"#).is_ok());
+    assert!(read(schema, r#"{"a": 5}"#).is_err());
 }
 
 /// What a contract says of a property whose schema is this.

@@ -25,11 +25,15 @@ impl Form {
             root: &normal,
             nodes: Vec::new(),
             known: HashMap::new(),
+            names: HashMap::new(),
             waiting: VecDeque::new(),
         };
         let root = compiler.reference("#");
-        let nodes = compiler.finish();
-        let mut form = Self { nodes, root, plain: false, typed, buffered: AtomicBool::new(false) };
+        compiler.finish();
+        let circle = compiler.circle();
+        let nodes = compiler.nodes;
+        let mut form =
+            Self { nodes, root, circle, plain: false, typed, buffered: AtomicBool::new(false) };
         if typed {
             form.open_root();
             form.plain = form.is_plain();
@@ -111,13 +115,15 @@ struct Compiler<'s> {
     /// The node of each schema, by where it is: one that is reached in two ways, or by
     /// way of itself, has one node.
     known: HashMap<*const Value, Id>,
+    /// What refers to a node.
+    names: HashMap<Id, &'s str>,
     /// Nodes that have a place and no content yet: not by recursion, because a schema
     /// may be deep.
     waiting: VecDeque<(Id, &'s Value)>,
 }
 
 impl<'s> Compiler<'s> {
-    fn finish(mut self) -> Vec<Node> {
+    fn finish(&mut self) {
         while let Some((id, schema)) = self.waiting.pop_front() {
             let node = self.made(schema);
             if let Some(place) = self.nodes.get_mut(id) {
@@ -127,7 +133,49 @@ impl<'s> Compiler<'s> {
         for id in 0..self.nodes.len() {
             self.complete(id);
         }
-        self.nodes
+    }
+
+    /// A reference in a circle of nodes that all speak of the same value.
+    fn circle(&self) -> Option<String> {
+        let beside = |id: Id| {
+            let node = self.nodes.get(id);
+            let members = node.and_then(|node| node.union.as_deref()).map(|union| &union.members);
+            let parts = node.into_iter().flat_map(|node| node.also.iter().chain(&node.never));
+            members.into_iter().flatten().chain(parts).copied().collect::<Vec<_>>()
+        };
+        let mut seen = HashSet::new();
+        let mut around = HashSet::new();
+        for start in 0..self.nodes.len() {
+            // Not by recursion, because a chain may be long.
+            let mut way = Vec::new();
+            let mut next = vec![start];
+            loop {
+                match next.pop() {
+                    Some(id) if around.contains(&id) => {
+                        let circle = way.iter().rev().map(|(id, _)| *id);
+                        let name = circle
+                            .take_while(|other| *other != id)
+                            .chain([id])
+                            .find_map(|id| self.names.get(&id));
+                        let named = name.filter(|name| **name != "#");
+                        return Some((*named.unwrap_or(&"$")).to_owned());
+                    }
+                    Some(id) if seen.insert(id) => {
+                        around.insert(id);
+                        way.push((id, std::mem::replace(&mut next, beside(id))));
+                    }
+                    Some(_) => {}
+                    None => {
+                        let Some((done, others)) = way.pop() else {
+                            break;
+                        };
+                        around.remove(&done);
+                        next = others;
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// What a node says of those below it, now that they are there.
@@ -158,7 +206,11 @@ impl<'s> Compiler<'s> {
 
     fn reference(&mut self, reference: &'s str) -> Id {
         match resolve(self.root, reference) {
-            Some(target) => self.place(target),
+            Some(target) => {
+                let id = self.place(target);
+                self.names.insert(id, reference);
+                id
+            }
             None => self.push(Node::any()),
         }
     }

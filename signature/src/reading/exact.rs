@@ -31,21 +31,103 @@ impl Fits {
     }
 }
 
+/// Why a value is refused of which nobody can say in time whether it fits.
+pub(super) const INVOLVED: &str = "the schema is too involved to hold a value to";
+
+/// So many nodes at most ask for each other: a few for each level that a text may have.
+const DEEPEST: usize = 400;
+
+/// So much is remembered at once.
+const MOST_KNOWN: usize = 100_000;
+
 /// One text against one form.
 pub(super) struct Exact<'f> {
     form: &'f Form,
-    /// What is known of members of unions inside unions, which otherwise would be asked
-    /// for again by each member around them.
+    /// What was found out, where it may be asked for many times: of members of unions
+    /// inside unions, and of all values once the work has grown beyond the usual.
     known: HashMap<(usize, usize, Id), Fits>,
     unions: usize,
+    depth: usize,
+    /// What may still be done: what nodes ask of each other can take more time than
+    /// there is.
+    left: usize,
+    /// With less left than this, all is remembered.
+    usual: usize,
+    /// It came to no end: nothing that was found since means anything.
+    involved: bool,
 }
 
 impl<'f> Exact<'f> {
-    pub(super) fn new(form: &'f Form) -> Self {
-        Self { form, known: HashMap::new(), unions: 0 }
+    pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
+        Self::within(form, tape, 1_000_000 + 512 * size(tape))
     }
 
+    /// The same with what others have left.
+    fn within(form: &'f Form, tape: &Tape<'_>, left: usize) -> Self {
+        let usual = left.saturating_sub(2_000 + 32 * size(tape));
+        let known = HashMap::new();
+        Self { form, known, unions: 0, depth: 0, left, usual, involved: false }
+    }
+
+    /// Looks at another text at the expense of this one; `None` if that came to no end.
+    pub(super) fn aside<T>(
+        &mut self,
+        tape: &Tape<'_>,
+        look: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        let mut other = Self::within(self.form, tape, self.left);
+        let found = look(&mut other);
+        self.left = other.left;
+        self.involved |= other.involved;
+        (!other.involved).then_some(found)
+    }
+
+    /// Whether something came to no end, and was taken not to fit.
+    pub(super) fn is_involved(&self) -> bool {
+        self.involved
+    }
+
+    /// How a value fits. What comes to no end does not, which is no answer to a `not`:
+    /// whoever turns it round has to ask [`is_involved`](Self::is_involved).
     pub(super) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
+        self.spend(1);
+        if self.involved || self.depth >= DEEPEST {
+            self.involved = true;
+            return Fits::No;
+        }
+        self.depth += 1;
+        let fits = if self.left < self.usual {
+            self.remembered(tape, token, id)
+        } else {
+            self.found(tape, token, id)
+        };
+        self.depth -= 1;
+        if self.involved { Fits::No } else { fits }
+    }
+
+    #[inline]
+    fn spend(&mut self, cost: usize) {
+        self.left = self.left.saturating_sub(cost);
+        self.involved |= self.left == 0;
+    }
+
+    #[cold]
+    fn remembered(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
+        // The address of a tape's source tells tapes apart.
+        let key = (tape.source.as_ptr() as usize, token, id);
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let fits = self.found(tape, token, id);
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(key, fits);
+        fits
+    }
+
+    #[inline]
+    fn found(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         let form = self.form;
         let node = form.node(id);
         let fits = match &node.union {
@@ -84,6 +166,9 @@ impl<'f> Exact<'f> {
                 number(tape.raw(token), node.kinds, &node.number)
             }
             Kind::Text | Kind::Escaped if node.kinds.has(Kinds::TEXT) => {
+                if !node.text.is_free() {
+                    self.spend(tape.raw(token).len() / BYTES);
+                }
                 Fits::of(text(&tape.text(token), &node.text))
             }
             Kind::List if node.kinds.has(Kinds::LIST) => self.list(tape, token, &node.list),
@@ -91,7 +176,10 @@ impl<'f> Exact<'f> {
             _ => Fits::No,
         };
         match &node.values {
-            Some(values) => fits.and(|| Fits::of(is_among(tape, token, values))),
+            Some(values) => fits.and(|| {
+                self.spend(tape.whole(token).len() / BYTES);
+                Fits::of(is_among(tape, token, values))
+            }),
             None => fits,
         }
     }
@@ -101,7 +189,7 @@ impl<'f> Exact<'f> {
         for item in tape.items(token) {
             fits = match rule.item(count) {
                 Some(Some(id)) => fits.and(|| self.fits(tape, item, id)),
-                Some(None) => fits.and(|| anything(tape, item)),
+                Some(None) => fits.and(|| self.anything(tape, item)),
                 None => Fits::No,
             };
             if fits == Fits::No {
@@ -120,8 +208,11 @@ impl<'f> Exact<'f> {
         list: usize,
         rule: &ListRule,
     ) -> bool {
-        if rule.unique && !all_differ(tape, list) {
-            return false;
+        if rule.unique {
+            self.spend(tape.whole(list).len() / BYTES);
+            if !all_differ(tape, list) {
+                return false;
+            }
         }
         rule.contains.is_none_or(|(id, fewest, most)| {
             let items = tape.items(list).filter(|item| self.fits(tape, *item, id) != Fits::No);
@@ -134,6 +225,7 @@ impl<'f> Exact<'f> {
         let (mut count, mut hint, mut required) = (0, 0, 0);
         for (key, value) in tape.entries(token) {
             count += 1;
+            self.spend(1);
             let name = tape.text(key);
             if let Some(index) = rule.field(&name, hint)
                 && let Some(field) = rule.fields.get(index)
@@ -182,7 +274,7 @@ impl<'f> Exact<'f> {
         match rule.rest {
             Rest::Of(id) => self.fits(tape, value, id),
             Rest::Closed => Fits::No,
-            Rest::Open if rule.fields.is_empty() => anything(tape, value),
+            Rest::Open if rule.fields.is_empty() => self.anything(tape, value),
             // Nobody asked for it: worth a word.
             Rest::Open => Fits::Nearly,
         }
@@ -238,18 +330,28 @@ impl<'f> Exact<'f> {
 
     fn member(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         let container = matches!(tape.kind(token), Kind::List | Kind::Object);
-        if !container || self.unions < 2 {
+        if !container || self.unions < 2 || self.depth >= DEEPEST {
             return self.fits(tape, token, id);
         }
-        // The address of a tape's source tells tapes apart.
-        let key = (tape.source.as_ptr() as usize, token, id);
-        if let Some(known) = self.known.get(&key) {
-            return *known;
-        }
-        let fits = self.fits(tape, token, id);
-        self.known.insert(key, fits);
+        self.spend(1);
+        self.depth += 1;
+        let fits = self.remembered(tape, token, id);
+        self.depth -= 1;
         fits
     }
+
+    fn anything(&mut self, tape: &Tape<'_>, token: usize) -> Fits {
+        self.spend(tape.next(token) - token);
+        anything(tape, token)
+    }
+}
+
+/// So many bytes of a text are one step.
+const BYTES: usize = 16;
+
+/// How much work it is to look at a text once.
+fn size(tape: &Tape<'_>) -> usize {
+    tape.len() + tape.source.len() / BYTES
 }
 
 /// How much a scalar says by fitting: of two members the one that takes less is meant.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::Fault;
-use crate::reading::exact::{Exact, Fits, anything, is_among, number, text};
+use crate::reading::exact::{Exact, Fits, INVOLVED, anything, is_among, number, text};
 use crate::reading::form::{Form, Id, Kinds, Node};
 use crate::reading::policy::Repair;
 use crate::reading::tape::{Kind, Tape};
@@ -78,7 +78,7 @@ pub(super) struct Fit<'f> {
     pub(super) form: &'f Form,
     /// What is known of the whole text, and where that is in memory: texts inside it
     /// come and go, and must not be taken for one another.
-    exact: Exact<'f>,
+    pub(super) exact: Exact<'f>,
     source: usize,
     /// The value as JSON; of no meaning after a fault.
     pub(super) out: String,
@@ -100,7 +100,7 @@ impl<'f> Fit<'f> {
     pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
         Self {
             form,
-            exact: Exact::new(form),
+            exact: Exact::new(form, tape),
             source: tape.source.as_ptr() as usize,
             out: String::with_capacity(tape.source.len()),
             faults: Vec::new(),
@@ -137,11 +137,11 @@ impl<'f> Fit<'f> {
     /// Whether a value needs nothing.
     pub(super) fn is_exact(&mut self, at: At<'_>, id: Id) -> bool {
         let fits = if at.tape.source.as_ptr() as usize == self.source {
-            self.exact.fits(at.tape, at.token, id)
+            Some(self.exact.fits(at.tape, at.token, id))
         } else {
-            Exact::new(self.form).fits(at.tape, at.token, id)
+            self.exact.aside(at.tape, |exact| exact.fits(at.tape, at.token, id))
         };
-        fits == Fits::Yes
+        fits == Some(Fits::Yes)
     }
 
     /// What a value also has to be, or must not be.
@@ -153,15 +153,17 @@ impl<'f> Fit<'f> {
         let Ok(tape) = Tape::parse(&written) else {
             return self.fault(at, node, "");
         };
-        let mut exact = Exact::new(self.form);
-        let mut fits = |id: &Id| exact.fits(&tape, 0, *id) != Fits::No;
-        if let Some(missed) = node.also.iter().find(|id| !fits(id)) {
-            return self.fault(at, self.form.node(*missed), "");
+        let found = self.exact.aside(&tape, |exact| {
+            let mut fits = |id: &Id| exact.fits(&tape, 0, *id) != Fits::No;
+            let missed = node.also.iter().find(|id| !fits(id));
+            (missed, missed.is_none() && node.never.iter().any(fits))
+        });
+        match found {
+            None => self.fault(at, node, INVOLVED),
+            Some((Some(missed), _)) => self.fault(at, self.form.node(*missed), ""),
+            Some((None, true)) => self.fault(at, node, "it is just what is excluded"),
+            Some((None, false)) => true,
         }
-        if node.never.iter().any(fits) {
-            return self.fault(at, node, "it is just what is excluded");
-        }
-        true
     }
 
     fn node(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
@@ -281,10 +283,12 @@ impl<'f> Fit<'f> {
         let Ok(tape) = Tape::parse(&written) else {
             return self.fault(at, node, "");
         };
-        if Exact::new(self.form).list_as_a_whole(&tape, 0, &node.list) {
-            return true;
+        match self.exact.aside(&tape, |exact| exact.list_as_a_whole(&tape, 0, &node.list)) {
+            Some(true) => true,
+            None => self.fault(at, node, INVOLVED),
+            Some(false) if node.list.unique => self.fault(at, node, "an item is there twice"),
+            Some(false) => self.fault(at, node, ""),
         }
-        self.fault(at, node, if node.list.unique { "an item is there twice" } else { "" })
     }
 
     /// Notes that a value does not fit; `why` adds what the two descriptions do not say.
@@ -314,6 +318,8 @@ impl<'f> Fit<'f> {
         if self.trying || self.is_full() {
             return false;
         }
+        // What was only tried told nobody why.
+        let why = if why.is_empty() && self.exact.is_involved() { INVOLVED } else { why };
         let message = match (got.as_str(), why) {
             ("nothing", "") => format!("this field is missing; expected {expected}"),
             ("nothing", why) => format!("this field is missing ({why}); expected {expected}"),

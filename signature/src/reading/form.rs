@@ -17,6 +17,9 @@ pub(super) type Id = usize;
 pub(crate) struct Form {
     pub(super) nodes: Vec<Node>,
     pub(super) root: Id,
+    /// A reference that leads back to itself without going down into the value: whether a
+    /// value fits would depend on whether it fits.
+    pub(super) circle: Option<String>,
     /// serde alone refuses whatever the schema refuses.
     pub(super) plain: bool,
     /// Made from a Rust type: serde picks the first member of a union that fits, and

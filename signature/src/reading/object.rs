@@ -99,7 +99,7 @@ impl Fit<'_> {
 
     fn takes(&self, at: At<'_>, node: &Node) -> bool {
         let texts = |node: &Node| node.kinds.has(Kinds::TEXT);
-        texts(node) && Exact::new(self.form).fits_node(at.tape, at.token, node) != Fits::No
+        texts(node) && Exact::new(self.form, at.tape).fits_node(at.tape, at.token, node) != Fits::No
     }
 
     fn undeclared(

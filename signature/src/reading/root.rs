@@ -156,7 +156,7 @@ impl Root<'_> {
             return None;
         }
         let pairs = root.object.is_map() && tape.kind(inner) == Kind::List;
-        let as_is = || Exact::new(self.form).fits(tape, token, self.form.root) == Fits::Yes;
+        let as_is = || Exact::new(self.form, tape).fits(tape, token, self.form.root) == Fits::Yes;
         ((root.union.is_some() || pairs) && !as_is()).then_some(inner)
     }
 

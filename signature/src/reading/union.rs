@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::reading::coerce::folded;
-use crate::reading::exact::{Exact, Fits, is_rounded, specificity};
+use crate::reading::exact::{Fits, INVOLVED, is_rounded, specificity};
 use crate::reading::fit::{At, Attempt, Fit, Level, Path};
 use crate::reading::form::{Id, Kinds, Node, Union};
 use crate::reading::object::TAG;
@@ -203,7 +203,13 @@ impl Fit<'_> {
     }
 
     /// Why the only member that fits best is not the one that is meant beyond doubt.
-    fn doubt(&self, at: At<'_>, union: &Union, winner: &Candidate, tagged: bool) -> Option<String> {
+    fn doubt(
+        &mut self,
+        at: At<'_>,
+        union: &Union,
+        winner: &Candidate,
+        tagged: bool,
+    ) -> Option<String> {
         let (members, own) = (&union.members, self.form.node(winner.id));
         let json = winner.attempt.json.as_str();
         if json.starts_with(|c: char| c.is_ascii_digit() || c == '-')
@@ -236,11 +242,16 @@ impl Fit<'_> {
         // serde takes the first that fits.
         let written = &winner.attempt.json;
         let tape = Tape::parse(written).ok()?;
-        let mut exact = Exact::new(self.form);
-        let earlier = union.members.iter().take(winner.index).find(|id| {
-            let fits = exact.fits(&tape, 0, **id);
-            fits == Fits::Yes || fits == Fits::Nearly && tape.kind(0) != Kind::Number
-        })?;
+        let earlier = self.exact.aside(&tape, |exact| {
+            union.members.iter().take(winner.index).find(|id| {
+                let fits = exact.fits(&tape, 0, **id);
+                fits == Fits::Yes || fits == Fits::Nearly && tape.kind(0) != Kind::Number
+            })
+        });
+        let Some(earlier) = earlier else {
+            return Some(INVOLVED.to_owned());
+        };
+        let earlier = earlier?;
         let (first, meant) = (member(self.form, *earlier), member(self.form, winner.id));
         Some(format!("it is {meant}, but would be taken for {first}, which is declared before it"))
     }
