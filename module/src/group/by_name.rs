@@ -15,20 +15,22 @@ impl NameHasher {
     fn mix(&mut self, word: u64) {
         // The golden ratio: odd, and its bits are all over the place.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(SPREAD);
+        // A product's lower bits know nothing of a factor's higher ones, so the upper half
+        // is folded in: a map takes a name's place from one end and its tag from the other.
+        let product = u128::from(self.0 ^ word) * u128::from(SPREAD);
+        self.0 = product as u64 ^ (product >> 64) as u64;
     }
 }
 
 impl Hasher for NameHasher {
     fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.mix(u64::from_le_bytes(*word));
-        }
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            self.mix(u64::from_le_bytes(word));
+        match bytes.last_chunk() {
+            Some(last) => {
+                bytes.as_chunks().0.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
+                // Overlaps the one before: a shorter rest would have to be copied.
+                self.mix(u64::from_le_bytes(*last));
+            }
+            None => self.mix(bytes.iter().fold(1, |word, byte| word << 8 | u64::from(*byte))),
         }
     }
 
@@ -36,7 +38,6 @@ impl Hasher for NameHasher {
     fn write_u8(&mut self, _end: u8) {}
 
     fn finish(&self) -> u64 {
-        // The map takes the lowest bits, and multiplying left the best at the top.
-        self.0.rotate_left(26)
+        self.0
     }
 }
