@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use tokio::sync::Barrier;
 use toolwright_module::{
-    CallKind, Context, Custom, Error, FailReason, Handle, Outcome, Result, Stage, ToolCall,
-    ToolGroup,
+    CallKind, Context, Contract, Custom, Effect, Error, FailReason, Handle, Outcome, Result, Stage,
+    Tool, ToolCall, ToolGroup, ToolOutput,
 };
 
 use crate::support::{call, group};
@@ -51,6 +52,39 @@ async fn a_name_that_no_tool_has_is_an_outcome() {
 
     let outcome = run(call(&"ü".repeat(1_000_000), "{}")).await.unwrap();
     assert!(outcome.content.len() < 200);
+}
+
+#[test]
+fn names_of_any_length_that_differ_in_one_place_are_told_apart() {
+    let with = |length: usize, place: usize, letter: &str| {
+        let mut name = "x".repeat(length);
+        name.replace_range(place..=place, letter);
+        name
+    };
+    let places: Vec<_> =
+        (1..=26).flat_map(|length| (0..length).map(move |at| (length, at))).collect();
+    assert!(ToolGroup::<(), ()>::new().get("add").is_none(), "nothing is in an empty group");
+
+    let both = |&(length, at): &(usize, usize)| [with(length, at, "a"), with(length, at, "b")];
+    let names: Vec<String> = places.iter().flat_map(both).collect();
+    let schema = json!({"type": "object"});
+    let contract = Contract::dynamic("any", "Do anything.", schema, None).unwrap();
+    let any = Tool::dynamic(contract, Effect::Read, |_, _| async { Ok(ToolOutput::text_only("")) });
+    let mut group = ToolGroup::<(), ()>::new();
+    for name in &names {
+        group = group.tool(any.clone().named(name).unwrap()).unwrap();
+    }
+    for (definition, name) in group.definitions().iter().zip(&names) {
+        assert_eq!(definition.name(), name);
+        assert_eq!(group.get(name).unwrap().name(), name);
+    }
+    for (length, at) in places {
+        assert!(group.get(&with(length, at, "c")).is_none());
+    }
+    for unknown in ["", "x", "xxxxxxxx", "xxxxxxxxxxxxxxxx", "xxxxxxxxxxxxxxxxx"] {
+        assert!(group.get(unknown).is_none(), "{unknown}");
+    }
+    assert!(group.tool(any.named(&names[100]).unwrap()).is_err(), "the name is taken");
 }
 
 #[tokio::test]
