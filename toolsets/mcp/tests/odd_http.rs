@@ -295,21 +295,23 @@ async fn a_call_whose_server_hangs_up_is_made_again_only_if_it_may_be() {
 
 #[tokio::test]
 async fn a_call_that_may_have_run_is_not_sent_again_and_one_that_nobody_took_is() {
-    let idless = |code: i32| {
-        let error = json!({"code": code, "message": "oops"});
-        json!({"jsonrpc": "2.0", "error": error, "id": null}).to_string()
-    };
-    let unauthorized = || {
+    fn nameless() -> Response<String> {
+        let error = json!({"code": -32603, "message": "oops"});
+        let error = json!({"jsonrpc": "2.0", "error": error, "id": null});
+        respond(500, "application/json", error.to_string())
+    }
+    fn unauthorized() -> Response<String> {
         let mut answer = respond(401, "text/plain", "");
         answer.headers_mut().insert("www-authenticate", "Bearer".parse().unwrap());
         answer
-    };
-    let answers: [(Box<dyn Fn() -> Response<String> + Send + Sync>, usize, &str); 5] = [
-        (Box::new(|| respond(503, "text/plain", "")), 1, "Lost"),
-        (Box::new(|| respond(500, "text/plain", "")), 1, "Lost"),
-        (Box::new(move || respond(500, "application/json", idless(-32603))), 1, "Lost"),
-        (Box::new(|| respond(429, "text/plain", "")), 3, "NotRun"),
-        (Box::new(unauthorized), 1, "NotRun"),
+    }
+    type Answer = fn() -> Response<String>;
+    let answers: [(Answer, usize, &str); 5] = [
+        (|| respond(503, "text/plain", ""), 1, "Lost"),
+        (|| respond(500, "text/plain", ""), 1, "Lost"),
+        (nameless, 1, "Lost"),
+        (|| respond(429, "text/plain", ""), 3, "NotRun"),
+        (unauthorized, 1, "NotRun"),
     ];
     for (answer, sent, kind) in answers {
         let calls = Arc::new(AtomicUsize::new(0));
