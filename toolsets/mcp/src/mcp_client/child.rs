@@ -174,6 +174,8 @@ impl Child {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read"));
             }
             self.ended = true;
+            // Now, while its number is nobody else's. What they wrote is there to be read.
+            self.process.kill();
         }
         let line = read_line(&mut self.output, &mut self.line, self.most);
         tokio::time::timeout(LAST_WORDS, line).await.unwrap_or(Ok(None))
