@@ -272,7 +272,7 @@ impl McpClient {
     /// [`Error::Start`], [`Error::Connect`], [`Error::Unauthorized`] and [`Error::Late`] if
     /// there is no such server; [`Error::NoSuchTool`] if it lacks one that is
     /// [asked for](Self::with_only) or [spoken of](Self::with_effect), [`Error::LeftOut`] if
-    /// that, or all it has, cannot be used; [`Error::Drift`] if it is not what it
+    /// that cannot be used; [`Error::Drift`] if it is not what it
     /// [was](Self::with_lock).
     pub async fn connect(self) -> Result<Remote> {
         self.exposed.check()?;

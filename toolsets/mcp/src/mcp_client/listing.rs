@@ -113,12 +113,6 @@ impl Listing {
                 return Err(Error::LeftOut { name: name.clone(), reason: error });
             }
         }
-        // A server of which nothing can be used is none.
-        if listing.tools.is_empty()
-            && let Some((name, error)) = listing.left_out.first()
-        {
-            return Err(Error::LeftOut { name: name.clone(), reason: Arc::clone(error) });
-        }
         Ok(listing)
     }
 }
