@@ -7,6 +7,7 @@
 use std::fs::OpenOptions;
 use std::io::{BufRead, Write};
 use std::process::{Command, exit};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,8 +28,12 @@ fn main() {
         }
         _ => {}
     }
-    let server = Arc::new(Server { mode, changed: Mutex::new(false) });
+    let server =
+        Arc::new(Server { mode, deaf: AtomicBool::new(false), changed: Mutex::new(false) });
     for line in std::io::stdin().lock().lines() {
+        while server.deaf.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let server = Arc::clone(&server);
         // Each on a thread: a slow call keeps none of the others.
@@ -42,6 +47,8 @@ fn main() {
 
 struct Server {
     mode: String,
+    /// It reads no more.
+    deaf: AtomicBool,
     changed: Mutex<bool>,
 }
 
@@ -81,6 +88,12 @@ impl Server {
             ("endless", cursor) => {
                 let next = cursor.map_or(0, |cursor| cursor.parse::<u64>().unwrap()) + 1;
                 answer(id, &json!({"tools": [], "nextCursor": next.to_string()}));
+            }
+            ("heavy", cursor) => {
+                let next = cursor.map_or(0, |cursor| cursor.parse::<u64>().unwrap()) + 1;
+                let mut heavy = tool(&format!("heavy_{next}"), &json!({"type": "object"}));
+                heavy["description"] = json!("a".repeat(2_000_000));
+                answer(id, &json!({"tools": [heavy], "nextCursor": next.to_string()}));
             }
             ("circular", _) => answer(id, &json!({"tools": [], "nextCursor": "again"})),
             ("paged", None) => {
@@ -135,6 +148,7 @@ impl Server {
                     "die_once",
                     "environment",
                     "fail",
+                    "ask_and_not_listen",
                     "garble",
                     "long",
                     "never",
@@ -181,6 +195,12 @@ impl Server {
                 ]}),
             ),
             "die" => exit(9),
+            "ask_and_not_listen" => {
+                self.deaf.store(true, Ordering::SeqCst);
+                for id in 0..1_000_000 {
+                    say(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+                }
+            }
             "die_once" => {
                 if notes().matches("die_once").count() == 1 {
                     exit(9);

@@ -26,6 +26,10 @@ pub use self::remote::{Remote, RemoteModule};
 use self::web::Address;
 use crate::error::{Error, Result};
 
+/// How many answers to a server's own requests may be on their way: who asks and does not take
+/// them would fill the memory.
+const ANSWERS: usize = 64;
+
 /// How to reach an MCP server, and what to make of its tools.
 ///
 /// [`connect`](Self::connect) gives the [`Remote`] that has them. Nothing that a server
@@ -198,7 +202,8 @@ impl McpClient {
     /// Says what a tool does to the world, by the name that the server gives it;
     /// [`Effect::Write`] unless said.
     ///
-    /// A call of an [`Effect::Read`] or [`Effect::Idempotent`] tool whose connection is lost
+    /// Connecting fails if the server has no such tool: a name written wrongly would say
+    /// nothing. A call of an [`Effect::Read`] or [`Effect::Idempotent`] tool whose connection is lost
     /// is made again; any other is not, because it may have run.
     #[must_use]
     pub fn with_effect(mut self, name: &str, effect: Effect) -> Self {

@@ -16,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use support::{Seen, server};
+use support::{Seen, cause, server};
 use tokio::net::TcpListener;
 use toolwright_mcp::{Error, McpClient, Remote};
 use toolwright_module::{Cancellation, Context, Effect, Result, Stage, ToolOutput};
@@ -146,10 +146,6 @@ fn client(address: SocketAddr) -> McpClient {
 async fn call(remote: &Remote, name: &str) -> Result<ToolOutput> {
     let tool = remote.tools().into_iter().find(|tool| tool.name() == name).unwrap();
     tool.call("{}", &Context::default()).await
-}
-
-fn cause(error: &toolwright_module::Error) -> &Error {
-    error.downcast_ref::<Error>().unwrap_or_else(|| panic!("{error:#}"))
 }
 
 #[tokio::test]

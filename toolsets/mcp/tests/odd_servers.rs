@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::example;
+use support::{cause, example};
 use tempfile::TempDir;
 use toolwright_mcp::{Error, McpClient, Remote};
 use toolwright_module::{
@@ -76,10 +76,6 @@ fn runs(process: &str) -> bool {
     Command::new("kill").args(["-0", process]).output().unwrap().status.success()
 }
 
-fn cause(error: &toolwright_module::Error) -> &Error {
-    error.downcast_ref::<Error>().unwrap_or_else(|| panic!("{error:#}"))
-}
-
 #[tokio::test]
 async fn all_pages_are_read_and_what_is_no_tool_is_left_out() {
     let odd = Odd::new("paged");
@@ -102,7 +98,7 @@ async fn all_pages_are_read_and_what_is_no_tool_is_left_out() {
 
 #[tokio::test]
 async fn lists_without_end_are_refused() {
-    for mode in ["endless", "circular"] {
+    for mode in ["endless", "circular", "heavy"] {
         let error = Odd::new(mode).client().connect().await.unwrap_err();
         assert!(matches!(error, Error::Endless), "{error}");
     }
@@ -158,8 +154,8 @@ async fn a_call_whose_connection_is_lost_is_made_again_only_if_it_may_be() {
 }
 
 #[tokio::test]
-async fn what_nobody_understands_and_a_server_whose_child_holds_its_output_end_their_calls() {
-    for (mode, name) in [("", "garble"), ("with-a-child", "die")] {
+async fn servers_that_nobody_understands_or_that_do_not_listen_end_their_calls() {
+    for (mode, name) in [("", "garble"), ("with-a-child", "die"), ("", "ask_and_not_listen")] {
         let odd = Odd::new(mode);
         let remote = odd.remote().await;
         let error = call(&remote, name, "{}").await.unwrap_err();
@@ -274,6 +270,13 @@ async fn a_lock_holds_a_server_to_what_it_was() {
     let more = odd.client().with_lock(&lock).unwrap().connect().await.unwrap_err();
     assert!(matches!(more, Error::Drift { .. }), "{more}");
     assert!(matches!(odd.client().with_lock("{}").unwrap_err(), Error::Lock(_)));
+
+    // A difference of any size is found in time, and shown as far as somebody would read.
+    let lines = |word: &str| (0..50_000).map(|n| format!("{word} {n}")).collect::<Vec<_>>();
+    let large = json!({"tools": [{"name": "echo", "inputSchema": {"enum": lines("locked")}}]});
+    let error = odd.client().with_lock(&large.to_string()).unwrap().connect().await.unwrap_err();
+    let Error::Drift { diff } = error else { panic!("{error}") };
+    assert!(diff.lines().count() <= 201 && diff.ends_with("… and more"));
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::mcp_client::ANSWERS;
 use crate::mcp_client::live::strange;
 use crate::mcp_client::lock::is_hidden;
 
@@ -29,9 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long what a server wrote may take to arrive after its end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// How many answers to a server's own requests may be on their way.
-const ANSWERS: usize = 64;
 
 /// How much of what a server says to people is kept, for the error that it dies with.
 const TOLD: usize = 2048;
@@ -166,8 +164,8 @@ impl Child {
             // Both may be dropped and begun again.
             let ended = tokio::select! {
                 biased;
-                line = read_line(&mut self.output, &mut self.line, self.most) => return line,
                 () = deaf.cancelled() => false,
+                line = read_line(&mut self.output, &mut self.line, self.most) => return line,
                 _ = self.process.child.wait() => true,
             };
             if !ended {
@@ -220,7 +218,6 @@ impl Transport<RoleClient> for Child {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let input = Arc::clone(&self.input);
         let deaf = self.deaf.clone();
-        // Who asks and does not read the answers would fill the memory with them.
         let answers = matches!(
             item,
             TxJsonRpcMessage::<RoleClient>::Response(_) | TxJsonRpcMessage::<RoleClient>::Error(_)

@@ -68,6 +68,16 @@ impl Listing {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
+    /// That the tool, if there is one, can be used.
+    pub(crate) fn usable(&self, name: &str) -> Result<()> {
+        match self.left_out.iter().find(|(left_out, _)| left_out == name) {
+            Some((_, reason)) => {
+                Err(Error::LeftOut { name: name.to_owned(), reason: Arc::clone(reason) })
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.instructions == other.instructions
             && self.tools.len() == other.tools.len()
@@ -97,21 +107,15 @@ impl Listing {
                 }
             }
         }
-        // Whoever says what a tool does means one that is there.
-        let mut named: Vec<&String> = exposed.effects.keys().collect();
+        // Whoever names a tool means one that is there, and whoever asks for one wants it.
+        let asked = exposed.only.iter().flatten();
+        let mut named: Vec<&String> = exposed.effects.keys().chain(asked.clone()).collect();
         named.sort_unstable();
         if let Some(name) = named.into_iter().find(|name| !theirs.contains(*name)) {
             return Err(Error::no_such_tool(name, theirs.iter().map(String::as_str)));
         }
-        // Whoever names a tool wants it.
-        for name in exposed.only.iter().flatten() {
-            if !theirs.contains(name) {
-                return Err(Error::no_such_tool(name, theirs.iter().map(String::as_str)));
-            }
-            let out = listing.left_out.iter().position(|(left_out, _)| left_out == name);
-            if let Some((_, error)) = out.map(|index| listing.left_out.swap_remove(index)) {
-                return Err(Error::LeftOut { name: name.clone(), reason: error });
-            }
+        for name in asked {
+            listing.usable(name)?;
         }
         Ok(listing)
     }

@@ -192,43 +192,25 @@ async fn handshake(client: &McpClient, changed: &Arc<Notify>) -> Result<(Running
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     };
     let first = match begin(client, changed, auto).await {
-        Err(Unmet::Refused(error)) => error,
-        outcome => return outcome.map_err(Unmet::into_error),
+        Err(error @ Error::Connect { .. }) => error,
+        outcome => return outcome,
     };
     // Some servers end, or answer with no JSON, at a question they do not know.
-    match begin(client, changed, ClientLifecycleMode::Initialize).await {
-        Ok(running) => Ok(running),
-        Err(_) => Err(first),
-    }
-}
-
-enum Unmet {
-    /// Another way to begin may be better.
-    Refused(Error),
-    /// It would not.
-    Final(Error),
-}
-
-impl Unmet {
-    fn into_error(self) -> Error {
-        match self {
-            Self::Refused(error) | Self::Final(error) => error,
-        }
-    }
+    begin(client, changed, ClientLifecycleMode::Initialize).await.map_err(|_| first)
 }
 
 async fn begin(
     client: &McpClient,
     changed: &Arc<Notify>,
     mode: ClientLifecycleMode,
-) -> Result<(Running, Option<Told>), Unmet> {
+) -> Result<(Running, Option<Told>)> {
     let listener = Listener { changed: Arc::clone(changed) };
     let most = client.max_message_bytes();
     let (outcome, said, told) = match &client.home {
         Home::Child(command) => {
             let (child, told) = command.start(most).map_err(|source| {
                 let command = client.shown();
-                Unmet::Final(Error::Start { command, source })
+                Error::Start { command, source }
             })?;
             let outcome = listener.serve_with_lifecycle(child, mode).await;
             if outcome.is_err() {
@@ -238,20 +220,17 @@ async fn begin(
             (outcome, told.text(), Some(told))
         }
         Home::Web(address) => {
-            let transport = address.transport(most).map_err(Unmet::Final)?;
+            let transport = address.transport(most)?;
             (listener.serve_with_lifecycle(transport, mode).await, String::new(), None)
         }
     };
     outcome.map(|running| (running, told)).map_err(|error| {
-        let unauthorized = error.is_authorization_required();
-        let wrong_revision =
-            matches!(error, ClientInitializeError::NoCompatibleProtocolVersion { .. });
         let server = client.shown();
-        let error = match error {
-            _ if unauthorized => Error::Unauthorized { server },
-            error => Error::connect(&server, &said, cause(error)),
-        };
-        if unauthorized || wrong_revision { Unmet::Final(error) } else { Unmet::Refused(error) }
+        if error.is_authorization_required() {
+            Error::Unauthorized { server }
+        } else {
+            Error::connect(&server, &said, cause(error))
+        }
     })
 }
 

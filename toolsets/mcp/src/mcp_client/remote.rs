@@ -130,17 +130,9 @@ impl Remote {
     /// [`Error::NoSuchTool`] and [`Error::LeftOut`]; [`Error::Differs`] with all that keeps it from standing in.
     pub fn typed<S: Signature>(&self, name: &str) -> Result<RemoteModule<S>> {
         let listing = self.listing();
+        listing.usable(name)?;
         let listed = listing.find(name).ok_or_else(|| {
-            let out = listing.left_out.iter().find(|(left_out, _)| left_out == name);
-            match out {
-                Some((name, error)) => {
-                    Error::LeftOut { name: name.clone(), reason: Arc::clone(error) }
-                }
-                None => {
-                    let there = listing.tools.iter().map(|tool| tool.name.as_str());
-                    Error::no_such_tool(name, there)
-                }
-            }
+            Error::no_such_tool(name, listing.tools.iter().map(|tool| tool.name.as_str()))
         })?;
         let contract = Contract::of::<S>()?;
         let differences = contract.differences(&listed.contract);
@@ -184,7 +176,7 @@ impl Remote {
 
     /// Waits until the server has other tools than when this was last asked.
     ///
-    /// A server that tells of changes is heard at once. Of another it is known once the
+    /// A server that tells of changes is heard within a second. Of another it is known once the
     /// connection had to be made again.
     pub async fn changed(&mut self) {
         // The other end lives as long as this.

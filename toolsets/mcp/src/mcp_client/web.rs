@@ -20,6 +20,7 @@ use sse_stream::{Error as SseError, Sse};
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
+use crate::mcp_client::ANSWERS;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -29,9 +30,6 @@ const HOPS: usize = 1;
 /// The codes of servers that forgot a session and do not answer 404. With another code they
 /// say that something went wrong, and it may have run.
 const FORGOTTEN: [i32; 2] = [-32000, -32001];
-
-/// How many answers to the server's own requests may be on their way.
-const ANSWERS: usize = 64;
 
 /// How many requests may wait for their answer at once.
 const PARALLEL: usize = 64;
@@ -119,9 +117,9 @@ impl Address {
     }
 }
 
-/// rmcp's own way to send, but for two things. Answers that name no request it passes over,
-/// and whoever asked would wait for ever. And errors show the URL, with the secret that may be
-/// in it.
+/// rmcp's own way to send, but for three things. Answers that name no request it passes over,
+/// and whoever asked would wait for ever. Errors show the URL, with the secret that may be in
+/// it. And a server may ask without taking the answers.
 #[derive(Clone)]
 pub(crate) struct Http {
     client: reqwest::Client,
@@ -157,7 +155,6 @@ impl StreamableHttpClient for Http {
         headers: Headers,
         most: usize,
     ) -> Posted {
-        // Who asks and does not take the answers would fill the memory with them.
         let answers = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         let place = answers.then(|| self.answers.try_acquire());
         if let Some(Err(_)) = place {
@@ -243,7 +240,7 @@ fn same_server(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     }
 }
 
-pub(crate) fn is_loopback(url: &Url) -> bool {
+fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
         Some(url::Host::Ipv4(ip)) => ip.is_loopback(),

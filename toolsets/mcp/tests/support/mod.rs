@@ -321,3 +321,8 @@ pub(crate) fn example(name: &str) -> PathBuf {
     assert!(path.exists(), "{} is not built; run `cargo test` without `--test`", path.display());
     path
 }
+
+/// What the server is at fault with.
+pub(crate) fn cause(error: &Error) -> &toolwright_mcp::Error {
+    error.downcast_ref().unwrap_or_else(|| panic!("{error:#}"))
+}
