@@ -1,4 +1,3 @@
-mod by_name;
 mod custom;
 pub(crate) mod definition;
 mod handle;
@@ -7,9 +6,11 @@ mod pretty;
 pub(crate) mod work;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use foldhash::fast::FixedState;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
@@ -25,7 +26,6 @@ use crate::error::{Audience, Error, Result, Stage};
 use crate::message::{CallKind, ToolCall};
 use crate::module::Module;
 use crate::tool::{Failed, Tool, ToolOutput, contained};
-use by_name::ByName;
 use definition::{Said, SaidKind};
 use work::{Binding, Work};
 
@@ -74,7 +74,9 @@ use work::{Binding, Work};
 pub struct ToolGroup<In = (), Out = ()> {
     definitions: Vec<Definition>,
     works: Vec<Work<In, Out>>,
-    by_name: ByName,
+    /// Where each name stands. The names are the program's own and a model only looks them up, so
+    /// nobody chooses keys that collide.
+    by_name: HashMap<Box<str>, usize, FixedState>,
     wire_forms: Mutex<Vec<(&'static str, Arc<RawValue>)>>,
 }
 
@@ -83,7 +85,7 @@ impl<In, Out> Default for ToolGroup<In, Out> {
         Self {
             definitions: Vec::new(),
             works: Vec::new(),
-            by_name: ByName::default(),
+            by_name: HashMap::default(),
             wire_forms: Mutex::default(),
         }
     }
@@ -256,15 +258,15 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         if definition.kind() != call.kind {
             return Err(other_kind(call));
         }
-        let mut outcome = Outcome::new(call.id.clone(), call.kind);
+        let mut outcome = Outcome::new(call.id.as_str().to_owned(), call.kind);
         let (contract, text) = (definition.contract(), &call.arguments);
         let ended = match work {
             Work::Typed(typed) => {
-                contained(typed.run(contract, text, cx_in, cx, &mut outcome)).await
+                contained(|task| typed.begin(contract, text, cx_in, cx, &mut outcome, task)).await
             }
             Work::Tool(tool) => {
                 let mut output = ToolOutput::default();
-                let ended = contained(tool.run(text, cx, &mut output)).await;
+                let ended = contained(|task| tool.begin(text, cx, &mut output, task)).await;
                 outcome.fill(output);
                 ended
             }

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{self, Poll};
 
 use futures_core::future::BoxFuture;
 use serde::Serialize;
@@ -60,13 +60,14 @@ pub struct Tool {
 /// What it gives back is put into a place that the caller keeps: returned, it would be
 /// moved once for each future around it, which costs more than the call itself.
 pub(crate) trait Handler: Send + Sync {
-    fn call<'a>(
+    fn begin<'a>(
         &'a self,
         contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
         place: Place<'a>,
-    ) -> BoxFuture<'a, Ended>;
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a>;
 }
 
 /// Where an output goes.
@@ -91,14 +92,15 @@ impl From<Failed> for Error {
 struct Typed<M>(M);
 
 impl<M: Module> Handler for Typed<M> {
-    fn call<'a>(
+    fn begin<'a>(
         &'a self,
         contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
         place: Place<'a>,
-    ) -> BoxFuture<'a, Ended> {
-        Box::pin(async move {
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        Begun::of(task, async move {
             let input = contract.read(arguments).map_err(|error| Failed::read(error, arguments))?;
             let output = self.0.forward(input, cx).await.map_err(Failed::work)?;
             place.fill::<M::Signature>(output).map_err(Failed::work)
@@ -113,16 +115,17 @@ where
     F: Fn(String, Context) -> Fut + Send + Sync,
     Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
 {
-    fn call<'a>(
+    fn begin<'a>(
         &'a self,
         _contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
         place: Place<'a>,
-    ) -> BoxFuture<'a, Ended> {
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
         let (arguments, cx) = (arguments.to_owned(), cx.clone());
         // The closure itself may panic, before there is a future.
-        Box::pin(async move {
+        Begun::of(task, async move {
             *place.output = (self.0)(arguments, cx).await.map_err(Failed::work)?;
             Ok(())
         })
@@ -165,16 +168,52 @@ impl Failed {
 /// How a call's work ends; what it gives back is in its place.
 pub(crate) type Ended = Result<(), Failed>;
 
+/// A call that has begun.
+///
+/// Its work is polled for the first time where its type is still known: where a program has
+/// many tools, the processor does not foresee which comes next, and most calls so have one
+/// such jump and not two.
+pub(crate) enum Begun<'a> {
+    Ended(Ended),
+    Pending(BoxFuture<'a, Ended>),
+}
+
+impl<'a> Begun<'a> {
+    #[inline]
+    pub(crate) fn of(
+        task: &mut task::Context<'_>,
+        work: impl Future<Output = Ended> + Send + 'a,
+    ) -> Self {
+        let mut work = Box::pin(work);
+        match work.as_mut().poll(task) {
+            Poll::Ready(ended) => Self::Ended(ended),
+            Poll::Pending => Self::Pending(work),
+        }
+    }
+}
+
 /// Keeps a panic inside the call, so that its siblings go on.
 ///
 /// Not around the work before its type is gone: that would be compiled anew for every
 /// handler, and cost more at every call.
 pub(crate) fn contained<'a>(
-    mut work: BoxFuture<'a, Ended>,
-) -> impl Future<Output = Ended> + Send + 'a {
-    poll_fn(move |cx| {
+    begin: impl FnOnce(&mut task::Context<'_>) -> Begun<'a> + Send,
+) -> impl Future<Output = Ended> + Send {
+    let (mut begin, mut pending) = (Some(begin), None);
+    poll_fn(move |task| {
+        let poll = || match (begin.take(), &mut pending) {
+            (Some(begin), _) => match begin(task) {
+                Begun::Ended(ended) => Poll::Ready(ended),
+                Begun::Pending(work) => {
+                    pending = Some(work);
+                    Poll::Pending
+                }
+            },
+            (None, Some(work)) => work.as_mut().poll(task),
+            (None, None) => Poll::Pending,
+        };
         // What the module shares may be left in any state: its locks say so by poisoning.
-        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+        let polled = catch_unwind(AssertUnwindSafe(poll));
         polled.unwrap_or_else(|panic| Poll::Ready(Err(Failed::panicked(panic))))
     })
 }
@@ -295,21 +334,22 @@ impl Tool {
     pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         let mut output = ToolOutput::default();
         let place = Place { output: &mut output, with_value: true };
-        contained(self.handler.call(&self.contract, arguments, cx, place)).await?;
+        contained(|task| self.handler.begin(&self.contract, arguments, cx, place, task)).await?;
         Ok(output)
     }
 
     /// The same for a group, which needs no value and asks whether it was the arguments.
     ///
     /// A panic goes on to the group, which contains it.
-    pub(crate) fn run<'a>(
+    pub(crate) fn begin<'a>(
         &'a self,
         arguments: &'a str,
         cx: &'a Context,
         output: &'a mut ToolOutput,
-    ) -> BoxFuture<'a, Ended> {
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
         let place = Place { output, with_value: false };
-        self.handler.call(&self.contract, arguments, cx, place)
+        self.handler.begin(&self.contract, arguments, cx, place, task)
     }
 }
 

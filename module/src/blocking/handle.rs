@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::task;
 
-use futures_core::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::group::Format;
 use crate::group::Outcome;
 use crate::group::definition::{default_description, default_name};
 use crate::group::work::{Typed, read_text};
-use crate::tool::{Ended, Failed};
+use crate::tool::{Begun, Failed};
 
 /// Arguments that know what to do, without `async`; all else is as in
 /// [`Handle`](crate::Handle).
@@ -129,39 +129,43 @@ pub(crate) struct Function<T>(pub(crate) PhantomData<fn() -> T>);
 pub(crate) struct FreeText<T>(pub(crate) PhantomData<fn() -> T>);
 
 impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
-    fn run<'a>(
+    fn begin<'a>(
         &'a self,
         contract: &'a Contract,
         text: &'a str,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Ended> {
-        Box::pin(async move {
+        _task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        let mut handle = || {
             let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
             let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
             Ok(())
-        })
+        };
+        Begun::Ended(handle())
     }
 }
 
 impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
-    fn run<'a>(
+    fn begin<'a>(
         &'a self,
         contract: &'a Contract,
         text: &'a str,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Ended> {
-        Box::pin(async move {
+        _task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        let mut handle = || {
             let input: T = read_text(contract, text)?;
             let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
             Ok(())
-        })
+        };
+        Begun::Ended(handle())
     }
 }

@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::task;
 
-use futures_core::future::BoxFuture;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::group::handle::Handle;
 use crate::group::outcome::Outcome;
 use crate::group::shown;
 use crate::message::CallKind;
-use crate::tool::{Ended, Failed, Handler, Place, Tool, ToolOutput};
+use crate::tool::{Begun, Failed, Handler, Place, Tool, ToolOutput, contained};
 
 /// Whoever answers a call.
 pub(crate) enum Work<In, Out> {
@@ -28,14 +28,15 @@ pub(crate) enum Work<In, Out> {
 /// What is left of a handler once its type is gone. It fills in the
 /// outcome; see [`Handler`] for why.
 pub(crate) trait Typed<In, Out>: Send + Sync {
-    fn run<'a>(
+    fn begin<'a>(
         &'a self,
         contract: &'a Contract,
         text: &'a str,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Ended>;
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a>;
 }
 
 /// Handles JSON.
@@ -55,15 +56,16 @@ impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
 }
 
 impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
-    fn run<'a>(
+    fn begin<'a>(
         &'a self,
         contract: &'a Contract,
         text: &'a str,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Ended> {
-        Box::pin(async move {
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        Begun::of(task, async move {
             let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
             let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
             outcome.content = content;
@@ -74,15 +76,16 @@ impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
 }
 
 impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
-    fn run<'a>(
+    fn begin<'a>(
         &'a self,
         contract: &'a Contract,
         text: &'a str,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
-    ) -> BoxFuture<'a, Ended> {
-        Box::pin(async move {
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        Begun::of(task, async move {
             let input: T = read_text(contract, text)?;
             let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
             outcome.content = content;
@@ -123,14 +126,15 @@ struct Input {
 }
 
 impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> {
-    fn call<'a>(
+    fn begin<'a>(
         &'a self,
         contract: &'a Contract,
         arguments: &'a str,
         cx: &'a Context,
         place: Place<'a>,
-    ) -> BoxFuture<'a, Ended> {
-        Box::pin(async move {
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        Begun::of(task, async move {
             let input: Input;
             let text = if self.custom {
                 input = contract.read(arguments).map_err(|fault| Failed::read(fault, arguments))?;
@@ -140,7 +144,8 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
             };
             let mut outcome = Outcome::new(String::new(), CallKind::Function);
             let cx_in = &self.binding.cx_in;
-            self.typed.run(contract, text, cx_in, cx, &mut outcome).await?;
+            let typed = &self.typed;
+            contained(|task| typed.begin(contract, text, cx_in, cx, &mut outcome, task)).await?;
             if let Some(out) = outcome.context {
                 (self.binding.on_out)(contract.name(), out);
             }
