@@ -9,7 +9,8 @@ use crate::error::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Api {
-    /// Chat Completions: what every compatible server speaks.
+    /// Chat Completions: what every compatible server speaks. Images of a tool's result
+    /// follow it in a user's message.
     #[default]
     Chat,
     /// Responses: keeps the model's reasoning from turn to turn, and takes images in

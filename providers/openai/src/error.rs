@@ -85,15 +85,6 @@ pub enum Error {
         source: reqwest::Error,
     },
 
-    /// The API has no place for something in the request.
-    #[error("{what} cannot be sent; {advice}")]
-    Unsupported {
-        /// What has no place.
-        what: &'static str,
-        /// What to do instead.
-        advice: &'static str,
-    },
-
     /// A contract has no form in the model's dialect.
     #[error(transparent)]
     Lowering(#[from] toolwright_signature::Error),

@@ -8,4 +8,6 @@ mod replies;
 pub use calls::{IntoToolCall, read_call};
 pub use definitions::{DefinitionExt, GroupExt};
 pub use outcomes::OutcomeExt;
+#[cfg(feature = "client")]
+pub(crate) use outcomes::images_of;
 pub use replies::ReplyExt;

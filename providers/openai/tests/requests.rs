@@ -203,11 +203,31 @@ async fn every_request_goes_where_and_with_what_it_should() {
 }
 
 #[tokio::test]
-async fn an_image_in_a_result_is_refused_where_there_is_no_place_for_it() {
-    let server = Server::answering([]).await;
-    let error = server.model(Api::Chat).generate(&conversation(true)).await.unwrap_err();
-    assert!(matches!(common::own(&error), Error::Unsupported { .. }));
-    insta::assert_snapshot!(error, @"an image in a tool's result cannot be sent; Chat Completions takes text there; use `with_api(Api::Responses)`");
+async fn images_of_results_follow_all_answers_where_an_answer_has_no_place_for_them() {
+    let body = sent(&conversation(true), |model| model, Api::Chat).await;
+    let messages = body["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages.iter().map(|message| &message["role"]).collect();
+    assert_eq!(
+        roles,
+        ["system", "user", "assistant", "tool", "tool", "user", "assistant", "tool", "user"]
+    );
+    insta::assert_json_snapshot!(messages[5], @r#"
+    {
+      "role": "user",
+      "content": [
+        {
+          "type": "text",
+          "text": "Images of the result of call call_1:"
+        },
+        {
+          "type": "image_url",
+          "image_url": {
+            "url": "data:image/png;base64,AAAA"
+          }
+        }
+      ]
+    }
+    "#);
 }
 
 #[tokio::test]

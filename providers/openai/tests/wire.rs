@@ -11,7 +11,10 @@ use async_openai::types::responses::{CustomToolCall, FunctionToolCall, Response}
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolwright_module::{Context, Custom, Definition, Format, Handle, Result, ToolCall, ToolGroup};
+use toolwright_module::{
+    Context, Contract, Custom, Definition, Effect, Format, Handle, Image, Result, Tool, ToolCall,
+    ToolGroup, ToolOutput,
+};
 use toolwright_openai::{
     Api, DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call,
 };
@@ -271,6 +274,26 @@ async fn s190_s191_outcomes_become_a_message_and_an_item() {
     let messages: Vec<_> = outcomes.iter().map(OutcomeExt::tool_message).collect();
     let items: Vec<_> = outcomes.iter().map(OutcomeExt::output_item).collect();
     insta::assert_json_snapshot!(json!({"messages": messages, "items": items}));
+}
+
+#[tokio::test]
+async fn images_of_a_module_go_into_the_item_and_beside_the_message() {
+    let contract = || {
+        let input = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        Contract::dynamic("screenshot", "Take a picture.", input, None).unwrap()
+    };
+    let image = Image::Url("data:image/png;base64,AAAA".to_owned());
+    let tool = Tool::dynamic(contract(), Effect::Read, move |_, _| {
+        let output = ToolOutput::text_only("Taken.").with_images(vec![image.clone()]);
+        async { Ok(output) }
+    });
+    let group = ToolGroup::<(), ()>::new().tool(tool).unwrap();
+    let call = ToolCall::new("call_1", "screenshot", "{}");
+    let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
+    insta::assert_json_snapshot!(json!({
+        "messages": [outcome.tool_message(), outcome.image_message()],
+        "item": outcome.output_item(),
+    }));
 }
 
 fn chat_reply(messages: &[Value]) -> CreateChatCompletionResponse {

@@ -3,12 +3,13 @@ use std::sync::Arc;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
-use toolwright_module::{Image, Message, Part, ReplyPart, Request, ToolCall};
+use toolwright_module::{Image, Message, Part, ReplyPart, Request, ToolCall, ToolResult};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::request::{
     Function, Options, Schema, Texts, arguments, functions, schema, tool_choice, unknown,
 };
+use crate::wire::images_of;
 
 /// A request's body.
 #[derive(Serialize)]
@@ -50,16 +51,6 @@ struct StreamOptions {
 
 impl<'a> Body<'a> {
     pub(crate) fn new(request: &'a Request, options: &Options<'a>) -> Result<Self> {
-        let images = |message: &Message| match message {
-            Message::Tool(result) => !result.images.is_empty(),
-            _ => false,
-        };
-        if request.messages.iter().any(|message| images(message)) {
-            return Err(Error::Unsupported {
-                what: "an image in a tool's result",
-                advice: "Chat Completions takes text there; use `with_api(Api::Responses)`",
-            });
-        }
         let tools = functions(request, options.dialect)?;
         let format = schema(request, options)?;
         Ok(Self {
@@ -80,7 +71,45 @@ struct Messages<'a>(&'a [Arc<Message>]);
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|message| Entry(message)))
+        let mut messages = serializer.serialize_seq(None)?;
+        let mut with_images = Vec::new();
+        for (at, message) in self.0.iter().enumerate() {
+            messages.serialize_element(&Entry(message))?;
+            match &**message {
+                Message::Tool(result) if !result.images.is_empty() => with_images.push(result),
+                _ => {}
+            }
+            // All calls of a turn are answered before anything else is said.
+            let is_last = !matches!(self.0.get(at + 1).map(Arc::as_ref), Some(Message::Tool(_)));
+            if is_last && !with_images.is_empty() {
+                messages
+                    .serialize_element(&Shown { role: "user", content: Images(&with_images) })?;
+                with_images.clear();
+            }
+        }
+        messages.end()
+    }
+}
+
+/// The images of tools' results, which a tool's message has no place for.
+#[derive(Serialize)]
+struct Shown<'a> {
+    role: &'static str,
+    content: Images<'a>,
+}
+
+struct Images<'a>(&'a [&'a ToolResult]);
+
+impl Serialize for Images<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut content = serializer.serialize_seq(None)?;
+        for result in self.0 {
+            content.serialize_element(&Piece::Text { text: &images_of(&result.id) })?;
+            for image in &result.images {
+                content.serialize_element(&Piece::image(image).ok_or_else(unknown)?)?;
+            }
+        }
+        content.end()
     }
 }
 
@@ -130,11 +159,12 @@ impl Serialize for Content<'_> {
         }
         let mut content = serializer.serialize_seq(Some(self.0.len()))?;
         for part in self.0 {
-            content.serialize_element(&match part {
-                Part::Text(text) => Piece::Text { text },
-                Part::Image(Image::Url(url)) => Piece::ImageUrl { image_url: ImageUrl { url } },
-                _ => return Err(unknown()),
-            })?;
+            let piece = match part {
+                Part::Text(text) => Some(Piece::Text { text }),
+                Part::Image(image) => Piece::image(image),
+                _ => None,
+            };
+            content.serialize_element(&piece.ok_or_else(unknown)?)?;
         }
         content.end()
     }
@@ -145,6 +175,15 @@ impl Serialize for Content<'_> {
 enum Piece<'a> {
     Text { text: &'a str },
     ImageUrl { image_url: ImageUrl<'a> },
+}
+
+impl<'a> Piece<'a> {
+    fn image(image: &'a Image) -> Option<Self> {
+        match image {
+            Image::Url(url) => Some(Self::ImageUrl { image_url: ImageUrl { url } }),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Serialize)]
