@@ -131,7 +131,7 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         agent = agent.with_choosing(Choosing::Selector)?;
     }
     if args.approve {
-        agent = agent.with_approval(approval);
+        agent = agent.with_approval(approval)?;
     }
 
     let assistant = Assistant { agent, chosen, limits, streams, approves, json: args.json };

@@ -131,7 +131,7 @@ async fn entries(world: &World) -> String {
 }
 
 fn careful(world: &World, calls: &[(&str, &str)]) -> ToolOrchestrator {
-    world.agent(calls).with_approval(ApprovalPolicy::from_effect(Effect::Irreversible))
+    world.agent(calls).with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)).unwrap()
 }
 
 #[tokio::test]

@@ -14,6 +14,15 @@ pub enum Error {
         name: String,
     },
 
+    /// An approval policy names a tool that is not there: its calls would not wait.
+    #[error("the approval policy names the tool `{name}`, and there is none; {}", there_are(.tools))]
+    NoSuchTool {
+        /// The name.
+        name: String,
+        /// The names there are.
+        tools: Vec<String>,
+    },
+
     /// A tool has the name of the one that ends typed runs.
     #[error(
         "no tool may be called `finish`, which ends a typed run; give it another name with `Tool::named`"
@@ -130,5 +139,12 @@ impl Error {
             _ => Stage::Setup,
         };
         toolwright_module::Error::stop(self).at(stage)
+    }
+}
+
+fn there_are(tools: &[String]) -> String {
+    match tools {
+        [] => "there are no tools at all".to_owned(),
+        tools => format!("the tools are: {}", tools.join(", ")),
     }
 }

@@ -114,10 +114,13 @@ impl<S: Signature> ReAct<S> {
 
     /// The same agent, whose calls wait for a person as `policy` says; see
     /// [`ToolOrchestrator::with_approval`].
-    #[must_use]
-    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Self {
-        self.orchestrator = self.orchestrator.with_approval(policy);
-        self
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn with_approval(mut self, policy: ApprovalPolicy) -> error::Result<Self> {
+        self.orchestrator = self.orchestrator.with_approval(policy)?;
+        Ok(self)
     }
 
     /// The same agent, whose model chooses tools in another way.

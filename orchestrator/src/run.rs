@@ -213,10 +213,14 @@ impl Run {
 
     /// Says which calls wait for a person; none unless said. It holds for replies from
     /// now on.
-    #[must_use]
-    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchTool`] if the policy names one.
+    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Result<Self> {
+        self.tools.check(&policy)?;
         self.state.approval = policy;
-        self
+        Ok(self)
     }
 
     /// Gives the run other limits, so that one that reached a limit of its budget or its

@@ -186,7 +186,7 @@ impl ToolOrchestrator {
     /// let delete_all = from_fn(async |_: DeleteAll| Ok("All gone.".to_owned()))
     ///     .with_effect(Effect::Irreversible);
     /// let agent = ToolOrchestrator::new(model, [Tool::new(delete_all)?])?
-    ///     .with_approval(ApprovalPolicy::from_effect(Effect::Irreversible));
+    ///     .with_approval(ApprovalPolicy::from_effect(Effect::Irreversible))?;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let mut run = agent.start("Tidy up.")?;
@@ -204,10 +204,14 @@ impl ToolOrchestrator {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
-    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`error::Error::NoSuchTool`] if the policy names one: its calls would not wait.
+    pub fn with_approval(mut self, policy: ApprovalPolicy) -> error::Result<Self> {
+        self.known.check(&policy)?;
         self.approval = policy;
-        self
+        Ok(self)
     }
 
     /// The same agent, whose model chooses tools in another way.
@@ -273,7 +277,7 @@ impl ToolOrchestrator {
     /// As [`Run::new`] and [`Run::with_choosing`].
     pub fn start(&self, task: impl Into<String>) -> error::Result<Run> {
         let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits)
-            .with_approval(self.approval.clone())
+            .with_approval(self.approval.clone())?
             .with_choosing(self.choosing)?;
         Ok(match &self.instructions {
             Some(instructions) => run.with_instructions(&**instructions),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use toolwright_module::{Effect, Tool};
 use toolwright_signature::Contract;
 
+use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Error, Result};
 use crate::selector::Selector;
 
@@ -91,6 +92,17 @@ impl Tools {
         match self.known.iter().find(unknown) {
             Some(added) => Err(Error::AddedTool { name: added.name.clone() }),
             None => Ok(()),
+        }
+    }
+
+    /// Whether every tool that `policy` names is there.
+    pub(crate) fn check(&self, policy: &ApprovalPolicy) -> Result<()> {
+        match policy.tools.iter().find(|name| !self.has(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::NoSuchTool {
+                name: name.clone(),
+                tools: self.known.iter().map(|known| known.name.clone()).collect(),
+            }),
         }
     }
 

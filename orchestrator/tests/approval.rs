@@ -8,6 +8,7 @@
 
 mod support;
 
+use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Approval, Audience, Context, Decision, Effect, EventKind, Reply, Stage, Tool, ToolCall,
 };
@@ -31,7 +32,7 @@ fn burn(log: &Log) -> Tool {
 
 fn careful(log: &Log, said: impl IntoIterator<Item = Reply>) -> (ToolOrchestrator, Asked) {
     let (agent, asked) = agent([look(), burn(log)], said);
-    (agent.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)), asked)
+    (agent.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)).unwrap(), asked)
 }
 
 fn turn() -> Reply {
@@ -124,10 +125,24 @@ async fn an_approver_is_asked_for_each_call_with_its_effect_and_told_as_events()
 }
 
 #[test]
+fn a_policy_that_names_no_tool_of_the_agent_is_refused_where_it_is_given() {
+    let policy = || ApprovalPolicy::default().with_tool("burm");
+    let tools = [look(), burn(&Log::default())];
+    let run = Run::new("Go.", &tools, Default::default()).unwrap();
+    let told = run.with_approval(policy()).unwrap_err().to_string();
+    insta::assert_snapshot!(told, @"the approval policy names the tool `burm`, and there is none; the tools are: look, burn");
+    let agent = ToolOrchestrator::new(Scripted::replies([]), tools).unwrap();
+    assert_eq!(agent.with_approval(policy()).unwrap_err().to_string(), told);
+    let agent = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
+    insta::assert_snapshot!(agent.with_approval(policy()).unwrap_err(), @"the approval policy names the tool `burm`, and there is none; there are no tools at all");
+}
+
+#[test]
 fn decisions_must_be_one_for_each_call_and_arguments_must_fit() {
     let tools = [look(), burn(&Log::default())];
-    let policy = ApprovalPolicy::default().with_tool("burn").with_tool("unknown");
-    let mut run = Run::new("Go.", &tools, Default::default()).unwrap().with_approval(policy);
+    let policy = ApprovalPolicy::default().with_tool("burn");
+    let mut run =
+        Run::new("Go.", &tools, Default::default()).unwrap().with_approval(policy).unwrap();
     run.apply(Answer::model(0, turn())).unwrap();
     let StepKind::AwaitApproval(calls) = run.next().kind else { panic!("nobody is asked") };
     assert_eq!(calls.len(), 2);
@@ -224,7 +239,7 @@ async fn a_policy_that_changes_while_calls_wait_lets_none_of_them_through() {
     let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
     agent.drive(&mut run, &soon()).await.unwrap_err();
-    let mut run = run.with_approval(ApprovalPolicy::default());
+    let mut run = run.with_approval(ApprovalPolicy::default()).unwrap();
     assert_eq!(agent.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
     let no = || Decision::deny("No.");
     run.apply(Answer::decisions(run.next().number, [("2", no()), ("4", no())])).unwrap();
@@ -241,7 +256,7 @@ async fn an_agent_below_waits_as_a_whole_for_the_heaviest_of_its_tools() {
     assert_eq!(helper.effect(), Effect::Irreversible);
     let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
     let (above, _) = agent([helper], [ask]);
-    let above = above.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible));
+    let above = above.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)).unwrap();
     let error = above.run("Go.", &soon()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Approval);
     assert!(log.entries().is_empty());

@@ -164,7 +164,7 @@ async fn the_driver_and_its_timers_read_one_clock() {
 #[tokio::test(start_paused = true)]
 async fn the_deadline_ends_the_wait_for_a_person() {
     let (agent, _) = agent([endless(&Working::default())], [calls([("1", "wait", "a")])]);
-    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read));
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap();
     let cx = until(20).with_approver(|_| pending());
     let run = tokio::time::timeout(Duration::from_secs(5), agent.run("Go.", &cx));
     let error = run.await.expect("the deadline comes first").unwrap_err();

@@ -744,7 +744,7 @@ async fn a_result_is_cut_once_and_told_as_the_model_is_shown_it() {
 async fn a_call_that_was_denied_while_nobody_drove_is_told_when_the_run_is_driven_on() {
     let said = [calls([("1", "tidy", "a")]), calls([("2", "sweep", "a")]), Reply::text("ok")];
     let (agent, _) = agent([tidy()], said);
-    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Write));
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Write)).unwrap();
     let mut run = agent.start("Go.").unwrap();
     agent.drive(&mut run, &soon()).await.unwrap_err();
     let step = run.next().number;

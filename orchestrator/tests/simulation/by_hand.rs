@@ -60,7 +60,8 @@ impl Desk {
         if chance.percent(40) {
             approval = ApprovalPolicy::from_effect(chance.pick(&EFFECTS)).with_tool("act_1");
         }
-        let run = self.runs[kind].clone().with_limits(limits).with_approval(approval.clone());
+        let run =
+            self.runs[kind].clone().with_limits(limits).with_approval(approval.clone()).unwrap();
         let run = if chance.percent(30) { run.with_instructions("Be brief.") } else { run };
         let begun = run.history().len() - 1;
         let mut played = Hand {

@@ -189,7 +189,7 @@ impl Cast {
         let tool_may_hang = model_may_hang || limits.tool_time.is_some();
         // A typed agent that is a tool asks nobody.
         let asks = deep == 0 || kind != Kind::ReAct;
-        let approval = if asks { self.approval() } else { ApprovalPolicy::default() };
+        let mut approval = if asks { self.approval() } else { ApprovalPolicy::default() };
         let count = if deep == 0 { self.chance.size(7) } else { self.chance.size(4) };
         let mut tools = Vec::new();
         for _ in 0..count {
@@ -227,7 +227,9 @@ impl Cast {
             };
             tools.push(tool.unwrap().named(&name).unwrap());
         }
-        let names = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        let names: Vec<_> = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        // A policy that names another tool is refused.
+        approval.tools.retain(|name| names.contains(name));
         let streaming = self.chance.percent(70);
         let model = Arc::new(self.model(names, deep == 0, model_may_hang, deep));
         let choosing = if kind != Kind::ReAct && self.chance.percent(if deep == 0 { 25 } else { 4 })
@@ -240,6 +242,7 @@ impl Cast {
             .unwrap()
             .with_limits(limits)
             .with_approval(approval.clone())
+            .unwrap()
             .with_streaming(streaming)
             .with_choosing(choosing)
             .unwrap();

@@ -276,7 +276,7 @@ fn begin(agent: &Agent, kind: Kind) -> Run {
         }
         Kind::ReAct => {
             let run = agent.react.as_ref().unwrap().start(&CountRooms::new()).unwrap();
-            run.with_approval(agent.approval.clone())
+            run.with_approval(agent.approval.clone()).unwrap()
         }
     }
 }
