@@ -228,7 +228,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// told is an [`Outcome`], also where it is a failure: an unknown name, arguments that
     /// do not fit, an [`Error::retry`] or [`Error::refuse`] of the handler. Every other
     /// error is an `Err`, and its siblings go on all the same. A panic is that call's
-    /// `Err` too.
+    /// `Err` too. To go on after an `Err`, answer the call with [`Outcome::of_error`].
     ///
     /// "At the same time" is on the task that awaits this: calls take turns where they
     /// wait.

@@ -58,6 +58,43 @@ impl<Out> Outcome<Out> {
         }
     }
 
+    /// Of a call that failed with an error which is not for the model, so that a loop can go
+    /// on: the model is told that the call failed, and not why.
+    ///
+    /// [`dispatch`](crate::ToolGroup::dispatch) leaves such an error to the program. A
+    /// provider refuses the next request if one of its calls has no answer.
+    ///
+    /// ```
+    /// use toolwright_module::{Context, Error, FailReason, Outcome, ToolCall, ToolGroup, from_fn};
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::Signature;
+    /// # /// Say how many are left.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct CheckStock {}
+    /// # impl Signature for CheckStock { type Output = u64; }
+    /// let check = from_fn(async |_: CheckStock| Err(Error::other("no route to 10.0.0.7")));
+    /// let group = ToolGroup::<(), ()>::new().module(check)?;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let calls = [ToolCall::new("call_1", "check_stock", "{}")];
+    /// let outcomes = group.dispatch(&calls, &(), &Context::default()).await;
+    /// for (call, outcome) in calls.iter().zip(outcomes) {
+    ///     let outcome = outcome.unwrap_or_else(|error| {
+    ///         eprintln!("{}: {error}", call.name);
+    ///         Outcome::of_error(call, error)
+    ///     });
+    ///     assert_eq!(outcome.content, "The tool failed. The reason is not shown to you.");
+    ///     assert_eq!(outcome.fail_reason, Some(FailReason::OtherError));
+    /// }
+    /// # });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn of_error(call: &ToolCall, error: Error) -> Self {
+        Self::failed(call, FailReason::OtherError, error)
+    }
+
     /// The error that the content tells of, with its evidence for the program.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
@@ -92,6 +129,8 @@ pub enum FailReason {
     InvalidArguments,
     /// The handler says so: [`Error::retry`] or [`Error::refuse`].
     ExplicitHandlerError,
+    /// Anything else, of which the program made an outcome: [`Outcome::of_error`].
+    OtherError,
 }
 
 impl fmt::Display for FailReason {
@@ -100,6 +139,7 @@ impl fmt::Display for FailReason {
             Self::InvalidName => "invalid_name",
             Self::InvalidArguments => "invalid_arguments",
             Self::ExplicitHandlerError => "explicit_handler_error",
+            Self::OtherError => "other_error",
         })
     }
 }
