@@ -342,6 +342,16 @@ impl From<Error> for Box<dyn StdError> {
     }
 }
 
+impl Inner {
+    /// What led to it, below the sentence: that may be the source's own, and a report would
+    /// say it twice.
+    fn cause(&self) -> Option<&(dyn StdError + 'static)> {
+        let source = self.source.as_deref()?;
+        let said = self.text.as_ref().is_none_or(|text| *text == source.to_string());
+        if said { source.source() } else { Some(source) }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.0;
@@ -359,11 +369,7 @@ impl fmt::Display for Error {
         if inner.retryable {
             f.write_str(" (may succeed later)")?;
         }
-        let outermost = inner.source.as_deref().map(|source| source as &(dyn StdError + 'static));
-        // The first line may say the outermost cause already.
-        let said = inner.text.is_none()
-            || inner.text.as_deref() == outermost.map(ToString::to_string).as_deref();
-        let mut cause = if said { outermost.and_then(StdError::source) } else { outermost };
+        let mut cause = inner.cause();
         while let Some(error) = cause {
             write!(f, "\ncause: {error}")?;
             cause = error.source();
@@ -395,9 +401,7 @@ impl Failure {
 
 impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // The sentence is the source's own, so the chain goes on below it: otherwise
-        // a report would say it twice.
-        self.0.0.source.as_deref()?.source()
+        self.0.0.cause()
     }
 }
 

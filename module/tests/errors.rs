@@ -163,6 +163,10 @@ fn no_cause_is_said_twice() {
         Error::retry("say a city"),
         Error::other("down"),
         Error::stop(index_closed()),
+        // Words of its own hide no cause.
+        Error::refuse("not kept").with_source(index_closed()),
+        Error::refuse("not done")
+            .with_source(Error::refuse("not kept").with_source(index_closed()).into_std()),
     ];
     let reports: Vec<String> = errors.into_iter().map(|error| report(&error.into_std())).collect();
     insta::assert_debug_snapshot!(reports, @r#"
@@ -171,6 +175,8 @@ fn no_cause_is_said_twice() {
         "say a city",
         "down",
         "the index is closed <- disk full",
+        "not kept <- the index is closed <- disk full",
+        "not done <- not kept <- the index is closed <- disk full",
     ]
     "#);
 }
