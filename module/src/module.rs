@@ -239,6 +239,40 @@ where
 /// };
 /// # Ok::<(), toolwright_signature::Error>(())
 /// ```
+///
+/// Code first and a model where it fails, or a cheap model first: fall back on everything
+/// but what is to end the run.
+///
+/// ```
+/// # use toolwright_module::{AnyModule, Audience, Context, Module, Result, Signature};
+/// async fn first<S: Signature + Clone>(
+///     tried: &AnyModule<S>,
+///     otherwise: &AnyModule<S>,
+///     input: S,
+///     cx: &Context,
+/// ) -> Result<S::Output> {
+///     match tried.forward(input.clone(), cx).await {
+///         Err(error) if error.audience() != Audience::Run && !cx.is_cancelled() => {
+///             otherwise.forward(input, cx).await
+///         }
+///         ended => ended,
+///     }
+/// }
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// # use toolwright_module::{Error, from_fn};
+/// # /// Give an answer.
+/// # #[derive(Clone, Serialize, Deserialize, JsonSchema)]
+/// # struct Answer {}
+/// # impl Signature for Answer { type Output = String; }
+/// # let code = AnyModule::new(from_fn(async |_: Answer| Err(Error::other("no index"))));
+/// # let model = AnyModule::new(from_fn(async |_: Answer| Ok("42".to_owned())));
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # let cx = Context::default();
+/// # assert_eq!(first(&code, &model, Answer {}, &cx).await?, "42");
+/// # Ok::<(), Error>(()) })?;
+/// # Ok::<(), Error>(())
+/// ```
 pub struct AnyModule<S: Signature>(Arc<dyn ErasedModule<S>>);
 
 trait ErasedModule<S: Signature>: Send + Sync {

@@ -29,7 +29,8 @@ pub trait ReplyExt {
     /// A part of a conversation, as the API takes it.
     type Input;
 
-    /// The calls of functions and of custom tools, in their order.
+    /// The calls of functions and of custom tools, in their order. async-openai 0.43 reads no
+    /// custom call of Chat Completions: see [`read_call`](crate::read_call).
     fn calls(&self) -> Vec<ToolCall>;
 
     /// What it says to the user, if it does.
