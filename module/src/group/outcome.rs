@@ -62,7 +62,8 @@ impl<Out> Outcome<Out> {
     /// on: the model is told that the call failed, and not why.
     ///
     /// [`dispatch`](crate::ToolGroup::dispatch) leaves such an error to the program. A
-    /// provider refuses the next request if one of its calls has no answer.
+    /// provider refuses the next request if one of its calls has no answer. One that is to
+    /// end everything ([`Audience::Run`](crate::Audience::Run)) is passed on instead.
     ///
     /// ```
     /// use toolwright_module::{Context, Error, FailReason, Outcome, ToolCall, ToolGroup, from_fn};
