@@ -14,8 +14,13 @@ use crate::language_model::{LanguageModel, Request, Usage};
 /// Afterwards the difference is given back. So a budget holds before it is spent, also
 /// where many calls are under way at once.
 ///
-/// A call that was dropped on its way keeps what was reserved for it, because nobody
-/// knows what it cost.
+/// A call that was dropped or cancelled on its way, or that broke off with an error that
+/// does not say what it cost, keeps what was reserved for it, because nobody knows. One
+/// that was never sent, or that the provider said no to before anything came
+/// ([`Stage::Setup`] and [`Stage::Provider`]), costs nothing but the call.
+///
+/// [`Stage::Setup`]: crate::Stage::Setup
+/// [`Stage::Provider`]: crate::Stage::Provider
 ///
 /// ```
 /// use toolwright_module::{Budget, Ledger, Limit, Spent, Usage};
