@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,7 @@ pub struct Ledger(Arc<Account>);
 
 #[derive(Default)]
 struct Account {
+    id: Id,
     /// Whose it is, for errors.
     owner: Option<Arc<str>>,
     budget: Budget,
@@ -57,6 +59,18 @@ struct Book {
     spent: Spent,
     /// What calls under way may still cost.
     held: Spent,
+}
+
+/// Tells a ledger from every other, also from those that are gone: an address would be
+/// given to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Id(u64);
+
+impl Default for Id {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl Ledger {
@@ -83,6 +97,7 @@ impl Ledger {
         prices: impl IntoIterator<Item = (N, Price)>,
     ) -> Self {
         Self(Arc::new(Account {
+            id: Id::default(),
             owner: self.0.owner.clone(),
             budget: self.0.budget,
             prices: prices.into_iter().map(|(name, price)| (name.into(), price)).collect(),
@@ -137,7 +152,7 @@ impl Ledger {
                     |owner| format!("`{owner}`"),
                 ),
                 by: String::new(),
-                account: self.account(),
+                account: self.0.id,
             });
         }
         if let Some(above) = &self.0.above {
@@ -183,7 +198,7 @@ impl Ledger {
     /// Whether it is this ledger that has nothing left, and not one above or below it.
     #[must_use]
     pub fn is_exhausted_by(&self, exhausted: &Exhausted) -> bool {
-        exhausted.account == self.account()
+        exhausted.account == self.0.id
     }
 
     /// What a request to a model may cost at most, as far as any budget asks for it.
@@ -215,10 +230,6 @@ impl Ledger {
 
     fn chain(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |ledger| ledger.0.above.as_ref())
-    }
-
-    fn account(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -316,7 +327,7 @@ pub struct Exhausted {
     pub owner: String,
     /// Who asked: the tools on the way to the call, `a > b`; empty if there are none.
     pub by: String,
-    account: usize,
+    account: Id,
 }
 
 impl Exhausted {

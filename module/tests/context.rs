@@ -538,3 +538,14 @@ async fn streams_that_break_off_end_where_the_budget_does() {
     // Each may have written 10 of 25.
     assert_eq!(ends, [Stage::Decoding, Stage::Decoding, Stage::Limit, Stage::Limit]);
 }
+
+#[test]
+fn a_new_ledger_is_not_exhausted_by_an_error_of_another_that_is_gone() {
+    for _ in 0..100 {
+        let gone = Ledger::new(Budget::default().with_tool_calls(0));
+        let exhausted = gone.reserve(Spent::tool_call()).unwrap_err();
+        assert!(gone.is_exhausted_by(&exhausted) && gone.clone().is_exhausted_by(&exhausted));
+        drop(gone);
+        assert!(!Ledger::default().is_exhausted_by(&exhausted));
+    }
+}
