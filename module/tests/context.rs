@@ -561,3 +561,17 @@ fn what_calls_under_way_hold_is_not_forgotten_where_it_is_too_much_to_add_up() {
     let _ = some.settle(Spent::default());
     assert_eq!(ledger.committed(), Spent::default());
 }
+
+#[test]
+fn what_goes_back_with_a_call_is_reserved_for() {
+    let most = |opaque: serde_json::Value| {
+        let mut call = ToolCall::new("1", "f", "{}");
+        call.opaque = opaque;
+        let said = Message::Assistant { parts: vec![ReplyPart::Call(call)] };
+        let request = Request::new([Arc::new(said)]);
+        request.most_usage(Dialect::JsonSchema2020).input_tokens
+    };
+    let alone = most(serde_json::Value::Null);
+    let signature = serde_json::json!({"signature": "x".repeat(10_000)});
+    assert_eq!(most(signature.clone()), alone + signature.to_string().len() as u64);
+}
