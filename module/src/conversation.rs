@@ -132,10 +132,14 @@ impl<'a> Conversation<'a> {
                 return Err(Error::other(text).at(Stage::Provider));
             }
             Finish::Length => {
+                let after = match reply.usage.output_tokens {
+                    // Not every server says.
+                    0 => String::new(),
+                    tokens => format!(" after {tokens} tokens"),
+                };
                 let text = format!(
-                    "the answer to `{}` was cut off after {} tokens; allow more with `with_max_output_tokens`",
+                    "the answer to `{}` was cut off{after}; allow more with `with_max_output_tokens`",
                     contract.name(),
-                    reply.usage.output_tokens,
                 );
                 return Err(Error::other(text).at(Stage::Limit));
             }
