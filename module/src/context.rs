@@ -14,7 +14,7 @@ use tracing::{Instrument, Span};
 use crate::approval::{Approval, Decision};
 use crate::error::{Error, Result, Stage};
 use crate::event::{Event, EventKind, InCall};
-use crate::language_model::{Delta, LanguageModel, Reply, Request};
+use crate::language_model::{Delta, LanguageModel, Reply, Request, Usage};
 use crate::ledger::{Exhausted, Ledger, Reservation};
 use crate::message::ToolCall;
 use crate::telemetry;
@@ -303,7 +303,8 @@ impl Context {
     ///
     /// Reserves what it may cost, counts what it does cost, tells the events and ends
     /// when the call is cancelled. The reply is streamed where somebody listens and
-    /// `stream` says so.
+    /// `stream` says so. Where nobody knows what it did cost, the [`Ledger`] keeps what was
+    /// reserved.
     ///
     /// # Errors
     ///
@@ -316,26 +317,29 @@ impl Context {
         request: Request,
         stream: bool,
     ) -> Result<Reply> {
-        let asking = Asking::new(self, model, &request)?;
+        let mut asking = Asking::new(self, model, &request)?;
         let span = asking.span.clone();
         let streamed = stream && self.has_events();
-        let work = pin!(async {
-            if streamed {
-                // Boxed: most replies come whole.
-                Box::pin(self.collect(stream_of(model, request))).await
-            } else {
-                self.until_cancelled(model.generate(&request)).await
-            }
-        });
-        let reply = work.instrument(span.clone()).await;
+        let reply = {
+            let work = pin!(async {
+                if streamed {
+                    // Boxed: most replies come whole.
+                    let deltas = stream_of(model, request);
+                    Box::pin(self.collect(deltas, &mut asking.begun)).await
+                } else {
+                    self.until_cancelled(model.generate(&request)).await
+                }
+            });
+            work.instrument(span.clone()).await
+        };
         span.in_scope(|| asking.end(reply.as_ref()));
         reply
     }
 
     /// The same piece by piece, for whoever shows the pieces: they are no events.
     ///
-    /// Ends with [`Delta::Done`] or an error. A stream that is dropped before has cost
-    /// nobody knows what: what was reserved for it stays reserved.
+    /// Ends with [`Delta::Done`] or an error. A stream that is dropped or breaks off before
+    /// has cost nobody knows what: what was reserved for it stays reserved.
     pub(crate) fn deltas<'a>(
         &'a self,
         model: &'a dyn LanguageModel,
@@ -347,12 +351,15 @@ impl Context {
         };
         let deltas = stream_of(model, request);
         stream::unfold(Some((deltas, asking)), move |state| async move {
-            let (mut deltas, asking) = state?;
+            let (mut deltas, mut asking) = state?;
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
             let next = self.until_cancelled(next).instrument(asking.span.clone()).await;
             match &next {
                 Ok(Delta::Done(reply)) => asking.end(Ok(&**reply)),
-                Ok(_) => return Some((next, Some((deltas, asking)))),
+                Ok(_) => {
+                    asking.begun = true;
+                    return Some((next, Some((deltas, asking))));
+                }
                 Err(error) => asking.end(Err(error)),
             }
             Some((next, None))
@@ -360,10 +367,16 @@ impl Context {
         .boxed()
     }
 
-    async fn collect(&self, mut deltas: BoxStream<'_, Result<Delta>>) -> Result<Reply> {
+    async fn collect(
+        &self,
+        mut deltas: BoxStream<'_, Result<Delta>>,
+        begun: &mut bool,
+    ) -> Result<Reply> {
         loop {
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
-            match self.until_cancelled(next).await? {
+            let next = self.until_cancelled(next).await?;
+            *begun = true;
+            match next {
                 Delta::Text(text) => self.emit(|| EventKind::TextDelta { text }),
                 Delta::Reasoning(text) => self.emit(|| EventKind::ReasoningDelta { text }),
                 Delta::Done(reply) => return Ok(*reply),
@@ -396,6 +409,8 @@ struct Asking<'a> {
     cx: &'a Context,
     model: &'a dyn LanguageModel,
     reserved: Option<Reservation>,
+    /// Whether some of the reply came.
+    begun: bool,
     /// Where somebody listens.
     started: Option<Instant>,
     span: Span,
@@ -418,21 +433,35 @@ impl<'a> Asking<'a> {
         };
         let span = telemetry::chat(cx, model, request);
         let started = cx.has_events().then(Instant::now);
-        Ok(Self { cx, model, reserved, started, span })
+        Ok(Self { cx, model, reserved, begun: false, started, span })
+    }
+
+    /// What it did cost, if that is known. A question that was never sent, or that the
+    /// provider said no to before anything came, cost nothing.
+    fn usage(&self, end: Result<&Reply, &Error>) -> Option<Usage> {
+        match end {
+            Ok(reply) => Some(reply.usage),
+            Err(error) => {
+                let refused = matches!(error.stage(), Stage::Setup | Stage::Provider);
+                let free = (refused && !self.begun).then(Usage::default);
+                error.known_usage().or(free)
+            }
+        }
     }
 
     /// What it came to, for the ledger and whoever listens.
     fn end(self, end: Result<&Reply, &Error>) {
-        let Self { cx, model, reserved, started, span } = self;
-        let usage = end.map_or_else(Error::usage, |reply| reply.usage);
+        let usage = self.usage(end);
+        let Self { cx, model, reserved, started, span, .. } = self;
         telemetry::replied(&span, cx, end);
-        let spent = cx.ledger().map(|ledger| ledger.cost(model.name(), usage)).unwrap_or_default();
-        let overshoot = reserved.and_then(|reserved| reserved.settle(spent));
+        let spent = cx.ledger().zip(usage).map(|(ledger, usage)| ledger.cost(model.name(), usage));
+        // Dropped where nobody knows: what is reserved stays so.
+        let overshoot = reserved.zip(spent).and_then(|(reserved, spent)| reserved.settle(spent));
         if let Ok(reply) = end {
             cx.emit(|| EventKind::ModelReplied {
                 model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
                 reply: reply.clone(),
-                money: spent.money,
+                money: spent.map(|spent| spent.money).unwrap_or_default(),
                 elapsed: started.map_or(Duration::ZERO, |started| started.elapsed()),
             });
         }

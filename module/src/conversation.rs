@@ -80,23 +80,24 @@ impl<'a> Conversation<'a> {
         error.after(mem::take(&mut self.raws), self.usage)
     }
 
+    /// The calls that are read as the answer; where text was asked for, only those of a
+    /// reply that has none.
     fn calls<'r>(&self, reply: &'r Reply) -> impl Iterator<Item = &'r ToolCall> + Clone {
-        let is_called = self.is_called();
+        let count = self.is_called() || reply.to_text().trim().is_empty();
         let calls = move |part: &'r ReplyPart| match part {
-            ReplyPart::Call(call) if is_called => Some(call),
+            ReplyPart::Call(call) if count => Some(call),
             _ => None,
         };
         reply.parts.iter().filter_map(calls)
     }
 
-    /// The part of a reply that is read as the answer.
+    /// The part of a reply that is read as the answer; of calls that cannot be it, all,
+    /// as evidence.
     fn answer(&self, reply: &Reply) -> String {
-        let mut calls = self.calls(reply);
-        match (calls.next(), calls.next()) {
-            (None, _) => text_or_calls(reply),
-            (Some(call), None) => call.arguments.clone(),
-            (Some(call), Some(_)) if self.misplaced(reply).is_none() => call.arguments.clone(),
-            _ => {
+        match self.calls(reply).next() {
+            None => reply.to_text(),
+            Some(call) if self.misplaced(reply).is_none() => call.arguments.clone(),
+            Some(_) => {
                 let all =
                     self.calls(reply).map(|call| format!("{}({})", call.name, call.arguments));
                 all.collect::<Vec<_>>().join("\n")
@@ -109,7 +110,12 @@ impl<'a> Conversation<'a> {
         let calls = self.calls(reply);
         let name = self.question.contract.name();
         if let Some(other) = calls.clone().find(|call| call.name != Contract::FINISH) {
-            return Some(format!("for `{name}` there is no tool {:?}", shown(&other.name, 100)));
+            let other = shown(&other.name, 100);
+            return Some(if self.is_called() {
+                format!("for `{name}` there is no tool {other:?}")
+            } else {
+                format!("for `{name}` there are no tools, and {other:?} was called")
+            });
         }
         let mut arguments = calls.map(|call| &call.arguments);
         let first = arguments.next()?;
@@ -126,10 +132,14 @@ impl<'a> Conversation<'a> {
                 return Err(Error::other(text).at(Stage::Provider));
             }
             Finish::Length => {
+                let after = match reply.usage.output_tokens {
+                    // Not every server says.
+                    0 => String::new(),
+                    tokens => format!(" after {tokens} tokens"),
+                };
                 let text = format!(
-                    "the answer to `{}` was cut off after {} tokens; allow more with `with_max_output_tokens`",
+                    "the answer to `{}` was cut off{after}; allow more with `with_max_output_tokens`",
                     contract.name(),
-                    reply.usage.output_tokens,
                 );
                 return Err(Error::other(text).at(Stage::Limit));
             }
@@ -183,22 +193,4 @@ impl<'a> Conversation<'a> {
             .map(|(call, text)| Message::Tool(ToolResult::failed(call, text)));
         self.messages.extend(results.map(Arc::new));
     }
-}
-
-/// What a reply says; where it is nothing but calls of tools that nobody gave it, these:
-/// the arguments of `finish` are the answer all the same, and others are evidence.
-fn text_or_calls(reply: &Reply) -> String {
-    let text = reply.to_text();
-    if !text.trim().is_empty() {
-        return text;
-    }
-    let calls = reply.parts.iter().filter_map(|part| match part {
-        ReplyPart::Call(call) => Some(call),
-        _ => None,
-    });
-    let said = calls.map(|call| match call.name.as_str() {
-        Contract::FINISH => call.arguments.clone(),
-        _ => format!("{}({})", call.name, call.arguments),
-    });
-    said.collect::<Vec<_>>().join("\n")
 }

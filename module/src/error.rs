@@ -55,6 +55,8 @@ struct Inner {
     source: Option<Source>,
     raws: Vec<String>,
     usage: Usage,
+    /// Whether somebody said the usage: what nobody said may be anything.
+    knows_usage: bool,
     /// Says of the call on its way out, and of no other, that its arguments did not fit.
     of_this_calls_arguments: bool,
 }
@@ -130,6 +132,7 @@ impl Error {
             source,
             raws: Vec::new(),
             usage: Usage::default(),
+            knows_usage: false,
             of_this_calls_arguments: false,
         }))
     }
@@ -236,10 +239,20 @@ impl Error {
     }
 
     /// Keeps what the failed call cost.
+    ///
+    /// A model that knows that it cost nothing says so with `Usage::default()`, such as
+    /// where no server answered: what nobody said is taken for unknown, and a
+    /// [`Ledger`](crate::Ledger) then keeps what was reserved.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.0.usage = usage;
+        self.0.knows_usage = true;
         self
+    }
+
+    /// What the failed call cost, if somebody said so.
+    pub(crate) fn known_usage(&self) -> Option<Usage> {
+        self.0.knows_usage.then_some(self.0.usage)
     }
 
     /// Who may be told.

@@ -92,7 +92,9 @@ pub trait LanguageModel: Send + Sync + 'static {
     /// # Errors
     ///
     /// Whatever goes wrong on the way, with its stage, whether trying again may help,
-    /// the raw reply and what it cost. Never a model's bad answer: that is a reply.
+    /// the raw reply and what it cost, as far as that is known
+    /// ([`Error::with_usage`](crate::Error::with_usage)). Never a model's bad answer: that
+    /// is a reply.
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>>;
 
     /// Answers piece by piece; the last item is [`Delta::Done`] or an error.

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,13 @@ use crate::language_model::{LanguageModel, Request, Usage};
 /// Afterwards the difference is given back. So a budget holds before it is spent, also
 /// where many calls are under way at once.
 ///
-/// A call that was dropped on its way keeps what was reserved for it, because nobody
-/// knows what it cost.
+/// A call that was dropped or cancelled on its way, or that broke off with an error that
+/// does not say what it cost, keeps what was reserved for it, because nobody knows. One
+/// that was never sent, or that the provider said no to before anything came
+/// ([`Stage::Setup`] and [`Stage::Provider`]), costs nothing but the call.
+///
+/// [`Stage::Setup`]: crate::Stage::Setup
+/// [`Stage::Provider`]: crate::Stage::Provider
 ///
 /// ```
 /// use toolwright_module::{Budget, Ledger, Limit, Spent, Usage};
@@ -39,6 +45,7 @@ pub struct Ledger(Arc<Account>);
 
 #[derive(Default)]
 struct Account {
+    id: Id,
     /// Whose it is, for errors.
     owner: Option<Arc<str>>,
     budget: Budget,
@@ -50,8 +57,52 @@ struct Account {
 #[derive(Default)]
 struct Book {
     spent: Spent,
-    /// What calls under way may still cost.
-    held: Spent,
+    held: Held,
+}
+
+/// What calls under way may still cost: wide enough that what was added can be taken away
+/// again, also where a [`Spent`] would end at its most.
+#[derive(Default)]
+struct Held([u128; 7]);
+
+impl Held {
+    fn add(&mut self, most: Spent) {
+        for (held, most) in self.0.iter_mut().zip(numbers(most)) {
+            *held = held.saturating_add(most.into());
+        }
+    }
+
+    fn release(&mut self, most: Spent) {
+        for (held, most) in self.0.iter_mut().zip(numbers(most)) {
+            *held = held.saturating_sub(most.into());
+        }
+    }
+
+    fn all(&self) -> Spent {
+        let numbers = self.0.map(|held| u64::try_from(held).unwrap_or(u64::MAX));
+        let [model_calls, tool_calls, input, output, cached, reasoning, money] = numbers;
+        let usage = Usage::new(input, output).with_cached(cached).with_reasoning(reasoning);
+        Spent { model_calls, tool_calls, usage, money: Money::from_micros(money) }
+    }
+}
+
+fn numbers(spent: Spent) -> [u64; 7] {
+    let Spent { model_calls, tool_calls, usage, money } = spent;
+    let [input, output] = [usage.input_tokens, usage.output_tokens];
+    let [cached, reasoning] = [usage.cached_tokens, usage.reasoning_tokens];
+    [model_calls, tool_calls, input, output, cached, reasoning, money.micros()]
+}
+
+/// Tells a ledger from every other, also from those that are gone: an address would be
+/// given to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Id(u64);
+
+impl Default for Id {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl Ledger {
@@ -78,6 +129,7 @@ impl Ledger {
         prices: impl IntoIterator<Item = (N, Price)>,
     ) -> Self {
         Self(Arc::new(Account {
+            id: Id::default(),
             owner: self.0.owner.clone(),
             budget: self.0.budget,
             prices: prices.into_iter().map(|(name, price)| (name.into(), price)).collect(),
@@ -101,7 +153,7 @@ impl Ledger {
             owner: Some(owner.into()),
             budget,
             above: above.cloned(),
-            book: Mutex::new(Book { spent, held: Spent::default() }),
+            book: Mutex::new(Book { spent, held: Held::default() }),
             ..Account::default()
         }))
     }
@@ -120,7 +172,7 @@ impl Ledger {
     /// for what is about to be given back. Locks are taken from below only.
     fn hold(&self, most: Spent) -> Result<(), Exhausted> {
         let mut book = self.book();
-        let taken = book.spent + book.held;
+        let taken = book.spent + book.held.all();
         if let Some((limit, allowed)) = self.0.budget.refuses(taken, most) {
             return Err(Exhausted {
                 limit,
@@ -132,13 +184,13 @@ impl Ledger {
                     |owner| format!("`{owner}`"),
                 ),
                 by: String::new(),
-                account: self.account(),
+                account: self.0.id,
             });
         }
         if let Some(above) = &self.0.above {
             above.hold(most)?;
         }
-        book.held += most;
+        book.held.add(most);
         Ok(())
     }
 
@@ -160,7 +212,7 @@ impl Ledger {
     #[must_use]
     pub fn committed(&self) -> Spent {
         let book = self.book();
-        book.spent + book.held
+        book.spent + book.held.all()
     }
 
     /// What this ledger may come to.
@@ -178,7 +230,7 @@ impl Ledger {
     /// Whether it is this ledger that has nothing left, and not one above or below it.
     #[must_use]
     pub fn is_exhausted_by(&self, exhausted: &Exhausted) -> bool {
-        exhausted.account == self.account()
+        exhausted.account == self.0.id
     }
 
     /// What a request to a model may cost at most, as far as any budget asks for it.
@@ -212,19 +264,9 @@ impl Ledger {
         std::iter::successors(Some(self), |ledger| ledger.0.above.as_ref())
     }
 
-    fn account(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
-    }
-
     fn book(&self) -> MutexGuard<'_, Book> {
         // Whoever panicked between two additions left numbers, not a broken promise.
         self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Book {
-    fn release(&mut self, most: Spent) {
-        self.held = self.held.since(most);
     }
 }
 
@@ -254,7 +296,7 @@ impl Reservation {
         let most = self.most.take()?;
         for ledger in self.ledger.chain() {
             let mut book = ledger.book();
-            book.release(most);
+            book.held.release(most);
             book.spent += spent;
         }
         [Limit::InputTokens, Limit::OutputTokens, Limit::Money].into_iter().find_map(|limit| {
@@ -274,7 +316,7 @@ impl Drop for Reservation {
         };
         for ledger in self.ledger.chain() {
             let mut book = ledger.book();
-            book.release(calls);
+            book.held.release(calls);
             book.spent += calls;
         }
     }
@@ -311,7 +353,7 @@ pub struct Exhausted {
     pub owner: String,
     /// Who asked: the tools on the way to the call, `a > b`; empty if there are none.
     pub by: String,
-    account: usize,
+    account: Id,
 }
 
 impl Exhausted {

@@ -38,6 +38,9 @@ pub(crate) fn most_usage(request: &Request, dialect: Dialect) -> Usage {
                         ReplyPart::Call(call) => {
                             text(&call.name);
                             text(&call.arguments);
+                            if !call.opaque.is_null() {
+                                text(&call.opaque.to_string());
+                            }
                         }
                     }
                 }

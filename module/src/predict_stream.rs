@@ -22,8 +22,8 @@ use crate::question::Question;
 /// and [`ChainOfThought::stream`](crate::ChainOfThought::stream). Between two of them
 /// [`field`](Self::field) tells what is known of the output. It ends with
 /// [`PredictEvent::Done`] or an error. Nothing is asked before it is polled, and
-/// dropping it ends the call; what that cost is not counted, because no provider says
-/// so before the end.
+/// dropping it ends the call; what that cost no provider says before the end, so a
+/// [`Ledger`](crate::Ledger) keeps what was reserved for it.
 ///
 /// ```
 /// # use schemars::JsonSchema;

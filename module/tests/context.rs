@@ -435,3 +435,143 @@ fn many_threads_together_never_take_more_than_there_is() {
     // And nobody was turned away while there was enough.
     assert!(spent.tool_calls == 1000 || spent.usage.output_tokens > 5000 - 8 * 7, "{spent:?}");
 }
+
+fn bounded() -> Ledger {
+    Ledger::new(Budget::default().with_output_tokens(25))
+}
+
+/// The output tokens that a ledger has left no more.
+fn taken(ledger: &Ledger) -> u64 {
+    ledger.committed().usage.output_tokens
+}
+
+#[tokio::test]
+async fn a_call_cancelled_on_its_way_keeps_what_was_reserved_for_it() {
+    for streamed in [false, true] {
+        let (ledger, cancellation) = (bounded(), Cancellation::default());
+        let cx = Context::default().with_ledger(ledger.clone()).with_events(|_| {});
+        let cx = cx.with_cancellation(cancellation.clone());
+        let cancel = async {
+            tokio::task::yield_now().await;
+            cancellation.cancel();
+        };
+        let silent = Silent::default();
+        let asked = cx.ask(&silent, short(), streamed);
+        let (end, ()) = futures_util::future::join(asked, cancel).await;
+        assert_eq!(end.unwrap_err().stage(), Stage::Cancelled);
+        // As for a call that was dropped: nobody knows what it cost.
+        assert_eq!((taken(&ledger), ledger.spent().model_calls), (10, 1));
+        assert_eq!(ledger.spent().usage, Usage::default());
+    }
+}
+
+#[tokio::test]
+async fn an_error_gives_back_what_it_did_surely_not_cost() {
+    let at = |stage| Error::other("no").at(stage);
+    let unknown = [Stage::Module, Stage::Transport, Stage::Decoding, Stage::Limit];
+    let known = [
+        (at(Stage::Transport).with_usage(Usage::new(3, 2)), 2),
+        // No server answered, say.
+        (at(Stage::Transport).with_usage(Usage::default()), 0),
+        (at(Stage::Setup), 0),
+        (at(Stage::Provider), 0),
+        (at(Stage::Provider).with_usage(Usage::new(3, 2)), 2),
+    ];
+    let cases = unknown.map(|stage| (at(stage), 10)).into_iter().chain(known);
+    for (error, takes) in cases {
+        let (text, error) = (format!("{error:?}"), Mutex::new(Some(error)));
+        let model = Scripted::new(move |_| Err(error.lock().unwrap().take().unwrap()));
+        let ledger = bounded();
+        let cx = Context::default().with_ledger(ledger.clone());
+        cx.ask(&model, short(), false).await.unwrap_err();
+        assert_eq!((taken(&ledger), ledger.spent().model_calls), (takes, 1), "{text}");
+    }
+}
+
+fn piece() -> Result<Delta> {
+    Ok(Delta::Text("word ".to_owned()))
+}
+
+fn failed(stage: Stage) -> Result<Delta> {
+    Err(Error::other("overloaded").at(stage))
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_not_free() {
+    let cases = [
+        (Broken(Vec::new), 10),
+        (Broken(|| vec![piece()]), 10),
+        (Broken(|| vec![piece(), failed(Stage::Transport)]), 10),
+        // What a provider says no to in the middle is not free either.
+        (Broken(|| vec![piece(), failed(Stage::Provider)]), 10),
+        (Broken(|| vec![failed(Stage::Provider)]), 0),
+        (Broken(|| vec![piece(), Err(Error::other("lost").with_usage(Usage::new(1, 3)))]), 3),
+    ];
+    for (number, (model, takes)) in cases.into_iter().enumerate() {
+        let ledger = bounded();
+        let cx = Context::default().with_ledger(ledger.clone()).with_events(|_| {});
+        cx.ask(&model, short(), true).await.unwrap_err();
+        assert_eq!(taken(&ledger), takes, "case {number}");
+
+        // The same for whoever shows the pieces.
+        let ledger = bounded();
+        let cx = Context::default().with_ledger(ledger.clone());
+        let module = Predict::<Summarize>::new(model).unwrap().with_max_output_tokens(10);
+        let mut stream = module.stream(summarize(), &cx);
+        while stream.next().await.is_some() {}
+        assert_eq!(taken(&ledger), takes, "case {number}");
+    }
+}
+
+#[tokio::test]
+async fn streams_that_break_off_end_where_the_budget_does() {
+    let cx = Context::default().with_ledger(bounded());
+    let broken = Broken(|| (0..40).map(|_| piece()).collect());
+    let module = Predict::<Summarize>::new(broken).unwrap().with_max_output_tokens(10);
+    let mut ends = Vec::new();
+    for _ in 0..4 {
+        let mut stream = module.stream(summarize(), &cx);
+        while let Some(event) = stream.next().await {
+            ends.extend(event.err().map(|error| error.stage()));
+        }
+    }
+    // Each may have written 10 of 25.
+    assert_eq!(ends, [Stage::Decoding, Stage::Decoding, Stage::Limit, Stage::Limit]);
+}
+
+#[test]
+fn a_new_ledger_is_not_exhausted_by_an_error_of_another_that_is_gone() {
+    for _ in 0..100 {
+        let gone = Ledger::new(Budget::default().with_tool_calls(0));
+        let exhausted = gone.reserve(Spent::tool_call()).unwrap_err();
+        assert!(gone.is_exhausted_by(&exhausted) && gone.clone().is_exhausted_by(&exhausted));
+        drop(gone);
+        assert!(!Ledger::default().is_exhausted_by(&exhausted));
+    }
+}
+
+#[test]
+fn what_calls_under_way_hold_is_not_forgotten_where_it_is_too_much_to_add_up() {
+    let ledger = Ledger::default();
+    let all = ledger.reserve(Spent::model_call(Usage::new(0, u64::MAX))).unwrap();
+    let some = ledger.reserve(Spent::model_call(Usage::new(0, 100))).unwrap();
+    assert_eq!(taken(&ledger), u64::MAX);
+    let _ = all.settle(Spent::default());
+    assert_eq!(ledger.committed(), Spent::model_call(Usage::new(0, 100)));
+    let _ = some.settle(Spent::default());
+    assert_eq!(ledger.committed(), Spent::default());
+}
+
+#[test]
+fn what_goes_back_with_a_call_is_reserved_for() {
+    let most = |opaque: serde_json::Value| {
+        let mut call = ToolCall::new("1", "f", "{}");
+        call.opaque = opaque;
+        let said = Message::Assistant { parts: vec![ReplyPart::Call(call)] };
+        let request = Request::new([Arc::new(said)]);
+        request.most_usage(Dialect::JsonSchema2020).input_tokens
+    };
+    let alone = most(serde_json::Value::Null);
+    let signature = serde_json::json!({"signature": "x".repeat(10_000)});
+    assert_eq!(most(signature.clone()), alone + signature.to_string().len() as u64);
+}

@@ -201,6 +201,13 @@ async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_gues
     assert_eq!(error.stage(), Stage::Limit);
     assert_eq!(error.raw(), Some(r#"{"sentence": "It"#));
     insta::assert_snapshot!(error, @"the answer to `summarize` was cut off after 4 tokens; allow more with `with_max_output_tokens`");
+
+    // A server that does not say how many there were; and what fits may still lack its end.
+    let cut = Reply::text(SUMMARY).with_finish(Finish::Length);
+    let (model, _) = replies(plain(), [cut]);
+    let error = Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Limit);
+    insta::assert_snapshot!(error, @"the answer to `summarize` was cut off; allow more with `with_max_output_tokens`");
 }
 
 #[tokio::test]

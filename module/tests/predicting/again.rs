@@ -111,18 +111,6 @@ async fn what_was_called_is_kept_on_error_as_it_came() {
 
 #[tokio::test]
 async fn no_answer_is_no_answer_even_where_every_field_may_be_left_out() {
-    /// Find the name of whoever complains.
-    #[derive(Serialize, Deserialize, JsonSchema)]
-    struct FindName {
-        text: String,
-    }
-    #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-    struct Found {
-        name: Option<String>,
-    }
-    impl Signature for FindName {
-        type Output = Found;
-    }
     for capabilities in [plain(), structured(), calling()] {
         for nothing in [Reply::new([]), Reply::text(" "), Reply::text("null"), finish("")] {
             let (model, _) = replies(capabilities, [nothing.clone(), nothing]);
@@ -135,6 +123,90 @@ async fn no_answer_is_no_answer_even_where_every_field_may_be_left_out() {
         let module = Predict::<FindName>::new(model).unwrap();
         let found = module.call(FindName { text: String::new() }).await.unwrap();
         assert_eq!(found, Found { name: Some("Kate".to_owned()) });
+    }
+}
+
+/// Find the name of whoever complains.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct FindName {
+    text: String,
+}
+
+/// Every object fits it.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Found {
+    name: Option<String>,
+}
+
+impl Signature for FindName {
+    type Output = Found;
+}
+
+fn find_name() -> FindName {
+    FindName { text: "Kate complains.".to_owned() }
+}
+
+fn deletes(arguments: &str) -> ToolCall {
+    ToolCall::new("call_1", "delete_accounts", arguments)
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_nobody_gave_is_no_answer() {
+    for capabilities in [plain(), structured(), calling()] {
+        for arguments in ["{}", r#"{"name": "everybody"}"#] {
+            let reply = Reply::calls([deletes(arguments)]);
+            let (model, _) = replies(capabilities, [reply.clone(), reply.clone()]);
+            let module = Predict::<FindName>::new(model).unwrap();
+            let error = module.call(find_name()).await.unwrap_err();
+            assert_eq!(error.stage(), Stage::Validation);
+            let raw = format!("delete_accounts({arguments})");
+            assert_eq!(error.raws().collect::<Vec<_>>(), [&raw, &raw]);
+
+            // A stream says the same.
+            let (model, _) = replies(capabilities, [reply.clone(), reply]);
+            let module = Predict::<FindName>::new(model).unwrap();
+            let cx = Context::default();
+            let mut stream = module.stream(find_name(), &cx);
+            let mut last = None;
+            while let Some(event) = stream.next().await {
+                last = Some(event);
+            }
+            let streamed = last.unwrap().unwrap_err();
+            assert_eq!(format!("{streamed:#}"), format!("{error:#}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_calls_a_tool_nobody_gave_is_told_to_answer_in_text() {
+    let said = || [Reply::calls([deletes("{}")]), Reply::text(SUMMARY)];
+    insta::assert_snapshot!(asked_again(plain(), said()).await, @r#"
+    tools: [], Auto
+    output: not given
+    at most 4096 tokens
+
+    === user
+    That answer cannot be used: for `summarize` there are no tools, and "delete_accounts" was called. Answer again, with JSON that fits the schema and nothing else.
+    "#);
+    assert_eq!(asked_again(plain(), said()).await, asked_again(structured(), said()).await);
+}
+
+#[tokio::test]
+async fn text_is_the_answer_whatever_is_called_beside_it() {
+    let with_call = |text: &str| {
+        Reply::new([ReplyPart::Text(text.to_owned()), ReplyPart::Call(deletes(SUMMARY))])
+    };
+    for capabilities in [plain(), structured()] {
+        let (model, asked) = replies(capabilities, [with_call(r#"{"name": "Kate"}"#)]);
+        let module = Predict::<FindName>::new(model).unwrap();
+        let found = module.call(find_name()).await.unwrap();
+        assert_eq!((found.name.as_deref(), asked.requests().len()), (Some("Kate"), 1));
+
+        // Words are not, and the call does not stand in for them.
+        let (model, asked) = replies(capabilities, [with_call("I look."), Reply::text("{}")]);
+        let module = Predict::<FindName>::new(model).unwrap();
+        assert_eq!(module.call(find_name()).await.unwrap().name, None);
+        assert_eq!(asked.requests().len(), 2);
     }
 }
 

@@ -1,11 +1,11 @@
 //! Examples: the shape they are shown in, and what cannot be shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{
-    Capabilities, ChainOfThought, Example, Module, OutputMode, Predict, Reply, Signature,
+    Capabilities, ChainOfThought, Example, Message, Module, OutputMode, Predict, Reply, Signature,
 };
 
 use super::support::{Asked, calling, finish, plain, replies, structured};
@@ -168,4 +168,22 @@ async fn what_is_left_out_in_writing_is_said_where_the_dialect_asks_for_it() {
     let module = module.with_examples([example]).unwrap();
     module.call(NameParts {}).await.unwrap();
     insta::assert_snapshot!(asked.shown());
+}
+
+#[tokio::test]
+async fn every_examples_call_has_an_id_of_its_own_of_nine_letters() {
+    let (model, asked) = replies(calling(), [finish(ANSWER)]);
+    let examples = (0..1001).map(|_| Example::new(input("c"), counts(&[("c", 1)])));
+    let module = Predict::<CountWords>::new(model).unwrap().with_examples(examples).unwrap();
+    module.call(input("d")).await.unwrap();
+    let request = &asked.requests()[0];
+    let ids = request.messages.iter().filter_map(|message| match &**message {
+        Message::Tool(result) => Some(result.id.as_str()),
+        _ => None,
+    });
+    let ids: Vec<&str> = ids.collect();
+    let strict = |id: &&str| id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
+    assert_eq!(ids.iter().find(|id| !strict(id)), None);
+    let different: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!((ids.len(), different.len()), (1001, 1001));
 }

@@ -601,10 +601,14 @@ impl Speaker {
             ),
         };
         if lost {
-            let usage = if chance.percent(30) { usage } else { Usage::default() };
             let error = Error::other("connection lost").at(Stage::Transport).retryable(true);
             world.note(|| format!("  {} loses its connection", self.name));
-            return Err(error.with_usage(usage));
+            return Err(match chance.weighed([30, 30, 40]) {
+                0 => error.with_usage(usage),
+                1 => error.with_usage(Usage::default()),
+                // Nobody knows: it counts in full.
+                _ => error,
+            });
         }
         let reply = if is_aside(request) {
             Reply::text("aside")

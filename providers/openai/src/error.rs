@@ -232,13 +232,20 @@ impl Error {
     /// The module layer's form; `?` would lose all but the text.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
         let usage = match &self {
-            Self::Reported { usage, .. } | Self::Empty { usage } => *usage,
-            _ => Usage::default(),
+            Self::Reported { usage, .. } | Self::Empty { usage } => {
+                // A server that reports none leaves it open.
+                Some(*usage).filter(|usage| *usage != Usage::default())
+            }
+            // Nobody was asked.
+            Self::Connect { .. } => Some(Usage::default()),
+            _ => None,
         };
         let (stage, retryable) = (self.stage(), self.is_retryable());
         let raw = self.raw().map(str::to_owned);
-        let error =
-            toolwright_module::Error::other(self).at(stage).retryable(retryable).with_usage(usage);
+        let mut error = toolwright_module::Error::other(self).at(stage).retryable(retryable);
+        if let Some(usage) = usage {
+            error = error.with_usage(usage);
+        }
         match raw {
             Some(raw) => error.with_raw(raw),
             None => error,

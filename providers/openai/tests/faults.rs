@@ -11,7 +11,9 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{APIS, Answer, Server, hi, ok, ok_stream, own, said, streamed};
-use toolwright_module::{Error as ModuleError, LanguageModel, Reply, Result, Stage};
+use toolwright_module::{
+    Budget, Context, Error as ModuleError, LanguageModel, Ledger, Reply, Result, Stage,
+};
 use toolwright_openai::{Api, Error, OpenAi};
 
 const LIMITED: &str = r#"{"error": {"message": "Rate limit reached for test-model.", "type": "requests", "param": null, "code": "rate_limit_exceeded"}}"#;
@@ -309,6 +311,23 @@ async fn where_nobody_listens_is_told() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"no server answers; check the base URL, the network and that the server runs");
         }
+    }
+}
+
+#[tokio::test]
+async fn only_what_surely_cost_nothing_is_given_back_to_a_budget() {
+    let server = |answer| Server::answering([answer]);
+    let silent = server(Answer::hang()).await;
+    let silent = silent.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
+    let refusing = server(broken()).await.model(Api::Chat).with_retries(0);
+    let no_reply = server(Answer::json("[]")).await.model(Api::Chat).with_retries(0);
+    let nobody = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(0);
+    for (model, taken) in [(nobody, 0), (refusing, 0), (silent, 9), (no_reply, 9)] {
+        let ledger = Ledger::new(Budget::default().with_output_tokens(9));
+        let cx = Context::default().with_ledger(ledger.clone());
+        let request = hi().with_max_output_tokens(9);
+        let error = cx.ask(&model, request, false).await.unwrap_err();
+        assert_eq!(ledger.committed().usage.output_tokens, taken, "{error:?}");
     }
 }
 
