@@ -19,9 +19,9 @@ use crate::tool::{Begun, Failed};
 /// Arguments that know what to do, without `async`; all else is as in
 /// [`Handle`](crate::Handle).
 ///
-/// It runs on the thread of the group's own runtime, so it must not start another: for what
-/// does, such as `reqwest::blocking` or a second blocking group, let it spawn a thread with
-/// `std::thread::scope` and wait for that.
+/// It runs on the thread that calls the group, inside the group's own runtime, so it must
+/// not start another: for what does, such as `reqwest::blocking` or a blocking group (its own
+/// one too), let it spawn a thread with `std::thread::scope` and wait for that.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle calls in a blocking group with context `{In}` in and `{Out}` out",
     label = "needs `impl blocking::Handle<{In}, {Out}> for {Self}`",
