@@ -1,4 +1,4 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -15,11 +15,13 @@ use crate::error::{Error, Result, Stage};
 #[non_exhaustive]
 pub struct InsideRuntime;
 
-/// Runtimes of one's own, on the threads that ask: those that no call uses now.
+/// A runtime of one's own, made by the first call.
 ///
-/// Each call has one to itself, so that none waits for what another one's handler does.
+/// What is called runs on the thread that asks; tasks, timers and sockets on a thread of the
+/// runtime. So no call waits for what another one's handler does, and what a call leaves
+/// behind, such as a pool of connections, is served between calls too.
 #[derive(Debug, Default)]
-pub(crate) struct Runner(Mutex<Vec<Runtime>>);
+pub(crate) struct Runner(OnceLock<Runtime>);
 
 impl Runner {
     /// Waits until `work` is done.
@@ -27,28 +29,23 @@ impl Runner {
         if Handle::try_current().is_ok() {
             return Err(Error::from(InsideRuntime).at(Stage::Setup));
         }
-        let idle = self.idle().pop();
-        let runtime = match idle {
-            Some(runtime) => runtime,
-            None => Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(|source| Error::other(source).at(Stage::Setup))?,
-        };
-        let done = runtime.block_on(work);
-        self.idle().push(runtime);
-        Ok(done)
+        Ok(self.runtime()?.block_on(work))
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Runtime>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn runtime(&self) -> Result<&Runtime> {
+        if let Some(runtime) = self.0.get() {
+            return Ok(runtime);
+        }
+        let made = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let made = made.map_err(|source| Error::other(source).at(Stage::Setup))?;
+        Ok(self.0.get_or_init(|| made))
     }
 }
 
 impl Drop for Runner {
     fn drop(&mut self) {
         // Dropped by itself a runtime waits for its threads, and panics where it may not.
-        for runtime in self.idle().drain(..) {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }
