@@ -200,6 +200,20 @@ async fn a_word_that_only_looks_like_a_key_is_kept() {
     }
 }
 
+#[tokio::test]
+async fn many_beginnings_of_keys_are_gone_through_once() {
+    // Each would take minutes if every beginning were followed to the end of the text.
+    for piece in ["eyJ.", "eyJ-", "ya29..", "task-", "zAIza", "-----BEGIN RSA PRIVATE KEY-----x"] {
+        let text = format!("z{}", piece.repeat(1_000_000 / piece.len()));
+        assert!(written(&text).await == text, "{piece}");
+    }
+    let kinds = (0..30_000).map(|kind| format!("-----BEGIN {kind} PRIVATE KEY-----"));
+    let text: String = kinds.collect();
+    assert!(written(&text).await == text);
+    let many = "http://a:b@c ghp_0123456789abcdef ".repeat(30_000);
+    assert!(written(&many).await == "http://a:[secret]@c [secret] ".repeat(30_000));
+}
+
 /// Says to the test below which file to write, and what into it.
 const FILE: &str = "TOOLWRIGHT_TEST_FILE";
 const TEXT: &str = "TOOLWRIGHT_TEST_TEXT";
