@@ -289,6 +289,20 @@ fn saving_leaves_every_other_file_alone() {
     assert_eq!(names_in(&folder), ["run.json", "run.part"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder("mode").join("run.json");
+    empty().save(&path).unwrap();
+    for mode in [0o600, 0o444, 0o664] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        empty().save(&path).unwrap();
+        let found = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{found:o}");
+    }
+}
+
 #[tokio::test]
 async fn saves_at_the_same_time_are_each_whole() {
     let folder = folder("at-once");

@@ -180,7 +180,7 @@ impl Recording {
     }
 
     /// Writes the recording to a file, whole or not at all, and without the keys that
-    /// it knows.
+    /// it knows. A file that is there keeps its permissions (its mode, on Unix).
     ///
     /// # Errors
     ///
@@ -211,7 +211,9 @@ impl Recording {
 /// Puts `text` into the file at `path`, which is never seen half written.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (temporary, mut file) = temporary_beside(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = keep_mode(path, &file)
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.sync_all());
     drop(file);
     let replaced = written.and_then(|()| fs::rename(&temporary, path));
     if replaced.is_err() {
@@ -219,6 +221,15 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     replaced
+}
+
+/// Who may read what was at `path` may read what takes its place, and nobody else.
+fn keep_mode(path: &Path, file: &File) -> io::Result<()> {
+    match fs::metadata(path) {
+        // Elsewhere this is no more than whether it may be written to.
+        Ok(replaced) if cfg!(unix) => file.set_permissions(replaced.permissions()),
+        _ => Ok(()),
+    }
 }
 
 /// A new file in the folder of `path`: only within one folder is a move one step.
