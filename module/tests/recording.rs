@@ -228,6 +228,17 @@ fn a_file_that_is_no_recording_says_so_with_its_name() {
 }
 
 #[test]
+fn a_recording_of_a_later_version_is_refused_however_it_is_read() {
+    let text = r#"{"version": 2, "model": "m", "exchanges": []}"#;
+    assert!(matches!(
+        Recording::parse(text, "run.json"),
+        Err(RecordingError::Version { found: 2, .. })
+    ));
+    let derived = serde_json::from_str::<Recording>(text).unwrap_err();
+    insta::assert_snapshot!(derived, @"the recording has version 2, this program reads up to 1; update it");
+}
+
+#[test]
 fn an_exchange_that_does_not_say_what_was_asked_is_named() {
     let request = r#""request": {"messages": [], "max_output_tokens": 1}"#;
     let refused = |exchanges: &[&str]| {

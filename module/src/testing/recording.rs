@@ -174,8 +174,13 @@ impl Recording {
             return Err(RecordingError::Version { path: path.to_owned(), found });
         }
         let run: stored::Run = serde_json::from_value(value).map_err(unreadable)?;
-        Self::try_from(run).map_err(|stored::Unclear { exchange, fault }| {
-            RecordingError::Exchange { path: path.to_owned(), exchange, fault }
+        Self::try_from(run).map_err(|unclear| match unclear {
+            stored::Unclear::Exchange { exchange, fault } => {
+                RecordingError::Exchange { path: path.to_owned(), exchange, fault }
+            }
+            stored::Unclear::Version(found) => {
+                RecordingError::Version { path: path.to_owned(), found }
+            }
         })
     }
 
@@ -503,18 +508,24 @@ mod stored {
         (same == *before).then(|| then.to_vec())
     }
 
-    /// An exchange that does not say what was asked.
+    /// Why what has the form of a recording is none.
     #[derive(Debug, thiserror::Error)]
-    #[error("exchange {exchange} {fault}")]
-    pub(super) struct Unclear {
-        pub(super) exchange: usize,
-        pub(super) fault: ExchangeFault,
+    pub(super) enum Unclear {
+        /// It does not say what was asked.
+        #[error("exchange {exchange} {fault}")]
+        Exchange { exchange: usize, fault: ExchangeFault },
+        /// A later version may mean something else by the same words.
+        #[error("the recording has version {0}, this program reads up to {VERSION}; update it")]
+        Version(u32),
     }
 
     impl TryFrom<Run> for Recording {
         type Error = Unclear;
 
         fn try_from(run: Run) -> Result<Self, Unclear> {
+            if run.version > VERSION {
+                return Err(Unclear::Version(run.version));
+            }
             let mut exchanges: Vec<Exchange> = Vec::new();
             for stored in run.exchanges {
                 let request = match (stored.request, stored.then, exchanges.last()) {
@@ -528,7 +539,7 @@ mod stored {
                     (None, ..) => Err(ExchangeFault::NoRequest),
                 };
                 let exchange = exchanges.len() + 1;
-                let request = request.map_err(|fault| Unclear { exchange, fault })?;
+                let request = request.map_err(|fault| Unclear::Exchange { exchange, fault })?;
                 exchanges.push(Exchange { request, reply: stored.reply });
             }
             Ok(Self { version: run.version, model: run.model, exchanges })
