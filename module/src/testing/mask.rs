@@ -88,14 +88,20 @@ impl Mask {
 
     /// Masks a recording or a part of one, but not the words that a program looks up.
     pub(super) fn apply(&self, value: &mut Value) {
+        let contract = is_contract(value);
         match value {
             Value::String(text) => self.text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
             Value::Object(map) => {
                 for (name, value) in map {
                     match name.as_str() {
-                        "role" | "name" | "provider" | "finish" | "tool_choice"
-                            if value.is_string() => {}
+                        // What a model calls need not be the name of a tool.
+                        "name" if let Value::String(called) = value => {
+                            if !contract {
+                                keys(called, true)
+                            }
+                        }
+                        "role" | "provider" | "finish" | "tool_choice" if value.is_string() => {}
                         "opaque" => self.data(value),
                         "input" | "output" | "output_to_write" if !is_contract(value) => {
                             self.schema(value);
@@ -159,7 +165,7 @@ impl Mask {
             }
         }
         passwords(text);
-        keys(text);
+        keys(text, false);
     }
 }
 
@@ -191,7 +197,7 @@ enum Body {
 
 impl Body {
     /// How much of `rest` belongs to the key; if it is none, how much of it no key with this
-    /// prefix begins in. Looks no further than it says: there may be many prefixes in a row.
+    /// prefix begins in, so that nothing is looked at again for the next prefix.
     fn length(self, rest: &str) -> Result<usize, usize> {
         let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
         let begins = |of: fn(&u8) -> bool| rest.bytes().take(SHORTEST).filter(of).count();
@@ -242,13 +248,16 @@ fn mask_each(text: &mut String, mut next: impl FnMut(&str, usize) -> Option<Rang
     }
 }
 
-fn keys(text: &mut String) {
+/// Masks keys by their form; in names only what is `random`, since a name may begin so too.
+fn keys(text: &mut String, random: bool) {
     for (prefix, body) in KEYS {
         mask_each(text, |text, mut from| {
             loop {
                 let start = from + text[from..].find(prefix)?;
                 from = start + prefix.len();
-                if starts_word(&text[..start], prefix) {
+                let sure = is_random(&text[from..]);
+                let glued = sure && matches!(body, Body::Solid);
+                if (sure || !random) && starts_word(&text[..start], prefix, glued) {
                     match body.length(&text[from..]) {
                         Ok(length) => return Some(start..from + length),
                         // A prefix that has a dot itself may reach over the end of that.
@@ -260,11 +269,20 @@ fn keys(text: &mut String) {
     }
 }
 
-/// Whether `prefix` begins a word after `before`: `task-force` holds `sk-`.
+/// Whether it begins as nothing does but what was drawn by lot.
+fn is_random(rest: &str) -> bool {
+    let start = || rest.bytes().take(2 * SHORTEST).take_while(|&c| is_word(c.into()));
+    start().any(|c| c.is_ascii_lowercase())
+        && start().any(|c| c.is_ascii_uppercase())
+        && start().any(|c| c.is_ascii_digit())
+}
+
+/// Whether `prefix` begins a word after `before`: `task-force` holds `sk-`. A key that is
+/// `glued` to the word before it is one all the same.
 ///
 /// Texts hold JSON, addresses and what terminals print. There the letters of an escape
 /// belong to no word: in `\nsk-` the word is `sk-`, in `\npm_` it is `pm_`.
-fn starts_word(before: &str, prefix: &str) -> bool {
+fn starts_word(before: &str, prefix: &str, glued: bool) -> bool {
     // Longer than any escape is long enough.
     let letters = before.bytes().rev().take(8).take_while(u8::is_ascii_alphanumeric).count();
     let (rest, run) = before.split_at(before.len() - letters);
@@ -272,6 +290,7 @@ fn starts_word(before: &str, prefix: &str) -> bool {
     match (rest.chars().next_back(), run.len()) {
         (Some('\\'), 0) => !prefix.starts_with(['b', 'f', 'n', 'r', 't', 'u']),
         (_, 0) => true,
+        _ if glued => true,
         (Some('\\'), 1) => run.starts_with(['b', 'f', 'n', 'r', 't']),
         (Some('\\'), 5) => run.starts_with('u') && hex(&run[1..]),
         (Some('%'), 2) => hex(run),
