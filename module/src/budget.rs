@@ -273,6 +273,10 @@ impl fmt::Display for Money {
     }
 }
 
+fn price(amount: f64) -> Money {
+    if amount.is_nan() { Money::from_micros(u64::MAX) } else { Money::new(amount) }
+}
+
 /// What a model costs.
 ///
 /// ```
@@ -295,17 +299,18 @@ pub struct Price {
 
 impl Price {
     /// A price for a million tokens read and for a million written; the cache saves
-    /// nothing unless [`with_cached`](Self::with_cached) says so.
+    /// nothing unless [`with_cached`](Self::with_cached) says so. What is no number is
+    /// more than any budget: free, it would let a run spend without end.
     #[must_use]
     pub fn per_million(input: f64, output: f64) -> Self {
-        let input = Money::new(input);
-        Self { input, output: Money::new(output), cached: input }
+        let input = price(input);
+        Self { input, output: price(output), cached: input }
     }
 
     /// The same with a price for a million tokens read from the provider's cache.
     #[must_use]
     pub fn with_cached(mut self, cached: f64) -> Self {
-        self.cached = Money::new(cached);
+        self.cached = price(cached);
         self
     }
 

@@ -2,9 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use toolwright_module::blocking::{
     Context, Custom, Error, FailReason, Format, Handle, InsideRuntime, Result, ToolCall, ToolGroup,
 };
@@ -116,11 +120,107 @@ fn a_blocking_group_refuses_to_run_inside_a_runtime_and_may_be_dropped_there() {
         let error = group.dispatch(&calls(), &7, &Context::default()).unwrap_err();
         assert!(error.downcast_ref::<InsideRuntime>().is_some());
         assert_eq!(error.stage(), Stage::Setup);
-        insta::assert_snapshot!(error, @"a blocking group cannot run inside an async runtime; use `toolwright_module::ToolGroup` there and await it");
+        insta::assert_snapshot!(error, @"a blocking group cannot run inside an async runtime; use `toolwright_module::ToolGroup` there and await it, or give this one a plain thread (`std::thread`)");
         let error = group.run(&calls()[0], &7, &Context::default()).unwrap_err();
         assert!(error.downcast_ref::<InsideRuntime>().is_some());
         drop(group);
     });
+}
+
+/// What takes the runtime itself, as a timer or a socket does: a task.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Wake {}
+
+impl Signature for Wake {
+    type Output = String;
+}
+
+/// A group that its own handlers can reach.
+#[derive(Default)]
+struct Nest(OnceLock<ToolGroup<Nest>>);
+
+impl Nest {
+    fn run(&self, name: &str) -> Result<String> {
+        let call = ToolCall::new("1", name, "{}");
+        let outcome = self.0.get().unwrap().run(&call, self, &Context::default())?;
+        Ok(outcome.content)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Nested {}
+
+impl Handle<Nest> for Nested {
+    fn handle(self, nest: &Nest, _cx: &Context) -> Result<(String, ())> {
+        let content = thread::scope(|scope| scope.spawn(|| nest.run("wake")).join().unwrap())?;
+        Ok((content, ()))
+    }
+}
+
+#[test]
+fn a_handler_may_call_its_own_group_on_a_thread_and_holds_up_no_other() {
+    let wake = from_fn(async |_: Wake| Ok(tokio::spawn(async { "awake".to_owned() }).await?));
+    let group = ToolGroup::new().handler::<Nested>().unwrap().module(wake).unwrap();
+    let nest = Nest::default();
+    nest.0.set(group).unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(nest.run("nested").unwrap()));
+    // It would wait for ever.
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("awake"));
+}
+
+/// Ask what was begun once and serves every call after, as a pool of connections does.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Ask {}
+
+impl Signature for Ask {
+    type Output = String;
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct First {}
+
+impl Handle<Nest> for First {
+    fn handle(self, nest: &Nest, _cx: &Context) -> Result<(String, ())> {
+        // The first to ask while another call is under way.
+        let content = thread::scope(|scope| scope.spawn(|| nest.run("ask")).join().unwrap())?;
+        Ok((content, ()))
+    }
+}
+
+#[test]
+fn what_one_call_began_goes_on_in_every_other() {
+    let server = Arc::new(OnceLock::<tokio::sync::mpsc::Sender<oneshot::Sender<String>>>::new());
+    let ask = from_fn(move |_: Ask| {
+        let server = Arc::clone(&server);
+        async move {
+            let requests = server.get_or_init(|| {
+                let (requests, mut asked) = tokio::sync::mpsc::channel::<oneshot::Sender<_>>(1);
+                tokio::spawn(async move {
+                    while let Some(answer) = asked.recv().await {
+                        let _ = answer.send("here".to_owned());
+                    }
+                });
+                requests
+            });
+            let (answer, answered) = oneshot::channel();
+            requests.send(answer).await?;
+            Ok(answered.await?)
+        }
+    });
+    let group = ToolGroup::new().handler::<First>().unwrap().module(ask).unwrap();
+    let nest = Nest::default();
+    nest.0.set(group).unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for name in ["first", "ask"] {
+            tell.send(nest.run(name).unwrap()).unwrap();
+        }
+    });
+    for _ in 0..2 {
+        // It would wait for ever.
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("here"));
+    }
 }
 
 #[test]

@@ -313,6 +313,18 @@ fn short() -> Request {
     Request::new([Message::user("Hi!")]).with_max_output_tokens(10)
 }
 
+#[test]
+fn a_price_that_is_no_number_is_more_than_any_budget() {
+    for price in [
+        Price::per_million(f64::NAN, 1.0),
+        Price::per_million(1.0, f64::NAN),
+        Price::per_million(1.0, 1.0).with_cached(f64::NAN),
+    ] {
+        let cost = price.of(Usage::new(2, 1).with_cached(1));
+        assert!(cost > Money::new(1_000_000.0), "{cost}");
+    }
+}
+
 #[tokio::test]
 async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
     // A request takes 19 tokens at most, by its bytes, and 10 for the answer.

@@ -228,6 +228,17 @@ fn a_file_that_is_no_recording_says_so_with_its_name() {
 }
 
 #[test]
+fn a_recording_of_a_later_version_is_refused_however_it_is_read() {
+    let text = r#"{"version": 2, "model": "m", "exchanges": []}"#;
+    assert!(matches!(
+        Recording::parse(text, "run.json"),
+        Err(RecordingError::Version { found: 2, .. })
+    ));
+    let derived = serde_json::from_str::<Recording>(text).unwrap_err();
+    insta::assert_snapshot!(derived, @"the recording has version 2, this program reads up to 1; update it");
+}
+
+#[test]
 fn an_exchange_that_does_not_say_what_was_asked_is_named() {
     let request = r#""request": {"messages": [], "max_output_tokens": 1}"#;
     let refused = |exchanges: &[&str]| {
@@ -287,6 +298,20 @@ fn saving_leaves_every_other_file_alone() {
     empty().save(folder.join("run.json")).unwrap();
     assert_eq!(std::fs::read_to_string(folder.join("run.part")).unwrap(), "mine");
     assert_eq!(names_in(&folder), ["run.json", "run.part"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder("mode").join("run.json");
+    empty().save(&path).unwrap();
+    for mode in [0o600, 0o444, 0o664] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        empty().save(&path).unwrap();
+        let found = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{found:o}");
+    }
 }
 
 #[tokio::test]

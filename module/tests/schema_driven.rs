@@ -269,6 +269,25 @@ async fn what_it_cannot_make_up_it_says() {
 }
 
 #[tokio::test]
+async fn what_nothing_fits_in_a_great_many_ways_it_gives_up() {
+    let property = |number| {
+        let name = format!("p{number}");
+        json!({"type": "object", "required": [name], "properties": {name: {"$ref": "#/$defs/Endless"}}})
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {"it": {"$ref": "#/$defs/Endless"}},
+        "required": ["it"],
+        // Five to the power of every reference that is followed.
+        "$defs": {"Endless": {"anyOf": (0..5).map(property).collect::<Vec<_>>()}},
+    });
+    let contract = Contract::dynamic("show", "", schema, None).unwrap();
+    let request = Request::new([]).with_tools([contract.into()]);
+    let error = SchemaDriven::default().generate(&request).await.unwrap_err();
+    assert!(error.to_string().ends_with("script this model instead"), "{error}");
+}
+
+#[tokio::test]
 async fn what_would_be_too_large_it_refuses() {
     let (most, huge) = (10_000, u64::MAX);
     let sampled = async |it: serde_json::Value| {

@@ -137,6 +137,27 @@ async fn an_escape_before_a_key_does_not_hide_it() {
 }
 
 #[tokio::test]
+async fn a_key_glued_to_a_word_and_one_in_the_name_of_a_call_are_masked() {
+    let key = format!("ghp_{}", "Ab3".repeat(12));
+    assert_eq!(written(&format!("Bearer{key}, 1{key}")).await, "Bearer[secret], 1[secret]");
+    for kept in ["myhf_automaticspeechrecognition", "a desk-Model3-of-the-2024-collection"] {
+        assert_eq!(written(kept).await, kept);
+    }
+
+    let name = "hf_automaticspeechrecognition";
+    let calls = [&key, name].map(|name| ToolCall::new("1", name, "{}"));
+    let results = calls.each_ref().map(|call| Arc::new(Message::Tool(ToolResult::new(call, ""))));
+    let recorder = Recorder::new(Scripted::new(move |_: &Request| Ok(Reply::calls(calls.clone()))));
+    recorder.generate(&Request::new(results)).await.unwrap();
+    let path = file("names.json");
+    recorder.recording().save(&path).unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(!text.contains(&key), "{text}");
+    assert_eq!(text.matches(r#""name": "[secret]""#).count(), 2, "{text}");
+    assert_eq!(text.matches(name).count(), 2, "{text}");
+}
+
+#[tokio::test]
 async fn a_private_key_is_masked_whole() {
     let body = "Ab3/".repeat(16);
     for kind in ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"] {
@@ -198,6 +219,28 @@ async fn a_word_that_only_looks_like_a_key_is_kept() {
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains(word) && !text.contains("[secret]"), "{word}");
     }
+}
+
+#[tokio::test]
+async fn many_beginnings_of_keys_are_gone_through_once() {
+    // Each would take minutes if every beginning were followed to the end of the text.
+    for piece in [
+        "eyJ.",
+        "eyJ-",
+        "ya29..",
+        "task-",
+        "zAIza",
+        "-----BEGIN RSA PRIVATE KEY-----x",
+        "zghp_Ab3aaaaaaaa_",
+    ] {
+        let text = format!("z{}", piece.repeat(1_000_000 / piece.len()));
+        assert!(written(&text).await == text, "{piece}");
+    }
+    let kinds = (0..30_000).map(|kind| format!("-----BEGIN {kind} PRIVATE KEY-----"));
+    let text: String = kinds.collect();
+    assert!(written(&text).await == text);
+    let many = "http://a:b@c ghp_0123456789abcdef ".repeat(30_000);
+    assert!(written(&many).await == "http://a:[secret]@c [secret] ".repeat(30_000));
 }
 
 /// Says to the test below which file to write, and what into it.

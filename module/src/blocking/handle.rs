@@ -12,16 +12,16 @@ use crate::effect::Effect;
 use crate::error::Result;
 use crate::group::Format;
 use crate::group::Outcome;
-use crate::group::definition::{default_description, default_name};
+use crate::group::definition::{default_description, default_name, described_by};
 use crate::group::work::{Typed, read_text};
 use crate::tool::{Begun, Failed};
 
 /// Arguments that know what to do, without `async`; all else is as in
 /// [`Handle`](crate::Handle).
 ///
-/// It runs on the thread of the group's own runtime, so it must not start another: for what
-/// does, such as `reqwest::blocking` or a second blocking group, let it spawn a thread with
-/// `std::thread::scope` and wait for that.
+/// It runs on the thread that calls the group, inside the group's own runtime, so it must
+/// not start another: for what does, such as `reqwest::blocking` or a blocking group (its own
+/// one too), let it spawn a thread with `std::thread::scope` and wait for that.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle calls in a blocking group with context `{In}` in and `{Out}` out",
     label = "needs `impl blocking::Handle<{In}, {Out}> for {Self}`",
@@ -51,7 +51,7 @@ pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
 
     /// What it is for, as the model reads it.
     fn description() -> Cow<'static, str> {
-        default_description::<Self>(Self::schema().as_ref())
+        described_by::<Self>(Self::schema())
     }
 
     /// A JSON Schema that the model is shown instead of the type's own, unchanged. What

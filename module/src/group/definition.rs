@@ -99,6 +99,11 @@ impl Definition {
                 let contract = Contract::of_input::<T>(&name, &description)?;
                 (contract, Kind::Function { strict, schema: None })
             }
+            SaidKind::Function { schema: Some(value), strict } if is_deep(&value) => {
+                // The contract refuses it; a copy would take all the stack before.
+                let contract = Contract::dynamic(&name, &description, value, None)?;
+                (contract, Kind::Function { strict, schema: None })
+            }
             SaidKind::Function { schema: Some(value), strict } => {
                 let raw = serde_json::value::to_raw_value(&value).map_err(|source| {
                     toolwright_signature::Error::Write { contract: name.to_string(), source }
@@ -317,4 +322,28 @@ pub(crate) fn default_description<T: JsonSchema>(schema: Option<&Value>) -> Cow<
     or(own.unwrap_or_default().trim().to_owned().into(), || {
         Contract::description_of::<T>().unwrap_or_default().into()
     })
+}
+
+/// [`default_description`] of a type that may have a schema of its own.
+pub(crate) fn described_by<T: JsonSchema>(schema: Option<Value>) -> Cow<'static, str> {
+    let description = default_description::<T>(schema.as_ref());
+    if let Some(deep) = schema.filter(is_deep) {
+        // Refused there, and dropped without stack for each level.
+        let _ = Contract::dynamic("", "", deep, None);
+    }
+    description
+}
+
+/// Whether copying, writing or dropping the schema may take more stack than there is: more
+/// levels than JSON that can be read has.
+fn is_deep(schema: &Value) -> bool {
+    fn exceeds(node: &Value, levels: u8) -> bool {
+        let below = |node| levels == 0 || exceeds(node, levels - 1);
+        match node {
+            Value::Object(map) => map.values().any(below),
+            Value::Array(items) => items.iter().any(below),
+            _ => false,
+        }
+    }
+    exceeds(schema, 128)
 }

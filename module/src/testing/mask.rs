@@ -1,5 +1,8 @@
 //! Keeps keys out of files.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use serde_json::Value;
 
 /// How well-known keys begin, and what has to follow.
@@ -85,14 +88,20 @@ impl Mask {
 
     /// Masks a recording or a part of one, but not the words that a program looks up.
     pub(super) fn apply(&self, value: &mut Value) {
+        let contract = is_contract(value);
         match value {
             Value::String(text) => self.text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
             Value::Object(map) => {
                 for (name, value) in map {
                     match name.as_str() {
-                        "role" | "name" | "provider" | "finish" | "tool_choice"
-                            if value.is_string() => {}
+                        // What a model calls need not be the name of a tool.
+                        "name" if let Value::String(called) = value => {
+                            if !contract {
+                                keys(called, true)
+                            }
+                        }
+                        "role" | "provider" | "finish" | "tool_choice" if value.is_string() => {}
                         "opaque" => self.data(value),
                         "input" | "output" | "output_to_write" if !is_contract(value) => {
                             self.schema(value);
@@ -156,7 +165,7 @@ impl Mask {
             }
         }
         passwords(text);
-        keys(text);
+        keys(text, false);
     }
 }
 
@@ -187,55 +196,101 @@ enum Body {
 }
 
 impl Body {
-    /// How much of `rest` belongs to the key, if it is one.
-    fn length(self, rest: &str) -> Option<usize> {
+    /// How much of `rest` belongs to the key; if it is none, how much of it no key with this
+    /// prefix begins in, so that nothing is looked at again for the next prefix.
+    fn length(self, rest: &str) -> Result<usize, usize> {
         let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
-        let word = run(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        let begins = |of: fn(&u8) -> bool| rest.bytes().take(SHORTEST).filter(of).count();
+        let word = |long: usize| match long < SHORTEST {
+            true => Err(0),
+            false => Ok(run(is_word)),
+        };
         match self {
-            Self::Long => (word >= SHORTEST).then_some(word),
-            Self::Solid => (run(|c| c.is_ascii_alphanumeric()) >= SHORTEST).then_some(word),
-            Self::Capital => {
-                let capital = run(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
-                (capital >= SHORTEST).then_some(word)
-            }
+            Self::Long => word(begins(|&c| is_word(c.into()))),
+            Self::Solid => word(begins(u8::is_ascii_alphanumeric)),
+            Self::Capital => word(begins(|c| c.is_ascii_uppercase() || c.is_ascii_digit())),
             Self::Dotted { parts, shortest } => {
-                let dotted = run(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+                let first = run(is_word);
+                let mut end = 0;
+                for part in 0..parts {
+                    let length = rest[end..].find(|c| !is_word(c)).unwrap_or(rest.len() - end);
+                    let more = part + 1 < parts;
+                    if length < shortest || more && !rest[end + length..].starts_with('.') {
+                        // What begins in the first part has the same parts behind it.
+                        return Err(first);
+                    }
+                    end += length + usize::from(more);
+                }
+                let dotted = run(|c| is_word(c) || c == '.');
                 // A sentence may end after a key.
-                let dotted = rest[..dotted].trim_end_matches('.');
-                let long = dotted.split('.').take(parts).filter(|part| part.len() >= shortest);
-                (dotted.len() >= SHORTEST && long.count() == parts).then_some(dotted.len())
+                let length = rest[..dotted].trim_end_matches('.').len();
+                if length < SHORTEST { Err(first) } else { Ok(length) }
             }
         }
     }
 }
 
-fn keys(text: &mut String) {
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+/// Puts the mask wherever `next` finds a secret behind a place.
+fn mask_each(text: &mut String, mut next: impl FnMut(&str, usize) -> Option<Range<usize>>) {
+    let (mut masked, mut from) = (String::new(), 0);
+    while let Some(secret) = next(text, from) {
+        masked.push_str(&text[from..secret.start]);
+        masked.push_str(MASK);
+        from = secret.end;
+    }
+    if from > 0 {
+        masked.push_str(&text[from..]);
+        *text = masked;
+    }
+}
+
+/// Masks keys by their form; in names only what is `random`, since a name may begin so too.
+fn keys(text: &mut String, random: bool) {
     for (prefix, body) in KEYS {
-        let mut from = 0;
-        while let Some(found) = text[from..].find(prefix) {
-            let start = from + found;
-            from = start + prefix.len();
-            if let Some(length) = body.length(&text[from..])
-                && starts_word(&text[..start], prefix)
-            {
-                text.replace_range(start..from + length, MASK);
-                from = start + MASK.len();
+        mask_each(text, |text, mut from| {
+            loop {
+                let start = from + text[from..].find(prefix)?;
+                from = start + prefix.len();
+                let sure = is_random(&text[from..]);
+                let glued = sure && matches!(body, Body::Solid);
+                if (sure || !random) && starts_word(&text[..start], prefix, glued) {
+                    match body.length(&text[from..]) {
+                        Ok(length) => return Some(start..from + length),
+                        // A prefix that has a dot itself may reach over the end of that.
+                        Err(passed) => from += passed.saturating_sub(prefix.len()),
+                    }
+                }
             }
-        }
+        });
     }
 }
 
-/// Whether `prefix` begins a word after `before`: `task-force` holds `sk-`.
+/// Whether it begins as nothing does but what was drawn by lot.
+fn is_random(rest: &str) -> bool {
+    let start = || rest.bytes().take(2 * SHORTEST).take_while(|&c| is_word(c.into()));
+    start().any(|c| c.is_ascii_lowercase())
+        && start().any(|c| c.is_ascii_uppercase())
+        && start().any(|c| c.is_ascii_digit())
+}
+
+/// Whether `prefix` begins a word after `before`: `task-force` holds `sk-`. A key that is
+/// `glued` to the word before it is one all the same.
 ///
 /// Texts hold JSON, addresses and what terminals print. There the letters of an escape
 /// belong to no word: in `\nsk-` the word is `sk-`, in `\npm_` it is `pm_`.
-fn starts_word(before: &str, prefix: &str) -> bool {
-    let rest = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric());
-    let run = &before[rest.len()..];
+fn starts_word(before: &str, prefix: &str, glued: bool) -> bool {
+    // Longer than any escape is long enough.
+    let letters = before.bytes().rev().take(8).take_while(u8::is_ascii_alphanumeric).count();
+    let (rest, run) = before.split_at(before.len() - letters);
     let hex = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     match (rest.chars().next_back(), run.len()) {
         (Some('\\'), 0) => !prefix.starts_with(['b', 'f', 'n', 'r', 't', 'u']),
         (_, 0) => true,
+        _ if glued => true,
         (Some('\\'), 1) => run.starts_with(['b', 'f', 'n', 'r', 't']),
         (Some('\\'), 5) => run.starts_with('u') && hex(&run[1..]),
         (Some('%'), 2) => hex(run),
@@ -248,56 +303,86 @@ fn starts_word(before: &str, prefix: &str) -> bool {
 fn passwords(text: &mut String) {
     // Some write JSON with escaped slashes.
     for slashes in ["://", r":\/\/"] {
-        let mut from = 0;
-        while let Some(found) = text[from..].find(slashes) {
-            from += found + slashes.len();
-            let ends = |c: char| c.is_whitespace() || "/?#\"<>".contains(c);
-            let address = text[from..].split(ends).next().unwrap_or_default();
-            let login = address.rsplit_once('@').and_then(|(login, _)| login.split_once(':'));
-            if let Some((user, password)) = login
-                && !password.is_empty()
-            {
-                let start = from + user.len() + 1;
-                text.replace_range(start..start + password.len(), MASK);
-                from = start + MASK.len();
+        mask_each(text, |text, mut from| {
+            loop {
+                from += text[from..].find(slashes)? + slashes.len();
+                let ends = |c: char| c.is_whitespace() || "/?#\"<>".contains(c);
+                let address = text[from..].split(ends).next().unwrap_or_default();
+                let login = address.rsplit_once('@').and_then(|(login, _)| login.split_once(':'));
+                if let Some((user, password)) = login
+                    && !password.is_empty()
+                {
+                    let start = from + user.len() + 1;
+                    return Some(start..start + password.len());
+                }
             }
-        }
+        });
     }
 }
+
+const DASHES: &str = "-----";
 
 /// `-----BEGIN … PRIVATE KEY-----`, to its end.
 fn private_keys(text: &mut String) {
     const BEGIN: &str = "-----BEGIN ";
-    const DASHES: &str = "-----";
-    let mut from = 0;
-    while let Some(found) = text[from..].find(BEGIN) {
-        let start = from + found;
-        from = start + BEGIN.len();
-        let Some((kind, body)) = text[from..].split_once(DASHES) else { return };
-        let is_kind = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == ' ';
-        if !(kind.contains("PRIVATE KEY") && kind.chars().all(is_kind)) {
-            continue;
-        }
-        let closing = format!("-----END {kind}-----");
-        let length = match body.find(&closing) {
-            Some(end) => end + closing.len(),
-            None => cut_off(body),
-        };
-        if length > 0 {
-            let end = from + kind.len() + DASHES.len() + length;
-            text.replace_range(start..end, MASK);
-            from = start + MASK.len();
-        }
+    if !text.contains(BEGIN) {
+        return;
     }
+    let ends = private_key_ends(text);
+    // Up to here no key without its end begins.
+    let mut barren = 0;
+    mask_each(text, |text, mut from| {
+        loop {
+            let start = from + text[from..].find(BEGIN)?;
+            from = start + BEGIN.len();
+            let (kind, body) = text[from..].split_once(DASHES)?;
+            let at = from + kind.len() + DASHES.len();
+            if !is_private_key(kind) {
+                continue;
+            }
+            let ends = ends.get(kind).map(Vec::as_slice).unwrap_or_default();
+            if let Some(end) = ends.get(ends.partition_point(|&(begins, _)| begins < at)) {
+                return Some(start..end.1);
+            }
+            if at >= barren {
+                match cut_off(body) {
+                    Ok(length) => return Some(start..at + length),
+                    Err(passed) => barren = at + passed,
+                }
+            }
+        }
+    });
 }
 
-/// How much of `body` is a private key without its end: none if it has no long line.
-fn cut_off(body: &str) -> usize {
+/// Where each kind of private key ends: the begin and the end of `-----END … PRIVATE KEY-----`.
+fn private_key_ends(text: &str) -> HashMap<String, Vec<(usize, usize)>> {
+    const END: &str = "-----END ";
+    let mut ends: HashMap<_, Vec<_>> = HashMap::new();
+    for (begins, _) in text.match_indices(END) {
+        let after = begins + END.len();
+        if let Some((kind, _)) = text[after..].split_once(DASHES)
+            && is_private_key(kind)
+        {
+            let place = (begins, after + kind.len() + DASHES.len());
+            ends.entry(kind.to_owned()).or_default().push(place);
+        }
+    }
+    ends
+}
+
+fn is_private_key(kind: &str) -> bool {
+    let is_kind = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == ' ';
+    kind.contains("PRIVATE KEY") && kind.chars().all(is_kind)
+}
+
+/// How much of `body` is a private key without its end; if it has no long line, how much of it
+/// there is none in.
+fn cut_off(body: &str) -> Result<usize, usize> {
     let is_data = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
     let is_key = |c: char| is_data(c) || c.is_whitespace() || "\\:,-".contains(c);
     let run = &body[..body.find(|c| !is_key(c)).unwrap_or(body.len())];
     // A quote after it may have a backslash of its own.
-    let run = run.trim_end_matches('\\');
-    let has_lines = run.split(|c| !is_data(c)).any(|line| line.len() >= 2 * SHORTEST);
-    if has_lines { run.len() } else { 0 }
+    let key = run.trim_end_matches('\\');
+    let has_lines = key.split(|c| !is_data(c)).any(|line| line.len() >= 2 * SHORTEST);
+    if has_lines { Ok(key.len()) } else { Err(run.len()) }
 }

@@ -174,13 +174,18 @@ impl Recording {
             return Err(RecordingError::Version { path: path.to_owned(), found });
         }
         let run: stored::Run = serde_json::from_value(value).map_err(unreadable)?;
-        Self::try_from(run).map_err(|stored::Unclear { exchange, fault }| {
-            RecordingError::Exchange { path: path.to_owned(), exchange, fault }
+        Self::try_from(run).map_err(|unclear| match unclear {
+            stored::Unclear::Exchange { exchange, fault } => {
+                RecordingError::Exchange { path: path.to_owned(), exchange, fault }
+            }
+            stored::Unclear::Version(found) => {
+                RecordingError::Version { path: path.to_owned(), found }
+            }
         })
     }
 
     /// Writes the recording to a file, whole or not at all, and without the keys that
-    /// it knows.
+    /// it knows. A file that is there keeps its permissions (its mode, on Unix).
     ///
     /// # Errors
     ///
@@ -211,7 +216,9 @@ impl Recording {
 /// Puts `text` into the file at `path`, which is never seen half written.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (temporary, mut file) = temporary_beside(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = keep_mode(path, &file)
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.sync_all());
     drop(file);
     let replaced = written.and_then(|()| fs::rename(&temporary, path));
     if replaced.is_err() {
@@ -219,6 +226,15 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     replaced
+}
+
+/// Who may read what was at `path` may read what takes its place, and nobody else.
+fn keep_mode(path: &Path, file: &File) -> io::Result<()> {
+    match fs::metadata(path) {
+        // Elsewhere this is no more than whether it may be written to.
+        Ok(replaced) if cfg!(unix) => file.set_permissions(replaced.permissions()),
+        _ => Ok(()),
+    }
 }
 
 /// A new file in the folder of `path`: only within one folder is a move one step.
@@ -492,18 +508,24 @@ mod stored {
         (same == *before).then(|| then.to_vec())
     }
 
-    /// An exchange that does not say what was asked.
+    /// Why what has the form of a recording is none.
     #[derive(Debug, thiserror::Error)]
-    #[error("exchange {exchange} {fault}")]
-    pub(super) struct Unclear {
-        pub(super) exchange: usize,
-        pub(super) fault: ExchangeFault,
+    pub(super) enum Unclear {
+        /// It does not say what was asked.
+        #[error("exchange {exchange} {fault}")]
+        Exchange { exchange: usize, fault: ExchangeFault },
+        /// A later version may mean something else by the same words.
+        #[error("the recording has version {0}, this program reads up to {VERSION}; update it")]
+        Version(u32),
     }
 
     impl TryFrom<Run> for Recording {
         type Error = Unclear;
 
         fn try_from(run: Run) -> Result<Self, Unclear> {
+            if run.version > VERSION {
+                return Err(Unclear::Version(run.version));
+            }
             let mut exchanges: Vec<Exchange> = Vec::new();
             for stored in run.exchanges {
                 let request = match (stored.request, stored.then, exchanges.last()) {
@@ -517,7 +539,7 @@ mod stored {
                     (None, ..) => Err(ExchangeFault::NoRequest),
                 };
                 let exchange = exchanges.len() + 1;
-                let request = request.map_err(|fault| Unclear { exchange, fault })?;
+                let request = request.map_err(|fault| Unclear::Exchange { exchange, fault })?;
                 exchanges.push(Exchange { request, reply: stored.reply });
             }
             Ok(Self { version: run.version, model: run.model, exchanges })

@@ -50,6 +50,10 @@ const MOST_REFERENCES: u32 = 16;
 /// from elsewhere can ask for more than there is memory.
 const LARGEST: u64 = 10_000;
 
+/// How many values are tried to find one that fits: each reference to a choice of references
+/// multiplies them, and nothing may fit in the end.
+const MOST_TRIES: u32 = 100_000;
+
 impl LanguageModel for SchemaDriven {
     fn name(&self) -> &str {
         "schema-driven"
@@ -96,7 +100,8 @@ fn answer(request: &Request) -> Result<Reply> {
 fn sample(schema: &Value) -> Result<Value> {
     // The fewest references first: a recursive type ends as soon as it can.
     let found = (0..=MOST_REFERENCES).find_map(|references| {
-        let sampler = Sampler { root: schema, left: Cell::new(LARGEST) };
+        let (left, tries) = (Cell::new(LARGEST), Cell::new(MOST_TRIES));
+        let sampler = Sampler { root: schema, left, tries };
         sampler.value(schema, references)
     });
     found.ok_or_else(|| {
@@ -109,10 +114,13 @@ struct Sampler<'a> {
     root: &'a Value,
     /// How many list items and characters may still be asked for.
     left: Cell<u64>,
+    /// How many values may still be tried.
+    tries: Cell<u32>,
 }
 
 impl Sampler<'_> {
     fn value(&self, schema: &Value, references: u32) -> Option<Value> {
+        self.tries.set(self.tries.get().checked_sub(1)?);
         let Value::Object(map) = schema else {
             return (schema == &Value::Bool(true)).then(|| Value::from("text"));
         };

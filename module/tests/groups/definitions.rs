@@ -272,6 +272,35 @@ fn what_is_no_object_is_refused() {
     insta::assert_snapshot!(only!(List).unwrap_err(), @"the input schema of `list` cannot be used at $: it is not an object; put the value in a field of a struct");
 }
 
+#[test]
+fn a_schema_that_nests_too_deep_is_refused_and_takes_no_stack() {
+    thread_local! {
+        static LEVELS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Deep {}
+
+    impl Handle for Deep {
+        fn schema() -> Option<Value> {
+            let inmost = json!({"type": "object"});
+            Some((0..LEVELS.get()).fold(inmost, |below, _| {
+                // The macro would copy what is below.
+                let mut schema = json!({"type": "object"});
+                schema["not"] = below;
+                schema
+            }))
+        }
+        handles_nothing!();
+    }
+    for levels in [50, 100, 127, 128, 129, 20_000] {
+        LEVELS.set(levels);
+        let made = only!(Deep);
+        assert_eq!(made.is_ok(), levels == 50, "{levels}");
+    }
+    insta::assert_snapshot!(only!(Deep).unwrap_err(), @"the input schema of `deep` cannot be used at $: it nests too deep; make it flatter");
+}
+
 #[tokio::test]
 async fn a_type_without_fields_takes_an_empty_object_and_nothing_at_all() {
     /// Ping.
