@@ -1,6 +1,8 @@
 use std::sync::OnceLock;
+use std::{io, thread};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::error::{Error, Result, Stage};
 
@@ -15,13 +17,20 @@ use crate::error::{Error, Result, Stage};
 #[non_exhaustive]
 pub struct InsideRuntime;
 
-/// A runtime of one's own, made by the first call.
+/// A current-thread runtime of one's own, made by the first call.
 ///
-/// What is called runs on the thread that asks; tasks, timers and sockets on a thread of the
-/// runtime. So no call waits for what another one's handler does, and what a call leaves
+/// What is called runs on the thread that asks; tasks, timers and sockets on the runtime's
+/// thread. So no call waits for what another one's handler does, and what a call leaves
 /// behind, such as a pool of connections, is served between calls too.
 #[derive(Debug, Default)]
-pub(crate) struct Runner(OnceLock<Runtime>);
+pub(crate) struct Runner(OnceLock<Running>);
+
+/// The runtime ends, on its own thread, once this is dropped: elsewhere that could panic.
+#[derive(Debug)]
+struct Running {
+    runtime: Handle,
+    _until: DropGuard,
+}
 
 impl Runner {
     /// Waits until `work` is done.
@@ -29,24 +38,25 @@ impl Runner {
         if Handle::try_current().is_ok() {
             return Err(Error::from(InsideRuntime).at(Stage::Setup));
         }
-        Ok(self.runtime()?.block_on(work))
-    }
-
-    fn runtime(&self) -> Result<&Runtime> {
-        if let Some(runtime) = self.0.get() {
-            return Ok(runtime);
-        }
-        let made = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let made = made.map_err(|source| Error::other(source).at(Stage::Setup))?;
-        Ok(self.0.get_or_init(|| made))
+        let running = match self.0.get() {
+            Some(running) => running,
+            None => {
+                let made = Running::new();
+                let made = made.map_err(|source| Error::other(source).at(Stage::Setup))?;
+                self.0.get_or_init(|| made)
+            }
+        };
+        Ok(running.runtime.block_on(work))
     }
 }
 
-impl Drop for Runner {
-    fn drop(&mut self) {
-        // Dropped by itself a runtime waits for its threads, and panics where it may not.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
+impl Running {
+    fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (handle, end) = (runtime.handle().clone(), CancellationToken::new());
+        let until = end.clone().drop_guard();
+        let name = "toolwright-blocking".to_owned();
+        thread::Builder::new().name(name).spawn(move || runtime.block_on(end.cancelled()))?;
+        Ok(Self { runtime: handle, _until: until })
     }
 }
