@@ -95,6 +95,11 @@ impl Server {
                 heavy["description"] = json!("a".repeat(2_000_000));
                 answer(id, &json!({"tools": [heavy], "nextCursor": next.to_string()}));
             }
+            ("twice", _) => {
+                let same = tool("same", &json!({"type": "object"}));
+                answer(id, &json!({"tools": [same, same]}));
+            }
+            ("listless", _) => answer(id, &json!({"tools": "none"})),
             ("circular", _) => answer(id, &json!({"tools": [], "nextCursor": "again"})),
             ("paged", None) => {
                 let draft = json!({

@@ -115,12 +115,29 @@ pub enum Error {
     },
 
     /// The server's list of its tools is none.
-    #[error("the server did not say what tools it has")]
-    Listing(#[source] Source),
+    #[error("{server} did not say what tools it has")]
+    Listing {
+        /// The program or the address.
+        server: String,
+        /// What happened.
+        source: Source,
+    },
 
     /// The server's list of its tools has no end.
-    #[error("the server's list of tools does not end, or is far too long")]
-    Endless,
+    #[error("the list of the tools of {server} does not end, or is far too long")]
+    Endless {
+        /// The program or the address.
+        server: String,
+    },
+
+    /// The server has two tools of one name: nobody could say which is meant.
+    #[error("{server} has two tools called `{name}`, which only the server can mend")]
+    Twice {
+        /// The program or the address.
+        server: String,
+        /// The name.
+        name: String,
+    },
 
     /// What the server says of a tool is no tool.
     #[error("`{name}` is no tool as its server describes it")]
@@ -165,8 +182,10 @@ pub enum Error {
     Lock(#[source] serde_json::Error),
 
     /// The server is not what it was when its lock was made.
-    #[error("the server is not what was locked; if that is right, lock it anew:\n{diff}")]
+    #[error("{server} is not what was locked; if that is right, lock it anew:\n{diff}")]
     Drift {
+        /// The program or the address.
+        server: String,
         /// The lines of the lock that changed.
         diff: String,
     },
@@ -235,8 +254,8 @@ impl Error {
         Self::Connect { server: server.to_owned(), told, source: source.into() }
     }
 
-    pub(crate) fn listing(source: ServiceError) -> Self {
-        Self::Listing(Box::new(source))
+    pub(crate) fn listing(server: &str, source: ServiceError) -> Self {
+        Self::Listing { server: server.to_owned(), source: Box::new(source) }
     }
 
     pub(crate) fn no_such_tool<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> Self {
@@ -253,6 +272,6 @@ impl Error {
 
     /// Whether trying again is of no use.
     pub(crate) fn is_final(&self) -> bool {
-        !matches!(self, Self::Connect { .. } | Self::Late { .. } | Self::Listing(_))
+        !matches!(self, Self::Connect { .. } | Self::Late { .. } | Self::Listing { .. })
     }
 }

@@ -298,9 +298,10 @@ impl McpClient {
     }
 
     async fn list(&self, peer: &Peer<RoleClient>) -> Result<Listing> {
-        let listing = listing::list(peer, &self.exposed).await?;
+        let server = self.shown();
+        let listing = listing::list(&server, peer, &self.exposed).await?;
         if let Some(lock) = &self.lock {
-            lock.check(&listing, self.exposed.only.as_deref())?;
+            lock.check(&server, &listing, self.exposed.only.as_deref())?;
         }
         Ok(listing)
     }

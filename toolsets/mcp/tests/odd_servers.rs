@@ -100,8 +100,26 @@ async fn all_pages_are_read_and_what_is_no_tool_is_left_out() {
 async fn lists_without_end_are_refused() {
     for mode in ["endless", "circular", "heavy"] {
         let error = Odd::new(mode).client().connect().await.unwrap_err();
-        assert!(matches!(error, Error::Endless), "{error}");
+        assert!(matches!(error, Error::Endless { .. }), "{error}");
     }
+}
+
+#[tokio::test]
+async fn whoever_has_several_servers_reads_which_of_them_lists_no_tools_that_can_be_used() {
+    let mut told = Vec::new();
+    for mode in ["twice", "listless", "endless"] {
+        told.push(shown(&Odd::new(mode).client().connect().await.unwrap_err()));
+    }
+    insta::assert_snapshot!(told.join("\n"), @r"
+    odd has two tools called `same`, which only the server can mend
+    odd did not say what tools it has
+    the list of the tools of odd does not end, or is far too long
+    ");
+}
+
+/// Without the folder of the program.
+fn shown(error: &Error) -> String {
+    error.to_string().replace(&example("odd").display().to_string(), "odd")
 }
 
 #[tokio::test]
@@ -240,8 +258,8 @@ async fn a_lock_holds_a_server_to_what_it_was() {
 
     let other = lock.replace("Echo.", "Repeat.").replace("A tool, change.", "Change it.");
     let error = odd.client().with_only(["echo", "change"]).with_lock(&other).unwrap();
-    insta::assert_snapshot!(error.connect().await.unwrap_err(), @r#"
-    the server is not what was locked; if that is right, lock it anew:
+    insta::assert_snapshot!(shown(&error.connect().await.unwrap_err()), @r#"
+    odd is not what was locked; if that is right, lock it anew:
     --- locked
     +++ now
     @@ -3,7 +3,7 @@
@@ -275,7 +293,7 @@ async fn a_lock_holds_a_server_to_what_it_was() {
     let lines = |word: &str| (0..50_000).map(|n| format!("{word} {n}")).collect::<Vec<_>>();
     let large = json!({"tools": [{"name": "echo", "inputSchema": {"enum": lines("locked")}}]});
     let error = odd.client().with_lock(&large.to_string()).unwrap().connect().await.unwrap_err();
-    let Error::Drift { diff } = error else { panic!("{error}") };
+    let Error::Drift { diff, .. } = error else { panic!("{error}") };
     assert!(diff.lines().count() <= 201 && diff.ends_with("… and more"));
 }
 

@@ -410,7 +410,7 @@ async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
     call(&other, "add_tool", json!({"name": "added"})).await.unwrap();
     let again = soon(PYTHON_HTTP, real.client().with_lock(&lock).unwrap().connect()).await;
     let error = again.unwrap_err();
-    assert!(matches!(&error, Error::Drift { diff } if diff.contains("\"added\"")), "{error}");
+    assert!(matches!(&error, Error::Drift { diff, .. } if diff.contains("\"added\"")), "{error}");
     // Who is connected already is told as soon as the server tells of it.
     soon(PYTHON_HTTP, async {
         while call(&locked, "ping_pong", json!({})).await.is_ok() {

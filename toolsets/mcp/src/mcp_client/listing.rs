@@ -85,6 +85,7 @@ impl Listing {
     }
 
     fn new(
+        server: &str,
         (name, instructions): (String, Option<String>),
         forms: Vec<Value>,
         exposed: &Exposed,
@@ -94,7 +95,7 @@ impl Listing {
         for form in forms {
             let name = form.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
             if !theirs.insert(name.clone()) {
-                return Err(Error::Duplicate { name });
+                return Err(Error::Twice { server: server.to_owned(), name });
             }
             if exposed.only.as_ref().is_some_and(|only| !only.contains(&name)) {
                 continue;
@@ -180,13 +181,19 @@ fn effect_of(hints: &ToolAnnotations) -> Effect {
 }
 
 /// Asks a server for its tools, page by page.
-pub(crate) async fn list(peer: &Peer<RoleClient>, exposed: &Exposed) -> Result<Listing> {
+pub(crate) async fn list(
+    server: &str,
+    peer: &Peer<RoleClient>,
+    exposed: &Exposed,
+) -> Result<Listing> {
     let info = peer.peer_info();
     let said = |info: &ServerPeerInfo| {
         let name = info.server_info.as_ref().map(|server| server.name.clone());
         (name.unwrap_or_default(), info.instructions.clone())
     };
-    let server = info.as_deref().map(said).unwrap_or_default();
+    let itself = info.as_deref().map(said).unwrap_or_default();
+    let unexpected = || Error::listing(server, ServiceError::UnexpectedResponse);
+    let endless = || Error::Endless { server: server.to_owned() };
     let mut forms = Vec::new();
     let mut cursor = None;
     let mut seen = HashSet::new();
@@ -197,37 +204,37 @@ pub(crate) async fn list(peer: &Peer<RoleClient>, exposed: &Exposed) -> Result<L
         let request = ListToolsRequest { params, ..ListToolsRequest::default() };
         // Not by `list_tools`, which may answer with what it was once told.
         let answer = peer.send_request(ClientRequest::ListToolsRequest(request)).await;
-        let (page, next) = match answer.map_err(Error::listing)? {
+        let (page, next) = match answer.map_err(|source| Error::listing(server, source))? {
             ServerResult::ListToolsResult(page) => {
                 let forms = page.tools.into_iter().map(serde_json::to_value);
                 let forms = forms.collect::<Result<Vec<_>, _>>();
-                let forms = forms.map_err(|_| Error::listing(ServiceError::UnexpectedResponse))?;
+                let forms = forms.map_err(|_| unexpected())?;
                 (forms, page.next_cursor)
             }
             // One tool that is none should not hide the others.
-            ServerResult::CustomResult(page) => loose(page.0)?,
-            _ => return Err(Error::listing(ServiceError::UnexpectedResponse)),
+            ServerResult::CustomResult(page) => loose(page.0).ok_or_else(unexpected)?,
+            _ => return Err(unexpected()),
         };
         bytes += page.iter().map(|form| form.to_string().len()).sum::<usize>();
         forms.extend(page);
         if forms.len() > TOOLS || seen.len() > PAGES || bytes > BYTES {
-            return Err(Error::Endless);
+            return Err(endless());
         }
-        let Some(next) = next else { return Listing::new(server, forms, exposed) };
+        let Some(next) = next else { return Listing::new(server, itself, forms, exposed) };
         if !seen.insert(next.clone()) {
-            return Err(Error::Endless);
+            return Err(endless());
         }
         cursor = Some(next);
     }
 }
 
-fn loose(page: Value) -> Result<(Vec<Value>, Option<String>)> {
+fn loose(page: Value) -> Option<(Vec<Value>, Option<String>)> {
     let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
     match page {
         Value::Object(mut page) => match page.remove("tools") {
-            Some(Value::Array(tools)) => Ok((tools, next)),
-            _ => Err(Error::listing(ServiceError::UnexpectedResponse)),
+            Some(Value::Array(tools)) => Some((tools, next)),
+            _ => None,
         },
-        _ => Err(Error::listing(ServiceError::UnexpectedResponse)),
+        _ => None,
     }
 }

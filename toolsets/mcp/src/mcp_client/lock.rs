@@ -57,7 +57,12 @@ impl Lock {
     }
 
     /// Whether the server is still what it was, in the tools that are taken of it.
-    pub(crate) fn check(&self, listing: &Listing, only: Option<&[String]>) -> Result<()> {
+    pub(crate) fn check(
+        &self,
+        server: &str,
+        listing: &Listing,
+        only: Option<&[String]>,
+    ) -> Result<()> {
         let mut then = self.clone();
         if let Some(only) = only {
             then.tools.retain(|tool| only.iter().any(|taken| taken == name(tool)));
@@ -74,7 +79,7 @@ impl Lock {
         if diff.lines().nth(DIFF_LINES).is_some() {
             lines.push("… and more");
         }
-        Err(Error::Drift { diff: lines.join("\n") })
+        Err(Error::Drift { server: server.to_owned(), diff: lines.join("\n") })
     }
 }
 
