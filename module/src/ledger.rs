@@ -57,40 +57,8 @@ struct Account {
 #[derive(Default)]
 struct Book {
     spent: Spent,
-    held: Held,
-}
-
-/// What calls under way may still cost: wide enough that what was added can be taken away
-/// again, also where a [`Spent`] would end at its most.
-#[derive(Default)]
-struct Held([u128; 7]);
-
-impl Held {
-    fn add(&mut self, most: Spent) {
-        for (held, most) in self.0.iter_mut().zip(numbers(most)) {
-            *held = held.saturating_add(most.into());
-        }
-    }
-
-    fn release(&mut self, most: Spent) {
-        for (held, most) in self.0.iter_mut().zip(numbers(most)) {
-            *held = held.saturating_sub(most.into());
-        }
-    }
-
-    fn all(&self) -> Spent {
-        let numbers = self.0.map(|held| u64::try_from(held).unwrap_or(u64::MAX));
-        let [model_calls, tool_calls, input, output, cached, reasoning, money] = numbers;
-        let usage = Usage::new(input, output).with_cached(cached).with_reasoning(reasoning);
-        Spent { model_calls, tool_calls, usage, money: Money::from_micros(money) }
-    }
-}
-
-fn numbers(spent: Spent) -> [u64; 7] {
-    let Spent { model_calls, tool_calls, usage, money } = spent;
-    let [input, output] = [usage.input_tokens, usage.output_tokens];
-    let [cached, reasoning] = [usage.cached_tokens, usage.reasoning_tokens];
-    [model_calls, tool_calls, input, output, cached, reasoning, money.micros()]
+    /// What calls under way may still cost.
+    held: Spent,
 }
 
 /// Tells a ledger from every other, also from those that are gone: an address would be
@@ -153,7 +121,7 @@ impl Ledger {
             owner: Some(owner.into()),
             budget,
             above: above.cloned(),
-            book: Mutex::new(Book { spent, held: Held::default() }),
+            book: Mutex::new(Book { spent, held: Spent::default() }),
             ..Account::default()
         }))
     }
@@ -172,7 +140,7 @@ impl Ledger {
     /// for what is about to be given back. Locks are taken from below only.
     fn hold(&self, most: Spent) -> Result<(), Exhausted> {
         let mut book = self.book();
-        let taken = book.spent + book.held.all();
+        let taken = book.spent + book.held;
         if let Some((limit, allowed)) = self.0.budget.refuses(taken, most) {
             return Err(Exhausted {
                 limit,
@@ -190,7 +158,7 @@ impl Ledger {
         if let Some(above) = &self.0.above {
             above.hold(most)?;
         }
-        book.held.add(most);
+        book.held += most;
         Ok(())
     }
 
@@ -212,7 +180,7 @@ impl Ledger {
     #[must_use]
     pub fn committed(&self) -> Spent {
         let book = self.book();
-        book.spent + book.held.all()
+        book.spent + book.held
     }
 
     /// What this ledger may come to.
@@ -270,6 +238,12 @@ impl Ledger {
     }
 }
 
+impl Book {
+    fn release(&mut self, most: Spent) {
+        self.held = self.held.since(most);
+    }
+}
+
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ledger")
@@ -296,7 +270,7 @@ impl Reservation {
         let most = self.most.take()?;
         for ledger in self.ledger.chain() {
             let mut book = ledger.book();
-            book.held.release(most);
+            book.release(most);
             book.spent += spent;
         }
         [Limit::InputTokens, Limit::OutputTokens, Limit::Money].into_iter().find_map(|limit| {
@@ -316,7 +290,7 @@ impl Drop for Reservation {
         };
         for ledger in self.ledger.chain() {
             let mut book = ledger.book();
-            book.held.release(calls);
+            book.release(calls);
             book.spent += calls;
         }
     }

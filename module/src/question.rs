@@ -254,9 +254,7 @@ fn turn(mode: OutputMode, number: usize, input: &str, output: &Value) -> Vec<Arc
     let said = |part| Arc::new(Message::Assistant { parts: vec![part] });
     if mode == OutputMode::Tool {
         // Nine letters and digits: a strict server takes nothing else as an id.
-        let mut id = format!("example{number:02}");
-        let id = id.split_off(id.len().saturating_sub(9));
-        let call = ToolCall::new(id, Contract::FINISH, output);
+        let call = ToolCall::new(format!("ex{number:07}"), Contract::FINISH, output);
         let result = ToolResult::new(&call, "Accepted.");
         turn.extend([said(ReplyPart::Call(call)), Arc::new(Message::Tool(result))]);
     } else {

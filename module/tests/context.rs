@@ -563,18 +563,6 @@ fn a_new_ledger_is_not_exhausted_by_an_error_of_another_that_is_gone() {
 }
 
 #[test]
-fn what_calls_under_way_hold_is_not_forgotten_where_it_is_too_much_to_add_up() {
-    let ledger = Ledger::default();
-    let all = ledger.reserve(Spent::model_call(Usage::new(0, u64::MAX))).unwrap();
-    let some = ledger.reserve(Spent::model_call(Usage::new(0, 100))).unwrap();
-    assert_eq!(taken(&ledger), u64::MAX);
-    let _ = all.settle(Spent::default());
-    assert_eq!(ledger.committed(), Spent::model_call(Usage::new(0, 100)));
-    let _ = some.settle(Spent::default());
-    assert_eq!(ledger.committed(), Spent::default());
-}
-
-#[test]
 fn what_goes_back_with_a_call_is_reserved_for() {
     let most = |opaque: serde_json::Value| {
         let mut call = ToolCall::new("1", "f", "{}");

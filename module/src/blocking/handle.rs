@@ -12,7 +12,7 @@ use crate::effect::Effect;
 use crate::error::Result;
 use crate::group::Format;
 use crate::group::Outcome;
-use crate::group::definition::{default_description, default_name, described_by};
+use crate::group::definition::{default_description, default_name};
 use crate::group::work::{Typed, read_text};
 use crate::tool::{Begun, Failed};
 
@@ -51,7 +51,7 @@ pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
 
     /// What it is for, as the model reads it.
     fn description() -> Cow<'static, str> {
-        described_by::<Self>(Self::schema())
+        default_description::<Self>(Self::schema().as_ref())
     }
 
     /// A JSON Schema that the model is shown instead of the type's own, unchanged. What

@@ -324,18 +324,8 @@ pub(crate) fn default_description<T: JsonSchema>(schema: Option<&Value>) -> Cow<
     })
 }
 
-/// [`default_description`] of a type that may have a schema of its own.
-pub(crate) fn described_by<T: JsonSchema>(schema: Option<Value>) -> Cow<'static, str> {
-    let description = default_description::<T>(schema.as_ref());
-    if let Some(deep) = schema.filter(is_deep) {
-        // Refused there, and dropped without stack for each level.
-        let _ = Contract::dynamic("", "", deep, None);
-    }
-    description
-}
-
-/// Whether copying, writing or dropping the schema may take more stack than there is: more
-/// levels than JSON that can be read has.
+/// Whether copying or writing the schema may take more stack than there is: more levels than
+/// JSON that can be read has.
 fn is_deep(schema: &Value) -> bool {
     fn exceeds(node: &Value, levels: u8) -> bool {
         let below = |node| levels == 0 || exceeds(node, levels - 1);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::Result;
-use crate::group::definition::{default_name, described_by};
+use crate::group::definition::{default_description, default_name};
 
 /// Arguments that know what to do: a type that a model fills in, and its handler.
 ///
@@ -84,7 +84,7 @@ pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
 
     /// What it is for, as the model reads it.
     fn description() -> Cow<'static, str> {
-        described_by::<Self>(Self::schema())
+        default_description::<Self>(Self::schema().as_ref())
     }
 
     /// A JSON Schema that the model is shown instead of the type's own, unchanged. What

@@ -273,7 +273,7 @@ fn what_is_no_object_is_refused() {
 }
 
 #[test]
-fn a_schema_that_nests_too_deep_is_refused_and_takes_no_stack() {
+fn a_schema_that_nests_too_deep_is_refused_before_it_is_copied() {
     thread_local! {
         static LEVELS: Cell<u32> = const { Cell::new(0) };
     }
@@ -293,7 +293,7 @@ fn a_schema_that_nests_too_deep_is_refused_and_takes_no_stack() {
         }
         handles_nothing!();
     }
-    for levels in [50, 100, 127, 128, 129, 20_000] {
+    for levels in [50, 100, 127, 128, 129, 1_000] {
         LEVELS.set(levels);
         let made = only!(Deep);
         assert_eq!(made.is_ok(), levels == 50, "{levels}");
