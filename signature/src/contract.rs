@@ -1,20 +1,20 @@
 mod compared;
 mod lowered;
+mod read;
+mod stored;
 
 use std::any::type_name;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use schemars::JsonSchema;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub(crate) use self::lowered::shortened;
 use crate::error::{Error, NameFault, Result, Side};
 use crate::lowering::dialect::{Dialect, Lowered};
-use crate::reading::policy::{Policy, Reading};
-use crate::reading::{Readable, Target};
+use crate::reading::Readable;
 use crate::schema::Refusal;
 use crate::signature::Signature;
 use crate::{name, schema};
@@ -452,110 +452,6 @@ impl Contract {
         refused(&self.name, side, Refusal::new("$", reason))
     }
 
-    /// Reads an input: a tool's arguments as a model sent them.
-    ///
-    /// Takes the contract's own shape and that of every dialect, puts right what has
-    /// one meaning ([`Policy::Coerce`]), and otherwise says all that is wrong. A text
-    /// that is as it should be costs one pass of `serde_json::from_str` into the type;
-    /// where only the schema knows a rule, it costs a check before that.
-    ///
-    /// `T` is the contract's type, or `serde_json::Value` for a contract made at run
-    /// time.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Reading`] with everything that does not fit.
-    #[inline]
-    pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        match self.input.read_plain(wire) {
-            Some(value) => Ok(value),
-            None => self
-                .input_target()
-                .read_closely(wire, Policy::default())
-                .map(|reading| reading.value),
-        }
-    }
-
-    /// Reads an input as far as `policy` goes, and says what was put right.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Reading`] with everything that does not fit.
-    #[inline]
-    pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
-        match self.input.read_plain(wire) {
-            Some(value) => Ok(Reading::new(value, Vec::new())),
-            None => self.input_target().read_closely(wire, policy),
-        }
-    }
-
-    /// Reads an output: what a model was asked to produce by
-    /// [`lower_output`](Self::lower_output).
-    ///
-    /// ```
-    /// # use schemars::JsonSchema;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use toolwright_signature::{Contract, Signature};
-    /// # #[derive(Serialize, Deserialize, JsonSchema)]
-    /// # struct Find {}
-    /// # impl Signature for Find { type Output = Vec<String>; }
-    /// let contract = Contract::of::<Find>()?;
-    /// let found: Vec<String> = contract.read_output(r#"{"result": ["a", "b"]}"#)?;
-    /// assert_eq!(found, ["a", "b"]);
-    /// # Ok::<(), toolwright_signature::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Reading`] with everything that does not fit.
-    #[inline]
-    pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
-            Some(value) => Ok(value),
-            None => self
-                .output_target()
-                .read_closely(wire, Policy::default())
-                .map(|reading| reading.value),
-        }
-    }
-
-    /// Reads an output as far as `policy` goes, and says what was put right.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Reading`] with everything that does not fit.
-    #[inline]
-    pub fn read_output_with<T: DeserializeOwned>(
-        &self,
-        wire: &str,
-        policy: Policy,
-    ) -> Result<Reading<T>> {
-        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
-            Some(value) => Ok(Reading::new(value, Vec::new())),
-            None => self.output_target().read_closely(wire, policy),
-        }
-    }
-
-    fn input_target(&self) -> Target<'_> {
-        Target {
-            contract: &self.name,
-            side: Side::Input,
-            readable: Some(&self.input),
-            unit: self.unit_input,
-            wrapped: false,
-        }
-    }
-
-    fn output_target(&self) -> Target<'_> {
-        Target {
-            contract: &self.name,
-            side: Side::Output,
-            readable: self.output.as_ref().map(|output| &output.to_read),
-            unit: false,
-            wrapped: !self.output_to_read().is_some_and(schema::is_object),
-        }
-    }
-
     /// Writes an input as a model reads it: one line of JSON, `{}` where there are no
     /// fields.
     ///
@@ -638,59 +534,4 @@ impl PartialEq for Contract {
             && self.output_to_read() == other.output_to_read()
             && self.output_to_write() == other.output_to_write()
     }
-}
-
-impl Serialize for Contract {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Stored {
-            name: Cow::Borrowed(&self.name),
-            title: self.title.as_deref().map(Cow::Borrowed),
-            description: Cow::Borrowed(&self.description),
-            input: Cow::Borrowed(self.input()),
-            output: self.output_to_read().map(Cow::Borrowed),
-            output_to_write: self
-                .output_to_write()
-                .filter(|output| Some(*output) != self.output_to_read())
-                .map(Cow::Borrowed),
-        }
-        .serialize(serializer)
-    }
-}
-
-/// What comes back is a run-time contract: it knows schemas, not types.
-impl<'de> Deserialize<'de> for Contract {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let stored = Stored::deserialize(deserializer)?;
-        // A stored request may hold the tool that ends a typed run.
-        if stored.name != Self::FINISH {
-            name::check(&stored.name).map_err(D::Error::custom)?;
-        }
-        let output = stored.output.map(|to_read| {
-            let to_write = stored.output_to_write.unwrap_or_else(|| to_read.clone());
-            (to_read.into_owned(), to_write.into_owned())
-        });
-        let contract = Self::checked(
-            stored.name.into_owned(),
-            stored.description.into_owned(),
-            stored.input.into_owned(),
-            None,
-            output,
-        );
-        let title = stored.title.map(Cow::into_owned);
-        contract.map(|contract| Self { title, ..contract }).map_err(D::Error::custom)
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-struct Stored<'a> {
-    name: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    title: Option<Cow<'a, str>>,
-    description: Cow<'a, str>,
-    input: Cow<'a, Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    output: Option<Cow<'a, Value>>,
-    /// Only where it differs: most types are written as they are read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    output_to_write: Option<Cow<'a, Value>>,
 }

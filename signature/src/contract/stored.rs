@@ -1,0 +1,65 @@
+//! A contract in what is stored: a run, a recording.
+
+use std::borrow::Cow;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::Contract;
+use crate::name;
+
+impl Serialize for Contract {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Stored {
+            name: Cow::Borrowed(&self.name),
+            title: self.title.as_deref().map(Cow::Borrowed),
+            description: Cow::Borrowed(&self.description),
+            input: Cow::Borrowed(self.input()),
+            output: self.output_to_read().map(Cow::Borrowed),
+            output_to_write: self
+                .output_to_write()
+                .filter(|output| Some(*output) != self.output_to_read())
+                .map(Cow::Borrowed),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// What comes back is a run-time contract: it knows schemas, not types.
+impl<'de> Deserialize<'de> for Contract {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let stored = Stored::deserialize(deserializer)?;
+        // A stored request may hold the tool that ends a typed run.
+        if stored.name != Self::FINISH {
+            name::check(&stored.name).map_err(D::Error::custom)?;
+        }
+        let output = stored.output.map(|to_read| {
+            let to_write = stored.output_to_write.unwrap_or_else(|| to_read.clone());
+            (to_read.into_owned(), to_write.into_owned())
+        });
+        let contract = Self::checked(
+            stored.name.into_owned(),
+            stored.description.into_owned(),
+            stored.input.into_owned(),
+            None,
+            output,
+        );
+        let title = stored.title.map(Cow::into_owned);
+        contract.map(|contract| Self { title, ..contract }).map_err(D::Error::custom)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    name: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<Cow<'a, str>>,
+    description: Cow<'a, str>,
+    input: Cow<'a, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output: Option<Cow<'a, Value>>,
+    /// Only where it differs: most types are written as they are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output_to_write: Option<Cow<'a, Value>>,
+}
