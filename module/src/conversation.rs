@@ -143,7 +143,15 @@ impl<'a> Conversation<'a> {
                 );
                 return Err(Error::other(text).at(Stage::Limit));
             }
-            Finish::Stop | Finish::Other(_) => {}
+            Finish::Other(ref word) => {
+                let text = format!(
+                    "the model stopped with {:?}, which this version does not know, so its answer to `{}` may be incomplete; ask again or try another model",
+                    shown(word, 100),
+                    contract.name(),
+                );
+                return Err(Error::other(text).at(Stage::Provider));
+            }
+            Finish::Stop => {}
         }
         if let Some(text) = self.misplaced(reply) {
             return Err(Error::other(text).at(Stage::Validation));

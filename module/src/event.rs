@@ -130,8 +130,8 @@ pub enum EventKind {
         /// Whose limit it is; of a ledger what was left, what was asked and who asked.
         reason: String,
     },
-    /// An agent came to an end; one that is [`Refused`](Ending::Refused) or
-    /// [`Stuck`](Ending::Stuck) is an error to whoever ran it.
+    /// An agent came to an end; one that is [`Refused`](Ending::Refused),
+    /// [`Stuck`](Ending::Stuck) or [`Unclear`](Ending::Unclear) is an error to the caller.
     Done {
         /// Its answer.
         answer: String,
@@ -162,4 +162,7 @@ pub enum Ending {
     Refused,
     /// The model made the same mistake too often in a row; the answer says which.
     Stuck,
+    /// The model stopped for a reason that this version does not know
+    /// ([`Finish::Other`](crate::Finish::Other)): the answer may be incomplete.
+    Unclear,
 }

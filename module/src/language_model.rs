@@ -389,11 +389,24 @@ pub enum Finish {
     Length,
     /// It refused, or its provider filtered the answer; the text says what it said.
     Refused,
-    /// A reason this version does not know, in the provider's word.
+    /// A reason this version does not know, in the provider's word. It may mean that the
+    /// reply is not finished, so agents and predictors do not take its text for an answer.
     Other(String),
 }
 
 /// What model calls cost, in tokens.
+///
+/// The default is a call that is known to have cost nothing. A provider whose server does
+/// not report a count marks the usage with [`unknown`](Self::unknown): an unknown count is
+/// not zero, and a [`Ledger`](crate::Ledger) must not give back what it reserved.
+///
+/// ```
+/// use toolwright_module::Usage;
+///
+/// let total = Usage::new(120, 30) + Usage::unknown();
+/// // At least 120 tokens were read; nobody knows how many more.
+/// assert_eq!((total.input_tokens, total.incomplete), (120, true));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
@@ -407,10 +420,18 @@ pub struct Usage {
     /// Tokens written while thinking; part of `output_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
+    /// Whether a server did not report some of the tokens read or written: the counts are
+    /// then a lower bound.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub incomplete: bool,
 }
 
 fn is_zero(tokens: &u64) -> bool {
     *tokens == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Usage {
@@ -418,6 +439,13 @@ impl Usage {
     #[must_use]
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
         Self { input_tokens, output_tokens, ..Self::default() }
+    }
+
+    /// Usage that a server did not report. Added to reported usage, it makes the sum a
+    /// lower bound.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self { incomplete: true, ..Self::default() }
     }
 
     /// The same with how many of the tokens read were cached.
@@ -435,6 +463,8 @@ impl Usage {
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
+            // The earlier count does not say which part of it was unknown.
+            incomplete: self.incomplete,
         }
     }
 
@@ -456,6 +486,7 @@ impl Add for Usage {
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
+            incomplete: self.incomplete || other.incomplete,
         }
     }
 }

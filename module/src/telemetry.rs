@@ -43,8 +43,13 @@ pub(crate) fn replied(span: &Span, cx: &Context, end: Result<&Reply, &Error>) {
         return;
     }
     let usage = end.map_or_else(Error::usage, |reply| reply.usage);
-    span.record("gen_ai.usage.input_tokens", usage.input_tokens);
-    span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+    // A server that reports no count did not report zero.
+    if usage.input_tokens > 0 || !usage.incomplete {
+        span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+    }
+    if usage.output_tokens > 0 || !usage.incomplete {
+        span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+    }
     if usage.cached_tokens > 0 {
         span.record("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens);
     }

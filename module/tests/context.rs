@@ -285,6 +285,23 @@ fn usage_never_overflows() {
     assert_eq!([huge, huge].into_iter().sum::<Usage>(), huge);
 }
 
+#[test]
+fn usage_that_was_not_reported_is_not_zero() {
+    let unknown = Usage::unknown();
+    assert_ne!(unknown, Usage::default());
+    let sum: Usage = [Usage::new(3, 4), unknown, Usage::new(1, 1)].into_iter().sum();
+    assert_eq!((sum.input_tokens, sum.output_tokens, sum.incomplete), (4, 5, true));
+    // A count that was incomplete stays so, from any point on.
+    assert!(sum.since(Usage::new(3, 4)).incomplete);
+    assert!(!Usage::new(3, 4).since(Usage::new(1, 1)).incomplete);
+    let stored = serde_json::to_value(unknown).unwrap();
+    assert_eq!(serde_json::from_value::<Usage>(stored).unwrap(), unknown);
+    // As every run that was stored before knows it.
+    let plain = r#"{"input_tokens":3,"output_tokens":4}"#;
+    assert_eq!(serde_json::to_string(&Usage::new(3, 4)).unwrap(), plain);
+    assert_eq!(serde_json::from_str::<Usage>(plain).unwrap(), Usage::new(3, 4));
+}
+
 #[tokio::test]
 async fn whoever_could_end_a_call_still_can_after_another_joins() {
     for ended in [0, 1] {

@@ -431,7 +431,7 @@ impl Run {
         // Only calls are an output, and text is no answer where one was asked for.
         let typed = self.state.output.is_some();
         let answer = said.filter(|_| !typed).unwrap_or_default();
-        RunResult { answer, ending: Ending::LimitReached, limit: Some(limit) }
+        RunResult { answer, ending: Ending::LimitReached, limit: Some(limit), reason: None }
     }
 
     /// Whether the next question is the last one, and because of which limit.

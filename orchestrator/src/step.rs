@@ -133,4 +133,8 @@ pub struct RunResult {
     /// Which limit was reached, if one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// The provider's word for why the model stopped, of an ending that is
+    /// [`Unclear`](Ending::Unclear).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }

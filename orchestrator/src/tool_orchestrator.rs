@@ -81,6 +81,9 @@ pub struct Finished {
     pub ending: Ending,
     /// Which limit was reached, if one was.
     pub limit: Option<Limit>,
+    /// The provider's word for why the model stopped, of an ending that is
+    /// [`Unclear`](Ending::Unclear).
+    pub reason: Option<String>,
     /// How many rounds of tool calls there were.
     pub iterations: u32,
     /// What the run came to, everything below its tools included.
@@ -112,6 +115,7 @@ impl Finished {
             answer: result.answer,
             ending: result.ending,
             limit: result.limit,
+            reason: result.reason,
             iterations: run.iterations(),
             spent: run.spent(),
             tools_used: run.tools_used().to_vec(),
@@ -356,8 +360,8 @@ impl ToolOrchestrator {
     ///
     /// # Errors
     ///
-    /// What the model's provider fails with; a refusal of the model
-    /// ([`Stage::Provider`]) and a model that got stuck ([`Stage::Limit`]), both with
+    /// What the model's provider fails with; a refusal of the model and a reason to stop
+    /// that this version does not know ([`Stage::Provider`]), and a model that got stuck ([`Stage::Limit`]), both with
     /// [`Unfinished`] for a cause; a call that waits for a person where there is no
     /// approver ([`Stage::Approval`], [`AwaitsApproval`](crate::AwaitsApproval)); a
     /// tool's [`Error::stop`]; cancellation; the context's deadline and a ledger of the
@@ -372,7 +376,7 @@ impl ToolOrchestrator {
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished> {
         let finished = self.drive_on(run, cx, &mut |_| None).await?;
         match finished.ending {
-            Ending::Refused | Ending::Stuck => {
+            Ending::Refused | Ending::Stuck | Ending::Unclear => {
                 Err(Unfinished::error(cx.tool().unwrap_or(&self.name), finished))
             }
             _ => Ok(finished),

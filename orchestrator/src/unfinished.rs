@@ -20,6 +20,9 @@ pub struct Unfinished {
     pub ending: Ending,
     /// Which limit was reached, if one was.
     pub limit: Option<Limit>,
+    /// The provider's word for why the model stopped, of an ending that is
+    /// [`Unclear`](Ending::Unclear).
+    pub reason: Option<String>,
     /// How many rounds of tool calls there were.
     pub iterations: u32,
     /// What the run came to, everything below its tools included.
@@ -38,6 +41,10 @@ fn sentence(unfinished: &Unfinished) -> String {
     match (ending, limit) {
         (Ending::Refused, _) => "the model refused the task; its reply says why".to_owned(),
         (Ending::Stuck, _) => format!("`{name}` got stuck: {answer}"),
+        (Ending::Unclear, _) => format!(
+            "the model stopped with {:?}, which this version does not know, so the answer of `{name}` may be incomplete; run it again or try another model",
+            unfinished.reason.as_deref().unwrap_or_default(),
+        ),
         (Ending::CutOff, _) => {
             format!("{no_output}; its answer was cut off: raise `max_output_tokens`")
         }
@@ -54,7 +61,7 @@ fn sentence(unfinished: &Unfinished) -> String {
 impl Unfinished {
     pub(crate) fn error(name: &str, finished: Finished) -> Error {
         let stage = match finished.ending {
-            Ending::Refused => Stage::Provider,
+            Ending::Refused | Ending::Unclear => Stage::Provider,
             _ => Stage::Limit,
         };
         let usage = finished.spent.usage;
@@ -64,6 +71,7 @@ impl Unfinished {
             answer: finished.answer,
             ending: finished.ending,
             limit: finished.limit,
+            reason: finished.reason,
             iterations: finished.iterations,
             spent: finished.spent,
             tools_used: finished.tools_used,

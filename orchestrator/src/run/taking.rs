@@ -87,6 +87,12 @@ impl Run {
             self.end(text, Ending::Refused);
             return None;
         }
+        if let Finish::Other(word) = &reply.finish {
+            // The selection may be cut off, and reading would complete it by guessing.
+            self.say_parts(vec![ReplyPart::Text(text.clone())]);
+            self.end_unclear(text, word);
+            return None;
+        }
         let read = selector.read(&text);
         // A call that it made all the same is no selection, and nobody would answer it.
         let kept = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
@@ -147,8 +153,10 @@ impl Run {
     /// A reply without calls: the answer, unless there is nothing in it or a typed
     /// run still waits for its output.
     fn take_text(&mut self, text: String, finish: &Finish) {
-        if *finish == Finish::Length {
-            return self.end(text, Ending::CutOff);
+        match finish {
+            Finish::Length => return self.end(text, Ending::CutOff),
+            Finish::Other(word) => return self.end_unclear(text, word),
+            _ => {}
         }
         let nudge = if self.state.output.is_some() {
             "Call the tool `finish` with the answer, or another tool if you still need one."
@@ -175,9 +183,14 @@ impl Run {
     /// What the run itself answers to a call, without anybody calling the tool.
     fn answer_now(&self, call: &ToolCall, finish: &Finish) -> Option<ToolResult> {
         let text = if is_cut_off(call, finish) {
+            let after = match finish {
+                Finish::Length => {
+                    format!(" after {} tokens", self.state.limits.max_output_tokens)
+                }
+                _ => String::new(),
+            };
             format!(
-                "The call was cut off after {} tokens and was not made. Call again with shorter arguments.",
-                self.state.limits.max_output_tokens,
+                "The call was cut off{after} and was not made. Call again with shorter arguments."
             )
         } else if self.tools.has(&call.name) {
             return None;
@@ -311,6 +324,7 @@ impl Run {
             (Finish::Refused, _) => Ending::Refused,
             (_, Some(_)) => Ending::LimitReached,
             (Finish::Length, None) => Ending::CutOff,
+            (Finish::Other(word), None) => return self.end_unclear(text, word),
             (_, None) if text.trim().is_empty() => {
                 // It said that it knows the answer.
                 self.state.phase = Phase::Model;
@@ -319,7 +333,7 @@ impl Run {
             (_, None) => Ending::Answered,
         };
         let limit = limit.filter(|_| ending == Ending::LimitReached);
-        self.state.phase = Phase::Done(RunResult { answer: text, ending, limit });
+        self.state.phase = Phase::Done(RunResult { answer: text, ending, limit, reason: None });
     }
 
     pub(super) fn take_rejection(&mut self, why: &str) {
@@ -356,7 +370,15 @@ impl Run {
     }
 
     fn end(&mut self, answer: String, ending: Ending) {
-        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None });
+        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason: None });
+    }
+
+    /// Ends the run with a text that may be incomplete, and the provider's word for why the
+    /// model stopped.
+    fn end_unclear(&mut self, answer: String, word: &str) {
+        let reason = Some(word[..word.floor_char_boundary(100)].to_owned());
+        let ending = Ending::Unclear;
+        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason });
     }
 
     /// Gives a call another id if it has none or one that was used before: results are
@@ -416,7 +438,8 @@ fn mistake(call: &ToolCall, text: &str) -> Mistake {
     }
 }
 
-/// Whether a call's arguments stop in the middle: they are not completed by guessing.
+/// Whether a call's arguments stop in the middle: they are not completed by guessing. A
+/// reason to stop that nobody knows may be one to stop anywhere.
 fn is_cut_off(call: &ToolCall, finish: &Finish) -> bool {
-    *finish == Finish::Length && serde_json::from_str::<IgnoredAny>(&call.arguments).is_err()
+    *finish != Finish::Stop && serde_json::from_str::<IgnoredAny>(&call.arguments).is_err()
 }
