@@ -191,6 +191,17 @@ async fn a_refusal_is_not_asked_again() {
 }
 
 #[tokio::test]
+async fn a_reason_to_stop_that_nobody_knows_is_no_answer() {
+    let other = Finish::Other("in_progress".to_owned());
+    let said = Reply::text(SUMMARY).with_finish(other).with_usage(Usage::new(5, 6));
+    let (model, asked) = replies(plain(), [said]);
+    let error = Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap_err();
+    assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some(SUMMARY)));
+    assert_eq!((error.usage(), asked.requests().len()), (Usage::new(5, 6), 1));
+    insta::assert_snapshot!(error, @r#"the model stopped with "in_progress", which this version does not know, so its answer to `summarize` may be incomplete; ask again or try another model"#);
+}
+
+#[tokio::test]
 async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_guessing() {
     let cut =
         Reply::text(r#"{"sentence": "It"#).with_finish(Finish::Length).with_usage(Usage::new(5, 4));

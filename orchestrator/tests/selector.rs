@@ -135,6 +135,12 @@ async fn calls_that_a_selecting_model_makes_all_the_same_are_not_made() {
 async fn an_answer_that_stays_away_is_asked_for_again() {
     let (agent, _) = agent([finish(), Reply::text(" "), finish(), Reply::text("At last.")]);
     assert_eq!(run(&agent).await.answer, "At last.");
+    let odd = finish().with_finish(Finish::Other("odd".to_owned()));
+    let (agent, _) = self::agent([odd]);
+    assert!(agent.run("Go.", &soon()).await.unwrap_err().to_string().contains("\"odd\""));
+    let odd = Reply::text("At la").with_finish(Finish::Other("odd".to_owned()));
+    let (agent, _) = self::agent([finish(), odd]);
+    assert!(agent.run("Go.", &soon()).await.unwrap_err().to_string().contains("\"odd\""));
     let refused = Reply::text("No.").with_finish(Finish::Refused);
     let (agent, _) = self::agent([refused]);
     let error = agent.run("Go.", &soon()).await.unwrap_err();

@@ -18,7 +18,7 @@ use toolwright_module::{
     ToolCall, ToolChoice, Usage, from_fn_with, testing::Scripted,
 };
 use toolwright_orchestrator::{
-    Answer, ApprovalPolicy, Ending, Error as SetupError, Limits, Task, ToolOrchestrator,
+    Answer, ApprovalPolicy, Ending, Error as SetupError, Limits, Task, ToolOrchestrator, Unfinished,
 };
 
 use support::{Log, Look, agent, call, calls, look, replies, run, show, soon, tidy, tool};
@@ -454,6 +454,44 @@ async fn an_answer_that_was_cut_off_is_marked() {
     let finished = run(&agent.with_limits(Limits::default().with_max_output_tokens(4))).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("The hall is em", Ending::CutOff));
     assert_eq!(asked.requests()[0].max_output_tokens, 4);
+}
+
+#[tokio::test]
+async fn a_reason_to_stop_that_nobody_knows_is_no_answer() {
+    for word in ["pause_turn", "queued", "in_progress", "cancelled", "odd"] {
+        let other = Finish::Other(word.to_owned());
+        for text in ["The hall is em", ""] {
+            let said = Reply::text(text).with_finish(other.clone()).with_usage(Usage::new(3, 4));
+            let (agent, asked) = agent([look()], [said]);
+            let error = agent.run("Go.", &soon()).await.unwrap_err();
+            assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some(text)));
+            assert_eq!((error.usage(), asked.requests().len()), (Usage::new(3, 4), 1));
+            assert!(error.to_string().contains(word), "{error}");
+            let unfinished = error.downcast_ref::<Unfinished>().unwrap();
+            assert_eq!(unfinished.ending, Ending::Unclear);
+            assert_eq!(unfinished.reason.as_deref(), Some(word));
+        }
+    }
+    let said = Reply::text("Wait.").with_finish(Finish::Other("pause_turn".to_owned()));
+    let (agent, _) = agent([look()], [said]);
+    let error = agent.run("Go.", &soon()).await.unwrap_err();
+    insta::assert_snapshot!(error, @r#"the model stopped with "pause_turn", which this version does not know, so the answer of `agent` may be incomplete; run it again or try another model"#);
+}
+
+#[tokio::test]
+async fn whole_calls_are_made_whatever_the_reason_to_stop_is_called() {
+    let said = Reply::calls([
+        call("1", "look", "the hall"),
+        ToolCall::new("2", "tidy", r#"{"place": "the whole ho"#),
+    ]);
+    let said = [said.with_finish(Finish::Other("TOOL_CALL".to_owned())), Reply::text("ok")];
+    let (agent, _) = agent([look(), tidy()], said);
+    insta::assert_snapshot!(show(&run(&agent).await.history[1..]), @r#"
+    assistant: 1 look({"place":"the hall"}) | 2 tidy({"place": "the whole ho)
+    tool 1: the hall is empty
+    tool 2 failed: The call was cut off and was not made. Call again with shorter arguments.
+    assistant: ok
+    "#);
 }
 
 /// A model that never stops calling.
