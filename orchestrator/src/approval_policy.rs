@@ -47,6 +47,27 @@ impl ApprovalPolicy {
         self.from_effect.is_some_and(|from| effect >= from) || self.tools.contains(tool)
     }
 
+    /// A policy by which every call waits that waits by this one or by `other`.
+    ///
+    /// ```
+    /// use toolwright_module::Effect;
+    /// use toolwright_orchestrator::ApprovalPolicy;
+    ///
+    /// let stored = ApprovalPolicy::default().with_tool("publish");
+    /// let both = stored.stricter(&ApprovalPolicy::from_effect(Effect::Irreversible));
+    /// assert!(both.awaits("publish", Effect::Write));
+    /// assert!(both.awaits("delete_all", Effect::Irreversible));
+    /// ```
+    #[must_use]
+    pub fn stricter(mut self, other: &Self) -> Self {
+        self.from_effect = match (self.from_effect, other.from_effect) {
+            (Some(own), Some(other)) => Some(own.min(other)),
+            (own, other) => own.or(other),
+        };
+        self.tools.extend(other.tools.iter().cloned());
+        self
+    }
+
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }

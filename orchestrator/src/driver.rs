@@ -1,7 +1,6 @@
 //! Drives a run on tokio.
 
 use std::any::Any;
-use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -18,7 +17,7 @@ use tracing::Instrument;
 
 use crate::error;
 use crate::limits::Limits;
-use crate::run::{Due, Run, with_edits};
+use crate::run::{Due, Run, edit_of, with_edits};
 use crate::step::{Answer, AnswerKind, RunResult};
 use crate::telemetry;
 use crate::tool_orchestrator::{ToolFailure, ToolOrchestrator};
@@ -98,11 +97,11 @@ impl<'a> Driver<'a> {
                     let asked = pin!(in_time(&self.cx, asked));
                     (self.model_answer(by(deadline, asked).await), false)
                 }
-                Due::Tools(mut calls, edited) => {
-                    let edited_calls;
-                    if !edited.is_empty() {
-                        edited_calls = with_edits(&calls, edited);
-                        calls = edited_calls.iter().collect();
+                Due::Tools(mut calls, decided) => {
+                    let edited;
+                    if calls.iter().any(|call| edit_of(decided, &call.id).is_some()) {
+                        edited = with_edits(&calls, decided);
+                        calls = edited.iter().collect();
                     }
                     let called = self.call_all(&calls, started, deadline).await;
                     let answer = called.map(|(results, failures)| {
@@ -270,13 +269,11 @@ impl<'a> Driver<'a> {
             (ToolResult::failed(call, error.for_model()), Some(error))
         });
         // Now: many long ones at once would be kept until the last has come.
-        if let Cow::Owned(cut) = self.run.limits().cut(&result.text) {
-            result.text = cut;
-        }
+        self.run.limits().bound(&mut result);
         if self.cx.captures_content() {
             span.record("gen_ai.tool.call.result", result.text.as_str());
         }
-        let text = error.as_ref().map(shown);
+        let text = error.as_ref().map(|error| self.run.limits().cut_error(shown(error)));
         if let Some(error) = &error {
             telemetry::failed(&span, error);
         }

@@ -1,5 +1,7 @@
 use toolwright_module::Stage;
 
+use crate::nearest::there_are;
+
 /// The result of putting a run together and of moving it on.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -15,7 +17,7 @@ pub enum Error {
     },
 
     /// An approval policy names a tool that is not there: its calls would not wait.
-    #[error("the approval policy names the tool `{name}`, and there is none; {}", there_are(.tools))]
+    #[error("the approval policy names the tool `{name}`, and there is none; {}", known(.tools, .name))]
     NoSuchTool {
         /// The name.
         name: String,
@@ -142,9 +144,11 @@ impl Error {
     }
 }
 
-fn there_are(tools: &[String]) -> String {
-    match tools {
-        [] => "there are no tools at all".to_owned(),
-        tools => format!("the tools are: {}", tools.join(", ")),
+fn known(tools: &[String], name: &str) -> String {
+    if tools.is_empty() {
+        return "there are no tools at all".to_owned();
     }
+    let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+    // In the middle of a sentence.
+    there_are(&tools, name).replacen("The", "the", 1)
 }

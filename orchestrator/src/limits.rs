@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Budget, Request};
+use toolwright_module::{Budget, Image, Request, ToolResult};
 
 /// What bounds a run.
 ///
@@ -47,6 +47,13 @@ pub struct Limits {
     /// How much of a tool's result the model is shown, in bytes: 65,536 unless said.
     /// Of a longer one the model gets the beginning and a note of what is missing.
     pub max_result_bytes: usize,
+    /// Maximum size of the images of one result together, in bytes of their addresses; a
+    /// `data:` address holds the whole image. Default: 5 MiB. Images beyond it are left
+    /// out, and a note in the text says so.
+    pub max_image_bytes: usize,
+    /// Maximum number of calls in one reply. Default: 128; at least 1. Calls beyond it are
+    /// not made: their result says so, and that the model may make them in its next reply.
+    pub max_calls_per_reply: usize,
     /// How many rounds in a row may make one same mistake, such as the same call that
     /// fails in the same way: 3 unless said. Then the run ends as
     /// [`Ending::Stuck`](crate::Ending::Stuck).
@@ -63,6 +70,8 @@ impl Default for Limits {
             tool_time: None,
             max_parallel: 8,
             max_result_bytes: 65_536,
+            max_image_bytes: 5 * 1024 * 1024,
+            max_calls_per_reply: 128,
             max_same_failures: 3,
         }
     }
@@ -118,6 +127,20 @@ impl Limits {
         self
     }
 
+    /// Sets the maximum size of a result's images. Default: 5 MiB.
+    #[must_use]
+    pub fn with_max_image_bytes(mut self, bytes: usize) -> Self {
+        self.max_image_bytes = bytes;
+        self
+    }
+
+    /// Sets the maximum number of calls in one reply. Default: 128.
+    #[must_use]
+    pub fn with_max_calls_per_reply(mut self, calls: usize) -> Self {
+        self.max_calls_per_reply = calls;
+        self
+    }
+
     /// The same with another number of times that one mistake may be made in a row.
     #[must_use]
     pub fn with_max_same_failures(mut self, rounds: u32) -> Self {
@@ -152,5 +175,51 @@ impl Limits {
         // A bound that has no room for the note has room for its beginning.
         shown.truncate(shown.floor_char_boundary(self.max_result_bytes));
         Cow::Owned(shown)
+    }
+
+    /// An error for the user, held to [`max_result_bytes`](Self::max_result_bytes). A low
+    /// bound is for the model, and hides no error from the user.
+    pub(crate) fn cut_error(&self, error: String) -> String {
+        let bound = self.max_result_bytes.max(4096);
+        match self.with_max_result_bytes(bound).cut(&error) {
+            Cow::Owned(cut) => cut,
+            Cow::Borrowed(_) => error,
+        }
+    }
+
+    /// Holds a result to [`max_result_bytes`](Self::max_result_bytes) and
+    /// [`max_image_bytes`](Self::max_image_bytes).
+    pub(crate) fn bound(&self, result: &mut ToolResult) {
+        if !result.images.is_empty() {
+            self.bound_images(result);
+        }
+        if let Cow::Owned(cut) = self.cut(&result.text) {
+            result.text = cut;
+        }
+    }
+
+    fn bound_images(&self, result: &mut ToolResult) {
+        let (all, mut room, mut left_out) = (result.images.len(), self.max_image_bytes, 0);
+        result.images.retain(|image| {
+            let size = match image {
+                Image::Url(url) => url.len(),
+                _ => 0,
+            };
+            if size > room {
+                left_out += size;
+                return false;
+            }
+            room -= size;
+            true
+        });
+        let missing = all - result.images.len();
+        if missing == 0 {
+            return;
+        }
+        let note = format!(
+            "\n[{missing} of {all} images are left out: {left_out} bytes are too many; ask for smaller ones]"
+        );
+        let rest = self.with_max_result_bytes(self.max_result_bytes.saturating_sub(note.len()));
+        result.text = format!("{}{note}", rest.cut(&result.text));
     }
 }

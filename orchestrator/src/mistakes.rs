@@ -1,3 +1,5 @@
+use std::collections::{HashMap, HashSet};
+
 use serde::{Deserialize, Serialize};
 
 /// What went wrong in the last round, and how many rounds in a row already.
@@ -34,21 +36,25 @@ impl Mistakes {
         most: u32,
     ) -> Option<&Mistake> {
         let before = std::mem::take(&mut self.0);
-        for mut mistake in round {
-            if self.0.iter().any(|other| other.is_same(&mistake)) {
-                continue;
-            }
-            let times =
-                before.iter().find(|other| other.is_same(&mistake)).map(|other| other.times);
+        let before: HashMap<_, u32> = before.iter().map(|it| (it.what(), it.times)).collect();
+        let mut round: Vec<Mistake> = round.into_iter().collect();
+        for mistake in &mut round {
+            let times = before.get(&mistake.what()).copied();
             mistake.times = times.unwrap_or(0).saturating_add(1);
-            self.0.push(mistake);
         }
+        let mut seen = HashSet::new();
+        let first: Vec<bool> = round.iter().map(|mistake| seen.insert(mistake.what())).collect();
+        drop(seen);
+        let mut first = first.into_iter();
+        round.retain(|_| first.next().unwrap_or(true));
+        self.0 = round;
         self.0.iter().find(|mistake| mistake.times >= most.max(1))
     }
 }
 
 impl Mistake {
-    fn is_same(&self, other: &Self) -> bool {
-        (&self.tool, &self.arguments, &self.text) == (&other.tool, &other.arguments, &other.text)
+    /// What makes two of them the same.
+    fn what(&self) -> (&str, &str, &str) {
+        (&self.tool, &self.arguments, &self.text)
     }
 }

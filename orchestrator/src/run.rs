@@ -1,6 +1,6 @@
 mod taking;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::mistakes::Mistakes;
 use crate::run::taking::{hash, text_of};
 use crate::selector::Selector;
-use crate::state::{Phase, RunState, VERSION};
+use crate::state::{DecidedCall, Phase, RunState, VERSION};
 use crate::step::{Answer, AnswerKind, RunResult, Step, StepKind};
 use crate::tools::Tools;
 
@@ -80,13 +80,24 @@ pub struct Run {
     /// The ids of all calls so far, hashed: another call that happens to have the hash
     /// of one gets another id, and nothing else comes of it.
     ids: BTreeSet<u64>,
+    /// The first call of the last reply that has no result.
+    next: Place,
+    /// The places of the tools in use, once there are too many to look through.
+    used: BTreeSet<usize>,
+}
+
+/// Where a call stands in the last reply: counted in its parts, and in its calls.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    part: usize,
+    call: usize,
 }
 
 /// What is to be done now, as [`StepKind`], without a copy of what is only read.
 pub(crate) enum Due<'a> {
     Model,
-    /// Calls, and the arguments that a person gave instead of the model's, by the id.
-    Tools(Vec<&'a ToolCall>, &'a BTreeMap<String, String>),
+    /// Calls, and the decisions on them, which may have other arguments.
+    Tools(Vec<&'a ToolCall>, &'a BTreeMap<String, DecidedCall>),
     Approval(Vec<ToolCall>),
     Done(RunResult),
 }
@@ -117,6 +128,7 @@ impl Run {
             elapsed: Duration::ZERO,
             tools_used: Vec::new(),
             mistakes: Mistakes::default(),
+            decisions: BTreeMap::new(),
             decided: Vec::new(),
             own_results: Vec::new(),
         };
@@ -134,7 +146,10 @@ impl Run {
             _ => None,
         });
         let ids = ids.collect();
-        Self { state, tools, contracts, selector: None, ids }
+        let (next, used) = (Place::default(), BTreeSet::new());
+        let mut run = Self { state, tools, contracts, selector: None, ids, next, used };
+        run.find_next();
+        run
     }
 
     /// A stored run, to go on where it was.
@@ -155,12 +170,17 @@ impl Run {
     /// If the tools are not those that the run began with, by name, description,
     /// schema and effect, or if the state contradicts itself. That a later version
     /// stored it is found out earlier, when its [`RunState`] is read.
+    ///
+    /// A call that waits for approval by the stored policy, and that no stored decision
+    /// allows, is asked about again, whatever the stored phase says. See [`RunState`] for
+    /// who may write the store.
     pub fn resume(state: RunState, tools: &[Tool]) -> Result<Self> {
         // The prompt must not change, so neither may the order of the tools in it.
+        let places = state.tools.iter().enumerate();
+        let places: HashMap<&str, usize> =
+            places.map(|(place, known)| (known.name.as_str(), place)).collect();
         let mut ordered: Vec<&Tool> = tools.iter().collect();
-        ordered.sort_by_key(|tool| {
-            state.tools.iter().position(|known| known.name == tool.contract().name())
-        });
+        ordered.sort_by_key(|tool| places.get(tool.contract().name()));
         let tools = Tools::of(ordered)?;
         tools.are(&state.tools)?;
         state.check()?;
@@ -170,6 +190,7 @@ impl Run {
             run.offer_finish(output)?;
         }
         run.make_selector()?;
+        run.hold_back();
         Ok(run)
     }
 
@@ -211,8 +232,11 @@ impl Run {
         Ok(self)
     }
 
-    /// Says which calls wait for a person; none unless said. It holds for replies from
-    /// now on.
+    /// Sets which calls wait for a person. Default: none.
+    ///
+    /// It takes the place of the run's policy, and holds for every call that was not made
+    /// yet; a call that waits already goes on waiting. An agent that drives the run adds
+    /// its own policy, so that the stricter of both holds.
     ///
     /// # Errors
     ///
@@ -220,7 +244,49 @@ impl Run {
     pub fn with_approval(mut self, policy: ApprovalPolicy) -> Result<Self> {
         self.tools.check(&policy)?;
         self.state.approval = policy;
+        self.hold_back();
         Ok(self)
+    }
+
+    /// Holds the run to this policy as well as to its own.
+    pub(crate) fn hold_to(&mut self, policy: &ApprovalPolicy) {
+        if policy.is_default() || self.state.approval == *policy {
+            return;
+        }
+        self.state.approval = std::mem::take(&mut self.state.approval).stricter(policy);
+        self.hold_back();
+    }
+
+    /// Makes those calls wait that wait by the policy and that no decision allows: in
+    /// their order, besides those that wait already.
+    fn hold_back(&mut self) {
+        let none = ApprovalPolicy::default();
+        let (results, awaits) = match &mut self.state.phase {
+            Phase::Tools { .. } if self.state.approval == none => return,
+            Phase::Tools { results } => (std::mem::take(results), Vec::new()),
+            Phase::Approval { results, awaits } => {
+                (std::mem::take(results), std::mem::take(awaits))
+            }
+            _ => return,
+        };
+        let already: HashSet<String> = awaits.into_iter().collect();
+        let waits = |call: &ToolCall| already.contains(&call.id) || self.awaits(call);
+        let open = self.calls().zip(&results).filter(|(_, result)| result.is_none());
+        let held = open.filter(|(call, _)| waits(call)).map(|(call, _)| call.id.clone());
+        let awaits: Vec<String> = held.collect();
+        self.state.phase = match awaits.as_slice() {
+            [] => Phase::Tools { results },
+            _ => Phase::Approval { results, awaits },
+        };
+        self.find_next();
+    }
+
+    /// Whether a call may not be made before somebody decides on it.
+    fn awaits(&self, call: &ToolCall) -> bool {
+        let decided = || self.state.decisions.get(&call.id);
+        let effect = self.tools.effect(&call.name);
+        effect.is_some_and(|effect| self.state.approval.awaits(&call.name, effect))
+            && !decided().is_some_and(|decided| decided.allows(call))
     }
 
     /// Gives the run other limits, so that one that reached a limit of its budget or its
@@ -293,9 +359,41 @@ impl Run {
         if Arc::ptr_eq(now, &self.tools) { Ok(()) } else { now.are(&self.state.tools) }
     }
 
-    /// What a person decided since this was asked last, by the call's id.
+    /// What was decided since this was asked last, by the call's id.
     pub(crate) fn take_decided(&mut self) -> Vec<(String, Decision)> {
-        std::mem::take(&mut self.state.decided)
+        let ids = std::mem::take(&mut self.state.decided).into_iter();
+        let decided = ids.filter_map(|id| {
+            let decision = self.state.decisions.get(&id)?.decision.clone();
+            Some((id, decision))
+        });
+        decided.collect()
+    }
+
+    /// The decisions on calls of the run, by the calls' ids.
+    ///
+    /// They are stored with the run. A call that waits for approval is made only if there
+    /// is one that allows exactly this call.
+    ///
+    /// ```
+    /// # use toolwright_module::{Decision, Effect, Reply, Signature, Tool, ToolCall, from_fn};
+    /// # use toolwright_orchestrator::{Answer, ApprovalPolicy, Limits, Run};
+    /// # /// Delete everything.
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct DeleteAll {}
+    /// # impl Signature for DeleteAll { type Output = String; }
+    /// # let delete_all = from_fn(async |_: DeleteAll| Ok("All gone.".to_owned()));
+    /// # let tools = [Tool::new(delete_all)?];
+    /// let policy = ApprovalPolicy::default().with_tool("delete_all");
+    /// let mut run = Run::new("Tidy up.", &tools, Limits::default())?.with_approval(policy)?;
+    /// let call = ToolCall::new("call_1", "delete_all", "{}");
+    /// run.apply(Answer::model(0, Reply::calls([call])))?;
+    /// run.apply(Answer::decisions(1, [("call_1", Decision::deny("Keep it."))]))?;
+    /// assert_eq!(run.decisions()["call_1"].decision, Decision::deny("Keep it."));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn decisions(&self) -> &BTreeMap<String, DecidedCall> {
+        &self.state.decisions
     }
 
     /// The conversation so far.
@@ -380,7 +478,7 @@ impl Run {
     pub fn next(&self) -> Step {
         let kind = match self.due() {
             Due::Model => StepKind::CallModel(self.request()),
-            Due::Tools(calls, edited) => StepKind::CallTools(with_edits(&calls, edited)),
+            Due::Tools(calls, decided) => StepKind::CallTools(with_edits(&calls, decided)),
             Due::Approval(calls) => StepKind::AwaitApproval(calls),
             Due::Done(result) => StepKind::Done(result),
         };
@@ -401,7 +499,9 @@ impl Run {
             Phase::Approval { awaits, .. } => {
                 Due::Approval(self.awaited(awaits).cloned().collect())
             }
-            Phase::Tools { results, edited } => Due::Tools(self.batch(results).collect(), edited),
+            Phase::Tools { results } => {
+                Due::Tools(self.batch(results).collect(), &self.state.decisions)
+            }
             Phase::Done(result) => Due::Done(result.clone()),
         }
     }
@@ -467,21 +567,46 @@ impl Run {
         if none { request.with_tool_choice(ToolChoice::None) } else { request }
     }
 
-    /// Those of the last reply's calls that have these ids.
+    /// Those of the last reply's calls that have these ids, which are in their order.
     fn awaited<'a>(&'a self, ids: &'a [String]) -> impl Iterator<Item = &'a ToolCall> + Clone {
-        self.calls().filter(|call| ids.contains(&call.id))
+        let mut ids = ids.iter().peekable();
+        self.calls().filter(move |call| ids.next_if(|id| **id == call.id).is_some())
     }
 
     /// The calls of the model's last reply.
     fn calls(&self) -> impl Iterator<Item = &ToolCall> + Clone {
-        let parts = match self.state.messages.last().map(|message| &**message) {
-            Some(Message::Assistant { parts }) => parts.as_slice(),
+        calls_of(self.last_parts())
+    }
+
+    /// The parts of the model's last reply.
+    fn last_parts(&self) -> &[ReplyPart] {
+        match self.state.messages.last().map(|message| &**message) {
+            Some(Message::Assistant { parts }) => parts,
             _ => &[],
-        };
-        parts.iter().filter_map(|part| match part {
-            ReplyPart::Call(call) => Some(call),
-            _ => None,
-        })
+        }
+    }
+
+    /// Looks for the first call of the last reply that has no result.
+    fn find_next(&mut self) {
+        self.next = Place::default();
+        self.go_on();
+    }
+
+    /// Goes on to the next call without a result: no call is looked at twice.
+    fn go_on(&mut self) {
+        let mut next = self.next;
+        let Phase::Tools { results } = &self.state.phase else { return };
+        let parts = self.last_parts();
+        while results.get(next.call).is_some_and(Option::is_some) {
+            next.call += 1;
+            while let Some(part) = parts.get(next.part) {
+                next.part += 1;
+                if matches!(part, ReplyPart::Call(_)) {
+                    break;
+                }
+            }
+        }
+        self.next = next;
     }
 
     /// The next calls that may run side by side: reads that follow one another, or
@@ -490,7 +615,10 @@ impl Run {
         &'a self,
         results: &'a [Option<ToolResult>],
     ) -> impl Iterator<Item = &'a ToolCall> + Clone {
-        let open = self.calls().zip(results).filter(|(_, result)| result.is_none());
+        let Place { part, call } = self.next;
+        let calls = calls_of(self.last_parts().get(part..).unwrap_or_default());
+        let results = results.get(call..).unwrap_or_default();
+        let open = calls.zip(results).filter(|(_, result)| result.is_none());
         let mut all_read = true;
         open.map(|(call, _)| call).enumerate().map_while(move |(place, call)| {
             let follows = all_read;
@@ -541,13 +669,6 @@ impl Run {
 
     /// Whether an answer is one to the present step.
     fn fits(&self, answer: &AnswerKind) -> Result<()> {
-        fn is_each<'a>(
-            mut calls: impl Iterator<Item = &'a ToolCall> + Clone,
-            count: usize,
-            has: impl Fn(&str) -> bool,
-        ) -> bool {
-            calls.clone().count() == count && calls.all(|call| has(&call.id))
-        }
         let done = || "nothing: the run is done";
         let expected = match (&self.state.phase, answer) {
             (Phase::Model | Phase::LastWord { .. }, _) if self.refused().is_some() => done(),
@@ -556,19 +677,18 @@ impl Run {
                 AnswerKind::Model(_) | AnswerKind::Exhausted(_),
             ) => return Ok(()),
             (Phase::Model | Phase::LastWord { .. }, _) => "a model's reply",
-            (Phase::Tools { results, .. }, AnswerKind::Tools(answers)) => {
-                let has = |id: &str| answers.iter().any(|answer| answer.id == id);
-                if is_each(self.batch(results), answers.len(), has) {
+            (Phase::Tools { results }, AnswerKind::Tools(answers)) => {
+                let ids = answers.iter().map(|answer| answer.id.as_str());
+                if is_each(self.batch(results), ids) {
                     return Ok(());
                 }
                 "one result for each of its calls, by id"
             }
             (Phase::Tools { .. }, _) => "the results of its calls",
             (Phase::Approval { awaits, .. }, AnswerKind::Decisions(decisions)) => {
-                let has = |id: &str| decisions.iter().any(|(decided, _)| decided == id);
-                let mut calls = self.awaited(awaits);
-                if is_each(calls.clone(), decisions.len(), has) {
-                    return calls.try_for_each(|call| self.check_edit(call, decisions));
+                let ids = decisions.iter().map(|(id, _)| id.as_str());
+                if is_each(self.awaited(awaits), ids) {
+                    return self.check_edits(self.awaited(awaits), decisions);
                 }
                 "one decision for each of its calls, by id"
             }
@@ -586,27 +706,69 @@ impl Run {
 
     /// A person's arguments are held to the tool's schema at once: a person can mend
     /// them, the model could not.
-    fn check_edit(&self, call: &ToolCall, decisions: &[(String, Decision)]) -> Result<()> {
-        let edited = decisions.iter().find_map(|(id, decision)| match decision {
-            Decision::Edit { arguments } if *id == call.id => Some(arguments),
+    fn check_edits<'a>(
+        &self,
+        calls: impl Iterator<Item = &'a ToolCall>,
+        decisions: &[(String, Decision)],
+    ) -> Result<()> {
+        let edits = decisions.iter().filter_map(|(id, decision)| match decision {
+            Decision::Edit { arguments } => Some((id.as_str(), arguments)),
             _ => None,
         });
-        let contract = self.contracts.iter().find(|contract| contract.name() == call.name);
-        if let (Some(arguments), Some(contract)) = (edited, contract) {
-            contract
-                .read::<Value>(arguments)
-                .map_err(|fault| Error::WrongArguments { id: call.id.clone(), fault })?;
+        let edits: HashMap<&str, &String> = edits.collect();
+        for call in calls {
+            let contract = self.tools.place(&call.name).and_then(|at| self.contracts.get(at));
+            if let (Some(arguments), Some(contract)) = (edits.get(call.id.as_str()), contract) {
+                contract
+                    .read::<Value>(arguments)
+                    .map_err(|fault| Error::WrongArguments { id: call.id.clone(), fault })?;
+            }
         }
         Ok(())
     }
 }
 
+fn calls_of(parts: &[ReplyPart]) -> impl Iterator<Item = &ToolCall> + Clone {
+    parts.iter().filter_map(|part| match part {
+        ReplyPart::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// Whether these are the ids of the calls, each once, in any order.
+fn is_each<'a, 'b>(
+    calls: impl Iterator<Item = &'a ToolCall> + Clone,
+    ids: impl ExactSizeIterator<Item = &'b str> + Clone,
+) -> bool {
+    // In their order, as drivers answer.
+    if calls.clone().map(|call| call.id.as_str()).eq(ids.clone()) {
+        return true;
+    }
+    let count = ids.len();
+    let ids: HashSet<&str> = ids.collect();
+    let mut found = 0;
+    let mut all = calls.inspect(|_| found += 1);
+    let all = all.all(|call| ids.contains(call.id.as_str()));
+    all && found == count && ids.len() == count
+}
+
+/// The arguments that a person gave for a call instead of the model's.
+pub(crate) fn edit_of<'a>(decided: &'a BTreeMap<String, DecidedCall>, id: &str) -> Option<&'a str> {
+    match decided.get(id) {
+        Some(DecidedCall { decision: Decision::Edit { arguments }, .. }) => Some(arguments),
+        _ => None,
+    }
+}
+
 /// The calls as they are made.
-pub(crate) fn with_edits(calls: &[&ToolCall], edited: &BTreeMap<String, String>) -> Vec<ToolCall> {
+pub(crate) fn with_edits(
+    calls: &[&ToolCall],
+    decided: &BTreeMap<String, DecidedCall>,
+) -> Vec<ToolCall> {
     let edit = |call: &&ToolCall| {
         let mut call = ToolCall::clone(call);
-        if let Some(arguments) = edited.get(&call.id) {
-            call.arguments.clone_from(arguments);
+        if let Some(arguments) = edit_of(decided, &call.id) {
+            call.arguments = arguments.to_owned();
         }
         call
     };

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +17,25 @@ use crate::step::RunResult;
 use crate::tools::KnownTool;
 
 /// The version of [`RunState`] that this program writes; it reads every earlier one.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A run as it is stored: everything but the tools.
 ///
 /// Of the tools it keeps name, effect and fingerprint, so that a resumed run can tell
 /// whether they are still the same.
+///
+/// # Who may write the store
+///
+/// A call that waits for approval is made only if the stored run holds a decision that
+/// allows exactly this call: its id, its tool and its arguments. A run whose phase says
+/// otherwise asks again. An approval policy that was removed from the stored run is no
+/// loss where an agent drives the run: the agent's own policy holds as well.
+///
+/// The decisions themselves are not signed. **Everyone who can write the store can forge
+/// a decision, a result, a limit or a message.** Give write access to the program that
+/// drives the runs and to nobody else: not to the model, not to its tools, not to the
+/// people who ask for approval. Where others have to write there, sign what you store and
+/// check the signature before you resume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct RunState {
@@ -44,9 +57,12 @@ pub struct RunState {
     pub(crate) tools_used: Vec<String>,
     #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
     pub(crate) mistakes: Mistakes,
-    /// What a person decided, by the call's id, until the driver tells of it.
+    /// What was decided on calls, by their ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) decisions: BTreeMap<String, DecidedCall>,
+    /// The ids of those that the driver has to report yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) decided: Vec<(String, Decision)>,
+    pub(crate) decided: Vec<String>,
     /// What the run itself answered to calls, until the driver tells of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_results: Vec<(ToolCall, ToolResult)>,
@@ -65,14 +81,34 @@ pub(crate) enum Phase {
     /// ids; `results` as below.
     Approval { results: Vec<Option<ToolResult>>, awaits: Vec<String> },
     /// The results of the last reply's calls, in their order; `None` until it is there.
-    Tools {
-        results: Vec<Option<ToolResult>>,
-        /// The arguments that a person gave instead of the model's, by the call's id.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        edited: BTreeMap<String, String>,
-    },
+    Tools { results: Vec<Option<ToolResult>> },
     /// Nothing: this is what came of it.
     Done(RunResult),
+}
+
+/// A decision on one call, as a run keeps it.
+///
+/// It holds for this call only: another tool or other arguments under the same id need a
+/// decision of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DecidedCall {
+    /// The step at which it was decided.
+    pub step: u64,
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments as the model wrote them.
+    pub arguments: String,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+impl DecidedCall {
+    /// Whether it lets the run make this call.
+    pub(crate) fn allows(&self, call: &ToolCall) -> bool {
+        let made = matches!(self.decision, Decision::Approve | Decision::Edit { .. });
+        made && self.tool == call.name && self.arguments == call.arguments
+    }
 }
 
 impl RunState {
@@ -84,9 +120,10 @@ impl RunState {
             return corrupt("a conversation and no message");
         }
         let mut seen = HashSet::new();
-        let mut open: Vec<&ToolCall> = Vec::new();
+        let mut open: VecDeque<&ToolCall> = VecDeque::new();
         for message in &self.messages {
             match &**message {
+                // In the order of the calls, unless something else wrote them.
                 Message::Tool(result) => match open.iter().position(|call| call.id == result.id) {
                     Some(place) => drop(open.remove(place)),
                     None => return corrupt("a result and the calls before it"),
@@ -98,25 +135,25 @@ impl RunState {
                             if !seen.insert(call.id.as_str()) {
                                 return corrupt("two calls of one id");
                             }
-                            open.push(call);
+                            open.push_back(call);
                         }
                     }
                 }
                 _ => {}
             }
         }
+        let waits_for_no_call = |awaits: &[String]| {
+            let ids: HashSet<&str> = open.iter().map(|call| call.id.as_str()).collect();
+            awaits.is_empty() || awaits.iter().any(|id| !ids.contains(id.as_str()))
+        };
         let fits = match &self.phase {
-            Phase::Approval { awaits, .. }
-                if awaits.is_empty()
-                    || awaits.iter().any(|id| open.iter().all(|call| call.id != *id)) =>
-            {
-                false
-            }
-            Phase::Tools { results, .. } | Phase::Approval { results, .. } => {
+            Phase::Approval { awaits, .. } if waits_for_no_call(awaits) => false,
+            Phase::Tools { results } | Phase::Approval { results, .. } => {
                 // The run itself answers calls of others, so none of them waits.
-                let known = |call: &ToolCall| self.tools.iter().any(|tool| tool.name == call.name);
+                let known: HashSet<&str> =
+                    self.tools.iter().map(|tool| tool.name.as_str()).collect();
                 let mut waits = open.iter().zip(results).filter(|(_, result)| result.is_none());
-                if waits.any(|(call, _)| !known(call)) {
+                if waits.any(|(call, _)| !known.contains(call.name.as_str())) {
                     return corrupt("a call that waits and the tools");
                 }
                 results.len() == open.len()
@@ -147,12 +184,17 @@ impl<'de> Deserialize<'de> for RunState {
                 let later = Error::Version { found, known: VERSION };
                 return Err(D::Error::custom(later));
             }
-            Some(1) => {
+            Some(found) => {
                 if let Some(state) = value.as_object_mut() {
-                    from_version_1(state);
+                    if found < 2 {
+                        from_version_1(state);
+                    }
+                    if found < 3 {
+                        from_version_2(state);
+                    }
                 }
             }
-            _ => {}
+            None => {}
         }
         Self::deserialize(value).map_err(D::Error::custom)
     }
@@ -166,12 +208,30 @@ fn from_version_1(state: &mut Map<String, Value>) {
     let usage = state.shift_remove("usage").unwrap_or_default();
     let spent = json!({ "model_calls": asked, "tool_calls": 0, "usage": usage });
     state.insert("spent".to_owned(), spent);
-    state.insert("version".to_owned(), VERSION.into());
     if let Some(phase) = state.get_mut("phase") {
         if *phase == "last_word" {
             *phase = json!({ "last_word": { "limit": Limit::Iterations } });
         } else if phase["done"]["ending"] == "limit_reached" {
             phase["done"]["limit"] = json!(Limit::Iterations);
         }
+    }
+}
+
+/// Version 2 kept no record of decisions, only what came of them: the phase. Calls whose
+/// arguments a person had changed, and that were not made yet, are asked about again.
+fn from_version_2(state: &mut Map<String, Value>) {
+    state.insert("version".to_owned(), VERSION.into());
+    state.shift_remove("decided");
+    let Some(phase) = state.get_mut("phase") else { return };
+    let Some(tools) = phase.get_mut("tools").and_then(Value::as_object_mut) else { return };
+    let Some(Value::Object(edited)) = tools.shift_remove("edited") else { return };
+    let made = |id: &str| {
+        let results = tools.get("results").and_then(Value::as_array);
+        results.is_some_and(|results| results.iter().any(|result| result["id"] == id))
+    };
+    let awaits: Vec<String> = edited.into_iter().map(|(id, _)| id).filter(|id| !made(id)).collect();
+    if !awaits.is_empty() {
+        let results = tools.get("results").cloned();
+        *phase = json!({ "approval": { "results": results, "awaits": awaits } });
     }
 }

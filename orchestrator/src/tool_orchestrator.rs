@@ -396,6 +396,7 @@ impl ToolOrchestrator {
         let span = telemetry::invoke_agent(name, self.model.name(), self.model.provider());
         cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
         run.check_tools(&self.known).map_err(error::Error::into_module)?;
+        run.hold_to(&self.approval);
         let mut driver = Driver::new(self, name, run, below);
         // Boxed: agents below agents would need a stack of their own otherwise.
         let driven = Box::pin(driver.drive(judge));
@@ -418,7 +419,10 @@ impl ToolOrchestrator {
             }
             Err(error) => {
                 telemetry::failed(&span, &error);
-                cx.emit(|| EventKind::Failed { stage: error.stage(), error: format!("{error:#}") });
+                cx.emit(|| EventKind::Failed {
+                    stage: error.stage(),
+                    error: run.limits().cut_error(format!("{error:#}")),
+                });
                 Err(error)
             }
         }

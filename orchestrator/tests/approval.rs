@@ -8,15 +8,17 @@
 
 mod support;
 
+use serde_json::{Value, json};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Approval, Audience, Context, Decision, Effect, EventKind, Reply, Stage, Tool, ToolCall,
+    ToolResult,
 };
 use toolwright_orchestrator::{
     Answer, ApprovalPolicy, AwaitsApproval, Ending, Run, RunState, StepKind, ToolOrchestrator,
 };
 
-use support::{Asked, Log, Look, agent, calls, look, replies, show, soon, tool};
+use support::{Asked, Log, Look, agent, call, calls, look, replies, show, soon, tool};
 
 /// A tool that cannot be taken back, and tells the log.
 fn burn(log: &Log) -> Tool {
@@ -271,4 +273,117 @@ async fn a_run_is_not_driven_by_an_agent_whose_tool_of_that_name_is_another() {
     let (other, _) = agent([burn(&log)], [calls([("1", "burn", "b")])]);
     let error = other.drive(&mut run, &soon()).await.unwrap_err();
     insta::assert_snapshot!(error, @"the tool `burn` is not what it was when the run began (description, schema or effect); start the run again");
+}
+
+/// A run whose four calls wait to be made, two of them for a decision, as it is stored.
+fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
+    let (agent, _) = careful(log, [Reply::text("ok")]);
+    let mut run = agent.start("Go.").unwrap();
+    run.apply(Answer::model(0, turn())).unwrap();
+    (agent, serde_json::to_value(&run).unwrap())
+}
+
+/// The ids of the calls that wait for approval once it is resumed.
+fn awaits(agent: &ToolOrchestrator, stored: Value) -> Vec<String> {
+    let run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap();
+    match run.next().kind {
+        StepKind::AwaitApproval(calls) => calls.into_iter().map(|call| call.id).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_stored_phase_that_skips_the_approval_asks_again() {
+    let log = Log::default();
+    let (agent, stored) = waiting(&log);
+    let results = stored["phase"]["approval"]["results"].clone();
+    let phases = [
+        json!({"tools": {"results": results}}),
+        json!({"tools": {"results": results, "edited": {"2": "{\"place\": \"x\"}"}}}),
+        json!({"approval": {"results": results, "awaits": ["4"]}}),
+        json!({"approval": {"results": results, "awaits": ["1", "4"]}}),
+        json!({"approval": {"results": results, "awaits": ["4", "2"]}}),
+    ];
+    for phase in phases {
+        let mut edited = stored.clone();
+        edited["phase"] = phase.clone();
+        let awaits = awaits(&agent, edited.clone());
+        assert!(["2", "4"].iter().all(|id| awaits.iter().any(|it| it == id)), "{phase}");
+        let mut run = Run::resume(serde_json::from_value(edited).unwrap(), agent.tools()).unwrap();
+        let error = agent.drive(&mut run, &soon()).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Approval, "{phase}");
+    }
+    assert!(log.entries().is_empty());
+}
+
+#[tokio::test]
+async fn a_decision_holds_for_exactly_its_call() {
+    let log = Log::default();
+    let (agent, stored) = waiting(&log);
+    let mut run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap();
+    let decisions = [("2", Decision::Approve), ("4", Decision::deny("No."))];
+    run.apply(Answer::decisions(1, decisions)).unwrap();
+    let stored = serde_json::to_value(&run).unwrap();
+    insta::assert_snapshot!(stored["decisions"], @r#"{"2":{"step":1,"tool":"burn","arguments":"{\"place\":\"b\"}","decision":"approve"},"4":{"step":1,"tool":"burn","arguments":"{\"place\":\"d\"}","decision":{"deny":{"reason":"No."}}}}"#);
+    assert!(awaits(&agent, stored.clone()).is_empty());
+    let none = Vec::<String>::new();
+    type Edit = fn(&mut Value);
+    let edits: [(Edit, &[&str]); 6] = [
+        (|it| it["decisions"] = json!({}), &["2"]),
+        (|it| it["decisions"]["2"]["decision"] = json!({"deny": {"reason": "No."}}), &["2"]),
+        (|it| it["decisions"]["2"]["tool"] = json!("look"), &["2"]),
+        // Another call under the id that was decided on.
+        (
+            |it| {
+                it["messages"][1]["parts"][1]["call"]["arguments"] = json!(r#"{"place": "home"}"#);
+            },
+            &["2"],
+        ),
+        (|it| it["messages"][1]["parts"][0]["call"]["name"] = json!("burn"), &["1"]),
+        // What was denied is not made because its result is gone.
+        (|it| it["phase"]["tools"]["results"][3] = Value::Null, &["4"]),
+    ];
+    for (edit, waits) in edits {
+        let mut edited = stored.clone();
+        edit(&mut edited);
+        assert_eq!(awaits(&agent, edited), waits);
+    }
+    assert_eq!(awaits(&agent, stored), none);
+}
+
+#[tokio::test]
+async fn the_stricter_of_both_policies_holds() {
+    let log = Log::default();
+    let (careful, _) = careful(&log, [Reply::text("ok")]);
+    let (careless, _) = agent([look(), burn(&log)], [Reply::text("ok")]);
+    // A run that began without a policy, and one whose policy was taken out of the store.
+    let mut run = careless.start("Go.").unwrap();
+    run.apply(Answer::model(0, turn())).unwrap();
+    assert!(matches!(run.next().kind, StepKind::CallTools(_)));
+    let (_, mut stored) = waiting(&log);
+    stored.as_object_mut().unwrap().remove("approval");
+    stored["phase"] = json!({"tools": {"results": [null, null, null, null]}});
+    let edited = Run::resume(serde_json::from_value(stored).unwrap(), careful.tools()).unwrap();
+    for mut run in [run, edited] {
+        let error = careful.drive(&mut run, &soon()).await.unwrap_err();
+        let awaits: &AwaitsApproval = error.downcast_ref().unwrap();
+        assert_eq!(awaits.calls.len(), 2);
+        // And it stays so, whoever drives it next.
+        assert_eq!(careless.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
+    }
+    let mut run = careful.start("Go.").unwrap();
+    run.apply(Answer::model(0, turn())).unwrap();
+    assert_eq!(careless.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
+    assert!(log.entries().is_empty());
+}
+
+#[test]
+fn a_stricter_policy_holds_for_calls_that_were_not_made_yet() {
+    let (agent, _) = agent([look(), burn(&Log::default())], []);
+    let mut run = agent.start("Go.").unwrap();
+    run.apply(Answer::model(0, turn())).unwrap();
+    run.apply(Answer::tools(1, [ToolResult::new(&call("1", "look", "a"), "x")])).unwrap();
+    let run = run.with_approval(ApprovalPolicy::default().with_tool("burn")).unwrap();
+    let StepKind::AwaitApproval(calls) = run.next().kind else { panic!("nobody is asked") };
+    assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["2", "4"]);
 }

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Audience, Budget, Context, Effect, Ending, EventKind, Exhausted, Ledger, Limit, Message, Money,
-    Price, Reply, Request, Spent, Stage, Tool, ToolCall, Usage, from_fn_with,
+    Audience, Budget, Context, Contract, Effect, Ending, Error, EventKind, Exhausted, Image,
+    Ledger, Limit, Message, Money, Price, Reply, Request, Spent, Stage, Tool, ToolCall, ToolOutput,
+    ToolResult, Usage, from_fn_with,
 };
 use toolwright_orchestrator::{Answer, Finished, Limits, Run, StepKind, ToolOrchestrator};
 
@@ -414,4 +416,69 @@ async fn a_stop_whose_text_panics_still_ends_the_run() {
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     assert_eq!((error.audience(), asked.requests().len()), (Audience::Run, 1));
     std::mem::forget(error);
+}
+
+/// A tool that gives this text and these images, and one that fails with a long error.
+fn lavish(text: &'static str, images: Vec<usize>) -> [Tool; 2] {
+    let input = json!({"type": "object", "properties": {}});
+    let contract = |name| Contract::dynamic(name, "Do it.", input.clone(), None).unwrap();
+    let paint = Tool::dynamic(contract("paint"), Effect::Read, move |_, _| {
+        let images = images.iter().map(|size| Image::Url(format!("data:{}", "a".repeat(size - 5))));
+        let output = ToolOutput::text_only(text).with_images(images.collect());
+        async move { Ok(output) }
+    });
+    let fail = Tool::dynamic(contract("fail"), Effect::Read, async |_, _| {
+        Err(Error::other("no ".repeat(100_000)).at(Stage::Module))
+    });
+    [paint, fail]
+}
+
+#[tokio::test]
+async fn images_errors_failures_and_events_are_held_to_the_bound_of_a_result() {
+    let reply = Reply::calls([ToolCall::new("1", "paint", "{}"), ToolCall::new("2", "fail", "{}")]);
+    let (agent, asked) = agent(lavish("A house.", vec![100, 300, 50]), [reply, Reply::text("ok")]);
+    let limits = Limits::default().with_max_result_bytes(200).with_max_image_bytes(200);
+    let heard = Log::default();
+    let told = heard.clone();
+    let cx = soon().with_events(move |event| {
+        told.write(serde_json::to_string(event).unwrap());
+    });
+    let finished = agent.with_limits(limits).run("Go.", &cx).await.unwrap();
+    let Message::Tool(painted) = &*asked.requests()[1].messages[2] else { panic!("no result") };
+    assert_eq!(painted.images.len(), 2);
+    insta::assert_snapshot!(painted.text, @r"
+    A house.
+    [1 of 3 images are left out: 300 bytes are too many; ask for smaller ones]
+    ");
+    let [failure] = &finished.failures[..] else { panic!("{:?}", finished.failures) };
+    assert!(failure.error.len() <= 4096, "{}", failure.error.len());
+    for event in heard.entries() {
+        assert!(event.len() < 5_000, "{} bytes: {}", event.len(), &event[..300]);
+    }
+}
+
+#[test]
+fn images_are_bounded_for_whoever_drives_by_hand_too() {
+    let tools = lavish("", Vec::new());
+    let limits = Limits::default().with_max_result_bytes(20).with_max_image_bytes(0);
+    let mut run = Run::new("Go.", &tools, limits).unwrap();
+    let call = ToolCall::new("1", "paint", "{}");
+    run.apply(Answer::model(0, Reply::calls([call.clone()]))).unwrap();
+    let image = Image::Url("https://example.com/a.png".to_owned());
+    run.apply(Answer::tools(1, [ToolResult::new(&call, "x").with_images(vec![image])])).unwrap();
+    let Some(Message::Tool(result)) = run.history().last().map(|said| &**said) else { panic!() };
+    assert!(result.images.is_empty());
+    insta::assert_snapshot!(result.text, @"[cut: 0 of 74 bytes");
+}
+
+#[tokio::test]
+async fn a_drive_that_fails_with_a_long_error_tells_a_short_one() {
+    let model = Scripted::new(|_: &Request| Err(Error::other("no ".repeat(100_000))));
+    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let heard = Log::default();
+    let told = heard.clone();
+    let cx = soon().with_events(move |event| told.write(serde_json::to_string(event).unwrap()));
+    let error = agent.run("Go.", &cx).await.unwrap_err();
+    assert_eq!(error.to_string().len(), 300_000);
+    assert!(heard.entries().iter().all(|event| event.len() < 70_000));
 }

@@ -318,11 +318,11 @@ fn a_run_is_resumed_only_with_the_tools_it_began_with() {
 #[test]
 fn a_run_of_a_later_version_is_refused() {
     let mut stored = serde_json::to_value(started(false)).unwrap();
-    stored["version"] = 3.into();
+    stored["version"] = 4.into();
     // Of another shape as well: the version is what has to be said.
     stored["phase"] = json!("approve");
     let error = serde_json::from_value::<RunState>(stored).unwrap_err();
-    insta::assert_snapshot!(error, @"the stored run has version 3, this program reads up to 2; update it");
+    insta::assert_snapshot!(error, @"the stored run has version 4, this program reads up to 3; update it");
 }
 
 #[test]
@@ -474,7 +474,11 @@ fn run_to_be_stored() -> Run {
 
 #[test]
 fn a_run_that_an_earlier_version_stored_is_read_and_goes_on() {
-    for text in [include_str!("stored/version-1.json"), include_str!("stored/version-2.json")] {
+    for text in [
+        include_str!("stored/version-1.json"),
+        include_str!("stored/version-2.json"),
+        include_str!("stored/version-3.json"),
+    ] {
         goes_on(serde_json::from_str(text).unwrap());
     }
 }
@@ -497,9 +501,20 @@ fn goes_on(state: RunState) {
 }
 
 #[test]
-fn what_this_version_stores_is_what_version_2_stored() {
-    let committed: Value = serde_json::from_str(include_str!("stored/version-2.json")).unwrap();
+fn what_this_version_stores_is_what_version_3_stored() {
+    let committed: Value = serde_json::from_str(include_str!("stored/version-3.json")).unwrap();
     assert_eq!(serde_json::to_value(run_to_be_stored()).unwrap(), committed);
+}
+
+#[test]
+fn arguments_that_a_person_changed_in_version_2_are_asked_about_again() {
+    let mut stored: Value = serde_json::from_str(include_str!("stored/version-2.json")).unwrap();
+    stored["phase"]["tools"]["edited"] = json!({"3": "{\"place\": \"z\"}", "1": "{}"});
+    stored["decided"] = json!([["3", {"edit": {"arguments": "{\"place\": \"z\"}"}}]]);
+    let run = Run::resume(serde_json::from_value(stored).unwrap(), &tools_of_the_stored_run());
+    let StepKind::AwaitApproval(calls) = run.unwrap().next().kind else { panic!("it goes on") };
+    // The first one was made.
+    assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["3"]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What an answer does to a run.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -12,9 +11,10 @@ use toolwright_module::{
 use toolwright_signature::Contract;
 
 use crate::mistakes::Mistake;
-use crate::run::Run;
+use crate::nearest::there_are;
+use crate::run::{Run, edit_of};
 use crate::selector::{Selector, Selects};
-use crate::state::Phase;
+use crate::state::{DecidedCall, Phase};
 use crate::step::RunResult;
 
 impl Run {
@@ -45,7 +45,14 @@ impl Run {
             return self.end(output, Ending::Answered);
         }
         let mut left = self.tool_calls_left();
-        let results = self.calls().map(|call| {
+        let most = self.state.limits.max_calls_per_reply.max(1);
+        let results = self.calls().enumerate().map(|(place, call)| {
+            if place >= most {
+                let text = format!(
+                    "The call was not made: a reply may make at most {most} calls. Make it in your next reply."
+                );
+                return Some(ToolResult::failed(call, text));
+            }
             self.answer_now(call, &finish).or_else(|| match left.checked_sub(1) {
                 Some(fewer) => {
                     left = fewer;
@@ -60,21 +67,14 @@ impl Run {
             .zip(&results)
             .filter_map(|(call, result)| result.clone().map(|result| (call.clone(), result)))
             .collect();
-        let awaits: Vec<String> = self
-            .calls()
-            .zip(&results)
-            .filter(|(call, result)| {
-                let effect = self.tools.effect(&call.name);
-                let awaits = |effect| self.state.approval.awaits(&call.name, effect);
-                result.is_none() && effect.is_some_and(awaits)
-            })
-            .map(|(call, _)| call.id.clone())
-            .collect();
-        if !awaits.is_empty() {
-            self.state.phase = Phase::Approval { results, awaits };
-            return;
-        }
-        self.state.phase = Phase::Tools { results, edited: BTreeMap::new() };
+        self.go_on_with(results);
+    }
+
+    /// Makes the calls that have no result yet, or asks about them.
+    fn go_on_with(&mut self, results: Vec<Option<ToolResult>>) {
+        self.state.phase = Phase::Tools { results };
+        self.find_next();
+        self.hold_back();
         self.close_round();
     }
 
@@ -197,13 +197,14 @@ impl Run {
         } else if call.name == Contract::FINISH && self.state.output.is_some() {
             "Not yet: call `finish` alone, once you have seen the other results.".to_owned()
         } else {
-            let known: Vec<&str> = self.contracts.iter().map(|contract| contract.name()).collect();
-            let known = match known.as_slice() {
-                [] => "There are no tools: answer without them.".to_owned(),
-                known => format!("The tools are: {}.", known.join(", ")),
-            };
             let name = &call.name[..call.name.floor_char_boundary(100)];
-            format!("There is no tool `{name}`. {known}")
+            let known: Vec<&str> = self.contracts.iter().map(|contract| contract.name()).collect();
+            match known.as_slice() {
+                [] => {
+                    format!("There is no tool `{name}`. There are no tools: answer without them.")
+                }
+                known => format!("There is no tool `{name}`. {}.", there_are(known, name)),
+            }
         };
         Some(ToolResult::failed(call, text))
     }
@@ -211,61 +212,84 @@ impl Run {
     pub(super) fn take_decisions(&mut self, decisions: Vec<(String, Decision)>) {
         let Phase::Approval { results, .. } = &mut self.state.phase else { return };
         let mut results = std::mem::take(results);
-        let mut edited = BTreeMap::new();
-        self.state.decided.clone_from(&decisions);
-        for (id, decision) in decisions {
-            match decision {
-                Decision::Deny { reason } => {
-                    let calls = self.calls().zip(&mut results);
-                    for (call, result) in calls.filter(|(call, _)| call.id == id) {
-                        let text = format!("A person did not allow the call: {reason}");
-                        *result = Some(ToolResult::failed(call, text));
-                    }
-                }
-                Decision::Edit { arguments } => {
-                    edited.insert(id, arguments);
-                }
-                // Whatever else a later version knows is not less careful than this.
-                _ => {}
+        let limits = self.state.limits;
+        let step = self.state.step.saturating_sub(1);
+        self.state.decided = decisions.iter().map(|(id, _)| id.clone()).collect();
+        let mut decisions: HashMap<String, Decision> = decisions.into_iter().collect();
+        let mut decided = Vec::with_capacity(decisions.len());
+        for (call, result) in self.calls().zip(&mut results) {
+            let Some((id, decision)) = decisions.remove_entry(&call.id) else { continue };
+            if let Decision::Deny { reason } = &decision {
+                let text = format!("A person did not allow the call: {reason}");
+                *result = Some(ToolResult::failed(call, limits.cut(&text)));
             }
+            let (tool, arguments) = (call.name.clone(), call.arguments.clone());
+            decided.push((id, DecidedCall { step, tool, arguments, decision }));
         }
-        self.state.phase = Phase::Tools { results, edited };
+        self.state.decisions.extend(decided);
+        self.go_on_with(results);
+    }
+
+    pub(super) fn take_results(&mut self, mut answers: Vec<ToolResult>) {
+        let limits = self.state.limits;
+        self.sort_as_called(&mut answers);
+        for mut answer in answers {
+            self.uses(&answer.name);
+            let place = self.next.call;
+            let edited = edit_of(&self.state.decisions, &answer.id);
+            if let Some(arguments) = edited {
+                let most = limits.max_result_bytes;
+                // A note of at most half, so that the result is not cut away for it.
+                let arguments = limits.with_max_result_bytes(most / 2).cut(arguments);
+                let note = format!("[A person changed the arguments to {arguments}]\n");
+                let rest = limits.with_max_result_bytes(most.saturating_sub(note.len()));
+                answer.text = format!("{note}{}", rest.cut(&answer.text));
+            }
+            limits.bound(&mut answer);
+            if let Phase::Tools { results } = &mut self.state.phase
+                && let Some(slot) = results.get_mut(place)
+            {
+                *slot = Some(answer);
+            }
+            self.go_on();
+        }
         self.close_round();
     }
 
-    pub(super) fn take_results(&mut self, answers: Vec<ToolResult>) {
-        let limits = self.state.limits;
-        for mut answer in answers {
-            if !self.state.tools_used.contains(&answer.name) {
-                self.state.tools_used.push(answer.name.clone());
-            }
-            let place = self.calls().position(|call| call.id == answer.id);
-            if let (Some(place), Phase::Tools { results, edited }) = (place, &mut self.state.phase)
-                && let Some(slot) = results.get_mut(place)
-            {
-                let most = limits.max_result_bytes;
-                if let Some(arguments) = edited.get(&answer.id) {
-                    // A note of at most half, so that the result is not cut away for it.
-                    let arguments = limits.with_max_result_bytes(most / 2).cut(arguments);
-                    let note = format!("[A person changed the arguments to {arguments}]\n");
-                    let rest = limits.with_max_result_bytes(most.saturating_sub(note.len()));
-                    answer.text = format!("{note}{}", rest.cut(&answer.text));
-                }
-                if let Cow::Owned(cut) = limits.cut(&answer.text) {
-                    answer.text = cut;
-                }
-                *slot = Some(answer);
-            }
+    /// Puts the results of a batch into the order of its calls.
+    fn sort_as_called(&self, answers: &mut [ToolResult]) {
+        let Phase::Tools { results } = &self.state.phase else { return };
+        let batch = || self.batch(results).map(|call| call.id.as_str());
+        if !batch().eq(answers.iter().map(|answer| answer.id.as_str())) {
+            let places: HashMap<&str, usize> = batch().zip(0..).collect();
+            answers.sort_by_key(|answer| places.get(answer.id.as_str()));
         }
-        self.close_round();
+    }
+
+    fn uses(&mut self, tool: &str) {
+        // A look through a few names is quicker than any other way.
+        const FEW: usize = 16;
+        let known = &mut self.state.tools_used;
+        if known.len() < FEW {
+            if !known.iter().any(|name| name == tool) {
+                known.push(tool.to_owned());
+            }
+            return;
+        }
+        if self.used.is_empty() {
+            self.used.extend(known.iter().filter_map(|name| self.tools.place(name)));
+        }
+        if self.tools.place(tool).is_none_or(|place| self.used.insert(place)) {
+            known.push(tool.to_owned());
+        }
     }
 
     /// Goes on to the model once every call of the round has its result.
     fn close_round(&mut self) {
-        let Phase::Tools { results, .. } = &mut self.state.phase else {
+        let Phase::Tools { results } = &mut self.state.phase else {
             return;
         };
-        if results.iter().any(Option::is_none) {
+        if self.next.call < results.len() {
             return;
         }
         let results = std::mem::take(results);
