@@ -187,6 +187,11 @@ impl Spent {
         Self { tool_calls: 1, ..Self::default() }
     }
 
+    /// The calls alone.
+    pub(crate) fn calls(self) -> Self {
+        Self { usage: Usage::default(), money: Money::default(), ..self }
+    }
+
     /// What was spent after `earlier`, an earlier reading of the same count.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {

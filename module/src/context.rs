@@ -1,12 +1,16 @@
+use std::any::Any;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
-use futures_util::future::{Either, select, select_all};
+use futures_util::future::{Either, FutureExt, select, select_all};
 use futures_util::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -17,6 +21,7 @@ use crate::event::{Event, EventKind, InCall};
 use crate::language_model::{Delta, LanguageModel, Reply, Request, Usage};
 use crate::ledger::{Exhausted, Ledger, Reservation};
 use crate::message::ToolCall;
+use crate::panics;
 use crate::telemetry;
 
 /// What belongs to one call and everything below it.
@@ -79,6 +84,10 @@ impl Way {
 /// How many runs may be inside each other.
 const DEEPEST: u32 = 16;
 
+/// After this many pieces of a stream everything else gets its turn: deadlines and whoever
+/// may cancel, even if the next piece is always there at once.
+const PIECES_AT_ONCE: u32 = 64;
+
 type Sink = Arc<dyn Fn(&Event) + Send + Sync>;
 type Approver = Arc<dyn Fn(Approval) -> BoxFuture<'static, Result<Decision>> + Send + Sync>;
 
@@ -138,9 +147,11 @@ impl Context {
     /// Tells `sink` what happens, besides whoever is told already.
     ///
     /// It is called on the task that does the work, so it should be quick: hand
-    /// events on through a channel if it cannot be.
+    /// events on through a channel if it cannot be. If it panics, the call goes on as if it
+    /// had not, and `tracing` gets one error.
     #[must_use]
     pub fn with_events(self, sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        let sink = contained(sink);
         self.with(|inner| {
             inner.sink = Some(match inner.sink.take() {
                 None => Arc::new(sink),
@@ -229,10 +240,18 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// What the approver fails with, and [`Stage::Cancelled`].
+    /// What the approver fails with, and [`Stage::Cancelled`]; [`Stage::Panic`] if it
+    /// panics, which ends the whole run where it is.
     pub async fn approve(&self, asked: Approval) -> Option<Result<Decision>> {
         let approver = self.inner.as_ref()?.approver.as_ref()?;
-        Some(self.until_cancelled(approver(asked)).await)
+        let decides = AssertUnwindSafe(async { approver(asked).await }).catch_unwind();
+        let decides = async {
+            decides.await.unwrap_or_else(|panic| {
+                let text = format!("the approver panicked: {}", panics::text_of(panic));
+                Err(Error::stop(text).at(Stage::Panic))
+            })
+        };
+        Some(self.until_cancelled(decides).await)
     }
 
     /// Whether `tracing` spans may hold what is said.
@@ -308,8 +327,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// What the model fails with; [`Stage::Cancelled`]; [`Stage::Decoding`] if a stream
-    /// ends without its reply; [`Stage::Limit`] with [`Exhausted`] for a cause, and the
+    /// What the model fails with; [`Stage::Panic`] if it panics; [`Stage::Cancelled`];
+    /// [`Stage::Decoding`] if a stream ends without its reply; [`Stage::Limit`] with [`Exhausted`] for a cause, and the
     /// model is not asked, if a ledger has too little left: the whole run ends.
     pub async fn ask(
         &self,
@@ -330,7 +349,8 @@ impl Context {
                     self.until_cancelled(model.generate(&request)).await
                 }
             });
-            work.instrument(span.clone()).await
+            let work = AssertUnwindSafe(work).catch_unwind();
+            work.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(panic)))
         };
         span.in_scope(|| asking.end(reply.as_ref()));
         reply
@@ -350,15 +370,18 @@ impl Context {
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };
         let deltas = stream_of(model, request);
-        stream::unfold(Some((deltas, asking)), move |state| async move {
-            let (mut deltas, mut asking) = state?;
+        stream::unfold(Some((deltas, asking, 0)), move |state| async move {
+            let (mut deltas, mut asking, mut pieces) = state?;
+            give_way(&mut pieces).await;
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
+            let next = AssertUnwindSafe(next).catch_unwind();
+            let next = async { next.await.unwrap_or_else(|panic| Err(panicked(panic))) };
             let next = self.until_cancelled(next).instrument(asking.span.clone()).await;
             match &next {
                 Ok(Delta::Done(reply)) => asking.end(Ok(&**reply)),
                 Ok(_) => {
                     asking.begun = true;
-                    return Some((next, Some((deltas, asking))));
+                    return Some((next, Some((deltas, asking, pieces))));
                 }
                 Err(error) => asking.end(Err(error)),
             }
@@ -372,7 +395,9 @@ impl Context {
         mut deltas: BoxStream<'_, Result<Delta>>,
         begun: &mut bool,
     ) -> Result<Reply> {
+        let mut pieces = 0;
         loop {
+            give_way(&mut pieces).await;
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
             let next = self.until_cancelled(next).await?;
             *begun = true;
@@ -469,6 +494,44 @@ impl<'a> Asking<'a> {
             cx.emit(|| EventKind::Overshot { model: model.name().to_owned(), overshoot });
         }
     }
+}
+
+/// Lets everything else go on once in a while.
+async fn give_way(pieces: &mut u32) {
+    *pieces += 1;
+    if *pieces <= PIECES_AT_ONCE {
+        return;
+    }
+    *pieces = 0;
+    let mut given = false;
+    poll_fn(|task| {
+        if given {
+            return Poll::Ready(());
+        }
+        given = true;
+        task.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A listener whose panics change nothing.
+fn contained(sink: impl Fn(&Event) + Send + Sync) -> impl Fn(&Event) + Send + Sync {
+    let reported = AtomicBool::new(false);
+    move |event| {
+        let heard = catch_unwind(AssertUnwindSafe(|| sink(event)));
+        if let Err(panic) = heard {
+            let panic = panics::text_of(panic);
+            if !reported.swap(true, Ordering::Relaxed) {
+                tracing::error!(panic, "a listener for events panicked; the call goes on");
+            }
+        }
+    }
+}
+
+fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    let text = format!("the model panicked: {}", panics::text_of(panic));
+    Error::other(text).at(Stage::Panic)
 }
 
 fn no_reply() -> Error {

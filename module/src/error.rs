@@ -252,7 +252,7 @@ impl Error {
 
     /// What the failed call cost, if somebody said so.
     pub(crate) fn known_usage(&self) -> Option<Usage> {
-        (self.0.knows_usage && !self.0.usage.incomplete).then_some(self.0.usage)
+        self.0.knows_usage.then_some(self.0.usage)
     }
 
     /// Who may be told.

@@ -16,8 +16,9 @@ use crate::language_model::{LanguageModel, Request, Usage};
 /// where many calls are under way at once.
 ///
 /// A call that was dropped or cancelled on its way, or that broke off with an error that
-/// does not say what it cost, keeps what was reserved for it, because nobody knows. One
-/// that was never sent, or that the provider said no to before anything came
+/// does not say what it cost, keeps what was reserved for it, because nobody knows. So does
+/// a call whose server did not report its usage ([`Usage::incomplete`]): unknown is not
+/// zero. A call that was never sent, or that the provider said no to before anything came
 /// ([`Stage::Setup`] and [`Stage::Provider`]), costs nothing but the call.
 ///
 /// [`Stage::Setup`]: crate::Stage::Setup
@@ -266,12 +267,32 @@ pub struct Reservation {
 impl Reservation {
     /// Enters what the call did cost and gives back the rest; says by how much it cost
     /// more than was reserved, if it did.
+    ///
+    /// Where the usage is [`incomplete`](Usage::incomplete), what was reserved for tokens
+    /// and money stays reserved, and only what is known to go beyond it is added:
+    ///
+    /// ```
+    /// use toolwright_module::{Budget, Ledger, Spent, Usage};
+    ///
+    /// let ledger = Ledger::new(Budget::default().with_output_tokens(100));
+    /// let reserved = ledger.reserve(Spent::model_call(Usage::new(0, 80)))?;
+    /// reserved.settle(Spent::model_call(Usage::unknown()));
+    /// assert_eq!(ledger.committed().usage.output_tokens, 80);
+    /// assert!(ledger.reserve(Spent::model_call(Usage::new(0, 80))).is_err());
+    /// # Ok::<(), toolwright_module::Exhausted>(())
+    /// ```
     pub fn settle(mut self, spent: Spent) -> Option<Overshoot> {
         let most = self.most.take()?;
+        let (released, entered) = if spent.usage.incomplete {
+            let Spent { model_calls, tool_calls, .. } = spent;
+            (most.calls(), Spent { model_calls, tool_calls, ..spent.since(most) })
+        } else {
+            (most, spent)
+        };
         for ledger in self.ledger.chain() {
             let mut book = ledger.book();
-            book.release(most);
-            book.spent += spent;
+            book.release(released);
+            book.spent += entered;
         }
         [Limit::InputTokens, Limit::OutputTokens, Limit::Money].into_iter().find_map(|limit| {
             let (reserved, spent) = (limit.of(most), limit.of(spent));
@@ -283,11 +304,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let Some(most) = self.most.take() else { return };
-        let calls = Spent {
-            model_calls: most.model_calls,
-            tool_calls: most.tool_calls,
-            ..Spent::default()
-        };
+        let calls = most.calls();
         for ledger in self.ledger.chain() {
             let mut book = ledger.book();
             book.release(calls);

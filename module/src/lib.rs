@@ -34,6 +34,7 @@ mod message;
 mod module;
 mod most_usage;
 mod output_mode;
+mod panics;
 mod predict;
 mod predict_stream;
 mod question;

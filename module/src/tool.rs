@@ -1,7 +1,6 @@
 use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{self, Poll};
@@ -16,6 +15,7 @@ use crate::effect::Effect;
 use crate::error::{Error, Result, Stage};
 use crate::message::{Image, ToolCall, ToolResult};
 use crate::module::Module;
+use crate::panics;
 
 /// A module as a model sees it: a contract, and a call with text in and text out.
 ///
@@ -155,12 +155,7 @@ impl Failed {
     }
 
     fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        let text = format!("the tool panicked: {}", panic_text(&*panic));
-        // What a tool panics with is its own, and may panic again when it is dropped; what
-        // that panics with is not looked at any more.
-        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            mem::forget(again);
-        }
+        let text = format!("the tool panicked: {}", panics::text_of(panic));
         Self::work(Error::other(text).at(Stage::Panic))
     }
 }
@@ -216,11 +211,6 @@ pub(crate) fn contained<'a>(
         let polled = catch_unwind(AssertUnwindSafe(poll));
         polled.unwrap_or_else(|panic| Poll::Ready(Err(Failed::panicked(panic))))
     })
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 impl Tool {

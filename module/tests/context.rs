@@ -592,3 +592,35 @@ fn what_goes_back_with_a_call_is_reserved_for() {
     let signature = serde_json::json!({"signature": "x".repeat(10_000)});
     assert_eq!(most(signature.clone()), alone + signature.to_string().len() as u64);
 }
+
+#[tokio::test]
+async fn usage_that_was_not_reported_keeps_its_reservation_in_every_ledger() {
+    let price = Price::per_million(1.0, 1_000_000.0);
+    let budget = Budget::default().with_output_tokens(25).with_money(Money::new(25.0));
+    let above = Ledger::new(budget).with_prices([("scripted", price)]);
+    let below = above.below();
+    let cx = Context::default().with_ledger(below.clone());
+    let model = Scripted::new(|_: &Request| Ok(Reply::text("ok").with_usage(Usage::unknown())));
+    let ask = || Request::new([Message::user("Hi!")]).with_max_output_tokens(10);
+    for asked in 1..=2 {
+        cx.ask(&model, ask(), asked == 1).await.unwrap();
+        for ledger in [&above, &below] {
+            let committed = ledger.committed();
+            assert_eq!(committed.model_calls, asked);
+            assert_eq!(committed.usage.output_tokens, 10 * asked);
+            assert!(committed.usage.incomplete && committed.money >= Money::new(10.0));
+        }
+    }
+    let error = cx.ask(&model, ask(), false).await.unwrap_err();
+    assert_eq!(error.downcast_ref::<Exhausted>().unwrap().left, 5);
+
+    // What is known of it counts where nothing was reserved, and beyond what was.
+    let some = Usage::new(7, 12) + Usage::unknown();
+    let model = Scripted::new(move |_: &Request| Ok(Reply::text("ok").with_usage(some)));
+    let free = Ledger::default();
+    cx.clone().with_ledger(free.clone()).ask(&model, ask(), false).await.unwrap();
+    assert_eq!(free.committed().usage, some);
+    let bound = Ledger::new(Budget::default().with_output_tokens(25));
+    cx.with_ledger(bound.clone()).ask(&model, ask(), false).await.unwrap();
+    assert_eq!(bound.committed().usage.output_tokens, 12);
+}

@@ -333,3 +333,76 @@ fn the_words_of_the_format_itself_are_never_masked() {
     let plain = written_where(&[], "a plain word", "no-format.json");
     assert_eq!(masked, plain);
 }
+
+#[tokio::test]
+async fn a_key_of_no_known_form_is_masked_in_every_place_where_a_key_stands() {
+    let key = "opaque".repeat(2) + "42";
+    let letters = "opaque".repeat(3);
+    let texts = [
+        "Authorization: Bearer KEY",
+        "authorization:bearer KEY",
+        r#"{"Authorization":"Bearer KEY","accept":"*/*"}"#,
+        r#"{\"Authorization\": \"Bearer KEY\"}"#,
+        r#"{\\\"authorization\\\": \\\"Token KEY\\\"}"#,
+        "curl -H 'Authorization: KEY' -H 'x: y'",
+        "curl -H \"X-Api-Key: KEY\" https://example.com",
+        r#"headers = {"x-api-key": "KEY"}"#,
+        "Use Bearer KEY.",
+        "it sent `bearer KEY`, and got 401",
+        "GET https://example.com/v1?api_key=KEY&page=2",
+        "GET https://example.com/v1?page=2&token=KEY",
+        "https://example.com/#access_token=KEY&state=1",
+        "https://example.com/a?x=1\\u0026access_token=KEY",
+        "https://example.com/a?x=1&amp;sig=KEY",
+        "https://maps.example.com/json?key=KEY",
+        "https://blob.example.com/a?se=2026&sig=KEY&sp=r",
+        "https://s3.example.com/a?X-Amz-Signature=KEY",
+        "https://user:KEY@example.com/a",
+        r"https:\/\/user:KEY@example.com\/a",
+        r#"{"access_token":"KEY","expires_in":3600}"#,
+        "grant_type=refresh&client_secret=KEY&scope=a",
+    ];
+    for text in texts {
+        let told = written(&text.replace("KEY", &key)).await;
+        assert_eq!(told, text.replace("KEY", "[secret]"));
+    }
+    for text in ["Authorization: Bearer KEY", "?token=KEY", "&sig=KEY", "Bearer KEY"] {
+        let told = written(&text.replace("KEY", &letters)).await;
+        assert_eq!(told, text.replace("KEY", "[secret]"));
+    }
+    // `user:password` and `Aladdin:open sesame`.
+    for login in ["dXNlcjpwYXNzd29yZA==", "QWxhZGRpbjpvcGVuIHNlc2FtZQ=="] {
+        assert_eq!(written(&format!("Basic {login}")).await, "Basic [secret]");
+        let told = written(&format!("authorization: basic {login}\r\n")).await;
+        assert_eq!(told, "authorization: basic [secret]\r\n");
+    }
+    let token = format!("https://{key}{key}@example.com/repo.git");
+    assert_eq!(written(&token).await, "https://[secret]@example.com/repo.git");
+}
+
+#[tokio::test]
+async fn words_in_such_places_stay() {
+    let texts = [
+        "The bearer of this letter may pass.",
+        "Bearer tokens are sent in a header; bearer authentication is old.",
+        "Use Basic auth, or basic arithmetic.",
+        "Basic authentication sends a password.",
+        "https://example.com/search?key=name&page=2&sort=token",
+        "https://example.com/map?tokens=12345678&monkey=abcdefgh12345678",
+        "https://example.com/?next_token=abcdef1234567890",
+        "authorization: required",
+        "api_key: the key that you got",
+        r#"{"api_key": "description of the field", "type": "string"}"#,
+        "api_key = os.environ.OPENAI_KEY_OF_MINE",
+        "Send `Authorization: Bearer $TOKEN` or `Authorization: Bearer <token>`.",
+        "The key = value pairs; token: a word; password: none",
+        "https://example.com/?token=$TOKEN",
+        "mail to kate@example.com at 12:30, ratio 3:4, a=b",
+        "https://example.com/@kate/posts:12345678",
+        "https://github.com:443/a@b",
+        "authorization: https://auth2.example.com/login",
+    ];
+    for text in texts {
+        assert_eq!(written(text).await, text);
+    }
+}

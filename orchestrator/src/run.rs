@@ -648,7 +648,7 @@ impl Run {
         self.state.step = step.saturating_add(1);
         self.state.elapsed = self.state.elapsed.saturating_add(elapsed);
         self.state.spent += spent.unwrap_or_else(|| match &kind {
-            AnswerKind::Model(reply) => Spent::model_call(reply.usage),
+            AnswerKind::Model(reply) => Spent::model_call(self.counted(reply.usage)),
             AnswerKind::Tools(results) => {
                 results.iter().map(|_| Spent::tool_call()).fold(Spent::default(), |a, b| a + b)
             }
@@ -665,6 +665,21 @@ impl Run {
             AnswerKind::Exhausted(limit) => self.state.phase = Phase::Done(self.at_limit(limit)),
         }
         Ok(())
+    }
+
+    /// The usage of a reply as the budget counts it. What a server did not report counts
+    /// as the most that the request can take: unknown is not zero.
+    fn counted(&self, reported: Usage) -> Usage {
+        let budget = &self.state.limits.budget;
+        let counts = budget.input_tokens.is_some() || budget.output_tokens.is_some();
+        if !reported.incomplete || !counts {
+            return reported;
+        }
+        let most = self.request().most_usage(Dialect::JsonSchema2020);
+        let mut counted = reported;
+        counted.input_tokens = most.input_tokens.max(reported.input_tokens);
+        counted.output_tokens = most.output_tokens.max(reported.output_tokens);
+        counted
     }
 
     /// Whether an answer is one to the present step.

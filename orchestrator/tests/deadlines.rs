@@ -9,9 +9,13 @@
 mod support;
 
 use std::future::pending;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use toolwright_module::{Budget, Context, Effect, Ending, EventKind, Limit, Reply, Stage};
+use futures_util::stream;
+use toolwright_module::{
+    BoxFuture, BoxStream, Budget, Cancellation, Capabilities, Context, Delta, Dialect, Effect,
+    Ending, EventKind, LanguageModel, Limit, Reply, Request, Result, Stage,
+};
 use toolwright_orchestrator::{Limits, ToolOrchestrator};
 
 use support::{Log, Look, Silent, agent, calls, look, show, soon, tool, within};
@@ -124,4 +128,50 @@ fn a_limit_of_time_without_tokios_timer_is_told_before_anything_is_done() {
             insta::assert_snapshot!(error, @"a limit of time or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`");
         }
     }
+}
+
+/// A model that goes on writing and never waits for anything.
+struct Endless;
+
+impl LanguageModel for Endless {
+    fn name(&self) -> &str {
+        "endless"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::JsonSchema2020)
+    }
+
+    fn generate<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn stream<'a>(&'a self, _: Request) -> BoxStream<'a, Result<Delta>> {
+        Box::pin(stream::repeat_with(|| Ok(Delta::Text("and ".to_owned()))))
+    }
+}
+
+/// A stream without a wait gave no timer its turn, and no one who would cancel it.
+#[tokio::test]
+async fn a_stream_that_never_waits_ends_with_its_time_a_deadline_or_a_cancellation() {
+    let agent = ToolOrchestrator::new(Endless, []).unwrap();
+    let heard = || Context::default().with_events(|_| {});
+    let time = Duration::from_millis(30);
+
+    let timed = agent.clone().with_limits(Limits::default().with_max_time(time));
+    let finished = timed.run("Go.", &heard()).await.unwrap();
+    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(Limit::Time)));
+
+    let late = heard().with_deadline(Instant::now() + time);
+    let error = agent.run("Go.", &late).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Limit);
+
+    let cancellation = Cancellation::default();
+    let cx = heard().with_cancellation(cancellation.clone());
+    let cancels = async {
+        tokio::time::sleep(time).await;
+        cancellation.cancel();
+    };
+    let (run, ()) = futures_util::future::join(agent.run("Go.", &cx), cancels).await;
+    assert_eq!(run.unwrap_err().stage(), Stage::Cancelled);
 }

@@ -482,3 +482,33 @@ async fn a_drive_that_fails_with_a_long_error_tells_a_short_one() {
     assert_eq!(error.to_string().len(), 300_000);
     assert!(heard.entries().iter().all(|event| event.len() < 70_000));
 }
+
+#[tokio::test]
+async fn a_server_that_reports_no_usage_makes_no_budget_void() {
+    let budget = Budget::default().with_output_tokens(25);
+    let unknown = || calls([("", "look", "a")]).with_usage(Usage::unknown());
+    // Each question may take ten tokens, and nobody says that it took fewer.
+    let (agent, asked) = agent([look()], (0..9).map(|_| unknown()));
+    let finished = run(&agent.with_limits(within(budget))).await;
+    assert_eq!(ended(&finished), (Ending::LimitReached, Some(Limit::OutputTokens), ""));
+    assert_eq!((asked.requests().len(), finished.spent.usage.output_tokens), (2, 20));
+    assert!(finished.spent.usage.incomplete);
+
+    let mut by_hand = Run::new("Go.", &[look()], within(budget)).unwrap();
+    let mut questions = 0;
+    loop {
+        let step = by_hand.next();
+        let answer = match step.kind {
+            StepKind::CallModel(_) => {
+                questions += 1;
+                Answer::model(step.number, unknown())
+            }
+            StepKind::CallTools(calls) => {
+                Answer::tools(step.number, calls.iter().map(|call| ToolResult::new(call, "x")))
+            }
+            _ => break,
+        };
+        by_hand.apply(answer).unwrap();
+    }
+    assert_eq!((questions, by_hand.spent().usage.output_tokens), (2, 20));
+}

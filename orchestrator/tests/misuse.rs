@@ -8,14 +8,16 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Audience, Context, Effect, Error, Module, Reply, Request, Stage, Tool, ToolCall, Usage,
-    from_fn_with,
+    Audience, Context, Decision, Effect, Error, Module, Reply, Request, Stage, Tool, ToolCall,
+    Usage, from_fn_with,
 };
-use toolwright_orchestrator::{Task, ToolOrchestrator};
+use toolwright_orchestrator::{ApprovalPolicy, StepKind, Task, ToolOrchestrator};
 
-use support::{Look, agent, calls, look, replies, run, show, soon, tool};
+use support::{Log, Look, agent, calls, look, replies, run, show, soon, tool};
 
 #[tokio::test]
 async fn agents_that_call_themselves_end_with_a_limit_and_not_with_the_stack() {
@@ -104,4 +106,52 @@ async fn failures_are_told_to_the_caller_without_a_listener() {
     assert_eq!(finished.failures.len(), 1);
     assert_eq!(finished.failures[0].error, "the disk at 10.0.0.7 is full");
     assert!(!show(&finished.history).contains("10.0.0.7"));
+}
+
+#[tokio::test]
+async fn a_listener_that_panics_loses_no_result_and_repeats_no_call() {
+    let log = Log::default();
+    let wrote = log.clone();
+    let store = tool("store", Effect::Write, move |look: Look| {
+        let log = wrote.clone();
+        async move {
+            log.write(look.place);
+            Ok("stored".to_owned())
+        }
+    });
+    let said = [calls([("1", "store", "a"), ("2", "store", "b")]), Reply::text("ok")];
+    let (agent, _) = agent([store], said);
+    // At every event, the first and the last included.
+    let cx = soon().with_events(|_| panic!("the screen is gone"));
+    let finished = agent.run("Go.", &cx).await.unwrap();
+    assert_eq!((finished.answer.as_str(), finished.spent.tool_calls), ("ok", 2));
+    assert_eq!(log.entries(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn an_approver_that_panics_leaves_the_run_where_it_was() {
+    let (agent, _) = agent([look()], [calls([("1", "look", "a")]), Reply::text("ok")]);
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap();
+    let mut run = agent.start("Go.").unwrap();
+    let falls = soon().with_approver(|_| async { panic!("the terminal is gone") });
+    let error = agent.drive(&mut run, &falls).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Panic, Audience::Run));
+    insta::assert_snapshot!(error, @"the approver panicked: the terminal is gone");
+    assert!(matches!(run.next().kind, StepKind::AwaitApproval(_)));
+    let yes = soon().with_approver(|_| async { Ok(Decision::Approve) });
+    assert_eq!(agent.drive(&mut run, &yes).await.unwrap().answer, "ok");
+}
+
+#[tokio::test]
+async fn a_model_that_panics_leaves_the_run_where_it_was() {
+    let fell = AtomicBool::new(false);
+    let model = Scripted::new(move |_: &Request| {
+        assert!(fell.swap(true, Ordering::SeqCst), "out of memory");
+        Ok(Reply::text("ok"))
+    });
+    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let mut run = agent.start("Go.").unwrap();
+    let error = agent.drive(&mut run, &soon()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Panic);
+    assert_eq!(agent.drive(&mut run, &soon()).await.unwrap().answer, "ok");
 }

@@ -50,6 +50,38 @@ const SHORTEST: usize = 16;
 const SECRET_NAMES: [&str; 9] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "CRED", "CREDENTIAL"];
 
+/// Names whose value is a secret in a header, in JSON and in a query; `_` counts as `-`.
+const SECRET_FIELDS: [&str; 21] = [
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "api-key",
+    "apikey",
+    "x-goog-api-key",
+    "ocp-apim-subscription-key",
+    "subscription-key",
+    "x-auth-token",
+    "auth-token",
+    "authtoken",
+    "private-token",
+    "access-token",
+    "accesstoken",
+    "refresh-token",
+    "id-token",
+    "client-secret",
+    "x-amz-security-token",
+    "x-amz-signature",
+    "x-goog-signature",
+    "secret-key",
+];
+
+/// Names whose value is a secret in the query of an address, and may be a word elsewhere.
+const SECRET_PARAMETERS: [&str; 8] =
+    ["token", "sig", "signature", "secret", "password", "passwd", "pwd", "auth"];
+
+/// What may stand before the value of an `Authorization` header.
+const SCHEMES: [&str; 6] = ["bearer", "basic", "token", "apikey", "bot", "key"];
+
 /// How deep JSON is looked for in a text in JSON: arguments are one, a result that
 /// holds a server's answer is two.
 const ESCAPED: usize = 2;
@@ -147,6 +179,12 @@ impl Mask {
             Value::Array(items) => items.iter_mut().for_each(|item| self.data(item)),
             Value::Object(map) => {
                 for (mut name, mut value) in std::mem::take(map) {
+                    if let Value::String(text) = &mut value
+                        && is_secret_field(&name)
+                        && is_credential(text)
+                    {
+                        *text = MASK.to_owned();
+                    }
                     self.text(&mut name);
                     self.data(&mut value);
                     map.insert(name, value);
@@ -165,6 +203,8 @@ impl Mask {
             }
         }
         passwords(text);
+        fields(text);
+        schemes(text);
         keys(text, false);
     }
 }
@@ -308,16 +348,178 @@ fn passwords(text: &mut String) {
                 from += text[from..].find(slashes)? + slashes.len();
                 let ends = |c: char| c.is_whitespace() || "/?#\"<>".contains(c);
                 let address = text[from..].split(ends).next().unwrap_or_default();
-                let login = address.rsplit_once('@').and_then(|(login, _)| login.split_once(':'));
-                if let Some((user, password)) = login
-                    && !password.is_empty()
-                {
-                    let start = from + user.len() + 1;
-                    return Some(start..start + password.len());
+                let Some((login, _)) = address.rsplit_once('@') else { continue };
+                match login.split_once(':') {
+                    Some((user, password)) if !password.is_empty() => {
+                        let start = from + user.len() + 1;
+                        return Some(start..start + password.len());
+                    }
+                    // A token that takes the place of both.
+                    None if login.len() >= SHORTEST && is_credential(login) => {
+                        return Some(from..from + login.len());
+                    }
+                    _ => {}
                 }
             }
         });
     }
+}
+
+/// More of a value is not looked at to tell whether it is a secret.
+const LOOK: usize = 64;
+
+/// Whether it looks like a key and not like a word: keys are long or have digits.
+fn is_credential(value: &str) -> bool {
+    let value = &value[..value.floor_char_boundary(LOOK)];
+    let digits = value.bytes().any(|byte| byte.is_ascii_digit());
+    // Names of variables are long too, and have dots or underscores.
+    let word = |c: char| c.is_ascii_alphanumeric() || "+/=-~".contains(c);
+    let long = value.len() >= SHORTEST && value.chars().all(word);
+    value.len() >= 8 && (digits || long) && !value.contains("://") && !value.contains(MASK)
+}
+
+fn is_secret_field(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    SECRET_FIELDS.contains(&name.as_str())
+}
+
+/// How long the value is that `rest` begins with.
+fn value_length(rest: &str) -> usize {
+    let ends = |c: char| c.is_whitespace() || c.is_control() || "\"'`\\&,;<>(){}[]|#".contains(c);
+    rest.find(ends).unwrap_or(rest.len())
+}
+
+/// How much of `rest` stands before a value: spaces and quotes, which may be escaped.
+fn before_value(rest: &str) -> usize {
+    let mut left = rest;
+    loop {
+        let quote = left.trim_start_matches('\\');
+        left = match left.chars().next() {
+            Some(' ' | '\t' | '"' | '\'' | '`') => &left[1..],
+            Some('\\') if quote.starts_with(['"', '\'']) => quote,
+            _ => return rest.len() - left.len(),
+        };
+    }
+}
+
+/// Masks the values of headers, fields and parameters that are named like secrets.
+fn fields(text: &mut String) {
+    mask_each(text, |text, mut from| {
+        loop {
+            let at = from + text[from..].find([':', '='])?;
+            from = at + 1;
+            let Some((name, query)) = name_before(&text[..at], text[at..].starts_with('=')) else {
+                continue;
+            };
+            let mut start = from + if query { 0 } else { before_value(&text[from..]) };
+            let mut rest = &text[start..];
+            let mut sure = query;
+            let scheme = SCHEMES.iter().find(|scheme| {
+                rest.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme))
+                    && rest[scheme.len()..].starts_with(' ')
+            });
+            if let Some(scheme) = scheme
+                && name.ends_with("authorization")
+            {
+                start += scheme.len() + 1 + before_value(&rest[scheme.len() + 1..]);
+                rest = &text[start..];
+                sure = value_length(&rest[..rest.floor_char_boundary(LOOK)]) >= 8;
+            }
+            let known = SECRET_FIELDS.contains(&name.as_str());
+            let parameter = SECRET_PARAMETERS.contains(&name.as_str());
+            let secret = match name.as_str() {
+                "key" => query,
+                _ => known || (parameter && text[at..].starts_with('=')),
+            };
+            let look = &rest[..rest.floor_char_boundary(LOOK)];
+            let look = &look[..value_length(look)];
+            let surely = sure && name != "key" && !look.is_empty() && !look.starts_with('$');
+            if secret && (surely || is_credential(look)) {
+                return Some(start..start + value_length(rest));
+            }
+        }
+    });
+}
+
+/// The name that ends before `=` or `:`, in lower case, and whether it is one in a query.
+fn name_before(before: &str, equals: bool) -> Option<(String, bool)> {
+    let end = before.trim_end_matches([' ', '\t']).trim_end_matches(['"', '\'', '`', '\\']);
+    let length = end.bytes().rev().take_while(|&byte| is_word(byte.into())).take(40).count();
+    let (before_name, name) = end.split_at(end.len() - length);
+    if !(3..40).contains(&length) {
+        return None;
+    }
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    // `&` is escaped in JSON and in HTML.
+    let (name, escaped) = match name.strip_prefix("u0026") {
+        Some(rest) if before_name.ends_with('\\') => (rest.to_owned(), true),
+        _ => (name, false),
+    };
+    let begins = before_name.ends_with(['?', '&', '#']) || before_name.ends_with("&amp;");
+    Some((name, equals && end.len() == before.len() && (begins || escaped)))
+}
+
+/// Masks what stands behind `Bearer` and `Basic`.
+fn schemes(text: &mut String) {
+    for scheme in ["Bearer ", "bearer ", "BEARER ", "Basic ", "basic ", "BASIC "] {
+        let basic = scheme.eq_ignore_ascii_case("basic ");
+        mask_each(text, |text, mut from| {
+            loop {
+                let at = from + text[from..].find(scheme)?;
+                from = at + scheme.len();
+                if !starts_word(&text[..at], scheme, false) {
+                    continue;
+                }
+                let rest = text[from..].trim_start_matches(' ');
+                let start = text.len() - rest.len();
+                let token = |c: char| is_word(c) || "._~+/=".contains(c);
+                let look = &rest[..rest.floor_char_boundary(4 * LOOK)];
+                let look = &look[..look.find(|c| !token(c)).unwrap_or(look.len())];
+                let look = look.trim_end_matches('.');
+                let secret = if basic { is_login(look) } else { is_token(look) };
+                if secret {
+                    let end = rest.find(|c| !token(c)).unwrap_or(rest.len());
+                    return Some(start..start + rest[..end].trim_end_matches('.').len());
+                }
+            }
+        });
+    }
+}
+
+/// Whether it is no word that may stand behind `bearer` in a text.
+fn is_token(value: &str) -> bool {
+    let inner = value.get(1..).unwrap_or_default().bytes();
+    let mixed = inner.clone().any(|byte| byte.is_ascii_uppercase())
+        && inner.clone().any(|byte| byte.is_ascii_lowercase());
+    value.len() >= SHORTEST || is_credential(value) || (value.len() >= 8 && mixed)
+}
+
+/// Whether it is `user:password` in Base64.
+fn is_login(value: &str) -> bool {
+    let value = value.trim_end_matches('=').as_bytes();
+    let six = |byte: &u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' | b'-' => Some(62),
+        b'/' | b'_' => Some(63),
+        _ => None,
+    };
+    let (mut bits, mut count, mut colon) = (0_u32, 0, false);
+    for byte in value {
+        let Some(six) = six(byte) else { return false };
+        bits = (bits << 6 | u32::from(six)) & 0xffff;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            let byte = (bits >> count) as u8;
+            if byte.is_ascii_control() {
+                return false;
+            }
+            colon |= byte == b':';
+        }
+    }
+    colon
 }
 
 const DASHES: &str = "-----";

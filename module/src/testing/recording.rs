@@ -32,10 +32,16 @@ const CONTEXT_LINES: usize = 2;
 /// Kept as one JSON file that people can read: the tools once, then each exchange
 /// with the messages that are new in it.
 ///
-/// [`save`](Self::save) masks keys in what was said and described: those with a
-/// well-known form (of model and cloud providers, code hosts and chats; JSON web
-/// tokens, private keys, passwords in addresses), and the value of every environment
-/// variable whose name ends like `KEY`, `TOKEN`, `SECRET`, `PASSWORD` or `CREDENTIALS`.
+/// [`save`](Self::save) masks keys in what was said and described:
+///
+/// - those with a well-known form: of model and cloud providers, code hosts and chats,
+///   JSON web tokens, private keys;
+/// - those in a well-known place: after `Bearer` and `Basic`, in headers such as
+///   `Authorization` and `x-api-key`, in parameters such as `?api_key=`, `&access_token=`
+///   and `&sig=`, and passwords in addresses (`https://user:password@host`);
+/// - the value of every environment variable whose name ends like `KEY`, `TOKEN`,
+///   `SECRET`, `PASSWORD` or `CREDENTIALS`.
+///
 /// That is a list and no proof: a key of another form is written as it is, so read a
 /// recording before you publish it. Only `save` masks; the value in memory, and what
 /// else serialises it, says everything.
