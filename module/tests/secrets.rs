@@ -236,6 +236,11 @@ async fn many_beginnings_of_keys_are_gone_through_once() {
         let text = format!("z{}", piece.repeat(1_000_000 / piece.len()));
         assert!(written(&text).await == text, "{piece}");
     }
+    for piece in ["api_key=", "?key=", "x_token: ", "Bearer ", "Basic b", "=\\\\", "://a.", "\" : "]
+    {
+        let text = format!("z{}", piece.repeat(200_000 / piece.len()));
+        assert!(written(&text).await == text, "{piece}");
+    }
     let kinds = (0..30_000).map(|kind| format!("-----BEGIN {kind} PRIVATE KEY-----"));
     let text: String = kinds.collect();
     assert!(written(&text).await == text);
