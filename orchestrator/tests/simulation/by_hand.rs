@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use toolwright_module::{
-    Contract, Decision, Dialect, Effect, Ending, Exhausted, Limit, Message, Request, Spent, Tool,
-    ToolCall, ToolResult, Usage, from_fn,
+    Budget, Contract, Decision, Dialect, Effect, Ending, Exhausted, Limit, Message, ReplyPart,
+    Request, Spent, Tool, ToolCall, ToolResult, Usage, from_fn,
 };
 use toolwright_orchestrator::{
     Answer, AnswerKind, ApprovalPolicy, Choosing, Limits, Run, RunState, Step, StepKind,
@@ -75,6 +76,7 @@ impl Desk {
             begun,
             asked: None,
             questions: 0,
+            least: Usage::default(),
             called: HashSet::new(),
             decided: HashSet::new(),
             tasks: 0,
@@ -92,7 +94,8 @@ fn limits(chance: &mut Chance) -> Limits {
         .with_max_iterations(chance.pick(&[0, 1, 2, 4, 8]))
         .with_max_output_tokens(chance.pick(&[64, 4096]))
         .with_max_result_bytes(chance.pick(&[0, 60, 65_536]))
-        .with_max_same_failures(chance.pick(&[1, 2, 3]));
+        .with_max_same_failures(chance.pick(&[1, 2, 3]))
+        .with_max_calls_per_reply(chance.pick(&[0, 1, 2, 3, 128, 128]));
     let mut budget = limits.budget;
     if chance.percent(25) {
         budget = budget.with_model_calls(chance.below(8));
@@ -130,6 +133,8 @@ struct Hand<'a> {
     begun: usize,
     asked: Option<Request>,
     questions: u64,
+    /// What the run has to count at least.
+    least: Usage,
     called: HashSet<String>,
     decided: HashSet<String>,
     tasks: u32,
@@ -165,6 +170,9 @@ impl Hand<'_> {
                 self.resume()?;
             }
             self.look()?;
+            if self.chance.percent(if self.selector { 2 } else { 10 }) {
+                self.tamper()?;
+            }
             let step = self.run.next();
             if self.chance.percent(8) {
                 self.misuse(&step)?;
@@ -210,6 +218,11 @@ impl Hand<'_> {
         let run = &self.run;
         let history = run.history();
         checks::pairs(history, false)?;
+        checks::bounded(history, run.limits().max_calls_per_reply)?;
+        let usage = run.spent().usage;
+        let counts = usage.input_tokens >= self.least.input_tokens
+            && usage.output_tokens >= self.least.output_tokens;
+        check(counts, || format!("{usage:?} is less than {:?}", self.least))?;
         let (rounds, most) = (run.iterations(), run.limits().max_iterations.max(1));
         check(rounds <= most, || format!("{rounds} rounds, {most} are allowed"))?;
         let counted = checks::count_rounds(&history[self.begun + 1..]);
@@ -218,6 +231,69 @@ impl Hand<'_> {
         let (last, before) = checks::same_failures(&history[self.begun + 1..]);
         let stuck = matches!(run.next().kind, StepKind::Done(it) if it.ending == Ending::Stuck);
         check(before < same && (last < same || stuck), || format!("failed {last} times in a row"))
+    }
+
+    /// Edits of the stored run that would have a call made without asking: it asks again.
+    fn tamper(&mut self) -> Result<(), String> {
+        let stored = serde_json::to_value(&self.run).unwrap();
+        let resume = |edited: &Value| -> Result<Run, String> {
+            let state: RunState = serde_json::from_value(edited.clone()).unwrap();
+            Run::resume(state, &self.desk.tools).map_err(|error| error.to_string())
+        };
+        let waits = |run: &Run| match run.next().kind {
+            StepKind::AwaitApproval(calls) => calls.into_iter().map(|call| call.id).collect(),
+            _ => Vec::new(),
+        };
+        let mut edited = stored.clone();
+        if let Some(phase) = stored["phase"].get("approval") {
+            edited["phase"] = json!({"tools": {"results": phase["results"]}});
+            let run = resume(&edited)?;
+            check(text(&run) == text(&self.run), || "it skips an approval".to_owned())?;
+            let awaits = phase["awaits"].as_array().cloned().unwrap_or_default();
+            edited["phase"] =
+                json!({"approval": {"results": phase["results"], "awaits": [awaits[0]]}});
+            let run = resume(&edited)?;
+            return check(text(&run) == text(&self.run), || "it forgets a call".to_owned());
+        }
+        let Some(phase) = stored["phase"].get("tools") else { return Ok(()) };
+        let results = phase["results"].as_array().cloned().unwrap_or_default();
+        let said = self.run.history().last().map(|said| &**said);
+        let Some(Message::Assistant { parts }) = said else { return Ok(()) };
+        let calls = parts.iter().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(call),
+            _ => None,
+        });
+        let open: Vec<&ToolCall> =
+            calls.zip(&results).filter(|(_, result)| result.is_null()).map(|(it, _)| it).collect();
+        let by = |policy: &ApprovalPolicy, decided: bool| -> Vec<String> {
+            let waits = open.iter().filter(|call| {
+                let decided = decided && self.decided.contains(&call.id);
+                !decided && awaits(policy, &call.name, EFFECTS[self.place(call)])
+            });
+            waits.map(|call| call.id.clone()).collect()
+        };
+        edited.as_object_mut().unwrap().remove("decisions");
+        let (run, expected) = (resume(&edited)?, by(&self.approval, false));
+        check(waits(&run) == expected, || format!("without decisions {:?} wait", waits(&run)))?;
+        // Another call under an id that was decided on.
+        let text = stored.to_string().replace(r#"\"n\":1"#, r#"\"n\":2"#);
+        let other: Value = serde_json::from_str(&text).unwrap();
+        if open.iter().any(|call| call.arguments.contains("\"n\":1")) {
+            let mut edited = stored.clone();
+            edited["messages"] = other["messages"].clone();
+            let run = resume(&edited)?;
+            let changed = |id: &String| {
+                open.iter().any(|call| call.id == *id && call.arguments.contains("\"n\":1"))
+            };
+            let expected: Vec<String> =
+                by(&self.approval, false).into_iter().filter(changed).collect();
+            let waiting = waits(&run);
+            check(waiting == expected, || format!("another call: {waiting:?}, not {expected:?}"))?;
+        }
+        let strict = ApprovalPolicy::from_effect(Effect::Read);
+        let run = self.run.clone().with_approval(strict.clone()).unwrap();
+        let (waiting, expected) = (waits(&run), by(&strict, true));
+        check(waiting == expected, || format!("stricter: {waiting:?}, not {expected:?}"))
     }
 
     /// Answers that do not belong to the step are refused and change nothing.
@@ -310,7 +386,14 @@ impl Hand<'_> {
             Some(_) => selects(&mut self.chance, &self.desk.names, 0),
             None => says(&mut self.chance, &self.desk.names, self.typed, 0),
         };
-        let usage = Usage::new(self.chance.below(300), self.chance.below(300));
+        let mut usage = Usage::new(self.chance.below(300), self.chance.below(300));
+        let Budget { input_tokens, output_tokens, .. } = limits.budget;
+        if self.chance.percent(10) {
+            usage = usage + Usage::unknown();
+            if input_tokens.is_some() || output_tokens.is_some() {
+                self.least += most.usage;
+            }
+        }
         Ok(Answer::model(number, reply.with_usage(usage)))
     }
 

@@ -83,7 +83,7 @@ impl CountRooms {
 }
 
 /// A panic without a word on the screen.
-fn fall(why: &str) -> ! {
+pub(crate) fn fall(why: &str) -> ! {
     std::panic::resume_unwind(Box::new(why.to_owned()))
 }
 
@@ -164,7 +164,8 @@ impl Cast {
             .with_max_output_tokens(output)
             .with_max_parallel(self.chance.pick(&[0, 1, 2, 3, 8]))
             .with_max_same_failures(self.chance.pick(&[1, 2, 3]))
-            .with_max_result_bytes(self.chance.pick(&[0, 60, 200, 65_536, 65_536]));
+            .with_max_result_bytes(self.chance.pick(&[0, 60, 200, 65_536, 65_536]))
+            .with_max_calls_per_reply(self.chance.pick(&[0, 1, 2, 3, 128, 128, 128]));
         if self.chance.percent(35) {
             let time = Duration::from_millis(self.chance.below(3_000));
             limits = limits.with_tool_time(time);
@@ -587,7 +588,10 @@ impl Speaker {
             chance.percent(3)
         };
         let most = request.most_usage(Dialect::JsonSchema2020);
-        let usage = match chance.weighed([50, 30, 10, 10]) {
+        if lost && chance.percent(25) {
+            fall("the model fell");
+        }
+        let usage = match chance.weighed([50, 30, 10, 10, 10]) {
             0 => Usage::new(1 + chance.below(20), 1 + chance.below(20)),
             1 => {
                 let read = chance.below(most.input_tokens + 1);
@@ -595,6 +599,9 @@ impl Speaker {
                     .with_cached(chance.below(read + 1))
             }
             2 => Usage::default(),
+            // Its server does not say, or not all of it.
+            3 if chance.percent(50) => Usage::unknown(),
+            3 => Usage::new(chance.below(most.input_tokens * 2), 0) + Usage::unknown(),
             _ => Usage::new(
                 chance.below(most.input_tokens * 2),
                 chance.below(most.output_tokens * 2),

@@ -140,6 +140,32 @@ pub(crate) fn pairs(history: &[Arc<Message>], asked: bool) -> Result<usize, Stri
     if asked && !open.is_empty() { Err(format!("no results of {open:?}")) } else { Ok(open.len()) }
 }
 
+/// No reply makes more calls than it may.
+pub(crate) fn bounded(history: &[Arc<Message>], most: usize) -> Result<(), String> {
+    let text = "The call was not made: a reply may make at most";
+    let mut beyond = HashSet::new();
+    for message in history {
+        match &**message {
+            Message::Assistant { parts } => {
+                let calls = parts.iter().filter_map(|part| match part {
+                    ReplyPart::Call(call) => Some(call.id.as_str()),
+                    _ => None,
+                });
+                beyond = calls.skip(most.max(1)).collect();
+            }
+            Message::Tool(result) => {
+                let made = !(result.failed && result.text.starts_with(text));
+                // The answer of a typed run was rejected, or another task followed it.
+                if result.name != "finish" && made == beyond.contains(result.id.as_str()) {
+                    return Err(format!("{} of {most} calls: {}", result.id, result.text));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// What the run says to the model when it does not count a round.
 const NO_ROUND: [&str; 2] = [
     "You have used up your tool calls.",

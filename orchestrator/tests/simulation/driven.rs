@@ -12,10 +12,12 @@ use toolwright_module::{
     Approval, Audience, Budget, Context, Contract, Decision, Ending, Error, EventKind, Exhausted,
     Ledger, Limit, Message, Price, Spent, Stage as Where, ToolCall,
 };
-use toolwright_orchestrator::{Answer, AwaitsApproval, Run, RunState, StepKind, Unfinished};
+use toolwright_orchestrator::{
+    Answer, ApprovalPolicy, AwaitsApproval, Run, RunState, StepKind, Unfinished,
+};
 
 use crate::by_hand::Desk;
-use crate::cast::{Agent, Cast, CountRooms, Kind, Roles, Rooms, arguments};
+use crate::cast::{Agent, Cast, CountRooms, Kind, Roles, Rooms, arguments, fall};
 use crate::chance::Chance;
 use crate::checks::{self, Drive};
 use crate::world::{TICK, World};
@@ -157,12 +159,16 @@ async fn approves(world: Arc<World>, asked: Approval) -> Result<Decision, Error>
     if path.is_empty() && chance.percent(6) && world.interrupts(&format!("asked {at}")) {
         return Err(Error::other("nobody is there"));
     }
+    if chance.percent(4) && world.interrupts(&format!("falls {at}")) {
+        fall("the approver fell");
+    }
     if chance.percent(8) && world.interrupts(&format!("edit {at}")) {
         return Ok(Decision::edit("{\"no\": "));
     }
     let decision = decides(&world, &path, &asked.call);
     let key = if path.is_empty() { at[1..].to_owned() } else { at };
-    world.inner().decided.insert(key, decision.clone());
+    world.inner().decided.insert(key.clone(), decision.clone());
+    world.inner().decided_on.insert(key, asked.call.arguments.clone());
     Ok(decision)
 }
 
@@ -298,6 +304,10 @@ impl Play<'_> {
     async fn perform(&self, mut approver: bool, chance: &mut Chance) -> Option<Story> {
         let Self { world, scene, .. } = *self;
         let mut run = scene.run.clone();
+        // Begun without a policy: that of the agent that drives it holds all the same.
+        if !scene.free && scene.kind != Kind::ReAct && chance.percent(30) {
+            run = run.with_approval(ApprovalPolicy::default()).unwrap();
+        }
         let mut tasks = world.chance("tasks").below(3);
         let (mut results, mut last_told) = (Vec::new(), Vec::new());
         let mut begun = run.history().len().saturating_sub(1);
@@ -328,6 +338,9 @@ impl Play<'_> {
             if !world.is_calm() && chance.percent(15) {
                 run = resumed(world, scene, &run, chance);
             }
+            if !world.is_calm() && chance.percent(15) {
+                run = tampered(world, scene, &run, chance);
+            }
             let finish = match outcome {
                 None => continue,
                 Some(Ok(finish)) => {
@@ -350,7 +363,10 @@ impl Play<'_> {
                     } else if let Some(awaits) = error.downcast_ref::<AwaitsApproval>() {
                         world.check(!approver, || "an approver was not asked".to_owned());
                         if awaits.path.is_empty() {
-                            decide(world, &mut run, &awaits.calls, chance);
+                            // As the run has them now: somebody may have edited it.
+                            if let StepKind::AwaitApproval(calls) = run.next().kind {
+                                decide(world, &mut run, &calls, chance);
+                            }
                         } else {
                             approver = true;
                         }
@@ -417,6 +433,11 @@ impl Play<'_> {
             cx = cx.with_approver(move |asked| approves(Arc::clone(&world), asked));
         }
         let hearing = Arc::clone(world);
+        let falls =
+            !world.is_calm() && world.chance(&format!("falls {interruption:?}")).percent(15);
+        if falls {
+            cx = cx.with_events(|_| fall("the listener fell"));
+        }
         cx = cx.with_events(move |event| hearing.heard(event));
 
         let (began, elapsed) = (Instant::now(), run.elapsed());
@@ -508,6 +529,7 @@ impl Play<'_> {
     /// Everything is counted once, in every ledger above.
     fn check_spent(&self, run: &Run) {
         let world = self.world;
+        let unknown = world.inner().unknown;
         let (real, beyond, questions, executed, overshoots, cancelled) = {
             let inner = world.inner();
             // A question that was cancelled before it was asked counts.
@@ -533,8 +555,14 @@ impl Play<'_> {
         for ledger in ledgers {
             let spent = ledger.spent();
             within(world, "a ledger above", ledger.budget(), spent, beyond);
-            world.check((spent.usage, spent.money) == (real.usage, real.money), || {
-                format!("a ledger above counts {spent:?} of {real:?}")
+            let tokens = [Limit::InputTokens, Limit::OutputTokens, Limit::Money];
+            let exact = tokens.into_iter().all(|limit| {
+                let (spent, least) = (limit.of(spent), limit.of(real));
+                (least..=least.saturating_add(limit.of(unknown.0))).contains(&spent)
+            });
+            let marked = spent.usage.incomplete == unknown.0.usage.incomplete;
+            world.check(exact && marked, || {
+                format!("a ledger above counts {spent:?} of {real:?} and {unknown:?}")
             });
             let calls = spent.model_calls;
             let fits = calls == questions || (cancelled && calls > questions);
@@ -547,18 +575,26 @@ impl Play<'_> {
             world.check(own == committed, || {
                 format!("the run counts {own:?}, a ledger above {committed:?}")
             });
+            // So does what no server reported.
+            let kept = tokens.into_iter().all(|limit| {
+                let most = limit.of(real).saturating_add(limit.of(unknown.1));
+                !ledgers.iter().any(|it| counts_tokens(&it.budget())) || limit.of(committed) >= most
+            });
+            world.check(kept, || format!("{committed:?} is less than {real:?} and {unknown:?}"));
         }
         let told = world.inner().told_overshoots;
-        let counts = |ledger: &Ledger| {
-            let Budget { input_tokens, output_tokens, money, .. } = ledger.budget();
-            input_tokens.is_some() || output_tokens.is_some() || money.is_some()
-        };
         // Without a budget above nothing is reserved that could be overshot.
-        let fits = told == overshoots || !ledgers.iter().any(counts);
+        let counts = ledgers.iter().any(|ledger| counts_tokens(&ledger.budget()));
+        let fits = told == overshoots || !counts;
         world.check(fits && told <= overshoots, || {
             format!("{told} of {overshoots} overshoots told")
         });
     }
+}
+
+fn counts_tokens(budget: &Budget) -> bool {
+    let Budget { input_tokens, output_tokens, money, .. } = budget;
+    input_tokens.is_some() || output_tokens.is_some() || money.is_some()
 }
 
 fn check_error(
@@ -581,6 +617,13 @@ fn check_error(
             Where::Limit => matches!(interruption, Interruption::Deadline(_)),
             Where::Approval => !approver || text.contains("mend them"),
             Where::Transport => !world.is_calm(),
+            Where::Panic => {
+                let fell = [
+                    "the approver panicked: the approver fell",
+                    "the model panicked: the model fell",
+                ];
+                !world.is_calm() && fell.contains(&text.lines().next().unwrap_or_default())
+            }
             Where::Module => text == "the house burns" || text == "nobody is there",
             Where::Setup => text.contains("with_prices"),
             _ => false,
@@ -633,6 +676,9 @@ fn check_run(world: &World, scene: &Scene, before: &Run, run: &Run, begun: usize
     });
     if let Err(what) = checks::pairs(history, false) {
         world.wrong(format!("a history with {what}"));
+    }
+    if let Err(what) = checks::bounded(history, run.limits().max_calls_per_reply) {
+        world.wrong(what);
     }
     let most = run.limits().max_iterations.max(1);
     let rounds = run.iterations();
@@ -745,7 +791,8 @@ fn decide(world: &World, run: &mut Run, calls: &[ToolCall], chance: &mut Chance)
         calls.iter().map(|call| (call.id.clone(), decides(world, "", call))).collect();
     for (call, (_, decision)) in calls.iter().zip(&decisions) {
         let key = format!("{}#{}", call.name, call.id);
-        world.inner().decided.insert(key, decision.clone());
+        world.inner().decided.insert(key.clone(), decision.clone());
+        world.inner().decided_on.insert(key, call.arguments.clone());
     }
     world.note(|| format!("DECIDED {decisions:?}"));
     if let Err(error) = run.apply(Answer::decisions(number, decisions)) {
@@ -768,4 +815,32 @@ fn resumed(world: &World, scene: &Scene, run: &Run, chance: &mut Chance) -> Run 
     world.check(again == text, || "another state after it was stored".to_owned());
     world.note(|| "RESUMED".to_owned());
     resumed
+}
+
+/// Stored and read again after somebody edited it to have a call made without asking.
+fn tampered(world: &World, scene: &Scene, run: &Run, chance: &mut Chance) -> Run {
+    let mut stored = serde_json::to_value(run).unwrap();
+    let kind = chance.weighed([2, 1, 1]);
+    if let Some(waits) = stored["phase"].get("approval").cloned() {
+        // As if it had been decided.
+        stored["phase"] = serde_json::json!({"tools": {"results": waits["results"]}});
+    }
+    if !scene.free && scene.kind != Kind::ReAct && kind > 0 {
+        stored.as_object_mut().unwrap().remove("approval");
+    }
+    if !scene.free && kind == 2 {
+        let results = stored["phase"]["tools"]["results"].as_array().cloned().unwrap_or_default();
+        let open = results.iter().position(Value::is_null);
+        let said = stored["messages"].as_array_mut().unwrap().last_mut().unwrap();
+        let mut calls = said["parts"].as_array_mut().into_iter().flatten();
+        let mut calls = calls.by_ref().filter_map(|part| part.get_mut("call"));
+        if let Some(call) = open.and_then(|place| calls.nth(place))
+            && call["name"].as_str().is_some_and(|name| name.starts_with("act"))
+        {
+            call["arguments"] = r#"{"what":"another","n":7}"#.into();
+        }
+    }
+    world.note(|| format!("TAMPERED {kind}"));
+    let state: RunState = serde_json::from_value(stored).unwrap();
+    Run::resume(state, scene.agent.orchestrator.tools()).unwrap()
 }

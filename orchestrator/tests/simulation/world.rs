@@ -44,6 +44,9 @@ pub(crate) struct Inner {
     running: HashMap<String, Vec<bool>>,
     pub(crate) questions: u64,
     pub(crate) spent: Spent,
+    /// What was reported of questions whose usage is not known whole, and the most that
+    /// they can have cost.
+    pub(crate) unknown: (Spent, Spent),
     /// By how much models went beyond what a request may cost, and how often.
     pub(crate) beyond: Spent,
     pub(crate) overshoots: u64,
@@ -53,6 +56,8 @@ pub(crate) struct Inner {
     /// What the agent at the top asked.
     pub(crate) requests: Vec<String>,
     pub(crate) decided: HashMap<String, Decision>,
+    /// The arguments of the calls that were decided on.
+    pub(crate) decided_on: HashMap<String, String>,
     pub(crate) executed: u64,
     /// Outputs that panic when they are dropped.
     pub(crate) bombs: usize,
@@ -196,17 +201,18 @@ impl World {
         beside.push(reads);
         let (count, all_read) = (beside.len(), beside.iter().all(|reads| *reads));
         let decided = inner.decided.get(&key).cloned();
+        let decided_on = inner.decided_on.get(&key).cloned();
         drop(inner);
         let most = limits.max_parallel.max(1);
         self.check(count <= most, || format!("{count} calls at once, {most} are allowed"));
         self.check(count == 1 || all_read, || format!("`{key}` is not alone and not all read"));
         if awaits {
+            let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
             let fits = match &decided {
-                Some(Decision::Approve) => true,
-                Some(Decision::Edit { arguments: edited }) => {
-                    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
-                    read(edited) == read(arguments)
+                Some(Decision::Approve) => {
+                    decided_on.is_some_and(|text| read(&text) == read(arguments))
                 }
+                Some(Decision::Edit { arguments: edited }) => read(edited) == read(arguments),
                 _ => false,
             };
             self.check(fits, || format!("{own} was decided as {decided:?}, and {arguments} done"));
@@ -268,7 +274,13 @@ impl World {
         let mut reserved = Spent::model_call(most);
         reserved.money = money(most);
         let mut inner = self.inner();
-        inner.spent += spent;
+        if usage.incomplete {
+            inner.unknown.0 += spent;
+            inner.unknown.1 += reserved;
+            inner.unknown.1 += spent.since(reserved);
+        } else {
+            inner.spent += spent;
+        }
         if usage.input_tokens > most.input_tokens || usage.output_tokens > most.output_tokens {
             inner.overshoots += 1;
         }
