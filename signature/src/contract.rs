@@ -32,6 +32,8 @@ pub struct Contract {
     name: String,
     /// A name for people, where the type gives one.
     title: Option<String>,
+    /// The version of JSON Schema that an input from outside says it is written in.
+    marker: Option<String>,
     description: String,
     input: Readable,
     /// The input type serialises as `null`; models are asked for `{}`.
@@ -257,9 +259,18 @@ impl Contract {
             return Err(refused(&name, Side::Input, Refusal::new("$", reason)));
         }
         let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
+        // What a type says of itself is always of one version; nobody needs to be told.
+        let mut marker = None;
         for schema in [&mut input].into_iter().chain(outputs) {
-            schema::modernise(schema);
+            if typed.is_some() {
+                schema::modernise(schema);
+            } else {
+                schema::modernise_marked(schema);
+            }
             schema::plain_definitions(schema);
+        }
+        if let (true, Some(Value::String(named))) = (typed.is_none(), input.get("$schema")) {
+            marker = Some(named.clone());
         }
         if let Some(root) = input.as_object_mut() {
             for noise in ["$schema", "title"] {
@@ -297,6 +308,7 @@ impl Contract {
             description: or_words(description, &name),
             name,
             title: None,
+            marker,
             input,
             unit_input: typed.is_some_and(|typed| typed.unit_input),
             input_to_write: typed.map(|typed| typed.input_to_write),
@@ -361,6 +373,7 @@ impl Contract {
         Ok(Self {
             name: Self::FINISH.to_owned(),
             title: None,
+            marker: None,
             description: "Give the final answer and end. Call it alone, once you know the answer."
                 .to_owned(),
             input: readable(input, to_read.typed),

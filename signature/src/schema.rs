@@ -14,7 +14,7 @@ use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value};
 
 pub(crate) use self::keywords::check;
-pub(crate) use self::modern::modernise;
+pub(crate) use self::modern::{modernise, modernise_marked};
 pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, normal};
 
 pub(crate) const TYPES: [&str; 7] =

@@ -284,3 +284,35 @@ fn the_tool_that_ends_a_run_can_be_stored_though_no_other_may_have_its_name() {
     let stored = serde_json::to_string(&finish).unwrap();
     assert_eq!(serde_json::from_str::<Contract>(&stored).unwrap(), finish);
 }
+
+/// `$schema` says by which rules a schema is read: it comes out of a contract as it went in,
+/// or as what the schema was rewritten in.
+#[test]
+fn a_schema_from_outside_keeps_its_version() {
+    let modern = "https://json-schema.org/draft/2020-12/schema";
+    let seventh = "http://json-schema.org/draft-07/schema#";
+    let shown = |marker: Option<&str>, city: Value| {
+        let mut schema = json!({"type": "object", "properties": {"city": city}});
+        if let Some(marker) = marker {
+            schema["$schema"] = json!(marker);
+        }
+        let contract =
+            Contract::dynamic("weather", "", schema.clone(), Some(schema.clone())).unwrap();
+        // Nothing else depends on it: providers get schemas without it, as before.
+        assert!(!contract.tool(Dialect::OpenAiStrict).unwrap().to_string().contains("$schema"));
+        assert!(contract.input().get("$schema").is_none());
+        let stored = serde_json::to_string(&contract).unwrap();
+        let again: Contract = serde_json::from_str(&stored).unwrap();
+        assert_eq!(again.tool(Dialect::Mcp).unwrap(), contract.tool(Dialect::Mcp).unwrap());
+        let tool = contract.tool(Dialect::Mcp).unwrap();
+        let both = [&tool["inputSchema"], &tool["outputSchema"]];
+        both.map(|schema| schema["$schema"].as_str().map(str::to_owned))
+    };
+    let both = |marker: &str| [Some(marker.to_owned()), Some(marker.to_owned())];
+    assert_eq!(shown(None, json!({"type": "string"})), [None, None]);
+    assert_eq!(shown(Some(modern), json!({"type": "string"})), both(modern));
+    assert_eq!(shown(Some(seventh), json!({"type": "string"})), both(seventh));
+    // A tuple is said in another way since 2020-12: under the old name it would mean nothing.
+    let tuple = json!({"type": "array", "items": [{"type": "number"}, {"type": "number"}]});
+    assert_eq!(shown(Some(seventh), tuple), both(modern));
+}

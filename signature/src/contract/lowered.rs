@@ -146,7 +146,9 @@ impl Contract {
     /// description, `input_schema` and `output_schema`, which is null where nothing is said
     /// of an output. Providers send the parts
     /// themselves, without this detour. MCP's has a title where the type gives itself one
-    /// (`#[schemars(title = "…")]`): the name in other letters would tell nothing.
+    /// (`#[schemars(title = "…")]`): the name in other letters would tell nothing. Its input
+    /// schema keeps the `$schema` of a [dynamic](Contract::dynamic) contract; where an older
+    /// draft was rewritten, that names 2020-12.
     ///
     /// ```
     /// # use serde_json::json;
@@ -195,6 +197,11 @@ impl Contract {
                 }
                 tool["description"] = json!(description);
                 tool["inputSchema"] = json!(input);
+                if let (Some(marker), Some(input)) =
+                    (&self.marker, tool["inputSchema"].as_object_mut())
+                {
+                    input.shift_insert(0, "$schema".to_owned(), json!(marker));
+                }
                 if self.output.is_some() {
                     tool["outputSchema"] = json!(self.lower_output(dialect)?.schema);
                 }

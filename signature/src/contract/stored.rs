@@ -14,6 +14,7 @@ impl Serialize for Contract {
         Stored {
             name: Cow::Borrowed(&self.name),
             title: self.title.as_deref().map(Cow::Borrowed),
+            marker: self.marker.as_deref().map(Cow::Borrowed),
             description: Cow::Borrowed(&self.description),
             input: Cow::Borrowed(self.input()),
             output: self.output_to_read().map(Cow::Borrowed),
@@ -46,7 +47,8 @@ impl<'de> Deserialize<'de> for Contract {
             output,
         );
         let title = stored.title.map(Cow::into_owned);
-        contract.map(|contract| Self { title, ..contract }).map_err(D::Error::custom)
+        let marker = stored.marker.map(Cow::into_owned);
+        contract.map(|contract| Self { title, marker, ..contract }).map_err(D::Error::custom)
     }
 }
 
@@ -55,6 +57,8 @@ struct Stored<'a> {
     name: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<Cow<'a, str>>,
+    #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
+    marker: Option<Cow<'a, str>>,
     description: Cow<'a, str>,
     input: Cow<'a, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -40,6 +40,21 @@ pub(crate) fn modernise(schema: &mut Value) {
     }
 }
 
+/// The same for a schema from outside, whose `$schema` then names what it is written in.
+///
+/// One that needed no rewriting keeps the name that it came with.
+pub(crate) fn modernise_marked(schema: &mut Value) {
+    const MODERN: &str = "https://json-schema.org/draft/2020-12/schema";
+    let older = schema.get("$schema").is_some_and(|marker| marker != MODERN);
+    let before = older.then(|| schema.clone());
+    modernise(schema);
+    if before.is_some_and(|before| before != *schema)
+        && let Some(marker) = schema.get_mut("$schema")
+    {
+        *marker = MODERN.into();
+    }
+}
+
 fn each(map: &mut Map<String, Value>) {
     map.retain(|keyword, value| !value.is_null() || may_be_null(keyword));
     lift_required(map);
