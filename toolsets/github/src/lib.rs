@@ -84,8 +84,11 @@
 //! than 64 KiB is cut, with a note behind the end mark. Otherwise the text is as it was.
 //!
 //! A mark is help, not protection: a model may still believe what it reads. Do not give
-//! an agent that reads issues a tool whose misuse you could not bear. The typed output,
-//! and with it MCP's structured content, has the texts as they are, without marks.
+//! an agent that reads issues a tool whose misuse you could not bear.
+//!
+//! The typed output has such texts as [`Untrusted`]: [`as_str`](Untrusted::as_str) gives the
+//! text as it is to code. Its JSON form, and with it MCP's structured content and whatever
+//! is stored, has each text between marks of its own.
 //!
 //! # Failures
 //!
@@ -141,3 +144,4 @@ pub use tools::list_prs::{
 pub use tools::traffic_clones::{GithubTrafficClones, GithubTrafficClonesTool};
 pub use tools::traffic_views::{GithubTrafficViews, GithubTrafficViewsTool};
 pub use traffic::{Per, Traffic, TrafficPoint};
+pub use untrusted::Untrusted;

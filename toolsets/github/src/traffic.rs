@@ -6,7 +6,6 @@ use toolwright_module::Context;
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::untrusted::sentence;
 
 /// What one data point covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,7 +63,15 @@ impl Traffic {
         });
         let path = ["repos", &repo.owner, &repo.name, "traffic", what];
         let reply: Reply = client.get(&path, per.as_slice(), cx).await?.read()?;
-        let points = reply.points.unwrap_or_default();
+        let mut points = reply.points.unwrap_or_default();
+        for point in &mut points {
+            // It stands without marks, so it is a time or nothing else.
+            let known = |byte: u8| byte.is_ascii_alphanumeric() || b":.+-".contains(&byte);
+            let is_one = (1..=40).contains(&point.timestamp.len());
+            if !is_one || !point.timestamp.bytes().all(known) {
+                "unknown".clone_into(&mut point.timestamp);
+            }
+        }
         Ok(Self { count: reply.count, uniques: reply.uniques, points })
     }
 
@@ -75,7 +82,7 @@ impl Traffic {
         let mut said =
             format!("{label}: {count} total ({uniques} unique) over the last {over} data points");
         for TrafficPoint { timestamp, count, uniques } in points {
-            let _ = write!(said, "\n  {}: {count} ({uniques} unique)", sentence(timestamp));
+            let _ = write!(said, "\n  {}: {count} ({uniques} unique)", timestamp);
         }
         said
     }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::untrusted::line;
+use crate::untrusted::{Untrusted, line};
 
 /// An issue or a pull request, from a list, a search or by itself.
 #[derive(Deserialize)]
@@ -16,7 +16,7 @@ pub(crate) struct Item {
     labels: Option<Vec<Value>>,
     assignees: Option<Vec<Value>>,
     html_url: Option<String>,
-    pub(crate) body: Option<String>,
+    body: Option<String>,
     pull_request: Option<Value>,
     merged_at: Option<Value>,
     merged: Option<Value>,
@@ -45,47 +45,64 @@ impl Item {
         self.merged_at.is_some() || self.merged == Some(Value::Bool(true))
     }
 
-    pub(crate) fn title(&self) -> String {
-        self.title.as_deref().map(line).unwrap_or_default()
+    pub(crate) fn title(&self) -> Untrusted {
+        self.title.as_deref().map(line).unwrap_or_default().into()
     }
 
     /// The state in GitHub's word; of a merged pull request that word is `closed`.
+    ///
+    /// It stands without marks, so it is one short word or `unknown`.
     pub(crate) fn state(&self) -> String {
-        let state = self.state.as_deref().map(line).filter(|state| !state.is_empty());
-        state.unwrap_or_else(|| "unknown".to_owned())
+        let word = |state: &&str| {
+            (1..=20).contains(&state.len())
+                && state.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+        };
+        self.state.as_deref().filter(word).unwrap_or("unknown").to_owned()
     }
 
+    /// The page's address, or nothing if it is not one.
+    ///
+    /// It stands without marks, so it holds no character that an address cannot hold.
     pub(crate) fn url(&self) -> String {
-        self.html_url.as_deref().map(line).unwrap_or_default()
+        let is_one = |url: &&str| {
+            let odd = |byte: u8| !byte.is_ascii_graphic() || b"<>\"\\^`{|}".contains(&byte);
+            (url.starts_with("https://") || url.starts_with("http://")) && !url.bytes().any(odd)
+        };
+        self.html_url.as_deref().filter(is_one).unwrap_or_default().to_owned()
     }
 
-    pub(crate) fn labels(&self) -> Vec<String> {
+    pub(crate) fn labels(&self) -> Vec<Untrusted> {
         names(self.labels.as_deref(), "name")
     }
 
-    pub(crate) fn assignees(&self) -> Vec<String> {
+    pub(crate) fn assignees(&self) -> Vec<Untrusted> {
         names(self.assignees.as_deref(), "login")
     }
 
-    pub(crate) fn head(&self) -> String {
+    pub(crate) fn head(&self) -> Untrusted {
         name(self.head.as_ref())
     }
 
-    pub(crate) fn base(&self) -> String {
+    pub(crate) fn base(&self) -> Untrusted {
         name(self.base.as_ref())
+    }
+
+    pub(crate) fn body(&self) -> Option<Untrusted> {
+        self.body.as_deref().map(Untrusted::from)
     }
 }
 
 /// The names of labels or users; a label may also be its name alone.
-fn names(values: Option<&[Value]>, key: &str) -> Vec<String> {
-    let values = values.unwrap_or_default().iter();
-    values.filter_map(|value| value.as_str().or(value[key].as_str())).map(line).collect()
+fn names(values: Option<&[Value]>, key: &str) -> Vec<Untrusted> {
+    let names = values.unwrap_or_default().iter();
+    let names = names.filter_map(|value| value.as_str().or(value[key].as_str()));
+    names.map(|name| line(name).into()).collect()
 }
 
 /// A branch; it is gone with a fork that was deleted.
-fn name(branch: Option<&Branch>) -> String {
+fn name(branch: Option<&Branch>) -> Untrusted {
     let name = branch.and_then(|branch| branch.name.as_deref());
-    name.map(line).unwrap_or_else(|| "unknown".to_owned())
+    name.map(line).unwrap_or_else(|| "unknown".to_owned()).into()
 }
 
 /// A page of a list, plain or of a search.

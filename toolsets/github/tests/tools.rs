@@ -161,7 +161,7 @@ async fn s147_each_module_works_without_a_language_model() -> toolwright_module:
 
     let input = GithubGetIssue { issue_number: 2, repo: repo() };
     let issue = GithubGetIssueTool::new(&github).call(input).await?;
-    assert_eq!(issue.body.as_deref(), Some("It **breaks**."));
+    assert_eq!(issue.body.unwrap(), "It **breaks**.");
 
     let input = GithubGetPr { pr_number: 3, repo: repo() };
     let pr = GithubGetPrTool::new(&github).call(input).await?;
