@@ -53,7 +53,8 @@ impl Memory {
     /// A memory whose entries are in a file, made if it is not there: an SQLite database.
     ///
     /// A call has succeeded when its change is on the disk: it outlives the process, and
-    /// the machine. Reading counts accesses, so it writes too. Several memories and
+    /// the machine. Reading waits for no change, and works on a full disk: an access that
+    /// cannot be counted in the file is counted in the process until it can. Several memories and
     /// processes of one machine may have the same file open; put it on a disk of that
     /// machine, because SQLite cannot share one over a network. Two files beside it, with
     /// `-wal` and `-shm` at the end of their names, belong to it.
@@ -86,8 +87,9 @@ impl Memory {
     /// # Errors
     ///
     /// [`Stage::Setup`](toolwright_module::Stage::Setup) if the file cannot be opened or
-    /// made, or is something else: a file that is no memory is left as it is. A call fails
-    /// retryably if another process keeps the file locked for ten seconds.
+    /// made, or is something else: a file that is no memory is left as it is. A change fails
+    /// retryably if another process keeps the file locked for ten seconds. The model is then
+    /// asked to try again; it also gets to know that there is no space left.
     #[cfg(feature = "sqlite")]
     pub async fn open(path: impl AsRef<std::path::Path>) -> toolwright_module::Result<Self> {
         let store = crate::store::sqlite::Sqlite::open(path.as_ref()).await?;

@@ -24,7 +24,10 @@ use crate::tools::get_metadata::Metadata;
 ///
 /// A failure of the store is the user's to know, not the model's: give it with `?` or
 /// [`Error::other`](toolwright_module::Error::other), retryable if the same call may
-/// succeed later, and with no password in it.
+/// succeed later, and with no password in it. Where a model can do something about it, as
+/// when the store is busy or full, say so with
+/// [`Error::retry`](toolwright_module::Error::retry) or
+/// [`Error::refuse`](toolwright_module::Error::refuse), and keep the cause as its source.
 ///
 /// `tests/store` in the crate's repository has a store written from nothing, and the
 /// suite that all of them pass.
@@ -40,6 +43,8 @@ pub trait Store: Send + Sync + 'static {
     fn store(&self, entry: Entry, limits: Limits) -> BoxFuture<'_, Result<bool>>;
 
     /// The value under `key`, counted as an access.
+    ///
+    /// A store that could not count it, as on a full disk, gives the value all the same.
     ///
     /// # Errors
     ///
