@@ -8,7 +8,7 @@ use std::error::Error as StdError;
 
 use serde_json::{Map, Value, json};
 use toolwright_mcp::McpClient;
-use toolwright_module::{Context, Tool};
+use toolwright_module::{Context, Dialect, Tool};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn StdError>> {
@@ -51,10 +51,13 @@ fn calls(tools: &[Tool]) -> Result<Vec<(String, Value)>, Box<dyn StdError>> {
     // One scenario has a tool to be shown another one's schema.
     let shown = tools.iter().find(|tool| tool.name() == "json_schema_2020_12_tool");
     let arguments = |tool: &Tool| match (tool.name(), shown) {
-        ("json_schema_echo", Some(shown)) => json!({"schema": shown.contract().input()}),
-        _ => some(tool.contract().input()),
+        ("json_schema_echo", Some(shown)) => {
+            let form = shown.contract().tool(Dialect::Mcp)?;
+            Ok(json!({"schema": form["inputSchema"]}))
+        }
+        _ => Ok(some(tool.contract().input())),
     };
-    Ok(tools.iter().map(|tool| (tool.name().to_owned(), arguments(tool))).collect())
+    tools.iter().map(|tool| Ok((tool.name().to_owned(), arguments(tool)?))).collect()
 }
 
 /// Some arguments for a schema that is not deep.

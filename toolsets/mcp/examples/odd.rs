@@ -74,6 +74,7 @@ impl Server {
             "tools/list" => self.list(id, params),
             "tools/call" => self.call(id, params),
             "notifications/cancelled" => note("cancelled"),
+            "" if *id == json!("roots") => note(&format!("roots {}", message["error"]["code"])),
             _ if id.is_null() => {}
             _ => say(&json!({
                 "jsonrpc": "2.0",
@@ -154,6 +155,7 @@ impl Server {
                     "environment",
                     "fail",
                     "ask_and_not_listen",
+                    "ask_for_roots",
                     "garble",
                     "long",
                     "never",
@@ -216,6 +218,10 @@ impl Server {
                 let names: Vec<String> =
                     std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
                 answer(id, &said(&names.join("\n")));
+            }
+            "ask_for_roots" => {
+                say(&json!({"jsonrpc": "2.0", "id": "roots", "method": "roots/list"}));
+                answer(id, &said("asked"));
             }
             "fail" => answer(
                 id,

@@ -114,22 +114,24 @@ impl McpClient {
 
     /// Gives a server that is a child process a variable of its environment.
     ///
-    /// Over HTTP there is none, and this does nothing.
+    /// Over HTTP there is no such process, and [`connect`](Self::connect) refuses it.
     #[must_use]
     pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        if let Home::Child(command) = &mut self.home {
-            command.environment.push((name.into(), value.into()));
+        match &mut self.home {
+            Home::Child(command) => command.environment.push((name.into(), value.into())),
+            Home::Web(address) => address.for_a_child = true,
         }
         self
     }
 
     /// Starts a server that is a child process in this folder.
     ///
-    /// Over HTTP there is none, and this does nothing.
+    /// Over HTTP there is no such process, and [`connect`](Self::connect) refuses it.
     #[must_use]
     pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        if let Home::Child(command) = &mut self.home {
-            command.folder = Some(folder.into());
+        match &mut self.home {
+            Home::Child(command) => command.folder = Some(folder.into()),
+            Home::Web(address) => address.for_a_child = true,
         }
         self
     }
@@ -213,7 +215,8 @@ impl McpClient {
 
     /// Believes what the server says of its tools' effects.
     ///
-    /// `readOnlyHint` makes a tool [`Effect::Read`], `idempotentHint` one that is
+    /// `destructiveHint` makes a tool [`Effect::Irreversible`], whatever else is said of it;
+    /// else `readOnlyHint` makes it [`Effect::Read`] and `idempotentHint`
     /// [`Effect::Idempotent`]. The protocol calls these hints, and a server may lie: use it
     /// for servers that you would let run code. [`with_effect`](Self::with_effect) has the
     /// last word.
@@ -278,9 +281,15 @@ impl McpClient {
     /// there is no such server; [`Error::NoSuchTool`] if it lacks one that is
     /// [asked for](Self::with_only) or [spoken of](Self::with_effect), [`Error::LeftOut`] if
     /// that cannot be used; [`Error::Drift`] if it is not what it
-    /// [was](Self::with_lock).
+    /// [was](Self::with_lock); [`Error::Url`] if a server over HTTP was given what only a
+    /// child process can have.
     pub async fn connect(self) -> Result<Remote> {
         self.exposed.check()?;
+        if let Home::Web(Address { for_a_child: true, .. }) = &self.home {
+            let fault = "`with_env` and `with_folder` are for a child process; use `with_token` \
+                or `with_header`";
+            return Err(Error::Url { fault });
+        }
         Ok(Remote::new(Connection::open(self).await?))
     }
 
@@ -317,5 +326,23 @@ impl fmt::Debug for McpClient {
             .field("start_time", &self.start_time)
             .field("max_result_bytes", &self.max_result_bytes)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_only_a_child_process_can_have_is_refused_over_http() {
+        let web = || McpClient::http("http://127.0.0.1:9/mcp").unwrap();
+        for client in [web().with_env("KEY", "hunter2"), web().with_folder("/")] {
+            let error = client.connect().await.unwrap_err();
+            assert!(matches!(error, Error::Url { .. }), "{error}");
+            assert!(error.to_string().contains("`with_token`"), "{error}");
+            assert!(!format!("{error:?}").contains("hunter2"));
+        }
     }
 }

@@ -1,4 +1,6 @@
+mod bounded;
 mod calls;
+mod door;
 mod handler;
 mod http;
 mod patient;
@@ -20,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwright_module::{Cancellation, Context, Tool};
 
+use self::bounded::Bounded;
 use self::calls::{Calls, Limits};
 use self::handler::Handler;
 use self::patient::Patient;
@@ -147,8 +150,8 @@ impl McpServer {
 
     /// How large a request may be; 4 MiB unless said.
     ///
-    /// Over HTTP a larger one is answered with 413. Over standard input its line is
-    /// skipped: what was never read has no id to answer to.
+    /// Over HTTP a larger one is answered with 413, over standard input with the error
+    /// -32600. It is never kept in memory as a whole.
     #[must_use]
     pub fn with_max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
@@ -229,13 +232,15 @@ impl McpServer {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let shutdown = self.shutdown.clone();
-        let transport =
-            AsyncRwTransport::new_server(read, write).with_max_line_length(self.max_message_bytes);
+        let most = self.max_message_bytes;
+        let transport = AsyncRwTransport::new_server(Bounded::new(read, most), write)
+            .with_max_line_length(usize::MAX);
+        let transport = Patient::new(transport, most);
         let handler = self.handler();
         let stop = CancellationToken::new();
         let _stop = stop.clone().drop_guard();
         let running = tokio::select! {
-            running = handler.clone().serve_with_ct(Patient::new(transport), stop.clone()) => running,
+            running = handler.clone().serve_with_ct(transport, stop.clone()) => running,
             () = shutdown.cancelled() => return Ok(()),
         };
         let running = match running {
@@ -293,6 +298,8 @@ impl McpServer {
             origins: self.origins.clone(),
             max_message_bytes: self.max_message_bytes,
             shutdown: self.shutdown.clone(),
+            max_connections: http::CONNECTIONS,
+            max_sessions: http::SESSIONS,
         };
         http::serve(listener, self.handler(), settings).await
     }

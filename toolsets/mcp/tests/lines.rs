@@ -175,6 +175,36 @@ async fn lines_that_are_no_messages_end_nothing() {
     lines.end().await;
 }
 
+/// A client waits for an answer, wherever its request says which one it is.
+#[tokio::test]
+async fn a_request_that_is_too_large_is_answered_with_an_error() {
+    let large = "x".repeat(5 << 20);
+    let check = async |lines: &mut Lines, id: u64| {
+        let answer = lines.receive().await.unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32600)));
+        let text = answer["error"]["message"].as_str().unwrap();
+        assert_eq!(text, "the request has more than 4194304 bytes, which is too large");
+    };
+    let mut lines = Lines::begun(server(&seen())).await;
+    let params = json!({"name": "hello", "arguments": {"text": large}});
+    let id = lines.send("tools/call", params.clone()).await;
+    check(&mut lines, id).await;
+    // Some clients say the id last.
+    let last = json!({"method": "tools/call", "params": params, "jsonrpc": "2.0", "id": 77});
+    lines.line(&last.to_string()).await;
+    check(&mut lines, 77).await;
+    lines.notify("notifications/x", json!({"text": large})).await;
+    assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
+    lines.end().await;
+
+    // As the very first message, of either revision.
+    for mut lines in [Lines::new(server(&seen())), Lines::modern(server(&seen()))] {
+        let id = lines.send("tools/call", params.clone()).await;
+        check(&mut lines, id).await;
+        lines.end().await;
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_leaves_ends_the_server_whenever_it_does() {
     assert!(Lines::new(server(&seen())).end().await.is_empty());

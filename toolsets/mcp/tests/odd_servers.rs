@@ -183,6 +183,15 @@ async fn servers_that_nobody_understands_or_that_do_not_listen_end_their_calls()
     }
 }
 
+/// No roots are declared: an empty list of them would say that there is a list.
+#[tokio::test]
+async fn a_server_that_asks_for_roots_is_told_that_there_are_none_to_ask_for() {
+    let odd = Odd::new("");
+    let remote = odd.remote().await;
+    assert_eq!(call(&remote, "ask_for_roots", "{}").await.unwrap().text(), "asked");
+    odd.until("roots -32601").await;
+}
+
 #[tokio::test]
 async fn a_tool_that_became_another_is_not_called() {
     let odd = Odd::new("");

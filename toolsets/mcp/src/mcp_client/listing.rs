@@ -170,8 +170,13 @@ pub(crate) fn suitable(name: &str) -> String {
 }
 
 /// What a server says of a tool's effect, with the protocol's word where it says nothing.
+///
+/// A tool that says that it destroys is taken at that word, whatever else it says: to
+/// repeat a deletion changes nothing more, but the first one cannot be taken back.
 fn effect_of(hints: &ToolAnnotations) -> Effect {
-    if hints.read_only_hint == Some(true) {
+    if hints.destructive_hint == Some(true) {
+        Effect::Irreversible
+    } else if hints.read_only_hint == Some(true) {
         Effect::Read
     } else if hints.idempotent_hint == Some(true) {
         Effect::Idempotent
@@ -236,5 +241,29 @@ fn loose(page: Value) -> Option<(Vec<Value>, Option<String>)> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_that_a_tool_destroys_beats_every_other() {
+        let effect = |hints: Value| effect_of(&serde_json::from_value(hints).unwrap());
+        for (hints, expected) in [
+            (json!({}), Effect::Write),
+            (json!({"readOnlyHint": false}), Effect::Write),
+            (json!({"destructiveHint": false}), Effect::Write),
+            (json!({"idempotentHint": true}), Effect::Idempotent),
+            (json!({"idempotentHint": true, "destructiveHint": false}), Effect::Idempotent),
+            (json!({"readOnlyHint": true}), Effect::Read),
+            (json!({"readOnlyHint": true, "destructiveHint": false}), Effect::Read),
+            (json!({"destructiveHint": true}), Effect::Irreversible),
+            (json!({"idempotentHint": true, "destructiveHint": true}), Effect::Irreversible),
+            (json!({"readOnlyHint": true, "destructiveHint": true}), Effect::Irreversible),
+        ] {
+            assert_eq!(effect(hints.clone()), expected, "{hints}");
+        }
     }
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation,
-    ProtocolVersion, SubscriptionFilter,
+    ListRootsRequestMethod, ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
-    RunningService, RunningServiceCancellationToken, ServiceError,
+    RequestContext, RunningService, RunningServiceCancellationToken, ServiceError,
 };
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{ErrorData, Peer, RoleClient};
@@ -317,6 +317,16 @@ impl ClientHandler for Listener {
     fn get_info(&self) -> ClientConfig {
         let name = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), name)
+    }
+
+    /// None is declared. Left alone, this would answer with an empty list, which means that
+    /// the server may use no folder.
+    #[expect(deprecated, reason = "the newest revision has no roots, and older servers ask")]
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListRootsRequestMethod>())
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

@@ -45,6 +45,8 @@ pub(crate) struct Address {
     pub(crate) url: Url,
     pub(crate) token: Option<SecretString>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// It was given what only a child process can have.
+    pub(crate) for_a_child: bool,
 }
 
 impl Address {
@@ -59,7 +61,7 @@ impl Address {
             let fault = "it holds a name or a password; give a token with `with_token`";
             return Err(Error::Url { fault });
         }
-        Ok(Self { url: parsed, token: None, headers: Vec::new() })
+        Ok(Self { url: parsed, token: None, headers: Vec::new(), for_a_child: false })
     }
 
     /// A secret is not sent where everybody on the way can read it.
