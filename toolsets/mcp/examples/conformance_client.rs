@@ -53,11 +53,15 @@ fn calls(tools: &[Tool]) -> Result<Vec<(String, Value)>, Box<dyn StdError>> {
     let arguments = |tool: &Tool| match (tool.name(), shown) {
         ("json_schema_echo", Some(shown)) => {
             let form = shown.contract().tool(Dialect::Mcp)?;
-            Ok(json!({"schema": form["inputSchema"]}))
+            Ok::<_, toolwright_signature::Error>(json!({"schema": form["inputSchema"]}))
         }
         _ => Ok(some(tool.contract().input())),
     };
-    tools.iter().map(|tool| Ok((tool.name().to_owned(), arguments(tool)?))).collect()
+    let mut calls = Vec::new();
+    for tool in tools {
+        calls.push((tool.name().to_owned(), arguments(tool)?));
+    }
+    Ok(calls)
 }
 
 /// Some arguments for a schema that is not deep.
