@@ -389,7 +389,7 @@ impl Hand<'_> {
         let mut usage = Usage::new(self.chance.below(300), self.chance.below(300));
         let Budget { input_tokens, output_tokens, .. } = limits.budget;
         if self.chance.percent(10) {
-            usage = usage + Usage::unknown();
+            usage += Usage::unknown();
             if input_tokens.is_some() || output_tokens.is_some() {
                 self.least += most.usage;
             }
