@@ -42,6 +42,8 @@ mod pages {
     mod predictors {}
     #[doc = include_str!("../../docs/signatures.md")]
     mod signatures {}
+    #[doc = include_str!("../../docs/stored-runs.md")]
+    mod stored_runs {}
     #[doc = include_str!("../../docs/testing.md")]
     mod testing {}
     #[doc = include_str!("../../docs/toolsets.md")]

@@ -187,6 +187,19 @@ impl<'a> Begun<'a> {
     }
 }
 
+/// Work that was begun. It may be dropped at any time, such as with its whole dispatch, and
+/// what it holds may panic then: its siblings are dropped all the same.
+struct Pending<'a>(Option<BoxFuture<'a, Ended>>);
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let Some(work) = self.0.take() else { return };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
+            panics::text_of(panic);
+        }
+    }
+}
+
 /// Keeps a panic inside the call, so that its siblings go on.
 ///
 /// Not around the work before its type is gone: that would be compiled anew for every
@@ -194,13 +207,13 @@ impl<'a> Begun<'a> {
 pub(crate) fn contained<'a>(
     begin: impl FnOnce(&mut task::Context<'_>) -> Begun<'a> + Send,
 ) -> impl Future<Output = Ended> + Send {
-    let (mut begin, mut pending) = (Some(begin), None);
+    let (mut begin, mut pending) = (Some(begin), Pending(None));
     poll_fn(move |task| {
-        let poll = || match (begin.take(), &mut pending) {
+        let poll = || match (begin.take(), &mut pending.0) {
             (Some(begin), _) => match begin(task) {
                 Begun::Ended(ended) => Poll::Ready(ended),
                 Begun::Pending(work) => {
-                    pending = Some(work);
+                    pending.0 = Some(work);
                     Poll::Pending
                 }
             },
