@@ -204,6 +204,9 @@ const READING_IS_STRICTER: [(&str, &str); 3] = [
 /// would let it in, and what it says would be lost.
 const NEARLY: &str = ": expected `";
 
+/// What reading says of an object that holds something and none of its fields.
+const NOTHING_KNOWN: &str = ": expected some of `";
+
 /// Where reading takes what the schema refuses, and why.
 const READING_IS_LAXER: [(&str, &str); 4] = [
     ("struct_with_a_tag", "a model need not say the `_type` of a struct that can be no other"),
@@ -229,6 +232,7 @@ impl Visitor for Reading {
                 (true, Some(error)) => {
                     !(beyond_64_bits(value)
                         || error.contains(NEARLY)
+                        || error.contains(NOTHING_KNOWN)
                         || known_narrower(case, &error)
                         || READING_IS_STRICTER
                             .iter()

@@ -4,7 +4,7 @@ use crate::error::Fault;
 use crate::reading::coerce::folded;
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Form, Kinds, Rest};
+use crate::reading::form::{Form, Kinds};
 use crate::reading::lenient::{self, Asked, Note, Refusal};
 use crate::reading::policy::{Policy, Repair};
 use crate::reading::tape::{Broken, Kind, Tape};
@@ -15,15 +15,29 @@ use crate::schema::WRAPPER;
 const WRAPPERS: [&str; 8] =
     ["input", "arguments", "args", "parameters", "params", "kwargs", "tool_input", "action_input"];
 
+/// Fields that APIs put a whole call into: its name and its arguments.
+const CALLS: [&str; 4] = ["function", "function_call", "tool_call", "tool_calls"];
+
 /// Fields that stand beside such a one and say which tool is called.
-const BESIDE: [&str; 9] =
-    ["name", "tool", "tool_name", "function", "action", "type", "id", "call_id", "tool_call_id"];
+const BESIDE: [&str; 10] = [
+    "name",
+    "tool",
+    "tool_name",
+    "function",
+    "action",
+    "type",
+    "id",
+    "index",
+    "call_id",
+    "tool_call_id",
+];
 
 /// Those among them that name the tool.
 const NAMES: [&str; 5] = ["name", "tool", "tool_name", "function", "action"];
 
-/// So many wrappers in each other.
-const WRAPPED: usize = 3;
+/// Maximum number of wrappers in each other: a list of calls, the call, its arguments, and the
+/// text that they are written in.
+const WRAPPED: usize = 4;
 
 /// Where lowering puts a union, for dialects that want an object at the root.
 const UNION: &str = "input";
@@ -171,40 +185,33 @@ impl Root<'_> {
     ) -> Result<Found, Refused> {
         let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
         let below = format!("{path}.{name}");
-        if self.policy < Policy::Repair && !restoring {
-            let meant = as_is.is_ok()
-                && (self.keeps_nothing() || self.value(tape, inner, &below, left - 1).is_ok());
-            let found = format!("`{name}` around it");
-            // None of its fields is asked for: as it is, nothing would be left.
-            return if meant {
-                Err(refused(
-                    path,
-                    "the value itself",
-                    &found,
-                    "the value is inside a wrapper; give it alone",
-                ))
-            } else {
-                as_is
-            };
-        }
-        match self.value(tape, inner, &below, left - 1) {
-            Ok(mut found) => {
-                if !restoring {
-                    self.is_own_call(tape, token, path)?;
-                    let what = format!("took the value out of `{name}`");
-                    found.repairs.insert(0, Repair { path: path.to_owned(), what });
-                }
-                Ok(found)
+        let refused_as_is = match as_is {
+            // What fits as it stands needs no guess at what is around it.
+            Ok(found) if !restoring => return Ok(found),
+            Ok(found) => {
+                return self.value(tape, inner, &below, left - 1).or(Ok(found));
             }
-            Err(refused) if self.keeps_nothing() => Err(refused),
-            Err(refused) => as_is.map_err(|_| refused),
+            Err(refused) => refused,
+        };
+        let read = self.value(tape, inner, &below, left - 1);
+        if restoring {
+            return read;
         }
-    }
-
-    /// Whether an object without a single field that is asked for loses all it has.
-    fn keeps_nothing(&self) -> bool {
-        let object = &self.form.node(self.form.root).object;
-        self.form.typed && !object.fields.is_empty() && matches!(object.rest, Rest::Open)
+        if self.policy < Policy::Repair {
+            let found = format!("`{name}` around it");
+            let message = "the value is inside a wrapper; give it alone";
+            let meant = read.is_ok();
+            return Err(if meant {
+                refused(path, "the value itself", &found, message)
+            } else {
+                refused_as_is
+            });
+        }
+        let mut found = read?;
+        self.is_own_call(tape, token, path)?;
+        let what = format!("took the value out of `{name}`");
+        found.repairs.insert(0, Repair { path: path.to_owned(), what });
+        Ok(found)
     }
 
     /// Arguments of another tool may fit by chance, and then do what nobody asked for.
@@ -217,10 +224,7 @@ impl Root<'_> {
             if !NAMES.contains(&&*key) || !tape.is_text(value) {
                 continue;
             }
-            // Hosts put the name of a server before it: `functions.find`, `mcp__web__find`.
-            let plain = said.rsplit(['.', '/', ':']).next().unwrap_or_default();
-            let plain = plain.rsplit("__").next().unwrap_or_default();
-            if ![&*said, plain].iter().any(|name| folded(name) == folded(tool)) {
+            if !is_name_of(&said, tool) {
                 let expected = format!("the arguments of `{tool}`");
                 let got = format!("a call of {}", excerpt(&said));
                 let message = format!("expected {expected}, got {got}");
@@ -241,15 +245,33 @@ impl Root<'_> {
             if self.knows(&name) {
                 return None;
             }
-            if WRAPPERS.contains(&&*name) && found.is_none() {
-                found = Some((name.into_owned(), value));
-            } else if !BESIDE.contains(&&*name) || !tape.is_text(value) {
+            if let (Some(inner), None) = (self.wrapped_in(tape, &name, value), &found) {
+                found = Some((name.into_owned(), inner));
+            } else if !BESIDE.contains(&&*name)
+                || !(tape.is_text(value) || tape.kind(value) == Kind::Number)
+            {
                 return None;
             }
         }
-        found.filter(|(_, value)| {
-            matches!(tape.kind(*value), Kind::Object | Kind::Text | Kind::Escaped)
-        })
+        found
+    }
+
+    /// The value that a field of this name is put around.
+    fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<usize> {
+        let holds = matches!(tape.kind(value), Kind::Object | Kind::Text | Kind::Escaped);
+        if WRAPPERS.contains(&name) {
+            return holds.then_some(value);
+        }
+        if CALLS.contains(&name) {
+            let mut calls = match tape.kind(value) {
+                Kind::List => tape.items(value).collect(),
+                _ => vec![value],
+            };
+            let call = calls.pop().filter(|_| calls.is_empty())?;
+            return self.wrapper(tape, call).is_some().then_some(call);
+        }
+        let own = self.tool.is_some_and(|tool| is_name_of(name, tool));
+        (own && tape.kind(value) == Kind::Object).then_some(value)
     }
 
     /// Whether a field is asked for, under this name or nearly.
@@ -312,6 +334,14 @@ impl Root<'_> {
         }
         Err((fit.faults, fit.more))
     }
+}
+
+/// Whether a model means a tool by a name. Hosts put the name of a server before it:
+/// `functions.find`, `mcp__web__find`.
+fn is_name_of(said: &str, tool: &str) -> bool {
+    let plain = said.rsplit(['.', '/', ':']).next().unwrap_or_default();
+    let plain = plain.rsplit("__").next().unwrap_or_default();
+    [said, plain].iter().any(|name| folded(name) == folded(tool))
 }
 
 fn refused(path: &str, expected: &str, got: &str, message: &str) -> Refused {
