@@ -111,6 +111,10 @@ impl Contract {
         let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<S> });
         let contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
+        contract.input.ask::<S>();
+        if let Some(output) = &contract.output {
+            output.to_read.ask::<S::Output>();
+        }
         Ok(Self { title: schema::title_of::<S>(), ..contract })
     }
 

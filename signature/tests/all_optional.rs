@@ -251,3 +251,28 @@ fn an_object_of_any_fields_is_open_at_the_root_and_keeps_them() {
         assert_eq!(stored.input(), contract.input());
     }
 }
+
+/// Arguments that hold a name, and a call that names its tool.
+#[test]
+fn a_call_is_not_taken_for_arguments_that_hold_a_name() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Greet {
+        name: String,
+        loudly: Option<bool>,
+    }
+    let contract = Contract::of_input::<Greet>("greet", "").unwrap();
+    let read = |wire: &str, policy| contract.read_with::<Greet>(wire, policy);
+    let call = r#"{"name":"greet","arguments":{"name":"Kate","loudly":true}}"#;
+    let kate = Greet { name: "Kate".into(), loudly: Some(true) };
+    for policy in POLICIES {
+        assert_eq!(read(call, policy).is_ok(), policy >= Policy::Repair);
+        // Of another tool, or of a person with arguments.
+        let other = r#"{"name":"Bob","arguments":{"name":"Kate"}}"#;
+        assert!(read(other, policy).is_err());
+        let beside = r#"{"name":"Kate","loudly":true,"arguments":{"name":"Bob"}}"#;
+        assert_eq!(read(beside, policy).unwrap().value, kate);
+        let more = r#"{"name":"Kate","loudly":true,"input":5}"#;
+        assert_eq!(read(more, policy).unwrap().value, kate);
+    }
+    assert_eq!(read(call, Policy::Coerce).unwrap().value, kate);
+}

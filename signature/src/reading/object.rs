@@ -7,6 +7,7 @@ use crate::reading::coerce::{folded, is_nothing};
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
 use crate::reading::form::{Field, Kinds, Node, ObjectRule, Rest};
+use crate::reading::policy::NULL_FOR_DEFAULT;
 use crate::reading::restore::FURTHER;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{counted, excerpt, expected, is_near, shortened};
@@ -102,8 +103,7 @@ impl Fit<'_> {
             return false;
         }
         if at.kind() == Kind::Null {
-            let what = "left out a field that is null, so its default holds";
-            self.repaired(at.path, what.to_owned());
+            self.repaired(at.path, NULL_FOR_DEFAULT.to_owned());
             return true;
         }
         if level < Level::Coerce || !at.tape.is_text(at.token) {
@@ -263,10 +263,13 @@ impl Fit<'_> {
                 continue;
             }
             for entry in &unknown {
-                let near = is_near(&field.name, &entry.name)
-                    || is_near(&folded(&field.name), &folded(&entry.name));
-                // The same but for case and separators was looked at before.
-                if near && folded(&field.name) != folded(&entry.name) {
+                let (asked, said) = (folded(&field.name), folded(&entry.name));
+                let same = asked == said;
+                // One that is the same but for case and separators was looked at before; of
+                // several, nobody can say which is meant.
+                let rivals = || unknown.iter().filter(|other| folded(&other.name) == said).count();
+                let near = is_near(&field.name, &entry.name) || is_near(&asked, &said);
+                if same && rivals() > 1 || !same && near {
                     let path = Path::Field(at.path, &entry.name);
                     let expected = format!("`{}`", field.name);
                     let got = format!("`{}`", shortened(&entry.name));

@@ -134,6 +134,22 @@ impl Root<'_> {
         {
             return Ok(found);
         }
+        if let Some((name, inner)) = self.wrapper(tape, token, true)
+            && left > 0
+            && let Ok(mut found) = self.value(tape, inner, &format!("{path}.{name}"), left - 1)
+        {
+            return if self.policy >= Policy::Repair && self.names_itself(tape, token) {
+                let what = format!("took the value out of `{name}`");
+                found.repairs.insert(0, Repair { path: path.to_owned(), what });
+                Ok(found)
+            } else {
+                let message = format!(
+                    "it may be the value, or a call with the value in `{name}`; give the value alone"
+                );
+                let got = format!("a value in `{name}` too");
+                Err(refused(path, "one value", &got, &message))
+            };
+        }
         let as_is = self.fit(tape, token, path);
         if tape.is_text(token) && self.policy >= Policy::Repair && as_is.is_err() && left > 0 {
             return self.encoded_twice(tape, token, path, left).unwrap_or(as_is);
@@ -149,7 +165,7 @@ impl Root<'_> {
             found.repairs.push(Repair { path: path.to_owned(), what });
             return Ok(found);
         }
-        match self.wrapper(tape, token) {
+        match self.wrapper(tape, token, false) {
             Some((name, inner)) if left > 0 => {
                 self.unwrapped(tape, token, (&name, inner), path, as_is, left)
             }
@@ -234,26 +250,43 @@ impl Root<'_> {
         Ok(())
     }
 
+    /// Whether an object says that it is a call of this very tool.
+    fn names_itself(&self, tape: &Tape<'_>, token: usize) -> bool {
+        let Some(tool) = self.tool else {
+            return false;
+        };
+        tape.entries(token).any(|(key, value)| {
+            NAMES.contains(&&*tape.text(key))
+                && tape.is_text(value)
+                && is_name_of(&tape.text(value), tool)
+        })
+    }
+
     /// The field of an object that holds the arguments, if none of its fields is one.
-    fn wrapper(&self, tape: &Tape<'_>, token: usize) -> Option<(String, usize)> {
+    ///
+    /// With `shadowed`, some of them are, but only such as stand beside the arguments of a
+    /// call, too: of `{"name": …, "arguments": {…}}`, a tool may well ask for `name`.
+    fn wrapper(&self, tape: &Tape<'_>, token: usize, shadowed: bool) -> Option<(String, usize)> {
         if tape.kind(token) != Kind::Object {
             return None;
         }
-        let mut found = None;
+        let (mut found, mut known) = (None, false);
         for (key, value) in tape.entries(token) {
             let name = tape.text(key);
+            let beside = BESIDE.contains(&&*name)
+                && (tape.is_text(value) || tape.kind(value) == Kind::Number);
             if self.knows(&name) {
-                return None;
-            }
-            if let (Some(inner), None) = (self.wrapped_in(tape, &name, value), &found) {
+                if !(shadowed && beside) {
+                    return None;
+                }
+                known = true;
+            } else if let (Some(inner), None) = (self.wrapped_in(tape, &name, value), &found) {
                 found = Some((name.into_owned(), inner));
-            } else if !BESIDE.contains(&&*name)
-                || !(tape.is_text(value) || tape.kind(value) == Kind::Number)
-            {
+            } else if !beside {
                 return None;
             }
         }
-        found
+        found.filter(|_| known == shadowed)
     }
 
     /// The value that a field of this name is put around.
@@ -268,7 +301,7 @@ impl Root<'_> {
                 _ => vec![value],
             };
             let call = calls.pop().filter(|_| calls.is_empty())?;
-            return self.wrapper(tape, call).is_some().then_some(call);
+            return self.wrapper(tape, call, false).is_some().then_some(call);
         }
         let own = self.tool.is_some_and(|tool| is_name_of(name, tool));
         (own && tape.kind(value) == Kind::Object).then_some(value)
