@@ -281,7 +281,7 @@ impl Root<'_> {
                 }
                 known = true;
             } else if let (Some(inner), None) = (self.wrapped_in(tape, &name, value), &found) {
-                found = Some((name.into_owned(), inner));
+                found = Some(inner);
             } else if !beside {
                 return None;
             }
@@ -289,11 +289,17 @@ impl Root<'_> {
         found.filter(|_| known == shadowed)
     }
 
-    /// The value that a field of this name is put around.
-    fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<usize> {
-        let holds = matches!(tape.kind(value), Kind::Object | Kind::Text | Kind::Escaped);
+    /// The value that a field of this name is put around, and the way to it.
+    fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<(String, usize)> {
+        let root = self.form.node(self.form.root);
+        let holds = match tape.kind(value) {
+            Kind::Object => true,
+            // Where a text is a value, this may be one, or the JSON of another.
+            Kind::Text | Kind::Escaped => !root.kinds.has(Kinds::TEXT),
+            _ => false,
+        };
         if WRAPPERS.contains(&name) {
-            return holds.then_some(value);
+            return holds.then(|| (name.to_owned(), value));
         }
         if CALLS.contains(&name) {
             let mut calls = match tape.kind(value) {
@@ -301,10 +307,13 @@ impl Root<'_> {
                 _ => vec![value],
             };
             let call = calls.pop().filter(|_| calls.is_empty())?;
-            return self.wrapper(tape, call, false).is_some().then_some(call);
+            let (below, inner) = self.wrapper(tape, call, false)?;
+            let index = if call == value { "" } else { "[0]" };
+            let own = self.is_own_call(tape, call, "$").is_ok();
+            return own.then(|| (format!("{name}{index}.{below}"), inner));
         }
         let own = self.tool.is_some_and(|tool| is_name_of(name, tool));
-        (own && tape.kind(value) == Kind::Object).then_some(value)
+        (own && tape.kind(value) == Kind::Object).then(|| (name.to_owned(), value))
     }
 
     /// Whether a field is asked for, under this name or nearly.
