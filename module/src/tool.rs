@@ -304,6 +304,20 @@ impl Tool {
         Self { contract: Arc::new(self.contract.described(description)), ..self }
     }
 
+    /// The same tool, whose text `field` takes one of `names` only: those that the program
+    /// has registered by now. See [`Contract::allowing`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn allowing<'a>(
+        self,
+        field: &str,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> toolwright_signature::Result<Self> {
+        Ok(Self { contract: Arc::new(self.contract.allowing(field, names)?), ..self })
+    }
+
     /// The same tool with another word on what it does to the world.
     #[must_use]
     pub fn with_effect(self, effect: Effect) -> Self {

@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_module::{
-    Audience, Context, Contract, Dialect, Effect, Error, Image, Module, Result, Signature, Stage,
-    Tool, ToolOutput, from_fn,
+    Audience, Context, Contract, Dialect, Effect, Error, Image, Module, Request, Result, Signature,
+    Stage, Tool, ToolOutput, from_fn,
 };
 
 use support::{Count, DetectLanguage};
@@ -59,6 +59,28 @@ fn s97_s99_to_s102_a_tool_is_its_modules_signature() {
     assert_eq!(tool.effect(), Effect::Read);
 }
 
+/// Whoever holds a contract cannot tell where it comes from: a type, a tool, a request, what
+/// was stored, or a server.
+#[test]
+fn s73_a_signature_a_tool_and_a_request_have_one_type_of_contract() {
+    fn shown(contract: &Contract) -> String {
+        contract.tool(Dialect::Mcp).unwrap().to_string()
+    }
+    let (signature, tool) = (Contract::of::<GetWeather>().unwrap(), get_weather());
+    let request = Request::new([]).with_tools([Arc::clone(tool.contract())]);
+    // Not a copy of its own: what is lowered for one is lowered for both.
+    assert!(Arc::ptr_eq(&request.tools[0], tool.contract()));
+    let text = serde_json::to_string(tool.contract()).unwrap();
+    let stored: Contract = serde_json::from_str(&text).unwrap();
+    let done = async |_, _| Ok(ToolOutput::text_only(""));
+    let dynamic = Tool::dynamic(stored.clone(), Effect::Read, done);
+    for contract in [&signature, &stored, &request.tools[0], dynamic.contract()] {
+        assert_eq!(contract, &**tool.contract());
+        assert_eq!(contract.fingerprint(), signature.fingerprint());
+        assert_eq!(shown(contract), shown(&signature));
+    }
+}
+
 #[test]
 fn s103_a_tool_has_the_form_of_mcp() {
     let tool = get_weather().contract().tool(Dialect::Mcp).unwrap();
@@ -82,6 +104,16 @@ async fn a_name_a_description_and_an_effect_can_be_overridden_and_the_work_stays
     // Faults speak of the tool as the model knows it.
     let error = call(&tool, "{}").await.unwrap_err();
     insta::assert_snapshot!(error.for_model(), @"input of `forecast` does not fit: $.city: this field is missing; expected a string");
+}
+
+#[tokio::test]
+async fn s48_a_tool_takes_only_the_names_that_are_registered() {
+    let tool = get_weather().allowing("city", ["Bonn", "Oslo"]).unwrap();
+    assert_eq!(tool.contract().input()["properties"]["city"]["enum"], json!(["Bonn", "Oslo"]));
+    assert!(call(&tool, r#"{"city": "Bonn"}"#).await.is_ok());
+    let error = call(&tool, r#"{"city": "Rome"}"#).await.unwrap_err();
+    insta::assert_snapshot!(error.for_model(), @r#"input of `get_weather` does not fit: $.city: expected one of `Bonn`, `Oslo`, got the string "Rome""#);
+    assert!(get_weather().allowing("days", ["1"]).is_err());
 }
 
 #[test]

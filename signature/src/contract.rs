@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub(crate) use self::lowered::shortened;
 use crate::error::{Error, NameFault, Result, Side};
@@ -95,7 +95,7 @@ impl Contract {
         // Only at the end: a type inside an impl has angle brackets in its path. And
         // only what was computed: a name written down was meant.
         let shared = type_name::<S>().ends_with('>')
-            && matches!(&own_name, Cow::Owned(name) if *name == name::snake_case(&S::schema_name()));
+            && matches!(&own_name, Cow::Owned(name) if *name == name::of::<S>());
         if shared {
             return Err(Error::Name { name: own_name.into_owned(), fault: NameFault::Generic });
         }
@@ -111,10 +111,6 @@ impl Contract {
         let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<S> });
         let contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
-        contract.input.ask::<S>();
-        if let Some(output) = &contract.output {
-            output.to_read.ask::<S::Output>();
-        }
         Ok(Self { title: schema::title_of::<S>(), ..contract })
     }
 
@@ -184,10 +180,10 @@ impl Contract {
     /// `output` is one schema for both directions, or `None` where the other side
     /// does not say what it returns.
     ///
-    /// An input with empty `properties` and nothing beside them has no fields, although JSON
-    /// Schema would let any in: that is how servers say that a tool takes no arguments.
-    /// [`input`](Self::input) shows it closed. An input without `properties`, such as
-    /// `{"type": "object"}`, takes any fields, and reading keeps all of them.
+    /// An input that says no more than `{"type": "object"}`, with `properties` or without, has no
+    /// fields, although JSON Schema would let any in: that is how servers say that a
+    /// tool takes no arguments. [`input`](Self::input) shows it closed. For a tool that
+    /// takes whatever it gets, say `"additionalProperties": true` beside the type.
     ///
     /// Reading holds values to the schema, but for what is rare and dear: `if`, `then` and
     /// `else`, `dependentSchemas`, `unevaluatedItems`, that no second member of a `oneOf`
@@ -226,7 +222,13 @@ impl Contract {
             return Err(too_deep(name, side));
         }
         name::check(name)?;
-        schema::close_fieldless(&mut input);
+        // Empty properties say nothing, here. Where a type stands behind them it may pass over
+        // what it does not know.
+        if let Some(root) = input.as_object_mut()
+            && root.get("properties").and_then(Value::as_object).is_some_and(Map::is_empty)
+        {
+            root.shift_remove("properties");
+        }
         let output = output.map(|schema| (schema.clone(), schema));
         Self::checked(name.to_owned(), description.to_owned(), input, None, output)
     }
@@ -279,6 +281,15 @@ impl Contract {
             if let (true, Some(Value::String(text))) = (description.is_empty(), own) {
                 description = text;
             }
+            // Nothing is asked for, so nothing is let in.
+            let bare = root.iter().all(|(keyword, value)| {
+                keyword == "type" || value.as_array().is_some_and(Vec::is_empty)
+            });
+            if bare {
+                root.extend(
+                    schema::nothing().as_object_mut().map(std::mem::take).unwrap_or_default(),
+                );
+            }
         }
         let input = readable(input, typed.is_some());
         let output = output.map(|(to_read, to_write)| Output {
@@ -321,6 +332,83 @@ impl Contract {
     #[must_use]
     pub fn described(&self, description: &str) -> Self {
         Self { description: or_words(description.to_owned(), &self.name), ..self.clone() }
+    }
+
+    /// The same contract, whose text `field` takes one of `names` only.
+    ///
+    /// The names are those that the program has registered by now: of classes, tables,
+    /// agents. The type knows only that they are texts. A model is shown them, and reading
+    /// refuses any other, so the handler finds what it looks up.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use std::collections::BTreeMap;
+    /// # use toolwright_signature::{Contract, Signature};
+    /// /// Draw a shape.
+    /// #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+    /// struct Draw {
+    ///     shape: String,
+    /// }
+    ///
+    /// impl Signature for Draw {
+    ///     type Output = String;
+    /// }
+    ///
+    /// let corners = BTreeMap::from([("Circle", 0), ("Square", 4)]);
+    /// let contract = Contract::of::<Draw>()?.allowing("shape", corners.keys().copied())?;
+    ///
+    /// let draw: Draw = contract.read(r#"{"shape": "Square"}"#)?;
+    /// assert_eq!(corners[&*draw.shape], 4);
+    ///
+    /// let error = contract.read::<Draw>(r#"{"shape": "Line"}"#).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "input of `draw` does not fit: \
+    ///      $.shape: expected one of `Circle`, `Square`, got the string \"Line\""
+    /// );
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] if the input has no such field, if the field is not a text (it may
+    /// be left out or null), or if there are no names.
+    pub fn allowing<'a>(
+        &self,
+        field: &str,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self> {
+        let refused = |reason: &str| {
+            let path = format!("$.{field}");
+            refused(&self.name, Side::Input, Refusal::new(&path, reason))
+        };
+        let mut names: Vec<Value> = names.into_iter().map(Value::from).collect();
+        if names.is_empty() {
+            return Err(refused("no name is allowed, so no call could fit; give one at least"));
+        }
+        let mut input = Value::clone(&self.input.source);
+        let of_field = input.get_mut("properties").and_then(|fields| fields.get_mut(field));
+        let Some(of_field) = of_field.and_then(Value::as_object_mut) else {
+            return Err(refused("there is no such field; name one of the input's own fields"));
+        };
+        let null = Value::from("null");
+        match of_field.get("type") {
+            Some(Value::String(kind)) if kind == "string" => {}
+            Some(Value::Array(kinds)) if *kinds == [Value::from("string"), null] => {
+                names.push(Value::Null);
+            }
+            _ => return Err(refused("it is not a text; name a field of type `String`")),
+        }
+        of_field.insert("enum".to_owned(), Value::Array(names));
+        let typed = self.input.typed;
+        let schema = if typed { schema::without_noise(input.clone()) } else { input.clone() };
+        Ok(Self {
+            // The type takes every text.
+            input: Readable::holding(schema, input, typed),
+            lowered_input: Cache::default(),
+            ..self.clone()
+        })
     }
 
     /// The same contract, asking for one more value before its output.

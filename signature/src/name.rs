@@ -4,12 +4,23 @@ use heck::ToSnakeCase;
 
 use crate::contract::Contract;
 use crate::error::{Error, NameFault, Result};
+use crate::signature::Signature;
 
 /// Longest name every provider accepts (OpenAI's limit is the smallest).
 const LONGEST: usize = 64;
 
 pub(crate) fn snake_case(type_name: &str) -> String {
     type_name.to_snake_case()
+}
+
+/// The name of a signature that does not override it: `Legal`, `SearchDocuments` →
+/// `legal_search_documents`.
+pub(crate) fn of<S: Signature>() -> String {
+    let name = snake_case(&S::schema_name());
+    match snake_case(S::namespace()) {
+        namespace if namespace.is_empty() => name,
+        namespace => format!("{namespace}_{name}"),
+    }
 }
 
 /// `search_documents` → `Search documents`.

@@ -55,18 +55,49 @@ pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + '
     /// What fulfilling this signature gives back.
     type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
 
-    /// The name a model calls this by: the type's name in snake case.
+    /// The namespace that the name begins with, joined by `_`. Default: none.
     ///
-    /// `HTTPGet` becomes `http_get`. A namespace declared with
-    /// `#[schemars(rename = "Legal::SearchDocuments")]` is joined by `_`:
-    /// `legal_search_documents`. A generic type must override this, because its
-    /// schema name does not tell its instances apart; [`Contract::of`] refuses it
-    /// otherwise. It may give the same name as a literal (`"fetch".into()`); one that
-    /// it computes (`Cow::Owned`) cannot be told from this default.
+    /// Two modules of a program may each have a `SearchDocuments`; a namespace tells them
+    /// apart where a model sees both:
+    ///
+    /// ```
+    /// # use toolwright_signature::Signature;
+    /// mod legal {
+    /// #   use schemars::JsonSchema;
+    /// #   use serde::{Deserialize, Serialize};
+    /// #   use toolwright_signature::Signature;
+    ///     #[derive(Serialize, Deserialize, JsonSchema)]
+    ///     pub struct SearchDocuments {
+    ///         pub query: String,
+    ///     }
+    ///
+    ///     impl Signature for SearchDocuments {
+    ///         type Output = Vec<String>;
+    ///
+    ///         fn namespace() -> &'static str {
+    ///             "Legal"
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// assert_eq!(legal::SearchDocuments::name(), "legal_search_documents");
+    /// ```
+    fn namespace() -> &'static str {
+        ""
+    }
+
+    /// The name a model calls this by: the namespace and the type's name, in snake case.
+    ///
+    /// `HTTPGet` becomes `http_get`. A type that is renamed with
+    /// `#[schemars(rename = "Legal::SearchDocuments")]` is `legal_search_documents`. A
+    /// generic type must override this, because its schema name does not tell its
+    /// instances apart; [`Contract::of`] refuses it otherwise. It may give the same name as
+    /// a literal (`"fetch".into()`); one that it computes (`Cow::Owned`) cannot be told from
+    /// this default.
     ///
     /// [`Contract::of`]: crate::Contract::of
     fn name() -> Cow<'static, str> {
-        Cow::Owned(name::snake_case(&Self::schema_name()))
+        Cow::Owned(name::of::<Self>())
     }
 
     /// What this is for, as the model reads it: the type's doc comment.

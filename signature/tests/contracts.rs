@@ -45,7 +45,7 @@ fn output(contract: &Contract, dialect: Dialect) -> Result<String, String> {
 }
 
 #[test]
-fn s73_a_contract_that_was_stored_is_the_same_contract() {
+fn a_contract_that_was_stored_is_the_same_contract() {
     zoo::tour(&mut StoredAndBack);
 }
 

@@ -54,6 +54,41 @@ fn s98_a_namespace_is_joined_by_an_underscore() {
     assert_eq!(Renamed::name(), "legal_search_documents");
 }
 
+/// Two types of one name, in two modules of the program.
+#[test]
+fn s98_a_declared_namespace_tells_types_of_one_name_apart() {
+    macro_rules! search_documents {
+        ($module:ident, $namespace:literal) => {
+            mod $module {
+                use super::*;
+
+                #[derive(Serialize, Deserialize, JsonSchema)]
+                pub(super) struct SearchDocuments {}
+
+                impl Signature for SearchDocuments {
+                    type Output = ();
+
+                    fn namespace() -> &'static str {
+                        $namespace
+                    }
+                }
+            }
+        };
+    }
+    search_documents!(nowhere, "");
+    search_documents!(legal, "Legal");
+    search_documents!(medical, "MedicalRecords::v2");
+    let names = [
+        Contract::of::<nowhere::SearchDocuments>(),
+        Contract::of::<legal::SearchDocuments>(),
+        Contract::of::<medical::SearchDocuments>(),
+    ];
+    let names = names.map(|contract| contract.unwrap().name().to_owned());
+    let expected =
+        ["search_documents", "legal_search_documents", "medical_records_v2_search_documents"];
+    assert_eq!(names, expected);
+}
+
 #[test]
 fn s98_s102_the_name_is_known_without_an_instance_and_the_contract_bears_it() {
     fn name_of<S: Signature>() -> Cow<'static, str> {
@@ -132,6 +167,19 @@ impl Signature for Fetch<u16> {
 fn a_generic_type_needs_a_name_of_its_own() {
     assert_snapshot!(Contract::of::<Fetch<u8>>().unwrap_err(), @"`fetch` cannot be a tool's name: all instances of this generic type would share it; override `Signature::name` with a literal, or with another name");
     assert_eq!(Contract::of::<Fetch<u16>>().unwrap().name(), "fetch_wide");
+}
+
+impl Signature for Fetch<u64> {
+    type Output = ();
+
+    fn namespace() -> &'static str {
+        "web"
+    }
+}
+
+#[test]
+fn a_namespace_is_no_name_of_a_generic_types_own() {
+    assert_snapshot!(Contract::of::<Fetch<u64>>().unwrap_err(), @"`web_fetch` cannot be a tool's name: all instances of this generic type would share it; override `Signature::name` with a literal, or with another name");
 }
 
 impl Signature for Fetch<u32> {

@@ -175,7 +175,7 @@ fn null_for_a_default_is_undone_below_references() {
 }
 
 #[test]
-fn s94_null_that_the_type_takes_stays_null() {
+fn null_that_the_type_takes_stays_null() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Ceiling {
         #[serde(default = "some_ten")]

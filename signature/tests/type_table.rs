@@ -11,7 +11,9 @@ mod zoo;
 use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value, json};
 use toolwright_signature::{Contract, Dialect, Error, Signature};
 
 use zoo::seed::{Analyze, Configure, CreateTask, Priority, Process, Status, UpdateTask};
@@ -91,7 +93,20 @@ fn s39_a_float_takes_numbers() {
 
 #[test]
 fn s40_a_numeric_keeps_whether_it_is_whole() {
-    assert_snapshot!(schema::<Numeric>(), @r#"{"anyOf":[{"type":"integer"},{"type":"number"}],"description":"S40: whole or broken, and which of the two is kept."}"#);
+    assert_snapshot!(schema::<Number>(), @r#"{"type":"number"}"#);
+    for number in [json!(2), json!(2.5), json!(2.0), json!(-3), json!(u64::MAX), json!(1e300)] {
+        kept::<Number>(number);
+    }
+    assert_eq!(refused::<Number>(json!("abc")), "$.given");
+    // A text that stands for a number stands for one of its kind.
+    assert_eq!(read::<Number>(json!("3")).to_string(), "3");
+    assert_eq!(read::<Number>(json!("3.0")).to_string(), "3.0");
+}
+
+/// The same as a union: the number is read as the member that it is.
+#[test]
+fn s40_a_union_of_numbers_keeps_whether_it_is_whole() {
+    assert_snapshot!(schema::<Numeric>(), @r#"{"anyOf":[{"type":"integer"},{"type":"number"}],"description":"What `serde_json::Number` says in one word (S40), as a union."}"#);
     kept::<Numeric>(json!(2));
     kept::<Numeric>(json!(2.5));
     assert_eq!(refused::<Numeric>(json!("abc")), "$.given");
@@ -209,23 +224,90 @@ fn s36_a_union_of_enums_is_converted() {
     assert_eq!(refused::<Action>(json!("closed")), "$.given");
 }
 
-/// A name of the registry is the variant; known when the program is compiled.
+/// The registry is known when the program is compiled: its names are those of an enum.
 #[test]
 fn s48_a_class_name_is_a_text_of_registered_names() {
     assert_snapshot!(schema::<ClassName>(), @r#"{"type":"string","description":"S48: the name of something that was registered, as a list known to the compiler.","enum":["Legal::SearchDocuments","Circle","HTTPGet"]}"#);
     kept::<ClassName>(json!("Circle"));
 }
 
-/// The registry is known when the program runs: a contract made from its names.
+/// Draw a shape.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Draw {
+    /// Class name
+    class: String,
+    fallback: Option<String>,
+    size: u8,
+}
+
+impl Signature for Draw {
+    type Output = String;
+}
+
+/// The registry is known when the program runs: a name is a text until the contract is
+/// made for the names that there are.
 #[test]
-fn s48_a_class_name_is_checked_against_a_registry_made_at_run_time() {
-    let registry = ["Legal::SearchDocuments", "Circle"];
-    let class = json!({"type": "string", "enum": registry});
-    let input = json!({"type": "object", "properties": {"class": class}, "required": ["class"]});
-    let contract = Contract::dynamic("make", "Make one.", input, None).unwrap();
-    let made: Value = contract.read(r#"{"class": "Circle"}"#).unwrap();
-    assert!(registry.iter().any(|name| made["class"] == *name));
-    assert_eq!(first_fault(contract.read::<Value>(r#"{"class": "Square"}"#)), "$.class");
+fn s48_a_registered_class_name_resolves_and_another_is_refused() {
+    type Make = fn(u8) -> String;
+    let circle: Make = |size| format!("a circle of {size}");
+    let square: Make = |size| format!("a square of {size}");
+    let registry = BTreeMap::from([("Shapes::Circle", circle), ("Shapes::Square", square)]);
+    let names = || registry.keys().copied();
+    let any = Contract::of::<Draw>().unwrap();
+    let contract = any.allowing("class", names()).unwrap();
+
+    // The seed's own schema, with the names that may stand there.
+    let seed = json!({"type": "string", "description": "Class name"});
+    assert!(contains(&any.input()["properties"]["class"], &seed), "{}", any.input());
+    let class = &contract.input()["properties"]["class"];
+    assert!(contains(class, &seed), "{class}");
+    assert_eq!(class["enum"], json!(["Shapes::Circle", "Shapes::Square"]));
+    assert_eq!(contract.input()["required"], json!(["class", "size"]));
+
+    for (name, made) in [("Shapes::Circle", "a circle of 3"), ("Shapes::Square", "a square of 3")] {
+        let wire = json!({"class": name, "size": 3}).to_string();
+        let draw: Draw = contract.read(&wire).unwrap();
+        assert_eq!(registry[&*draw.class](draw.size), made);
+    }
+    for unknown in ["Shapes::Line", "Circle", "", "String"] {
+        let wire = json!({"class": unknown, "size": 3}).to_string();
+        assert!(any.read::<Draw>(&wire).is_ok());
+        let error = contract.read::<Draw>(&wire).unwrap_err();
+        let told = "$.class: expected one of `Shapes::Circle`, `Shapes::Square`, got the string";
+        assert!(error.to_string().contains(told), "{error}");
+    }
+    // The rest of the type is read as ever.
+    let too_large = r#"{"class": "Shapes::Circle", "size": 300}"#;
+    assert_eq!(first_fault(contract.read::<Draw>(too_large)), "$.size");
+
+    // A name that may be left out or null, in every dialect.
+    let optional = contract.allowing("fallback", names()).unwrap();
+    for fallback in [json!(null), json!("Shapes::Square")] {
+        let wire = json!({"class": "Shapes::Circle", "fallback": fallback, "size": 3}).to_string();
+        assert_eq!(json!(optional.read::<Draw>(&wire).unwrap().fallback), fallback);
+    }
+    let wrong = r#"{"class": "Shapes::Circle", "fallback": "Line", "size": 3}"#;
+    assert_eq!(first_fault(optional.read::<Draw>(wrong)), "$.fallback");
+    for dialect in Dialect::ALL {
+        let shown = optional.tool(dialect).unwrap().to_string();
+        assert_eq!(shown.matches("Shapes::Square").count(), 2, "{dialect}: {shown}");
+    }
+    // What is stored and read again is held to the names too.
+    let stored: Contract = serde_json::from_value(json!(optional)).unwrap();
+    assert_eq!(stored, optional);
+    assert_ne!(stored.fingerprint(), any.fingerprint());
+    assert!(stored.read::<Draw>(wrong).is_err());
+}
+
+#[test]
+fn names_are_allowed_for_texts_only_and_one_at_least() {
+    let contract = Contract::of::<Draw>().unwrap();
+    let refused = |field, names: &[&'static str]| {
+        contract.allowing(field, names.iter().copied()).unwrap_err().to_string()
+    };
+    assert_snapshot!(refused("size", &["a"]), @"the input schema of `draw` cannot be used at $.size: it is not a text; name a field of type `String`");
+    assert_snapshot!(refused("shape", &["a"]), @"the input schema of `draw` cannot be used at $.shape: there is no such field; name one of the input's own fields");
+    assert_snapshot!(refused("class", &[]), @"the input schema of `draw` cannot be used at $.class: no name is allowed, so no call could fit; give one at least");
 }
 
 /// Dates are RFC 3339 texts, and nothing else is guessed to be one.
@@ -387,7 +469,7 @@ fn s31_s50_the_call_of_create_task_may_leave_out_the_hours() {
 
 #[test]
 fn s26_s32_the_seed_s_other_tools_have_all_their_types() {
-    assert_snapshot!(schema::<Analyze>(), @r#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"},"score":{"type":"number"},"enabled":{"type":"boolean"},"threshold":{"anyOf":[{"type":"integer"},{"type":"number"}],"description":"S40: whole or broken, and which of the two is kept."}},"required":["text","count","score","enabled","threshold"],"description":"S26: the five basic types."}"#);
+    assert_snapshot!(schema::<Analyze>(), @r#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"},"score":{"type":"number"},"enabled":{"type":"boolean"},"threshold":{"type":"number","description":"S40: whole or not, and which of the two is kept."}},"required":["text","count","score","enabled","threshold"],"description":"S26: the five basic types."}"#);
     kept::<Analyze>(
         json!({"text": "a", "count": 1, "score": 0.5, "enabled": true, "threshold": 3}),
     );

@@ -274,8 +274,7 @@ impl<'f> Exact<'f> {
         match rule.rest {
             Rest::Of(id) => self.fits(tape, value, id),
             Rest::Closed => Fits::No,
-            // A struct without fields, to a type, passes over it.
-            Rest::Open if rule.fields.is_empty() && !self.form.typed => self.anything(tape, value),
+            Rest::Open if rule.fields.is_empty() => self.anything(tape, value),
             // Nobody asked for it: worth a word.
             Rest::Open => Fits::Nearly,
         }

@@ -84,6 +84,7 @@ pub(crate) fn plain_tour(visitor: &mut impl Visitor) {
     visitor.visit::<String>("text");
     visitor.visit::<i64>("integer");
     visitor.visit::<f64>("float");
+    visitor.visit::<serde_json::Number>("number");
     visitor.visit::<bool>("boolean");
     visitor.visit::<Plain>("plain");
     visitor.visit::<Documented>("documented");

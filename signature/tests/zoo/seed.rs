@@ -32,7 +32,8 @@ pub(crate) struct Analyze {
     count: i64,
     score: f64,
     enabled: bool,
-    threshold: super::unions::Numeric,
+    /// S40: whole or not, and which of the two is kept.
+    threshold: serde_json::Number,
 }
 
 /// Change priority and status of a task.

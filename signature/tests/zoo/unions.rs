@@ -92,7 +92,7 @@ pub(crate) enum Scalar {
     Broken(f64),
 }
 
-/// S40: whole or broken, and which of the two is kept.
+/// What `serde_json::Number` says in one word (S40), as a union.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Numeric {
