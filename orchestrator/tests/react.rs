@@ -15,7 +15,7 @@ use toolwright_module::{
     Audience, Capabilities, Dialect, Effect, Finish, Message, Module, Reply, Signature, Stage,
     Tool, ToolCall, Usage,
 };
-use toolwright_orchestrator::{Ending, Limits, ReAct, Unfinished};
+use toolwright_orchestrator::{Ending, Limits, ReAct, ToolOrchestrator, Unfinished};
 
 use support::{calls, look, replies, show, soon, tidy};
 
@@ -60,7 +60,7 @@ fn react<S: Signature>(said: impl IntoIterator<Item = Reply>) -> (ReAct<S>, supp
 }
 
 #[tokio::test]
-async fn s17_s127_every_field_of_the_output_is_filled_from_finish() {
+async fn s17_every_field_of_the_output_is_filled_from_finish() {
     let price = |reply: Reply| reply.with_usage(Usage::new(5, 1));
     let said = [price(calls([("1", "look", "hall")])), price(finish("2", OUTPUT))];
     let (agent, asked) = react::<Inspect>(said);
@@ -77,6 +77,34 @@ async fn s17_s127_every_field_of_the_output_is_filled_from_finish() {
 
     let tools = &asked.requests()[0].tools;
     insta::assert_json_snapshot!(tools.last().unwrap().tool(Dialect::OpenAiStrict).unwrap());
+}
+
+/// The loop is the orchestrator's: its driver takes a run of `ReAct` the same way to the
+/// same end, and `ReAct` itself has no code that moves a run on.
+#[tokio::test]
+async fn s127_s148_react_has_no_loop_of_its_own() {
+    let said = || [calls([("1", "look", "hall"), ("2", "sweep", "hall")]), finish("3", OUTPUT)];
+    let sent = |asked: support::Asked| serde_json::to_string(&asked.requests()).unwrap();
+    let (typed, by_react) = react::<Inspect>(said());
+    let reacted = typed.run(inspect(), &soon()).await.unwrap();
+
+    let (typed, _) = react::<Inspect>([]);
+    let mut run = typed.start(&inspect()).unwrap();
+    let (model, by_orchestrator) = replies(said());
+    let orchestrator = ToolOrchestrator::new(model, [look(), tidy()]).unwrap();
+    let finished = orchestrator.drive(&mut run, &soon()).await.unwrap();
+    assert_eq!(sent(by_orchestrator), sent(by_react));
+    assert_eq!(finished.history, reacted.history);
+    assert_eq!((finished.iterations, finished.tools_used), (1, reacted.tools_used));
+
+    let source = include_str!("../src/react.rs");
+    let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    for line in code {
+        for moves in ["loop ", "while ", ".next()", ".apply(", ".generate(", ".ask("] {
+            assert!(!line.contains(moves), "{line}");
+        }
+    }
+    assert_eq!(source.matches("self.orchestrator.drive_on(").count(), 1);
 }
 
 #[tokio::test]

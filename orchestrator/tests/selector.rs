@@ -79,6 +79,30 @@ async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_
     "#);
 }
 
+/// What a model says after it has finished is not asked for: the tool is not called.
+#[tokio::test]
+async fn s109_finish_stops_the_loop() {
+    let (agent, asked) =
+        agent([call("look", "hall"), finish(), Reply::text("Empty."), call("tidy", "hall")]);
+    let finished = run(&agent).await;
+    assert_eq!((finished.answer.as_str(), finished.ending), ("Empty.", Ending::Answered));
+    // A selection, `finish`, and the answer: with no schema to select by.
+    let asked = asked.requests();
+    let selects: Vec<bool> = asked.iter().map(|request| request.output.is_some()).collect();
+    assert_eq!(selects, [true, true, false]);
+    assert_eq!((finished.iterations, &finished.tools_used[..]), (1, &["look".to_owned()][..]));
+
+    // A typed run ends with the input of `finish`, without another question.
+    let output = json!({"clean": true, "remarks": []});
+    let selection = json!({"selection": {"action": "finish", "tool_input": output}});
+    let (model, asked) = replies([Reply::text(selection.to_string()), call("tidy", "hall")]);
+    let typed = ReAct::<Judge>::new(model, [look(), tidy()]).unwrap();
+    let typed = typed.with_choosing(Choosing::Selector).unwrap();
+    let reacted = typed.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+    assert_eq!((asked.requests().len(), reacted.tools_used.len()), (1, 0));
+    assert!(reacted.output.clean);
+}
+
 #[tokio::test]
 async fn the_selectors_schema_lowers_for_every_provider() {
     let (agent, asked) = agent([finish(), Reply::text("ok")]);

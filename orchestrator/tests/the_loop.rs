@@ -24,7 +24,7 @@ use toolwright_orchestrator::{
 use support::{Log, Look, agent, call, calls, look, replies, run, show, soon, tidy, tool};
 
 #[tokio::test]
-async fn s81_a_plain_answer_ends_the_run_at_once() {
+async fn a_plain_answer_ends_the_run_at_once() {
     let said = Reply::text("All is well.").with_usage(Usage::new(9, 4));
     let (agent, asked) = agent([look()], [said]);
     let finished = run(&agent).await;
@@ -39,8 +39,78 @@ async fn s81_a_plain_answer_ends_the_run_at_once() {
     assert_eq!(asked.requests().len(), 1);
 }
 
+/// A model that goes by what the last tool answered: it looks into each room, tidies what is
+/// untidy, and answers once there is no room left.
+fn housekeeper() -> impl toolwright_module::LanguageModel {
+    let next = |room: &str| match room {
+        "hall" => calls([("look-attic", "look", "attic")]),
+        _ => Reply::text("All is tidy."),
+    };
+    Scripted::new(move |request: &Request| {
+        Ok(match request.messages.last().map(|last| &**last) {
+            Some(Message::Tool(result)) => match result.text.split_once(" is ").unwrap() {
+                (room, "untidy") => calls([(&*format!("tidy-{room}"), "tidy", room)]),
+                (room, _) => next(room),
+            },
+            _ => calls([("look-hall", "look", "hall")]),
+        })
+    })
+}
+
 #[tokio::test]
-async fn s109_to_s111_s116_a_chosen_tool_gets_its_input_and_the_model_its_result() {
+async fn s81_the_loop_goes_on_and_each_choice_follows_from_what_the_tools_answered() {
+    for (untidy, expected) in [
+        (&[][..], &["look hall", "look attic"][..]),
+        (&["hall"], &["look hall", "tidy hall", "look attic"]),
+        (&["attic"], &["look hall", "look attic", "tidy attic"]),
+        (&["hall", "attic"], &["look hall", "tidy hall", "look attic", "tidy attic"]),
+    ] {
+        let log = Log::default();
+        let (looks, tidies) = (log.clone(), log.clone());
+        let look = tool("look", Effect::Read, move |Look { place }| {
+            looks.write(format!("look {place}"));
+            let state = if untidy.contains(&&*place) { "untidy" } else { "clean" };
+            async move { Ok(format!("{place} is {state}")) }
+        });
+        let tidy = tool("tidy", Effect::Write, move |Look { place }| {
+            tidies.write(format!("tidy {place}"));
+            async move { Ok(format!("{place} is tidy")) }
+        });
+        let agent = ToolOrchestrator::new(housekeeper(), [look, tidy]).unwrap();
+        let finished = run(&agent).await;
+        assert_eq!(log.entries(), expected);
+        assert_eq!(finished.iterations as usize, expected.len());
+        assert_eq!(finished.answer, "All is tidy.");
+    }
+}
+
+/// Three reads that end in another order each time.
+#[tokio::test]
+async fn s158_the_same_replies_give_the_same_requests_to_the_byte() {
+    let mut played = Vec::new();
+    for turn in 0..3 {
+        let slow = tool("look", Effect::Read, move |look: Look| async move {
+            for _ in 0..(look.place.len() + turn) % 3 {
+                tokio::task::yield_now().await;
+            }
+            Ok(look.place)
+        });
+        let said = [
+            calls([("1", "look", "a"), ("2", "look", "bb"), ("3", "look", "ccc")]),
+            calls([("", "look", "d"), ("", "tidy", "e"), ("", "sweep", "f")]),
+            Reply::text("ok"),
+        ];
+        let (agent, asked) = agent([slow, tidy()], said);
+        let finished = run(&agent.with_instructions("Be brief.")).await;
+        let requests = serde_json::to_string(&asked.requests()).unwrap();
+        played.push((requests, show(&finished.history)));
+    }
+    assert_eq!(played[0], played[1]);
+    assert_eq!(played[0], played[2]);
+}
+
+#[tokio::test]
+async fn s110_s111_s116_a_chosen_tool_gets_its_input_and_the_model_its_result() {
     let said = [
         Reply::new([
             ReplyPart::Text("I will look.".to_owned()),
