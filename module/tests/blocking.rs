@@ -110,6 +110,39 @@ fn s204_blocking_handlers_have_the_same_outcomes_in_call_order() {
     assert_eq!(one.content, "Message 8 delivered to Kate.");
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Step {
+    number: u8,
+}
+
+type Steps = std::sync::Mutex<Vec<(u8, &'static str, thread::ThreadId)>>;
+
+impl Handle<Steps> for Step {
+    fn handle(self, steps: &Steps, _cx: &Context) -> Result<(String, ())> {
+        for what in ["begins", "ends"] {
+            steps.lock().unwrap().push((self.number, what, thread::current().id()));
+            // Time for another one to begin, if it could.
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok((String::new(), ()))
+    }
+}
+
+/// A blocking handler blocks: the next one begins once it is done, on the thread that asked,
+/// and the call gives back an answer and no future.
+#[test]
+fn s204_blocking_handlers_run_one_after_another_on_the_thread_that_asks() {
+    let group = ToolGroup::<Steps>::new().handler::<Step>().unwrap();
+    let call = |number: u8| ToolCall::new("", "step", format!(r#"{{"number": {number}}}"#));
+    let steps = Steps::default();
+    let outcomes = group.dispatch(&[1, 2, 3].map(call), &steps, &Context::default()).unwrap();
+    assert!(outcomes.iter().all(|outcome| outcome.is_ok()));
+    let here = thread::current().id();
+    let expected =
+        [1, 2, 3].map(|number| [(number, "begins", here), (number, "ends", here)]).concat();
+    assert_eq!(*steps.lock().unwrap(), expected);
+}
+
 #[test]
 fn a_blocking_group_refuses_to_run_inside_a_runtime_and_may_be_dropped_there() {
     let group = group();

@@ -130,8 +130,37 @@ async fn a_function_called_as_a_custom_tool_is_the_programs_error() {
     insta::assert_snapshot!(error, @"`say_hello` is called as a custom tool and is a function; send its own definition");
 }
 
+/// Nothing is done before somebody awaits, and awaiting a handler lets others go on.
 #[tokio::test]
-async fn s202_calls_run_at_the_same_time_and_each_has_its_own_result_in_call_order() {
+async fn s204_async_handlers_run_when_they_are_awaited_and_hold_up_nobody() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Wait {}
+
+    impl Handle<(AtomicUsize, Barrier)> for Wait {
+        async fn handle(
+            self,
+            (begun, barrier): &(AtomicUsize, Barrier),
+            _cx: &Context,
+        ) -> Result<(String, ())> {
+            begun.fetch_add(1, Ordering::SeqCst);
+            barrier.wait().await;
+            Ok(("done".to_owned(), ()))
+        }
+    }
+
+    let group = ToolGroup::<(AtomicUsize, Barrier)>::new().handler::<Wait>().unwrap();
+    let (calls, cx) = ([call("wait", "{}")], Context::default());
+    let cx_in = (AtomicUsize::new(0), Barrier::new(2));
+    let dispatched = group.dispatch(&calls, &cx_in, &cx);
+    assert_eq!(cx_in.0.load(Ordering::SeqCst), 0);
+    // On one thread: the handler waits for what is done beside it.
+    let (outcomes, _) = futures_util::future::join(dispatched, cx_in.1.wait()).await;
+    assert_eq!(outcomes[0].as_ref().unwrap().content, "done");
+    assert_eq!(cx_in.0.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn s172_s173_calls_run_at_the_same_time_and_each_has_its_own_result_in_call_order() {
     /// Wait for all the others, then say which one this was.
     #[derive(Deserialize, JsonSchema)]
     struct Meet {
