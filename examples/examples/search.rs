@@ -18,32 +18,32 @@ use toolwright_module::{
 
 /// Search legal documents by query.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-struct SearchDocuments {
+pub(crate) struct SearchDocuments {
     /// Words to look for.
-    query: String,
+    pub(crate) query: String,
     /// What to leave out.
-    filters: Option<SearchFilters>,
+    pub(crate) filters: Option<SearchFilters>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-struct SearchFilters {
+pub(crate) struct SearchFilters {
     /// The earliest year of publication.
-    from_year: Option<u16>,
+    pub(crate) from_year: Option<u16>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-struct SearchResults {
+pub(crate) struct SearchResults {
     /// What was found, best first.
     #[schemars(length(max = 3))]
-    documents: Vec<Document>,
+    pub(crate) documents: Vec<Document>,
     /// How many there are in all.
-    total_count: u32,
+    pub(crate) total_count: u32,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-struct Document {
-    title: String,
-    year: u16,
+pub(crate) struct Document {
+    pub(crate) title: String,
+    pub(crate) year: u16,
 }
 
 impl Signature for SearchDocuments {
@@ -52,12 +52,12 @@ impl Signature for SearchDocuments {
 
 /// Widen a search query with words that mean the same.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-struct ExpandQuery {
+pub(crate) struct ExpandQuery {
     query: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-struct ExpandedQuery {
+pub(crate) struct ExpandedQuery {
     /// The words of the query and a few more.
     expanded_query: String,
 }
@@ -67,7 +67,7 @@ impl Signature for ExpandQuery {
 }
 
 /// The documents themselves: what a search server would hold.
-struct Index(Vec<Document>);
+pub(crate) struct Index(pub(crate) Vec<Document>);
 
 impl Index {
     fn search(&self, query: &str, filters: Option<&SearchFilters>) -> SearchResults {
@@ -84,8 +84,8 @@ impl Index {
 }
 
 /// Code does the work.
-struct ApiSearch {
-    index: Arc<Index>,
+pub(crate) struct ApiSearch {
+    pub(crate) index: Arc<Index>,
 }
 
 impl Module for ApiSearch {
@@ -101,8 +101,8 @@ impl Module for ApiSearch {
 }
 
 /// A language model does the work.
-struct LlmSearch {
-    predictor: ChainOfThought<SearchDocuments>,
+pub(crate) struct LlmSearch {
+    pub(crate) predictor: ChainOfThought<SearchDocuments>,
 }
 
 impl Module for LlmSearch {
@@ -118,9 +118,9 @@ impl Module for LlmSearch {
 }
 
 /// Both do: a model widens the query, code looks it up.
-struct SmartSearch {
-    index: Arc<Index>,
-    expander: Predict<ExpandQuery>,
+pub(crate) struct SmartSearch {
+    pub(crate) index: Arc<Index>,
+    pub(crate) expander: Predict<ExpandQuery>,
 }
 
 impl Module for SmartSearch {

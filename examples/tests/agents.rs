@@ -1,14 +1,28 @@
 //! Agents with a real toolset, on models of the test bench.
-#![allow(clippy::unwrap_used, reason = "test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::duplicate_mod,
+    dead_code,
+    reason = "test code, with programs in it whose own part runs as a process"
+)]
 
-use std::sync::Arc;
+#[path = "../examples/search.rs"]
+mod search;
+#[path = "../examples/tasks.rs"]
+mod tasks;
+
+use std::sync::{Arc, Mutex};
 
 use schemars::JsonSchema;
+use search::{ApiSearch, Document, Index, LlmSearch, SearchDocuments, SearchFilters, SmartSearch};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveTool, MemoryStore, MemoryStoreTool};
 use toolwright_module::testing::{Recording, Replay, SchemaDriven, Scripted};
-use toolwright_module::{Context, Module, Reply, Request, Signature, ToolCall};
+use toolwright_module::{
+    ChainOfThought, Context, Message, Module, Predict, Reply, Request, Result, Signature, Tool,
+    ToolCall, from_fn,
+};
 use toolwright_orchestrator::{Choosing, Ending, Limits, ReAct, ToolOrchestrator};
 
 /// Answer questions using available memory tools.
@@ -26,8 +40,176 @@ impl Signature for QuestionAnswer {
     type Output = Answered;
 }
 
+/// Do one thing.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct OperationOne {
+    input: String,
+}
+
+impl Signature for OperationOne {
+    type Output = String;
+}
+
+/// Do another thing.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct OperationTwo {
+    value: String,
+    optional: Option<String>,
+}
+
+impl Signature for OperationTwo {
+    type Output = String;
+}
+
+/// A toolset of one's own, whose tools share what has been done.
+#[derive(Clone, Default)]
+struct MyToolset(Arc<Mutex<Vec<String>>>);
+
+impl MyToolset {
+    fn record(&self, what: String) -> Result<String> {
+        let mut done = self.0.lock().unwrap();
+        done.push(what);
+        Ok(done.join(", "))
+    }
+
+    fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
+        let (first, second) = (self.clone(), self.clone());
+        let one = from_fn(move |ask: OperationOne| {
+            let done = first.record(ask.input);
+            async { done }
+        });
+        let two = from_fn(move |ask: OperationTwo| {
+            let done = second.record(ask.value + ask.optional.as_deref().unwrap_or("!"));
+            async { done }
+        });
+        [Tool::new(one)?, Tool::new(two)?]
+            .map(|tool| tool.prefixed("my_tools"))
+            .into_iter()
+            .collect()
+    }
+}
+
+/// What a tool answered last, if the conversation ends with it.
+fn answered(request: &Request) -> Option<&str> {
+    match request.messages.last().map(|last| &**last) {
+        Some(Message::Tool(result)) => Some(&result.text),
+        _ => None,
+    }
+}
+
+/// The seed's own: `DSPy::ReAct.new(MySignature, tools: toolset.class.to_tools)`.
 #[tokio::test]
-async fn s10_s15_s17_react_answers_a_signature_with_memory_tools() {
+async fn s10_the_tools_of_a_toolset_of_ones_own_drive_react() {
+    let toolset = MyToolset::default();
+    // It goes by what the tools answer: if one is not run, there is no output.
+    let model = Scripted::new(|request: &Request| {
+        let call = |name, arguments| Reply::calls([ToolCall::new("", name, arguments)]);
+        Ok(match answered(request) {
+            None => call("my_tools_operation_one", r#"{"input": "a"}"#),
+            Some("a") => call("my_tools_operation_two", r#"{"value": "b"}"#),
+            Some("a, b!") => call("finish", r#"{"answer": "a, b!"}"#),
+            Some(other) => Reply::text(format!("I did not expect {other}.")),
+        })
+    });
+    let agent = ReAct::<QuestionAnswer>::new(model, toolset.tools().unwrap()).unwrap();
+    let question = "What has been done?".to_owned();
+    let reacted = agent.run(QuestionAnswer { question }, &Context::default()).await.unwrap();
+    assert_eq!(reacted.output, Answered { answer: "a, b!".to_owned() });
+    assert_eq!(reacted.tools_used, ["my_tools_operation_one", "my_tools_operation_two"]);
+    assert_eq!(*toolset.0.lock().unwrap(), ["a", "b!"]);
+}
+
+fn titles(found: &search::SearchResults) -> Vec<&str> {
+    found.documents.iter().map(|document| &*document.title).collect()
+}
+
+fn index() -> Arc<Index> {
+    let document = |title: &str, year| Document { title: title.to_owned(), year };
+    Arc::new(Index(vec![document("Tax law", 2025), document("Levies", 1994)]))
+}
+
+fn tax(filters: Option<SearchFilters>) -> SearchDocuments {
+    SearchDocuments { query: "tax".to_owned(), filters }
+}
+
+/// A model that says this, and what it was asked.
+fn saying(
+    reply: &'static str,
+) -> (impl toolwright_module::LanguageModel, Arc<Mutex<Vec<Request>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&asked);
+    let model = Scripted::new(move |request: &Request| {
+        kept.lock().unwrap().push(request.clone());
+        Ok(Reply::text(reply))
+    });
+    (model, asked)
+}
+
+#[tokio::test]
+async fn s93_what_the_injected_model_says_is_what_the_search_finds() {
+    let (model, asked) = saying(
+        r#"{"reasoning": "There is one.", "output": {"documents": [{"title": "Made up", "year": 2024}], "total_count": 7}}"#,
+    );
+    let module = LlmSearch { predictor: ChainOfThought::new(model).unwrap() };
+    let found = module.call(tax(None)).await.unwrap();
+    assert_eq!((titles(&found), found.total_count), (vec!["Made up"], 7));
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked.len(), 1);
+    // It was asked for what the caller asked for.
+    let last = format!("{:?}", asked[0].messages.last());
+    assert!(last.contains("tax"), "{last}");
+}
+
+#[tokio::test]
+async fn s94_filters_that_are_left_out_are_null() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&seen);
+    let module = from_fn(move |search: SearchDocuments| {
+        kept.lock().unwrap().push(search.filters.map(|filters| filters.from_year));
+        async { Ok(search::SearchResults { documents: vec![], total_count: 0 }) }
+    });
+    let tool = Tool::new(module).unwrap();
+    let required = &tool.contract().input()["required"];
+    assert_eq!(*required, serde_json::json!(["query"]));
+    for arguments in [
+        r#"{"query": "tax"}"#,
+        r#"{"query": "tax", "filters": null}"#,
+        r#"{"query": "tax", "filters": {}}"#,
+        r#"{"query": "tax", "filters": {"from_year": 2000}}"#,
+    ] {
+        tool.call(arguments, &Context::default()).await.unwrap();
+    }
+    assert_eq!(*seen.lock().unwrap(), [None, None, Some(None), Some(Some(2000))]);
+    // What is left out filters nothing.
+    let search = Tool::new(ApiSearch { index: index() }).unwrap();
+    let found = search.call(r#"{"query": "tax levies"}"#, &Context::default()).await.unwrap();
+    assert!(found.text().contains(r#""total_count":2"#), "{}", found.text());
+}
+
+#[tokio::test]
+async fn s95_the_search_of_code_finds_what_stands_in_the_injected_index() {
+    let empty = ApiSearch { index: Arc::new(Index(vec![])) };
+    assert_eq!(empty.call(tax(None)).await.unwrap().total_count, 0);
+    let module = ApiSearch { index: index() };
+    assert_eq!(titles(&module.call(tax(None)).await.unwrap()), ["Tax law"]);
+    let recent = SearchFilters { from_year: Some(2026) };
+    assert_eq!(module.call(tax(Some(recent))).await.unwrap().total_count, 0);
+}
+
+#[tokio::test]
+async fn s96_the_hybrid_looks_up_what_its_model_added_to_the_query() {
+    let (model, asked) = saying(r#"{"expanded_query": "levies duties"}"#);
+    let module = SmartSearch { index: index(), expander: Predict::new(model).unwrap() };
+    // Neither alone finds both: the word of the caller one, the model's word the other.
+    assert_eq!(titles(&module.call(tax(None)).await.unwrap()), ["Tax law", "Levies"]);
+    assert_eq!(asked.lock().unwrap().len(), 1);
+    // The documents are those of the index, and the filters are the caller's.
+    let recent = SearchFilters { from_year: Some(2000) };
+    assert_eq!(titles(&module.call(tax(Some(recent))).await.unwrap()), ["Tax law"]);
+}
+
+#[tokio::test]
+async fn s15_s17_s135_react_answers_a_signature_with_memory_tools() {
     let memory = Memory::default();
     let (key, value) = ("color".to_owned(), "blue".to_owned());
     MemoryStoreTool::new(&memory).call(MemoryStore { key, value, tags: None }).await.unwrap();

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -31,11 +33,45 @@ const MAY_USE: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// How many external crates the lowest layer may bring.
-const SIGNATURE_CRATES: usize = 35;
+/// What the two layers that every program has depend on, ours left out, and how many crates
+/// that brings in all: one more is a decision, which this test asks for.
+const CORE: [(&str, &[&str], usize); 2] = [
+    (
+        "toolwright-signature",
+        &[
+            "heck",
+            "regex-lite",
+            "schemars",
+            "serde",
+            "serde_json",
+            "serde_path_to_error",
+            "thiserror",
+        ],
+        26,
+    ),
+    (
+        "toolwright-module",
+        &[
+            "foldhash",
+            "futures-core",
+            "futures-util",
+            "schemars",
+            "serde",
+            "serde_json",
+            "similar",
+            "thiserror",
+            "tokio-util",
+            "tracing",
+        ],
+        39,
+    ),
+];
 
 /// How many more than a hand-written loop on async-openai an agent may bring.
 const AGENT_CRATES: usize = 20;
+
+/// How many lines of code the layer of typed tool calls may have, with and without `async`.
+const TOOL_CALL_LINES: usize = 1_404;
 
 fn cargo(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
@@ -75,21 +111,39 @@ fn the_lowest_layer_knows_no_runtime() {
 
 #[test]
 fn s155_crates_stay_light() {
-    let signature = external_crates(&["toolwright-signature"]);
-    assert!(signature.len() <= SIGNATURE_CRATES, "{}: {signature:?}", signature.len());
+    for (package, direct, most) in CORE {
+        let all = external_crates(&[package]);
+        assert!(all.len() <= most, "{package}: {} crates: {all:?}", all.len());
+        let depends = tree(&["-p", package, "--depth", "1"]);
+        assert!(depends.iter().eq(direct), "{package} depends on {depends:?}");
+    }
 
     // A hand-written agent needs the client with the same features, a runtime, and
     // serde for its tools.
     let by_hand = external_crates_of(&["async-openai", "tokio", "serde", "serde_json"]);
     let agent = external_crates(&["toolwright-openai", "toolwright-orchestrator"]);
     let more: Vec<_> = agent.difference(&by_hand).collect();
-    println!(
-        "signature: {}; agent: {} by hand, {} more",
-        signature.len(),
-        by_hand.len(),
-        more.len()
-    );
+    println!("agent: {} by hand, {} more", by_hand.len(), more.len());
     assert!(more.len() <= AGENT_CRATES, "{}: {more:?}", more.len());
+}
+
+/// As large as toolcall itself, whose place it takes: 1,404 lines.
+#[test]
+fn s155_the_layer_of_tool_calls_stays_small() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../module/src");
+    let mut open =
+        ["group.rs", "group", "blocking.rs", "blocking"].map(|at| source.join(at)).to_vec();
+    let mut lines = 0;
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let text = fs::read_to_string(path).unwrap();
+        let code = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines += code.filter(|line| !line.starts_with("//")).count();
+    }
+    assert!((500..=TOOL_CALL_LINES).contains(&lines), "{lines} lines");
 }
 
 #[test]

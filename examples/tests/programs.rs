@@ -217,7 +217,14 @@ fn the_readme_names_every_program_and_no_other() {
 }
 
 #[test]
-fn s92_to_s96_s119_s120_three_modules_answer_one_caller() {
+fn s26_s28_s30_s32_s36_the_seeds_tools_run_and_refuse_what_does_not_fit() {
+    let ran = run(&mut program("tasks"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    insta::assert_snapshot!(ran.stdout);
+}
+
+#[test]
+fn s92_s119_s120_three_modules_answer_one_caller() {
     let ran = run(&mut program("search"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     insta::assert_snapshot!(ran.stdout);

@@ -123,6 +123,18 @@ fn s166_s173_chat_group_asks_elsewhere_after_an_error() {
     insta::assert_json_snapshot!(play_both("chat", "group", "group"));
 }
 
+/// That what is dispatched together runs together is shown beside `ToolGroup::dispatch`.
+#[test]
+fn s172_s173_the_async_programs_dispatch_all_calls_of_a_reply_together() {
+    for program in ["chat_tool", "chat_group", "responses_tool", "responses_group"] {
+        let path = format!("{}/examples/{program}.rs", env!("CARGO_MANIFEST_DIR"));
+        let source = std::fs::read_to_string(path).unwrap();
+        assert_eq!(source.matches("let calls = reply.calls();").count(), 1, "{program}");
+        assert_eq!(source.matches("in tools.dispatch(&calls, ").count(), 1, "{program}");
+        assert_eq!(source.matches(".run(").count(), 0, "{program}");
+    }
+}
+
 #[test]
 fn s167_s174_responses_output_is_corrected_once_and_then_strict() {
     insta::assert_json_snapshot!(play_both("responses", "output", "output"));
