@@ -17,7 +17,7 @@ use toolwright_orchestrator::ToolOrchestrator;
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use support::{Look, agent, calls, look, replies, soon, tool};
+use support::{Log, Look, agent, calls, look, replies, soon, tool};
 
 /// Every span with its fields, in the order in which they ended.
 #[derive(Clone, Default)]
@@ -109,4 +109,29 @@ async fn a_failure_marks_its_span_with_the_stage_and_no_text() {
     });
     let agent = ToolOrchestrator::new(model, []).unwrap();
     insta::assert_snapshot!(spans_of(&agent, &soon()).await);
+}
+
+/// What is reported as an error outside of spans.
+#[derive(Clone, Default)]
+struct Reports(Log);
+
+impl<S: tracing::Subscriber> Layer<S> for Reports {
+    fn on_event(&self, event: &tracing::Event<'_>, _: LayerContext<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let fields: Vec<String> =
+            fields.0.into_iter().map(|(name, it)| format!("{name}: {it}")).collect();
+        self.0.write(format!("{} {}", event.metadata().level(), fields.join(", ")));
+    }
+}
+
+#[tokio::test]
+async fn a_listener_that_panics_at_every_event_is_reported_once() {
+    let reports = Reports::default();
+    let subscriber = tracing_subscriber::registry().with(reports.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let (agent, _) = agent([look()], [calls([("1", "look", "a")]), Reply::text("ok")]);
+    let cx = soon().with_events(|_| panic!("the screen is gone"));
+    agent.run("Go.", &cx).await.unwrap();
+    insta::assert_snapshot!(reports.0.entries().join("\n"), @r#"ERROR message: a listener for events panicked; the call goes on, panic: "the screen is gone""#);
 }
