@@ -1,15 +1,15 @@
 //! From calls to outcomes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Barrier;
 use toolwright_module::{
-    CallKind, Context, Contract, Custom, Effect, Error, FailReason, Handle, Outcome, Result, Stage,
-    Tool, ToolCall, ToolGroup, ToolOutput,
+    Audience, BoxFuture, CallKind, Context, Contract, Custom, Effect, Error, FailReason, Handle,
+    Outcome, Result, Stage, Tool, ToolCall, ToolGroup, ToolOutput,
 };
 
 use crate::support::{call, group};
@@ -305,4 +305,39 @@ async fn a_long_text_that_a_custom_tool_cannot_read_comes_back_short() {
     let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
     assert_eq!(outcome.fail_reason, Some(FailReason::InvalidArguments));
     assert!(outcome.content.len() < 400, "{} bytes", outcome.content.len());
+}
+
+/// Ask the same group again.
+#[derive(Deserialize, JsonSchema)]
+struct Again {}
+
+type Itself = OnceLock<ToolGroup<Arc<Inner>>>;
+
+#[derive(Default)]
+struct Inner {
+    group: Itself,
+    deepest: AtomicUsize,
+}
+
+impl Handle<Arc<Inner>> for Again {
+    async fn handle(self, inner: &Arc<Inner>, cx: &Context) -> Result<(String, ())> {
+        inner.deepest.fetch_add(1, Ordering::Relaxed);
+        let call = ToolCall::new("1", "again", "{}");
+        let group = inner.group.get().unwrap();
+        let again: BoxFuture<'_, _> = Box::pin(group.run(&call, inner, cx));
+        Ok((again.await?.content, ()))
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_calls_itself_ends_with_a_limit_and_not_with_the_stack() {
+    let inner = Arc::new(Inner::default());
+    let group = ToolGroup::new().handler::<Again>().unwrap();
+    inner.group.set(group).ok().unwrap();
+    let call = ToolCall::new("1", "again", "{}");
+    let cx = Context::default();
+    let error = inner.group.get().unwrap().run(&call, &inner, &cx).await.unwrap_err();
+    assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
+    insta::assert_snapshot!(error, @"groups of tools call each other more than 16 deep; does one call itself?");
+    assert_eq!(inner.deepest.load(Ordering::Relaxed), 16);
 }
