@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use toolwright_module::{Delta, Finish, Reasoning, ReplyPart, ToolCall};
+use toolwright_module::{CallKind, Delta, Finish, Reasoning, ReplyPart, ToolCall};
 
 use crate::streaming::Deltas;
 
@@ -35,6 +35,13 @@ impl Assembly {
     pub(crate) fn begin_call(&mut self) -> usize {
         self.parts.push(ReplyPart::Call(ToolCall::new("", "", "")));
         self.parts.len() - 1
+    }
+
+    /// Marks a call as one of a custom tool, whose input is no JSON.
+    pub(crate) fn is_custom(&mut self, index: usize) {
+        if let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) {
+            call.kind = CallKind::Custom;
+        }
     }
 
     pub(crate) fn call(&self, index: usize) -> Option<&ToolCall> {
@@ -74,6 +81,28 @@ impl Assembly {
         }
     }
 
+    /// A call's arguments once more, whole. They count where they differ from the pieces.
+    pub(crate) fn settle(&mut self, index: usize, arguments: String, deltas: &mut Deltas) {
+        let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else {
+            return;
+        };
+        if arguments.is_empty() {
+            return;
+        }
+        if let Some(rest) = arguments.strip_prefix(&*call.arguments) {
+            if !rest.is_empty() {
+                let rest = rest.to_owned();
+                self.more_of_call(index, String::new(), String::new(), rest, deltas);
+            }
+        } else {
+            call.arguments = arguments;
+        }
+    }
+
+    pub(crate) fn parts(&self) -> &[ReplyPart] {
+        &self.parts
+    }
+
     /// What there is so far, as an error keeps it.
     pub(crate) fn so_far(&self) -> String {
         if self.parts.is_empty() {
@@ -91,8 +120,7 @@ impl Assembly {
 ///
 /// An id that two calls share is the first one's. `turn` is the number of messages
 /// before the reply: it keeps ids that were made here apart in a whole conversation.
-/// Arguments that are not there are an empty object,
-/// unless they were cut off.
+/// Arguments that are not there are an empty object, unless they may have been cut off.
 pub(crate) fn mended(mut parts: Vec<ReplyPart>, turn: usize, finish: &Finish) -> Vec<ReplyPart> {
     let several = parts.iter().filter(|part| matches!(part, ReplyPart::Call(_))).nth(1).is_some();
     let mut ids = HashSet::new();
@@ -103,9 +131,25 @@ pub(crate) fn mended(mut parts: Vec<ReplyPart>, turn: usize, finish: &Finish) ->
         if call.id.is_empty() || several && !ids.insert(call.id.clone()) {
             call.id = format!("call_{turn}_{index}");
         }
-        if call.arguments.trim().is_empty() && *finish != Finish::Length {
+        let is_empty = call.kind == CallKind::Function && call.arguments.trim().is_empty();
+        if is_empty && matches!(finish, Finish::Stop | Finish::Refused) {
             "{}".clone_into(&mut call.arguments);
         }
     }
     parts
+}
+
+/// The provider's words for a reply that is not finished: nothing in it counts.
+pub(crate) fn is_unfinished(word: &str) -> bool {
+    matches!(
+        word,
+        "queued"
+            | "in_progress"
+            | "cancelled"
+            | "canceled"
+            | "failed"
+            | "error"
+            | "abort"
+            | "aborted"
+    )
 }

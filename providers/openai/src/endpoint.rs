@@ -59,22 +59,46 @@ impl Endpoint {
 
     fn new(base_url: &str, key: SecretString, headers: HeaderMap) -> Result<Self> {
         let (base, loopback) = checked(base_url)?;
-        Ok(Self(Arc::new(Parts { base, loopback, key, headers })))
+        Self::sendable(Parts { base, loopback, key, headers })
+    }
+
+    /// The endpoint, unless a key would go over a network where anybody can read it.
+    fn sendable(parts: Parts) -> Result<Self> {
+        let is_plain = parts.base.starts_with("http://") && !parts.loopback;
+        if is_plain && is_keyed(&parts.headers) {
+            return Err(Error::BaseUrl {
+                fault: "it is plain http beyond this machine, where anybody on the way could read the API key; use https",
+            });
+        }
+        Ok(Self(Arc::new(parts)))
     }
 
     pub(crate) fn with_key(&self, key: String) -> Result<Self> {
         let mut headers = self.0.headers.clone();
         headers.insert(AUTHORIZATION, bearer(&key)?);
-        Ok(Self(Arc::new(Parts {
+        Self::sendable(Parts {
             base: self.0.base.clone(),
             loopback: self.0.loopback,
             key: key.into(),
             headers,
-        })))
+        })
     }
 
     pub(crate) fn base(&self) -> &str {
         &self.0.base
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.0.base)
+    }
+
+    pub(crate) fn headers(&self) -> HeaderMap {
+        self.0.headers.clone()
+    }
+
+    /// Whether requests prove who asks.
+    pub(crate) fn has_key(&self) -> bool {
+        is_keyed(&self.0.headers)
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
@@ -84,28 +108,6 @@ impl Endpoint {
     /// The text without the key, should a server have sent it back.
     pub(crate) fn without_key(&self, text: String) -> String {
         redacted(&text, self.0.key.expose_secret()).unwrap_or(text)
-    }
-}
-
-impl Config for Endpoint {
-    fn headers(&self) -> HeaderMap {
-        self.0.headers.clone()
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.0.base)
-    }
-
-    fn query(&self) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-
-    fn api_base(&self) -> &str {
-        &self.0.base
-    }
-
-    fn api_key(&self) -> &SecretString {
-        &self.0.key
     }
 }
 
@@ -159,6 +161,11 @@ fn is_number_of(digits: &[u8], wanted: u8) -> bool {
     digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) == Some(u32::from(wanted))
 }
 
+/// Whether the headers hold a key, in OpenAI's own place or in one of other servers.
+fn is_keyed(headers: &HeaderMap) -> bool {
+    ["authorization", "api-key", "x-api-key"].iter().any(|name| headers.contains_key(*name))
+}
+
 fn bearer(key: &str) -> Result<HeaderValue> {
     if key.trim().is_empty() {
         return Err(Error::MissingKey { variable: KEY });
@@ -189,7 +196,7 @@ fn checked(base_url: &str) -> Result<(String, bool)> {
     }
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
-    let loopback =
-        host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let loopback = host == "localhost"
+        || address.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
     Ok((url.as_str().trim_end_matches('/').to_owned(), loopback))
 }

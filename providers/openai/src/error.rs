@@ -7,7 +7,9 @@ use serde::de::Error as _;
 use serde_json::Value;
 use toolwright_module::{Stage, Usage};
 
+use crate::bounded::is_gzip;
 use crate::endpoint::Endpoint;
+use crate::lenient::is_said;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -166,6 +168,35 @@ pub enum Error {
         source: Option<Box<dyn StdError + Send + Sync>>,
     },
 
+    /// The server did not finish the reply, or gave it up.
+    #[error(fmt = unfinished)]
+    Unfinished {
+        /// The server's word for it, such as `in_progress`.
+        status: String,
+        /// What came so far, the first 64 KiB.
+        raw: String,
+        /// What the call cost nevertheless.
+        usage: Usage,
+    },
+
+    /// The reply took too long in all.
+    #[error(fmt = too_slow)]
+    TooSlow {
+        /// How long one answer may take.
+        after: Duration,
+        /// What came so far, the first 64 KiB.
+        raw: String,
+    },
+
+    /// The server's answer is not text in UTF-8.
+    #[error(
+        "the server's answer is {what}, and UTF-8 text is needed; turn that off at the server or at the proxy before it"
+    )]
+    Encoding {
+        /// What it is instead.
+        what: String,
+    },
+
     /// The server sends more than can be meant.
     #[error(
         "the server sent more than {} MiB as {what}; ask for a shorter one, or check the base URL",
@@ -210,6 +241,8 @@ impl Error {
             Self::Status { body: raw, .. }
             | Self::Reported { raw, .. }
             | Self::Decoding { raw, .. }
+            | Self::Unfinished { raw, .. }
+            | Self::TooSlow { raw, .. }
             | Self::Truncated { raw, .. } => Some(raw).filter(|raw| !raw.is_empty()),
             _ => None,
         }
@@ -223,8 +256,11 @@ impl Error {
             | Self::Timeout { .. }
             | Self::Truncated { .. } => Stage::Transport,
             Self::Status { .. } | Self::Reported { .. } => Stage::Provider,
-            Self::Decoding { .. } | Self::Empty { .. } => Stage::Decoding,
-            Self::TooLarge { .. } => Stage::Limit,
+            Self::Decoding { .. }
+            | Self::Empty { .. }
+            | Self::Encoding { .. }
+            | Self::Unfinished { .. } => Stage::Decoding,
+            Self::TooLarge { .. } | Self::TooSlow { .. } => Stage::Limit,
             _ => Stage::Setup,
         }
     }
@@ -232,10 +268,10 @@ impl Error {
     /// The module layer's form; `?` would lose all but the text.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
         let usage = match &self {
-            Self::Reported { usage, .. } | Self::Empty { usage } => {
-                // A server that reports none leaves it open.
-                Some(*usage).filter(|usage| *usage != Usage::default())
-            }
+            // A server that reports none leaves it open.
+            Self::Reported { usage, .. }
+            | Self::Empty { usage }
+            | Self::Unfinished { usage, .. } => Some(*usage).filter(|usage| !usage.incomplete),
             // Nobody was asked.
             Self::Connect { .. } => Some(Usage::default()),
             _ => None,
@@ -252,28 +288,45 @@ impl Error {
         }
     }
 
-    /// What async-openai failed with; `silence` is how long the server may be silent.
-    pub(crate) fn from_client(error: OpenAIError, silence: Duration) -> Self {
-        match error {
-            // Ours, from below, on its way back up.
-            OpenAIError::Boxed(error) => match error.downcast::<Self>() {
-                Ok(error) => *error,
-                Err(source) => Self::Transport { source },
-            },
-            OpenAIError::Reqwest(error) => Self::from_reqwest(error, silence),
-            OpenAIError::JSONDeserialize(source, raw) if source.is_eof() => {
-                Self::Truncated { raw, source: Some(Box::new(source)) }
+    /// A body that is not text in UTF-8.
+    pub(crate) fn no_utf8(body: &[u8]) -> Self {
+        let what = if is_gzip(body) {
+            "compressed with gzip"
+        } else {
+            "in another encoding, such as Latin-1"
+        };
+        Self::Encoding { what: what.to_owned() }
+    }
+
+    /// What does not fit the API in a whole body: the server's words, if it is an error.
+    pub(crate) fn or_said_in(self, body: &[u8]) -> Self {
+        let said = || serde_json::from_slice::<Value>(body).ok();
+        match self {
+            Self::Empty { .. } | Self::Decoding { .. } => {
+                said().and_then(|said| Self::complaint(&said)).unwrap_or(self)
             }
-            OpenAIError::JSONDeserialize(source, raw) => Self::Decoding { source, raw },
-            OpenAIError::StreamError(error) => Self::Transport { source: error },
-            source => Self::Request { source },
+            error => error,
         }
     }
 
+    /// An error without the usual form, if a body has words of one.
+    pub(crate) fn complaint(body: &Value) -> Option<Self> {
+        let Said { code, message } = Said::of(body);
+        let raw = body.to_string();
+        Some(Self::Reported { message: message?, code, raw, usage: Usage::unknown() })
+    }
+
+    /// What JSON failed to be.
+    pub(crate) fn from_json(source: serde_json::Error, body: &[u8]) -> Self {
+        let raw = String::from_utf8_lossy(body).into_owned();
+        if source.is_eof() {
+            return Self::Truncated { raw, source: Some(Box::new(source)) };
+        }
+        Self::Decoding { source, raw }
+    }
+
     pub(crate) fn from_reqwest(error: reqwest::Error, silence: Duration) -> Self {
-        if let Some(error) = too_large(&error) {
-            error
-        } else if error.is_connect() {
+        if error.is_connect() {
             Self::Connect { source: error }
         } else if error.is_timeout() {
             Self::Timeout { after: silence }
@@ -305,10 +358,13 @@ impl Error {
         let word =
             |text: &mut Option<String>| text.iter_mut().for_each(|text| clean(text, MOST_SAID));
         match &mut self {
-            Self::Status { request_id, code, message, body, .. } => {
+            Self::Status { status, request_id, code, message, body, .. } => {
                 word(request_id);
                 word(code);
                 clean(message, MOST_SAID);
+                if !endpoint.has_key() && asks_for_key(*status, message) {
+                    *message += "; the request had no key: give one with `OpenAi::with_key`, or set OPENAI_API_KEY and use `OpenAi::from_env`";
+                }
                 clean(body, MOST_RAW);
             }
             Self::Reported { code, message, raw, .. } => {
@@ -323,6 +379,12 @@ impl Error {
                     *source = serde_json::Error::custom(text);
                 }
             }
+            Self::Unfinished { status, raw, .. } => {
+                clean(status, MOST_SAID);
+                clean(raw, MOST_RAW);
+            }
+            Self::TooSlow { raw, .. } => clean(raw, MOST_RAW),
+            Self::Encoding { what } => clean(what, MOST_SAID),
             Self::Truncated { raw, source } => {
                 clean(raw, MOST_RAW);
                 if let Some(source) = source
@@ -364,13 +426,6 @@ impl Error {
     }
 }
 
-/// So that ours travels through async-openai and comes out whole.
-impl From<Error> for OpenAIError {
-    fn from(error: Error) -> Self {
-        Self::Boxed(Box::new(error))
-    }
-}
-
 /// What a server says about a failure, in one of the many forms there are.
 pub(crate) struct Said {
     pub(crate) code: Option<String>,
@@ -378,14 +433,20 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// OpenAI's `{"error": {"message", "type", "code"}}`, the same without its
-    /// wrapper, `{"error": "text"}` and `{"detail": "text"}`.
+    /// OpenAI's `{"error": {"message", "type", "code"}}`, the same without its wrapper, in
+    /// a list or as `errors`, `{"error": "text"}`, and `{"detail": …}` with a text or with
+    /// what FastAPI finds wrong.
     pub(crate) fn of(body: &Value) -> Self {
-        let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
-        let text = |value: &Value| match value {
-            Value::String(text) if !text.is_empty() => Some(text.clone()),
-            _ => None,
-        };
+        let mut error = body;
+        // Some servers wrap it more than once; not without end.
+        for _ in 0..4 {
+            let inner = ["error", "errors", "detail"].into_iter().find_map(|name| error.get(name));
+            error = match (inner.filter(|inner| is_said(inner)), error) {
+                (Some(inner), _) if inner.is_object() || inner.is_array() => inner,
+                (None, Value::Array(list)) if list.len() == 1 => &list[0],
+                _ => break,
+            };
+        }
         let field = |name| error.get(name).and_then(text);
         // A number only repeats the status, unless there is no word.
         let number = || error.get("code").filter(|code| code.is_number());
@@ -393,9 +454,28 @@ impl Said {
             code: field("code")
                 .or_else(|| field("type"))
                 .or_else(|| number().map(Value::to_string)),
-            message: field("message").or_else(|| field("detail")).or_else(|| text(error)),
+            message: words(error),
         }
     }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// What is said in an error, in whatever form.
+fn words(error: &Value) -> Option<String> {
+    if let Value::Array(several) = error {
+        let several: Vec<_> = several.iter().filter_map(words).collect();
+        return Some(several.join("; ")).filter(|words| !words.is_empty());
+    }
+    let field = |name| error.get(name).and_then(text);
+    let named = ["message", "msg", "detail", "error", "errors", "error_description"];
+    let words = named.into_iter().find_map(field).or_else(|| text(error))?;
+    // FastAPI says where it is.
+    let Some(Value::Array(path)) = error.get("loc") else { return Some(words) };
+    let path = path.iter().map(|step| text(step).unwrap_or_else(|| step.to_string()));
+    Some(format!("{}: {words}", path.collect::<Vec<_>>().join(".")))
 }
 
 /// Whether the account has to be topped up: waiting does not help.
@@ -420,6 +500,17 @@ fn passes(code: &str) -> bool {
     ) || matches!(code.parse(), Ok(500..=599_u16))
 }
 
+/// Whether a refusal of a request without a key may be for that.
+fn asks_for_key(status: u16, message: &str) -> bool {
+    let message = message.to_lowercase();
+    let names = ["api key", "api_key", "apikey", "api-key", "token", "auth", "credential"];
+    match status {
+        401 => true,
+        400 | 403 | 407 => names.iter().any(|name| message.contains(name)),
+        _ => false,
+    }
+}
+
 /// The first of it, cut between characters.
 fn shortened(mut text: String, most: usize) -> String {
     if text.len() > most {
@@ -437,18 +528,6 @@ fn in_full(error: &(dyn StdError + 'static)) -> String {
         cause = error.source();
     }
     text
-}
-
-/// Ours, from inside of a body that was bounded.
-fn too_large(error: &reqwest::Error) -> Option<Error> {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(Error::TooLarge { what, most }) = error.downcast_ref() {
-            return Some(Error::TooLarge { what, most: *most });
-        }
-        cause = error.source();
-    }
-    None
 }
 
 /// As `{:#}` with the causes, so that `fn main() -> Result<(), Box<dyn Error>>` shows
@@ -492,6 +571,19 @@ fn cut_off(
     evidence(raw, f)
 }
 
+fn unfinished(status: &str, raw: &str, _: &Usage, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        f,
+        "the server did not finish the reply, whose status is {status:?}; try again, and turn background replies off"
+    )?;
+    evidence(raw, f)
+}
+
+fn too_slow(after: &Duration, raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "the reply was not whole after {after:?}; allow more with `with_max_time`")?;
+    evidence(raw, f)
+}
+
 fn evidence(raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if f.alternate() && !raw.is_empty() {
         write!(f, "\nreply: {raw}")?;
@@ -511,6 +603,9 @@ fn refused(
     let code = code.as_deref();
     let (what, advice) = match *status {
         300..=399 => ("the server sends elsewhere", "use the address it sends to as the base URL"),
+        401 if message.contains("`OpenAi::with_key`") => {
+            ("the server wants an API key", "check which one")
+        }
         401 => ("the server refused the API key", "check the key"),
         402 => ("the account has no credit left", "check its plan and billing"),
         403 => ("the server refused access", "check what the API key may do"),

@@ -4,10 +4,14 @@
 //! should be, a number where a text should be, a word that OpenAI does not know.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Reads `null` as if the field were not there.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -20,8 +24,7 @@ where
 
 /// A text, whatever form it came in; empty for `null`.
 ///
-/// Numbers and objects become their JSON, because some servers send ids as numbers
-/// and arguments as objects. Lists become the texts of their pieces, because some
+/// Numbers and objects become their JSON, because some servers send ids as numbers. Lists become the texts of their pieces, because some
 /// send content that way.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Text(pub(crate) String);
@@ -99,9 +102,27 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// A number of things; 0 for whatever is no such number.
+/// A call's arguments as JSON text: a text as it is, any other value as its JSON; empty for
+/// `null`.
+///
+/// The JSON is the server's own: numbers keep their digits and objects all their fields.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Arguments(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Arguments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <Box<RawValue>>::deserialize(deserializer)?;
+        Ok(Self(match raw.get().as_bytes() {
+            b"null" => String::new(),
+            [b'"', ..] => serde_json::from_str(raw.get()).map_err(D::Error::custom)?,
+            _ => raw.get().to_owned(),
+        }))
+    }
+}
+
+/// A number of things; `None` for whatever is no such number, such as `"n/a"` or -1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Count(pub(crate) u64);
+pub(crate) struct Count(pub(crate) Option<u64>);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -112,48 +133,184 @@ impl<'de> Deserialize<'de> for Count {
 struct CountVisitor;
 
 impl<'de> Visitor<'de> for CountVisitor {
-    type Value = u64;
+    type Value = Option<u64>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a number")
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<u64, E> {
-        Ok(value)
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(Some(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<u64, E> {
-        Ok(u64::try_from(value).unwrap_or_default())
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(u64::try_from(value).ok())
     }
 
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "`as` saturates, and a count is neither negative nor that large"
+        reason = "`as` saturates, and a count is not that large"
     )]
-    fn visit_f64<E>(self, value: f64) -> Result<u64, E> {
-        Ok(value as u64)
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok((value >= 0.0).then_some(value as u64))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<u64, E> {
-        Ok(text.parse().unwrap_or_default())
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(text.trim().parse().ok())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<u64, E> {
-        Ok(0)
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
     }
 
-    fn visit_unit<E>(self) -> Result<u64, E> {
-        Ok(0)
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<u64, A::Error> {
-        IgnoredAny::deserialize(MapAccessDeserializer::new(map)).map(|_| 0)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        IgnoredAny::deserialize(MapAccessDeserializer::new(map)).map(|_| None)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u64, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(0)
+        Ok(None)
+    }
+}
+
+/// An object; the default for whatever else there is. For what is beside the point.
+pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(if_object(deserializer)?.unwrap_or_default())
+}
+
+/// An object; `None` for whatever else there is, such as `"n/a"`.
+pub(crate) fn if_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct ObjectVisitor<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<T>, A::Error> {
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(None)
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_unit<E>(self) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+    }
+
+    deserializer.deserialize_any(ObjectVisitor(PhantomData))
+}
+
+/// What may stand in a list.
+pub(crate) trait Listed: DeserializeOwned {
+    /// What a text says that stands where the list should.
+    fn of_text(text: &str) -> Vec<Self>;
+}
+
+/// A list; one object by itself, or a text, where a list should be; empty for `null` and
+/// for other values.
+pub(crate) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Listed,
+{
+    struct ListVisitor<T>(PhantomData<T>);
+
+    impl<'de, T: Listed> Visitor<'de> for ListVisitor<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut items = Vec::new();
+            while let Some(item) = list.next_element::<Option<T>>()? {
+                items.extend(item);
+            }
+            Ok(items)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(|item| vec![item])
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Vec<T>, E> {
+            Ok(T::of_text(text))
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_unit<E>(self) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+    }
+
+    deserializer.deserialize_any(ListVisitor(PhantomData))
+}
+
+/// Whether a field that announces an error does so: some servers send `false` or `""` for
+/// success.
+pub(crate) fn is_said(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Bool(true) => true,
     }
 }
 
@@ -178,16 +335,36 @@ mod tests {
     }
 
     #[test]
+    fn arguments_keep_the_text_of_any_value() {
+        for (wire, text) in [
+            (r#""{\"a\": 1}""#, r#"{"a": 1}"#),
+            ("null", ""),
+            (
+                r#"{"a": 1.0, "b": 12345678901234567890123, "a": 2}"#,
+                r#"{"a": 1.0, "b": 12345678901234567890123, "a": 2}"#,
+            ),
+            (r#"[{"a": 1}]"#, r#"[{"a": 1}]"#),
+            ("7", "7"),
+            ("true", "true"),
+        ] {
+            assert_eq!(serde_json::from_str::<Arguments>(wire).unwrap().0, text, "{wire}");
+        }
+    }
+
+    #[test]
     fn a_count_is_never_a_reason_to_refuse_a_reply() {
         for (wire, count) in [
-            ("7", 7),
-            ("7.0", 7),
-            ("-1", 0),
-            ("null", 0),
-            ("true", 0),
-            (r#""7""#, 7),
-            (r#"{"a": 1}"#, 0),
-            ("[1]", 0),
+            ("7", Some(7)),
+            ("7.0", Some(7)),
+            ("0", Some(0)),
+            ("-1", None),
+            ("-1.5", None),
+            ("null", None),
+            ("true", None),
+            (r#""7""#, Some(7)),
+            (r#""n/a""#, None),
+            (r#"{"a": 1}"#, None),
+            ("[1]", None),
         ] {
             assert_eq!(serde_json::from_str::<Count>(wire).unwrap().0, count, "{wire}");
         }

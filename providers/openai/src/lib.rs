@@ -1,9 +1,9 @@
 //! OpenAI's models, and those of every server that speaks like OpenAI.
 //!
 //! [`OpenAi`] is a [`LanguageModel`](toolwright_module::LanguageModel) over Chat
-//! Completions or Responses, whole or streamed. It stands on `async-openai`: its
-//! client, its configuration and its way of bringing one's own types. The types are
-//! this crate's, because closed ones would reject what compatible servers say.
+//! Completions or Responses, whole or streamed. It takes `async-openai`'s configuration.
+//! The types of requests and replies are this crate's, because closed ones would reject
+//! what compatible servers say.
 //!
 //! ```no_run
 //! use toolwright_module::{Context, Predict, Signature};
@@ -123,15 +123,16 @@
 //!
 //! # What a server may send
 //!
-//! At most 64 MiB as one reply, whole or streamed, and 4 MiB as one line of a stream. A
-//! server that does not stream where it is asked to is understood all the same.
+//! At most 64 MiB as one reply, whole or streamed, and 4 MiB as one line of a stream; one
+//! answer may take 30 minutes ([`OpenAi::with_max_time`]). A server that does not stream
+//! where it is asked to is understood all the same. Usage that it does not report is
+//! [unknown](toolwright_module::Usage::unknown), not zero.
 //!
 //! # What does not work (yet)
 //!
 //! - llama.cpp ignores an answer's schema over Responses (`text.format`); use
 //!   [`with_structured_output(false)`](OpenAi::with_structured_output) there.
 //! - Azure's addresses: its configuration is another type.
-//! - `retry-after` as a date: the usual wait is taken instead.
 //! - Images in tool results over Chat Completions, which has no place for them.
 
 mod api;
@@ -145,6 +146,8 @@ mod chat;
 mod endpoint;
 #[cfg(feature = "client")]
 mod error;
+#[cfg(all(test, feature = "client"))]
+mod fuzzed;
 #[cfg(feature = "client")]
 mod lenient;
 #[cfg(feature = "client")]
@@ -155,6 +158,8 @@ mod request;
 mod responses;
 #[cfg(feature = "client")]
 mod retry;
+#[cfg(feature = "client")]
+mod sse;
 #[cfg(feature = "client")]
 mod streaming;
 #[cfg(feature = "client")]

@@ -3,25 +3,32 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_openai::Client;
 use async_openai::config::OpenAIConfig;
 use async_openai::error::OpenAIError;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::de::Error as _;
+use tokio::time::Instant;
 use toolwright_module::{Capabilities, Delta, LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
-use crate::bounded::Fault;
+use crate::bounded::{self, Body};
 use crate::endpoint::{Endpoint, KEY};
 use crate::error::{Error, Result};
 use crate::request::Options;
+use crate::streaming::Patience;
+use crate::transport::Line;
 use crate::{chat, responses, streaming, transport};
 
 const RETRIES: u32 = 2;
 /// A reasoning model may think for minutes before its first word.
 const SILENCE: Duration = Duration::from_secs(600);
+/// A small server writes a long answer in this time; a server that drips has to end.
+const MAX_TIME: Duration = Duration::from_secs(1800);
 
 /// A model of OpenAI's, or of a server that speaks like it.
 ///
@@ -59,7 +66,6 @@ pub struct OpenAi(Arc<Parts>);
 
 #[derive(Clone)]
 struct Parts {
-    client: Client<Endpoint>,
     http: reqwest::Client,
     endpoint: Endpoint,
     model: String,
@@ -70,6 +76,7 @@ struct Parts {
     encrypted_reasoning: bool,
     retries: u32,
     silence: Duration,
+    max_time: Duration,
 }
 
 impl OpenAi {
@@ -124,7 +131,6 @@ impl OpenAi {
     fn new(endpoint: Endpoint, model: String) -> Result<Self> {
         let http = transport::http(&endpoint, SILENCE)?;
         Ok(Self(Arc::new(Parts {
-            client: transport::client(&http, &endpoint, SILENCE, RETRIES, None),
             http,
             endpoint,
             model,
@@ -135,6 +141,7 @@ impl OpenAi {
             encrypted_reasoning: false,
             retries: RETRIES,
             silence: SILENCE,
+            max_time: MAX_TIME,
         })))
     }
 
@@ -147,13 +154,12 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::Header`] if it cannot be a key, [`Error::MissingKey`] if it is blank.
+    /// [`Error::Header`] if it cannot be a key, [`Error::MissingKey`] if it is blank,
+    /// [`Error::BaseUrl`] if the server is asked in plain http and is not on this machine:
+    /// anybody on the way could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
         let endpoint = self.0.endpoint.with_key(key.into())?;
-        Ok(self.with(|parts| {
-            parts.endpoint = endpoint;
-            parts.connect();
-        }))
+        Ok(self.with(|parts| parts.endpoint = endpoint))
     }
 
     /// The same over another API; [`Api::Chat`] unless said.
@@ -199,17 +205,14 @@ impl OpenAi {
     /// How often a request is tried again; 2 unless said.
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
-        self.with(|parts| {
-            parts.retries = retries;
-            parts.connect();
-        })
+        self.with(|parts| parts.retries = retries)
     }
 
     /// How long the server may be silent, before its reply and within; 10 minutes
     /// unless said.
     ///
-    /// A reply may take longer than that, as long as something comes. To bound the
-    /// whole, give the call a deadline.
+    /// A reply may take longer than that, as long as something comes:
+    /// [`with_max_time`](Self::with_max_time) bounds the whole.
     ///
     /// # Errors
     ///
@@ -219,8 +222,16 @@ impl OpenAi {
         Ok(self.with(|parts| {
             parts.http = http;
             parts.silence = silence;
-            parts.connect();
         }))
+    }
+
+    /// Sets how long one answer may take in all, retries included. Default: 30 minutes.
+    ///
+    /// It ends a reply that never ends, however little comes at a time. A limit too large
+    /// for the clock means no limit.
+    #[must_use]
+    pub fn with_max_time(self, max_time: Duration) -> Self {
+        self.with(|parts| parts.max_time = max_time)
     }
 
     /// Where it asks.
@@ -232,55 +243,59 @@ impl OpenAi {
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
         let options = parts.options(false);
-        match parts.api {
-            Api::Chat => {
-                let body = chat::Body::new(request, &options)?;
-                let reply = parts.client.chat().create_byot(&body).await;
-                let reply: chat::Completion = reply.map_err(|error| parts.failed(error))?;
-                reply.into_reply(request)
-            }
-            Api::Responses => {
-                let body = responses::Body::new(request, &options)?;
-                let reply = parts.client.responses().create_byot(&body).await;
-                let reply: responses::Response = reply.map_err(|error| parts.failed(error))?;
-                reply.into_reply(request)
-            }
-        }
+        parts
+            .patience()
+            .during(async {
+                match parts.api {
+                    Api::Chat => {
+                        let body = parts.whole(&chat::Body::new(request, &options)?).await?;
+                        read(&body, |reply: chat::Completion| reply.into_reply(request))
+                    }
+                    Api::Responses => {
+                        let body = parts.whole(&responses::Body::new(request, &options)?).await?;
+                        read(&body, |reply: responses::Response| reply.into_reply(request))
+                    }
+                }
+            })
+            .await?
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
         let options = parts.options(true);
-        let fault = Fault::default();
-        let client = parts.client_for(Some(fault.clone()));
-        match parts.api {
-            Api::Chat => {
-                let body = chat::Body::new(request, &options)?;
-                match client.chat().create_stream_byot(&body).await {
-                    Ok(events) => {
-                        let pieces = chat::Pieces::new(request);
-                        Ok(streaming::deltas(events, pieces, fault, parts.silence))
+        let patience = parts.patience();
+        patience
+            .during(async {
+                match parts.api {
+                    Api::Chat => {
+                        let body = chat::Body::new(request, &options)?;
+                        match parts.events(&body).await? {
+                            Body::Events(chunks) => {
+                                let pieces = chat::Pieces::new(request);
+                                Ok(streaming::deltas(chunks, pieces, patience))
+                            }
+                            Body::Whole(body) => {
+                                read(&body, |reply: chat::Completion| reply.into_reply(request))
+                                    .map(streaming::whole)
+                            }
+                        }
                     }
-                    Err(error) => {
-                        let reply: chat::Completion = parts.whole(error)?;
-                        reply.into_reply(request).map(streaming::whole)
+                    Api::Responses => {
+                        let body = responses::Body::new(request, &options)?;
+                        match parts.events(&body).await? {
+                            Body::Events(chunks) => {
+                                let pieces = responses::Pieces::new(request);
+                                Ok(streaming::deltas(chunks, pieces, patience))
+                            }
+                            Body::Whole(body) => {
+                                read(&body, |reply: responses::Response| reply.into_reply(request))
+                                    .map(streaming::whole)
+                            }
+                        }
                     }
                 }
-            }
-            Api::Responses => {
-                let body = responses::Body::new(request, &options)?;
-                match client.responses().create_stream_byot(&body).await {
-                    Ok(events) => {
-                        let pieces = responses::Pieces::new(request);
-                        Ok(streaming::deltas(events, pieces, fault, parts.silence))
-                    }
-                    Err(error) => {
-                        let reply: responses::Response = parts.whole(error)?;
-                        reply.into_reply(request).map(streaming::whole)
-                    }
-                }
-            }
-        }
+            })
+            .await?
     }
 
     /// An error of ours as it leaves.
@@ -290,12 +305,31 @@ impl OpenAi {
 }
 
 impl Parts {
-    fn connect(&mut self) {
-        self.client = self.client_for(None);
+    async fn whole(&self, body: &impl Serialize) -> Result<Bytes> {
+        bounded::whole(self.post(body).await?, self.silence).await
     }
 
-    fn client_for(&self, stream: Option<Fault>) -> Client<Endpoint> {
-        transport::client(&self.http, &self.endpoint, self.silence, self.retries, stream)
+    async fn events(&self, body: &impl Serialize) -> Result<Body> {
+        bounded::events(self.post(body).await?, self.silence).await
+    }
+
+    async fn post(&self, body: &impl Serialize) -> Result<reqwest::Response> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            let text = format!("failed to serialize request: {error}");
+            Error::Request { source: OpenAIError::InvalidArgument(text) }
+        })?;
+        let path = match self.api {
+            Api::Chat => "/chat/completions",
+            Api::Responses => "/responses",
+        };
+        let (http, endpoint) = (&self.http, &self.endpoint);
+        let line = Line { http, endpoint, silence: self.silence, retries: self.retries };
+        line.post(path, body.into()).await
+    }
+
+    fn patience(&self) -> Patience {
+        let (silence, max_time) = (self.silence, self.max_time);
+        Patience { silence, max_time, deadline: Instant::now().checked_add(max_time) }
     }
 
     fn options(&self, stream: bool) -> Options<'_> {
@@ -308,19 +342,18 @@ impl Parts {
             stream,
         }
     }
+}
 
-    fn failed(&self, error: OpenAIError) -> Error {
-        Error::from_client(error, self.silence)
-    }
-
-    /// The whole reply of a server that does not stream.
-    fn whole<T: DeserializeOwned>(&self, error: OpenAIError) -> Result<T> {
-        match self.failed(error) {
-            Error::Decoding { raw, .. } => serde_json::from_str(&raw)
-                .map_err(|source| self.failed(OpenAIError::JSONDeserialize(source, raw))),
-            error => Err(error),
-        }
-    }
+/// Reads a whole reply.
+fn read<T: DeserializeOwned>(body: &[u8], reply: impl FnOnce(T) -> Result<Reply>) -> Result<Reply> {
+    // Serde would read a list as an object's fields, in their order.
+    let is_list = body.trim_ascii_start().starts_with(b"[");
+    let read = match is_list {
+        true => Err(serde_json::Error::custom("a list where a reply should be")),
+        false => serde_json::from_slice(body),
+    };
+    let read = read.map_err(|source| Error::from_json(source, body));
+    read.and_then(reply).map_err(|error| error.or_said_in(body))
 }
 
 impl LanguageModel for OpenAi {

@@ -1,11 +1,6 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use async_openai::middleware::HttpRequestFactory;
-use reqwest::Response;
-use tokio::time::{Sleep, sleep};
-use tower::retry::Policy;
-
 use crate::error::Error;
 
 /// Who asks for a longer wait than this is not asked again: the caller decides.
@@ -13,54 +8,20 @@ const LONGEST_ASKED: Duration = Duration::from_secs(60);
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// Asks again where that may help, a few times and later each time.
+/// How long to wait before a request is tried again after this error and `used` retries;
+/// `None` if a retry is of no use.
 ///
 /// Only before an answer began: half a reply is not thrown away silently.
-#[derive(Debug, Clone)]
-pub(crate) struct Patience {
-    allowed: u32,
-    used: u32,
-}
-
-impl Patience {
-    pub(crate) fn new(allowed: u32) -> Self {
-        Self { allowed, used: 0 }
-    }
-
-    /// How long to wait after this error; `None` if asking again is of no use.
-    fn wait(&self, error: &Error) -> Option<Duration> {
-        match error {
-            // Whoever waited this long once does not want to wait as long again.
-            Error::Timeout { .. } => None,
-            // An answer had begun.
-            Error::Truncated { .. } => None,
-            Error::Status { retry_after: Some(after), .. } if error.is_retryable() => {
-                (*after <= LONGEST_ASKED).then_some(*after)
-            }
-            _ => error.is_retryable().then(|| backoff(self.used)),
+pub(crate) fn wait(error: &Error, used: u32) -> Option<Duration> {
+    match error {
+        // Whoever waited this long once does not want to wait as long again.
+        Error::Timeout { .. } => None,
+        // An answer had begun.
+        Error::Truncated { .. } => None,
+        Error::Status { retry_after: Some(after), .. } if error.is_retryable() => {
+            (*after <= LONGEST_ASKED).then_some(*after)
         }
-    }
-}
-
-impl Policy<HttpRequestFactory, Response, Error> for Patience {
-    type Future = Sleep;
-
-    fn retry(
-        &mut self,
-        _: &mut HttpRequestFactory,
-        result: &mut Result<Response, Error>,
-    ) -> Option<Sleep> {
-        let error = result.as_ref().err()?;
-        if self.used == self.allowed {
-            return None;
-        }
-        let wait = self.wait(error)?;
-        self.used += 1;
-        Some(sleep(wait))
-    }
-
-    fn clone_request(&mut self, request: &HttpRequestFactory) -> Option<HttpRequestFactory> {
-        Some(request.clone())
+        _ => error.is_retryable().then(|| backoff(used)),
     }
 }
 
@@ -100,8 +61,7 @@ mod tests {
 
     #[test]
     fn what_the_server_asks_for_is_kept_up_to_a_minute() {
-        let patience = Patience::new(2);
-        let wait = |error| patience.wait(&error).map(|wait| wait.as_secs());
+        let wait = |error| wait(&error, 0).map(|wait| wait.as_secs());
         assert_eq!(wait(status(429, None, Some(7))), Some(7));
         assert_eq!(wait(status(503, None, Some(60))), Some(60));
         assert_eq!(wait(status(429, None, Some(61))), None);
@@ -109,15 +69,14 @@ mod tests {
 
     #[test]
     fn only_what_may_pass_is_asked_again() {
-        let patience = Patience::new(2);
         for code in [408, 409, 429, 500, 502, 503, 504, 529] {
-            assert!(patience.wait(&status(code, None, None)).is_some(), "{code}");
+            assert!(wait(&status(code, None, None), 0).is_some(), "{code}");
         }
         for code in [301, 400, 401, 403, 404, 422] {
-            assert!(patience.wait(&status(code, None, Some(1))).is_none(), "{code}");
+            assert!(wait(&status(code, None, Some(1)), 0).is_none(), "{code}");
         }
-        assert!(patience.wait(&status(429, Some("insufficient_quota"), Some(1))).is_none());
+        assert!(wait(&status(429, Some("insufficient_quota"), Some(1)), 0).is_none());
         let after = Duration::from_secs(1);
-        assert!(patience.wait(&Error::Timeout { after }).is_none());
+        assert!(wait(&Error::Timeout { after }, 0).is_none());
     }
 }

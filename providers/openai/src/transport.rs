@@ -1,22 +1,15 @@
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use async_openai::Client;
-use async_openai::error::OpenAIError;
-use async_openai::middleware::{HttpRequestFactory, ReqwestService};
-use futures_util::future::BoxFuture;
-use reqwest::header::HeaderMap;
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::redirect::Policy;
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
-use tokio::time::timeout;
-use tower::Service;
-use tower::retry::Retry;
+use tokio::time::{sleep, timeout};
 
-use crate::bounded::{self, Fault};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, MOST_READ, Result, Said};
-use crate::retry::Patience;
+use crate::retry;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -25,7 +18,7 @@ pub(crate) fn http(endpoint: &Endpoint, silence: Duration) -> Result<reqwest::Cl
     let mut client = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(silence)
-        // A conversation is not sent to a place that nobody chose.
+        // Neither a conversation nor a key is sent to a place that nobody chose.
         .redirect(Policy::none());
     if endpoint.is_loopback() {
         // No proxy reaches what listens on this machine only.
@@ -34,59 +27,37 @@ pub(crate) fn http(endpoint: &Endpoint, silence: Duration) -> Result<reqwest::Cl
     client.build().map_err(|source| Error::Client { source })
 }
 
-/// async-openai's client on this crate's way of asking again and of failing.
-///
-/// With a `fault` it is one for a single stream, and there it is told what breaks it.
-pub(crate) fn client(
-    http: &reqwest::Client,
-    endpoint: &Endpoint,
-    silence: Duration,
-    retries: u32,
-    fault: Option<Fault>,
-) -> Client<Endpoint> {
-    let telling = Telling { inner: ReqwestService::new(http.clone()), silence, fault };
-    Client::build(http.clone(), endpoint.clone())
-        .with_http_service(Retry::new(Patience::new(retries), telling))
+/// How requests are sent.
+pub(crate) struct Line<'a> {
+    pub(crate) http: &'a reqwest::Client,
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) silence: Duration,
+    pub(crate) retries: u32,
 }
 
-/// Turns every answer that is no success into an [`Error`] with all that is known.
-///
-/// async-openai would keep neither request id, nor `retry-after`, nor the body.
-#[derive(Clone)]
-struct Telling<S> {
-    inner: S,
-    silence: Duration,
-    fault: Option<Fault>,
-}
-
-impl<S> Service<HttpRequestFactory> for Telling<S>
-where
-    S: Service<HttpRequestFactory, Response = Response, Error = OpenAIError>,
-    S::Future: Send + 'static,
-{
-    type Response = Response;
-    type Error = Error;
-    type Future = BoxFuture<'static, Result<Response>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let silence = self.silence;
-        self.inner.poll_ready(cx).map_err(|error| Error::from_client(error, silence))
-    }
-
-    fn call(&mut self, request: HttpRequestFactory) -> Self::Future {
-        let answer = self.inner.call(request);
-        let (silence, fault) = (self.silence, self.fault.clone());
-        Box::pin(async move {
-            let response = answer.await.map_err(|error| Error::from_client(error, silence))?;
-            // What is rare is boxed: it would make every call's future larger.
-            if !response.status().is_success() {
-                return Err(Box::pin(refusal(response, silence)).await);
+impl Line<'_> {
+    /// Sends a request, again where that may help, and returns the response of a success.
+    ///
+    /// async-openai would keep neither request id, nor `retry-after`, nor the body of an
+    /// error, and only the text of what breaks a stream.
+    pub(crate) async fn post(&self, path: &str, body: Bytes) -> Result<Response> {
+        let url = self.endpoint.url(path);
+        let mut used = 0;
+        loop {
+            let request = self.http.post(&url).headers(self.endpoint.headers());
+            let request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
+            let error = match request.send().await {
+                Ok(response) if response.status().is_success() => return Ok(response),
+                // What is rare is boxed: it would make every call's future larger.
+                Ok(response) => Box::pin(refusal(response, self.silence)).await,
+                Err(error) => Error::from_reqwest(error, self.silence),
+            };
+            match retry::wait(&error, used).filter(|_| used < self.retries) {
+                Some(wait) => sleep(wait).await,
+                None => return Err(error),
             }
-            match fault {
-                Some(fault) => Box::pin(bounded::events(response, fault, silence)).await,
-                None => bounded::whole(response),
-            }
-        })
+            used += 1;
+        }
     }
 }
 
@@ -143,11 +114,16 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// How long the server asks to wait, where it says so in numbers.
+/// How long the server asks to wait, in numbers or until a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name, unit: f64| {
         let wait: f64 = text(headers, name)?.trim().parse().ok()?;
         Duration::try_from_secs_f64(wait * unit).ok()
     };
-    number("retry-after-ms", 0.001).or_else(|| number("retry-after", 1.0))
+    let date = || {
+        let date = httpdate::parse_http_date(text(headers, "retry-after")?.trim()).ok()?;
+        // What is over needs no wait.
+        Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+    };
+    number("retry-after-ms", 0.001).or_else(|| number("retry-after", 1.0)).or_else(date)
 }

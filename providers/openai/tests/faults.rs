@@ -8,11 +8,11 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use common::{APIS, Answer, Server, hi, ok, ok_stream, own, said, streamed};
 use toolwright_module::{
-    Budget, Context, Error as ModuleError, LanguageModel, Ledger, Reply, Result, Stage,
+    Budget, Context, Error as ModuleError, LanguageModel, Ledger, Reply, Result, Stage, Usage,
 };
 use toolwright_openai::{Api, Error, OpenAi};
 
@@ -78,6 +78,17 @@ async fn as_long_as_the_server_asks_for() {
     let started = Instant::now();
     server.model(Api::Chat).generate(&hi()).await.unwrap();
     assert!(started.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_wait_until_a_date_is_kept() {
+    let date = |wait| httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(wait));
+    let over = "Sun, 06 Nov 1994 08:49:37 GMT";
+    recovers(&[limited(&format!("retry-after: {over}\r\n"))]).await;
+    let server = Server::answering([limited(&format!("retry-after: {}\r\n", date(3600)))]).await;
+    let error = server.model(Api::Chat).generate(&hi()).await.unwrap_err();
+    let Error::Status { retry_after: Some(wait), .. } = own(&error) else { panic!("{error:?}") };
+    assert!((3500..=3600).contains(&wait.as_secs()), "{wait:?}");
 }
 
 #[tokio::test]
@@ -168,6 +179,101 @@ async fn what_does_not_pass_by_waiting_is_told_at_once() {
         all += &format!("{error}\n");
     }
     insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn the_words_of_a_server_are_told_whatever_their_form() {
+    let mut all = String::new();
+    for (status, body) in [
+        (422, r#"{"detail": "Model not found."}"#),
+        (
+            422,
+            r#"{"detail": [{"loc": ["body", "messages", 0, "role"], "msg": "field required", "type": "missing"}, {"loc": ["body"], "msg": "too long"}]}"#,
+        ),
+        (400, r#"{"errors": [{"message": "No such model.", "code": 5007}]}"#),
+        (400, r#"{"errors": "Nothing is left."}"#),
+        (400, r#"{"errors": {"message": "Nothing is left."}}"#),
+        (
+            400,
+            r#"[{"error": {"code": 400, "message": "Not valid.", "status": "INVALID_ARGUMENT"}}]"#,
+        ),
+        (400, r#"{"error": {"error": {"message": "Wrapped twice."}}}"#),
+        (400, r#"{"message": "Flat."}"#),
+        (400, r#""Only a text.""#),
+        (400, r#"{"error": null, "detail": "Beside it."}"#),
+    ] {
+        let error = fails(Answer::new(status, "", body)).await;
+        all += &format!("{error}\n");
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn a_missing_key_is_named() {
+    let body = r#"{"error": {"message": "Missing bearer authentication in header"}}"#;
+    for status in [401, 400] {
+        let error = fails(Answer::new(status, "", body)).await;
+        for name in ["with_key", "OPENAI_API_KEY", "Missing bearer"] {
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        let server = Server::answering([Answer::new(status, "", body)]).await;
+        let model = server.model(Api::Chat).with_key("sk-made-up").unwrap();
+        let error = model.generate(&hi()).await.unwrap_err();
+        assert!(!error.to_string().contains("with_key"), "{error}");
+    }
+    let error = fails(Answer::new(400, "", r#"{"error": "Unknown parameter: x"}"#)).await;
+    assert!(!error.to_string().contains("with_key"), "{error}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_utf_8_is_named_and_not_tried_again() {
+    const JSON: &str = "content-type: application/json\r\n";
+    const EVENTS: &str = "content-type: text/event-stream\r\n";
+    let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xabV*J-.\xcd)Q\xb2";
+    let latin = b"{\"choices\": [{\"message\": {\"content\": \"caf\xe9\"}}]}";
+    let latin_events = b"data: {\"choices\": [{\"delta\": {\"content\": \"caf\xe9\"}}]}\n\n";
+    let coded = |head: &str| format!("{head}content-encoding: gzip\r\n");
+    let mut all = String::new();
+    for (head, body, stream) in [
+        (coded(JSON), &gzip[..], false),
+        (JSON.to_owned(), gzip, false),
+        (JSON.to_owned(), latin, false),
+        (coded(EVENTS), gzip, true),
+        (EVENTS.to_owned(), gzip, true),
+        (String::new(), gzip, true),
+        (EVENTS.to_owned(), latin_events, true),
+    ] {
+        for api in APIS {
+            let server = Server::answering([Answer::bytes(&head, body), ok(api)]).await;
+            let model = server.model(api);
+            let outcome =
+                if stream { streamed(&model, hi()).await.1 } else { model.generate(&hi()).await };
+            let error = outcome.unwrap_err();
+            assert!(matches!(own(&error), Error::Encoding { .. }), "{head} {error:?}");
+            assert!(!error.is_retryable());
+            assert_eq!(server.seen().len(), 1);
+            if api == Api::Chat {
+                all += &format!("{error}\n");
+            }
+        }
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn usage_that_is_not_reported_stays_reserved() {
+    for api in APIS {
+        for stream in [false, true] {
+            let answer = if stream { Answer::events(&ok_stream(api), 64) } else { ok(api) };
+            let server = Server::answering([answer]).await;
+            let model = server.model(api);
+            let reply = match stream {
+                true => streamed(&model, hi()).await.1.unwrap(),
+                false => model.generate(&hi()).await.unwrap(),
+            };
+            assert_eq!(reply.usage, Usage::unknown());
+        }
+    }
 }
 
 #[tokio::test]

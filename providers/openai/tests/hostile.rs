@@ -234,6 +234,37 @@ async fn a_model_that_has_ended_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn a_reply_that_drips_without_end_has_one() {
+    let piece = "data: {\"choices\": [{\"delta\": {\"content\": \"x\"}}]}\n\n";
+    let most = SILENCE * 2;
+    for (kind, first, again, pause, stream) in [
+        (EVENTS, "", piece, Duration::from_millis(20), true),
+        (EVENTS, "", ": ping\n\n", Duration::from_millis(20), true),
+        // Something is always there.
+        (EVENTS, "", ": ping\n\n", Duration::ZERO, true),
+        (JSON, "{", " ", Duration::from_millis(20), false),
+        (JSON, "{", " ", Duration::from_millis(20), true),
+    ] {
+        let server = Server::answering([Answer::endless(200, kind, first, again, pause)]).await;
+        let model = server.model(Api::Chat).with_max_time(most);
+        let waiting = tokio::time::timeout(most * 10, fails(&model, stream));
+        let error = waiting.await.expect("an end");
+        // What never makes anybody wait may be too large before.
+        if pause.is_zero() && matches!(own(&error), Error::TooLarge { .. }) {
+            continue;
+        }
+        assert!(matches!(own(&error), Error::TooSlow { after, .. } if *after == most), "{error:?}");
+        assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false));
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error, @"the reply was not whole after 600ms; allow more with `with_max_time`");
+        }
+        if again == piece {
+            assert!(error.raw().unwrap().contains("xxx"), "{error:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_refusal_that_drips_is_not_waited_for() {
     let answer = Answer::endless(400, JSON, "{", " ", Duration::from_millis(20));
     let server = Server::answering([answer]).await;

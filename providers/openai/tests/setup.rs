@@ -57,6 +57,56 @@ fn an_address_is_checked_at_once() {
 }
 
 #[test]
+fn a_key_is_not_sent_in_the_clear() {
+    for url in [
+        "http://192.168.0.7:8080/v1",
+        "http://api.example.com/v1",
+        "http://[::2]/v1",
+        "HTTP://localhost.example.com/v1",
+    ] {
+        let model = OpenAi::at(url, "m").unwrap();
+        let config = || OpenAIConfig::new().with_api_base(url);
+        for refused in [
+            model.with_key(KEY),
+            OpenAi::with_config(config().with_api_key(KEY), "m"),
+            OpenAi::with_config(
+                config().with_api_key("").with_header("api-key", KEY).unwrap(),
+                "m",
+            ),
+        ] {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, Error::BaseUrl { .. }));
+            assert!(!format!("{error:?}").contains("secret"));
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http beyond this machine, where anybody on the way could read the API key; use https");
+            }
+        }
+        assert!(OpenAi::with_config(config().with_api_key(""), "m").is_ok());
+    }
+    for url in [
+        "http://localhost:1/v1",
+        "http://127.9.9.9/v1",
+        "http://[::1]/v1",
+        "http://[::ffff:127.0.0.1]/v1",
+        "https://api.example.com/v1",
+    ] {
+        assert!(OpenAi::at(url, "m").unwrap().with_key(KEY).is_ok(), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_takes_neither_the_key_nor_the_conversation() {
+    let elsewhere = Server::answering([common::ok(Api::Chat)]).await;
+    let headers = format!("location: {}/chat/completions\r\n", elsewhere.url);
+    for status in [301, 302, 307, 308] {
+        let server = Server::answering([Answer::new(status, &headers, "")]).await;
+        let model = server.model(Api::Chat).with_key(KEY).unwrap();
+        model.generate(&hi()).await.unwrap_err();
+        assert!(elsewhere.seen().is_empty());
+    }
+}
+
+#[test]
 fn what_is_no_header_is_an_error_and_no_panic() {
     let mut all = String::new();
     let broken = format!("{KEY}\n");

@@ -1,12 +1,17 @@
-use serde::Deserialize;
+use std::collections::{HashMap, HashSet};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_module::{Finish, Reasoning, Reply, ReplyPart, Request, ToolCall, Usage};
+use toolwright_module::{CallKind, Finish, Reasoning, Reply, ReplyPart, Request, ToolCall, Usage};
 
 use super::PROVIDER;
-use crate::assembly::{Assembly, mended};
+use crate::assembly::{Assembly, is_unfinished, mended};
 use crate::error::{Error, Result};
-use crate::lenient::{Count, Text, or_default};
+use crate::lenient::{
+    Arguments, Count, Listed, Text, if_object, is_said, list, object, or_default,
+};
 use crate::streaming::{Decoder, Deltas};
 
 /// A whole reply.
@@ -17,14 +22,28 @@ pub(crate) struct Response {
     #[serde(default)]
     status: Text,
     // Raw, because a reasoning item has to go back as it came.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "output")]
     output: Vec<Box<RawValue>>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "object")]
     incomplete_details: Details,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_object")]
     usage: Option<Tokens>,
     #[serde(default)]
-    error: Option<Value>,
+    error: Value,
+}
+
+/// The items of an output; also one by itself, or a text.
+fn output<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<RawValue>>, D::Error> {
+    let raw = <Box<RawValue>>::deserialize(deserializer)?;
+    match raw.get().as_bytes() {
+        b"null" | b"\"\"" => Ok(Vec::new()),
+        [b'{', ..] => Ok(vec![raw]),
+        [b'"', ..] => {
+            let content = format!(r#"{{"type":"message","content":{}}}"#, raw.get());
+            RawValue::from_string(content).map(|item| vec![item]).map_err(D::Error::custom)
+        }
+        _ => serde_json::from_str(raw.get()).map_err(D::Error::custom),
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -33,15 +52,17 @@ struct Details {
     reason: Text,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Tokens {
     #[serde(default)]
     input_tokens: Count,
     #[serde(default)]
     output_tokens: Count,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default)]
+    total_tokens: Count,
+    #[serde(default, deserialize_with = "object")]
     input_tokens_details: InputDetails,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "object")]
     output_tokens_details: OutputDetails,
 }
 
@@ -59,9 +80,15 @@ struct OutputDetails {
 
 impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
-        Self::new(tokens.input_tokens.0, tokens.output_tokens.0)
-            .with_cached(tokens.input_tokens_details.cached_tokens.0)
-            .with_reasoning(tokens.output_tokens_details.reasoning_tokens.0)
+        let (read, total) = (tokens.input_tokens.0, tokens.total_tokens.0);
+        let written = tokens.output_tokens.0.or_else(|| Some(total?.saturating_sub(read?)));
+        let read = read.or_else(|| Some(total?.saturating_sub(written?)));
+        let count = |count: Count| count.0.unwrap_or_default();
+        let mut usage = Self::new(read.unwrap_or_default(), written.unwrap_or_default())
+            .with_cached(count(tokens.input_tokens_details.cached_tokens))
+            .with_reasoning(count(tokens.output_tokens_details.reasoning_tokens));
+        usage.incomplete = read.is_none() || written.is_none();
+        usage
     }
 }
 
@@ -72,24 +99,54 @@ struct Item {
     kind: Text,
     #[serde(default)]
     id: Text,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "list")]
     content: Vec<Piece>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "list")]
     summary: Vec<Piece>,
     #[serde(default)]
     call_id: Text,
     #[serde(default)]
     name: Text,
     #[serde(default)]
-    arguments: Text,
+    arguments: Arguments,
+    /// What a custom tool gets in their place.
+    #[serde(default)]
+    input: Text,
 }
 
 #[derive(Deserialize)]
+#[serde(from = "Written")]
 struct Piece {
-    #[serde(default)]
     text: Text,
-    #[serde(default)]
     refusal: Text,
+}
+
+/// A piece as it may stand there.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Piece {
+        #[serde(default)]
+        text: Text,
+        #[serde(default)]
+        refusal: Text,
+    },
+}
+
+impl From<Written> for Piece {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Text(text) => Self { text: Text(text), refusal: Text::default() },
+            Written::Piece { text, refusal } => Self { text, refusal },
+        }
+    }
+}
+
+impl Listed for Piece {
+    fn of_text(text: &str) -> Vec<Self> {
+        vec![Written::Text(text.to_owned()).into()]
+    }
 }
 
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
@@ -100,39 +157,91 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 impl Response {
     /// The reply, if this is a whole one.
     pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
-        self.or_assembled(&Asked::by(request), Vec::new())
+        self.or_assembled(&Asked::by(request), Streamed::default())
     }
 
-    /// The reply; of what was assembled, where a server ends its stream without it.
-    fn or_assembled(self, asked: &Asked, assembled: Vec<ReplyPart>) -> Result<Reply> {
-        let usage = self.usage.map(Usage::from).unwrap_or_default();
-        if let Some(error) = &self.error {
-            return Err(Error::reported(error, usage));
+    /// The reply; with what was streamed, where a server ends its stream without it.
+    fn or_assembled(self, asked: &Asked, mut streamed: Streamed) -> Result<Reply> {
+        let usage = self.usage.map_or_else(Usage::unknown, Usage::from);
+        if is_said(&self.error) {
+            return Err(Error::reported(&self.error, usage));
         }
         let mut finish = match &*self.status {
             "failed" => return Err(Error::reported(&Value::Null, usage)),
             "incomplete" => incomplete(self.incomplete_details.reason.0),
-            "cancelled" | "in_progress" | "queued" => Finish::Other(self.status.0),
+            status if is_unfinished(status) => Finish::Other(status.to_owned()),
             // llama.cpp calls a reply complete that it cut off.
             _ if usage.output_tokens >= asked.most => Finish::Length,
             _ => Finish::Stop,
         };
-        if self.output.is_empty() && assembled.is_empty() && finish == Finish::Stop {
+        if self.output.is_empty() && streamed.parts.is_empty() && finish == Finish::Stop {
             return Err(Error::Empty { usage });
         }
         let mut parts = Vec::with_capacity(self.output.len());
-        for item in &self.output {
-            if add(item, &mut parts)? {
+        for (place, item) in self.output.iter().enumerate() {
+            if add(item, place, &mut parts, &mut streamed)? {
                 finish = Finish::Refused;
             }
         }
-        if self.output.is_empty() {
-            parts = assembled;
+        streamed.append(&mut parts);
+        if let Finish::Other(status) = &finish
+            && is_unfinished(status)
+            && !parts.is_empty()
+        {
+            let raw = serde_json::to_string(&parts).unwrap_or_default();
+            return Err(Error::Unfinished { status: status.clone(), raw, usage });
         }
         let mut reply =
             Reply::new(mended(parts, asked.turn, &finish)).with_finish(finish).with_usage(usage);
         reply.model = self.model.filled();
         Ok(reply)
+    }
+}
+
+/// What came piece by piece, for whatever the end of the stream leaves out.
+#[derive(Default)]
+struct Streamed {
+    parts: Vec<ReplyPart>,
+    calls: Vec<Slot>,
+}
+
+impl Streamed {
+    /// The streamed form of a call that stands in the output, which is taken out.
+    fn call(&mut self, item: &Item, place: usize) -> Option<ToolCall> {
+        let is_it = |slot: &Slot| {
+            let call = self.parts.get(slot.part);
+            let Some(ReplyPart::Call(call)) = call else { return false };
+            let same = |a: &str, b: &str| !a.is_empty() && a == b;
+            same(&call.id, &item.call_id) || same(&slot.item_id, &item.id)
+        };
+        let is_there = |slot: &Slot| {
+            let Some(ReplyPart::Call(call)) = self.parts.get(slot.part) else { return false };
+            let is_named = call.name.is_empty() || call.name == *item.name;
+            slot.output_index == Some(place as u64) && is_named
+        };
+        let found = self.calls.iter().position(is_it);
+        let found = found.or_else(|| self.calls.iter().position(is_there))?;
+        let slot = self.calls.remove(found);
+        match self.parts.get(slot.part) {
+            Some(ReplyPart::Call(call)) => Some(call.clone()),
+            _ => None,
+        }
+    }
+
+    /// Adds what was streamed and stands nowhere in the output: text where there is none,
+    /// and calls.
+    fn append(self, parts: &mut Vec<ReplyPart>) {
+        let has = |wanted: fn(&ReplyPart) -> bool| parts.iter().any(wanted);
+        let texts = has(|part| matches!(part, ReplyPart::Text(_)));
+        let reasoning = has(|part| matches!(part, ReplyPart::Reasoning(_)));
+        let left: HashSet<usize> = self.calls.iter().map(|slot| slot.part).collect();
+        let streamed = self.parts.into_iter().enumerate().filter(|(at, part)| match part {
+            ReplyPart::Text(_) => !texts,
+            ReplyPart::Reasoning(_) => !reasoning,
+            ReplyPart::Call(_) => left.contains(at),
+            _ => true,
+        });
+        parts.extend(streamed.map(|(_, part)| part));
     }
 }
 
@@ -145,7 +254,12 @@ fn incomplete(reason: String) -> Finish {
 }
 
 /// Adds what an item says to the parts; whether it refuses.
-fn add(raw: &RawValue, parts: &mut Vec<ReplyPart>) -> Result<bool> {
+fn add(
+    raw: &RawValue,
+    place: usize,
+    parts: &mut Vec<ReplyPart>,
+    streamed: &mut Streamed,
+) -> Result<bool> {
     let item: Item = read(raw)?;
     let mut refused = false;
     match &*item.kind {
@@ -162,15 +276,31 @@ fn add(raw: &RawValue, parts: &mut Vec<ReplyPart>) -> Result<bool> {
             let reasoning = Reasoning::new(PROVIDER, texts.join("\n\n"), read(raw)?);
             parts.push(ReplyPart::Reasoning(reasoning));
         }
-        "function_call" => {
-            let id = item.call_id.filled().unwrap_or(item.id.0);
-            let call = ToolCall::new(id, item.name.0, item.arguments.0);
+        "function_call" | "custom_tool_call" => {
+            let known = streamed.call(&item, place);
+            let mut call = called(item);
+            if let Some(known) = known {
+                if call.name.is_empty() {
+                    call.name = known.name;
+                }
+                if call.arguments.trim().is_empty() {
+                    call.arguments = known.arguments;
+                }
+            }
             parts.push(ReplyPart::Call(call));
         }
         // What OpenAI's own tools leave behind; none of them is asked for.
         _ => {}
     }
     Ok(refused)
+}
+
+fn called(item: Item) -> ToolCall {
+    let id = item.call_id.filled().unwrap_or(item.id.0);
+    match &*item.kind {
+        "custom_tool_call" => ToolCall::custom(id, item.name.0, item.input.0),
+        _ => ToolCall::new(id, item.name.0, item.arguments.0),
+    }
 }
 
 /// What a reply has to be measured against.
@@ -199,15 +329,35 @@ pub(crate) struct Event {
     #[serde(default)]
     item_id: Text,
     #[serde(default)]
-    output_index: Option<Count>,
+    output_index: Count,
     #[serde(default)]
+    content_index: Count,
+    // What is said once more when it is whole.
+    #[serde(default)]
+    arguments: Arguments,
+    #[serde(default)]
+    input: Text,
+    #[serde(default)]
+    text: Text,
+    #[serde(default)]
+    refusal: Text,
+    #[serde(default)]
+    name: Text,
+    #[serde(default, deserialize_with = "or_default")]
     response: Option<Response>,
     #[serde(default)]
-    error: Option<Value>,
+    error: Value,
     #[serde(default)]
     code: Text,
     #[serde(default)]
     message: Text,
+    // What stands in an error without the usual form.
+    #[serde(default)]
+    object: Text,
+    #[serde(default)]
+    detail: Value,
+    #[serde(default)]
+    errors: Value,
 }
 
 /// A reply in the making.
@@ -217,8 +367,13 @@ pub(crate) struct Pieces {
     calls: Vec<Slot>,
     /// Items that are whole, in their order.
     items: Vec<Box<RawValue>>,
+    /// Where those are that have an id.
+    kept: HashMap<String, usize>,
+    /// Which pieces of text came in deltas.
+    texts: HashSet<(bool, Option<u64>, String, Option<u64>)>,
     refused: bool,
     last: Option<Response>,
+    done: bool,
 }
 
 /// Where the pieces of one call go.
@@ -235,69 +390,164 @@ impl Pieces {
             assembly: Assembly::default(),
             calls: Vec::new(),
             items: Vec::new(),
+            kept: HashMap::new(),
+            texts: HashSet::new(),
             refused: false,
             last: None,
+            done: false,
         }
     }
 
-    fn begin(&mut self, raw: &RawValue, index: Option<Count>, deltas: &mut Deltas) -> Result<()> {
+    /// Takes in the item of a call, at its beginning or whole.
+    fn call(&mut self, raw: &RawValue, index: Count, deltas: &mut Deltas) -> Result<()> {
         let item: Item = read(raw)?;
-        if &*item.kind != "function_call" {
+        if !matches!(&*item.kind, "function_call" | "custom_tool_call") {
             return Ok(());
         }
-        let part = self.assembly.begin_call();
-        let id = item.call_id.filled().unwrap_or_else(|| item.id.0.clone());
-        self.assembly.more_of_call(part, id, item.name.0, String::new(), deltas);
-        self.calls.push(Slot {
-            item_id: item.id.0,
-            output_index: index.map(|index| index.0),
-            part,
-        });
+        let (item_id, call_id) = (item.id.0.clone(), item.call_id.0.clone());
+        let call = called(item);
+        let known = self.part_of(&item_id, &call_id, index.0, &call.name);
+        let is_known = known.is_some();
+        let part = known.unwrap_or_else(|| self.begin(item_id, index.0));
+        if call.kind == CallKind::Custom {
+            self.assembly.is_custom(part);
+        }
+        // Nobody has to hear again what a call is.
+        let silent = &mut Deltas::deaf();
+        let heard = if is_known { silent } else { &mut *deltas };
+        self.assembly.more_of_call(part, call.id, call.name, String::new(), heard);
+        self.assembly.settle(part, call.arguments, deltas);
         Ok(())
     }
 
-    /// The call that an event is about. Not every server says it in both ways.
-    fn part_of(&self, event: &Event) -> Option<usize> {
-        let mut calls = self.calls.iter().rev();
-        let slot = match (&*event.item_id, event.output_index) {
-            ("", None) => calls.next(),
-            ("", Some(index)) => calls.find(|slot| slot.output_index == Some(index.0)),
-            (id, _) => calls.find(|slot| slot.item_id == id),
+    fn begin(&mut self, item_id: String, output_index: Option<u64>) -> usize {
+        let part = self.assembly.begin_call();
+        self.calls.push(Slot { item_id, output_index, part });
+        part
+    }
+
+    /// The call that an item or an event is about, by its id or else by its place. Not every
+    /// server says it in both ways, and some make up an id for each event.
+    fn part_of(
+        &self,
+        item_id: &str,
+        call_id: &str,
+        index: Option<u64>,
+        name: &str,
+    ) -> Option<usize> {
+        let same = |a: &str, b: &str| !a.is_empty() && a == b;
+        let known = |slot: &&Slot| self.assembly.call(slot.part);
+        let is_it = |slot: &&Slot| {
+            let id = known(slot).map_or("", |call| call.id.as_str());
+            same(&slot.item_id, item_id) || same(id, call_id) || same(id, item_id)
         };
-        slot.map(|slot| slot.part)
+        let is_there = |slot: &&Slot| {
+            let Some(call) = known(slot) else { return false };
+            // Another call at a place that is counted twice has another id of its own.
+            let other = !call_id.is_empty() && !call.id.is_empty() && call.id != call_id;
+            let other = other || !name.is_empty() && !call.name.is_empty() && call.name != name;
+            index.is_some() && slot.output_index == index && !other
+        };
+        let mut calls = self.calls.iter().rev();
+        let found = calls.clone().find(is_it).or_else(|| calls.clone().find(is_there));
+        // Where nothing tells calls apart, it is the last.
+        let told = !item_id.is_empty() || !call_id.is_empty() || index.is_some();
+        found.or_else(|| calls.next().filter(|_| !told && name.is_empty())).map(|slot| slot.part)
+    }
+
+    /// The call that an event with a piece of its arguments is about; a new one, if it was
+    /// never announced.
+    fn piece_of(&mut self, event: &Event) -> usize {
+        let index = event.output_index.0;
+        match self.part_of(&event.item_id, "", index, "") {
+            Some(part) => part,
+            None => self.begin(event.item_id.0.clone(), index),
+        }
+    }
+
+    /// More text, or the whole of a text of which no piece came.
+    fn text(&mut self, event: Event, is_whole: bool, deltas: &mut Deltas) {
+        let is_refusal = event.kind.starts_with("response.refusal");
+        let index = event.output_index.0;
+        let id = if index.is_none() { event.item_id.0 } else { String::new() };
+        let is_new = self.texts.insert((is_refusal, index, id, event.content_index.0));
+        let piece = match (is_whole, is_refusal) {
+            (false, _) => event.delta.0,
+            (true, _) if !is_new => return,
+            (true, true) => event.refusal.0,
+            (true, false) => event.text.0,
+        };
+        if !piece.is_empty() {
+            self.refused |= is_refusal;
+            self.assembly.text(piece, deltas);
+        }
+    }
+
+    /// Keeps an item that is whole, in the place of one with its id.
+    fn keep(&mut self, raw: Box<RawValue>) -> Result<()> {
+        let place = self.items.len();
+        let known = match read::<Item>(&raw)?.id.filled() {
+            Some(id) => *self.kept.entry(id).or_insert(place),
+            None => place,
+        };
+        match self.items.get_mut(known) {
+            Some(known) => *known = raw,
+            None => self.items.push(raw),
+        }
+        Ok(())
     }
 }
 
 impl Decoder for Pieces {
     type Event = Event;
 
+    fn is_complaint(event: &Event) -> bool {
+        event.kind.is_empty()
+            && !is_said(&event.error)
+            && (&*event.object == "error"
+                || !event.message.is_empty()
+                || [&event.detail, &event.errors].into_iter().any(is_said))
+    }
+
     fn take(&mut self, event: Event, deltas: &mut Deltas) -> Result<()> {
-        if event.error.is_some() || &*event.kind == "error" {
+        if is_said(&event.error) || &*event.kind == "error" {
             let flat = || json!({"code": &*event.code, "message": &*event.message});
-            let error = event.error.clone().unwrap_or_else(flat);
-            return Err(Error::reported(&error, Usage::default()));
+            let error = if is_said(&event.error) { event.error.clone() } else { flat() };
+            return Err(Error::reported(&error, Usage::unknown()));
         }
         match &*event.kind {
-            "response.output_text.delta" => self.assembly.text(event.delta.0, deltas),
-            "response.refusal.delta" => {
-                self.refused = true;
-                self.assembly.text(event.delta.0, deltas);
+            "response.output_text.delta" | "response.refusal.delta" => {
+                self.text(event, false, deltas);
+            }
+            "response.output_text.done" | "response.refusal.done" => {
+                self.text(event, true, deltas);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.assembly.reasoning(PROVIDER, event.delta.0, deltas);
             }
             "response.output_item.added" => {
                 if let Some(item) = &event.item {
-                    self.begin(item, event.output_index, deltas)?;
+                    self.call(item, event.output_index, deltas)?;
                 }
             }
-            "response.function_call_arguments.delta" => {
-                if let Some(part) = self.part_of(&event) {
-                    let (id, name) = (String::new(), String::new());
-                    self.assembly.more_of_call(part, id, name, event.delta.0, deltas);
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                let part = self.piece_of(&event);
+                let (id, name) = (String::new(), String::new());
+                self.assembly.more_of_call(part, id, name, event.delta.0, deltas);
+            }
+            "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
+                let part = self.piece_of(&event);
+                let (id, nothing) = (String::new(), String::new());
+                self.assembly.more_of_call(part, id, event.name.0, nothing, &mut Deltas::deaf());
+                let whole = Some(event.arguments.0).filter(|whole| !whole.is_empty());
+                self.assembly.settle(part, whole.unwrap_or(event.input.0), deltas);
+            }
+            "response.output_item.done" => {
+                if let Some(item) = event.item {
+                    self.call(&item, event.output_index, deltas)?;
+                    self.keep(item)?;
                 }
             }
-            "response.output_item.done" => self.items.extend(event.item),
             "response.completed"
             | "response.incomplete"
             | "response.failed"
@@ -314,12 +564,17 @@ impl Decoder for Pieces {
         Ok(())
     }
 
+    fn done(&mut self) {
+        self.done = true;
+    }
+
     fn has_ended(&self) -> bool {
         self.last.is_some()
     }
 
     fn is_complete(&self) -> bool {
-        self.last.is_some()
+        // One that ends without its output may still send it.
+        self.done || self.last.as_ref().is_some_and(|response| !response.output.is_empty())
     }
 
     fn finish(mut self) -> Result<Reply> {
@@ -330,7 +585,8 @@ impl Decoder for Pieces {
         if response.output.is_empty() {
             response.output = self.items;
         }
-        let mut reply = response.or_assembled(&self.asked, self.assembly.take())?;
+        let streamed = Streamed { parts: self.assembly.take(), calls: self.calls };
+        let mut reply = response.or_assembled(&self.asked, streamed)?;
         if self.refused {
             reply.finish = Finish::Refused;
         }

@@ -48,6 +48,14 @@ impl Answer {
         Self { pieces: vec![head.into_bytes(), body.into_bytes()], end: End::Close }
     }
 
+    /// A body that is not text.
+    pub(crate) fn bytes(headers: &str, body: &[u8]) -> Self {
+        let mut answer = Self::new(200, headers, "");
+        answer.announce(body.len() as u64);
+        answer.pieces[1] = body.to_vec();
+        answer
+    }
+
     /// Server-sent events, `size` bytes at a time.
     pub(crate) fn events(body: &str, size: usize) -> Self {
         let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";

@@ -1,0 +1,173 @@
+//! Reads recorded replies of OpenAI's APIs, for a check of what a provider makes of them.
+//!
+//! In: `{"id", "model", "stream"}`, one JSON line each; the reply is served at
+//! `{base-url}/{id}/v1`. Out: `{"id", "text", "reasoning", "calls", "usage", "finish",
+//! "next"}`, or `{"id", "error"}`. `next` is the body of the request that would follow.
+//!
+//! `cargo run -p toolwright-examples --example replay_wire -- --provider openai-chat --base-url http://127.0.0.1:8080 < exchanges.jsonl`
+
+use std::error::Error;
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use clap::{Parser, ValueEnum};
+use futures_util::StreamExt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use toolwright_module::{
+    Delta, Finish, LanguageModel, Message, Reply, ReplyPart, Request, Result, ToolResult,
+};
+use toolwright_openai::{Api, OpenAi};
+
+/// Reads recorded replies, named on stdin as one JSON line each.
+#[derive(Parser)]
+struct Args {
+    /// Whose replies they are
+    #[arg(long)]
+    provider: Provider,
+
+    /// The server that has the recordings
+    #[arg(long)]
+    base_url: String,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Provider {
+    OpenaiChat,
+    OpenaiResponses,
+}
+
+#[derive(Deserialize)]
+struct Exchange {
+    id: String,
+    model: String,
+    stream: bool,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let api = match args.provider {
+        Provider::OpenaiChat => Api::Chat,
+        Provider::OpenaiResponses => Api::Responses,
+    };
+    for line in io::stdin().lock().lines() {
+        let exchange: Exchange = serde_json::from_str(&line?)?;
+        let model = |base: &str| {
+            OpenAi::at(base, &exchange.model).map(|model| model.with_api(api).with_retries(0))
+        };
+        let asked = model(&format!("{}/{}/v1", args.base_url, exchange.id))?;
+        let request = Request::new([Message::user("hi")]).with_max_output_tokens(1_000_000);
+        let mut answer = match reply(&asked, request.clone(), exchange.stream).await {
+            Ok(reply) => {
+                let mut answer = shown(&reply);
+                answer["next"] = next(reply, request, model).await?;
+                answer
+            }
+            Err(error) => {
+                json!({"error": {"stage": error.stage().to_string(), "text": error.to_string()}})
+            }
+        };
+        answer["id"] = json!(exchange.id);
+        println!("{answer}");
+        io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+async fn reply(model: &OpenAi, request: Request, stream: bool) -> Result<Reply> {
+    if !stream {
+        return model.generate(&request).await;
+    }
+    let mut deltas = model.stream(request);
+    while let Some(delta) = deltas.next().await {
+        if let Delta::Done(reply) = delta? {
+            return Ok(*reply);
+        }
+    }
+    Err(toolwright_module::Error::other("the stream has no end"))
+}
+
+fn shown(reply: &Reply) -> Value {
+    let reasoning = reply.parts.iter().filter_map(|part| match part {
+        ReplyPart::Reasoning(reasoning) => Some(reasoning.text.as_str()),
+        _ => None,
+    });
+    let calls = reply
+        .tool_calls()
+        .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}));
+    let finish = match &reply.finish {
+        Finish::Stop => "stop".to_owned(),
+        Finish::Length => "length".to_owned(),
+        Finish::Refused => "refused".to_owned(),
+        Finish::Other(word) => format!("other: {word}"),
+        _ => "unknown".to_owned(),
+    };
+    let usage = reply.usage;
+    json!({
+        "text": reply.to_text(),
+        "reasoning": reasoning.collect::<Vec<_>>().concat(),
+        "calls": calls.collect::<Vec<_>>(),
+        "usage": {
+            "input": usage.input_tokens,
+            "output": usage.output_tokens,
+            "cached": usage.cached_tokens,
+            "reasoning": usage.reasoning_tokens,
+            "incomplete": usage.incomplete,
+        },
+        "finish": finish,
+    })
+}
+
+/// The body of the request that follows a reply: with the results of its calls, or with what
+/// the user says next.
+async fn next(
+    reply: Reply,
+    request: Request,
+    model: impl Fn(&str) -> Result<OpenAi, toolwright_openai::Error>,
+) -> Result<Value, Box<dyn Error>> {
+    let mut messages = request.messages;
+    let calls: Vec<_> = reply.tool_calls().cloned().collect();
+
+    if !reply.parts.is_empty() {
+        messages.push(Arc::new(Message::Assistant { parts: reply.parts }));
+    }
+    for call in &calls {
+        let mut result = ToolResult::new(call, "ok");
+        result.failed = false;
+        messages.push(Arc::new(Message::Tool(result)));
+    }
+    if calls.is_empty() {
+        messages.push(Message::user("go on"));
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let model = model(&format!("http://{}/v1", listener.local_addr()?))?;
+    let request = Request::new(messages);
+    let (body, _) = tokio::join!(body_of(listener), model.generate(&request));
+    Ok(body?)
+}
+
+/// The body of one request, which is refused.
+async fn body_of(listener: TcpListener) -> io::Result<Value> {
+    let (mut socket, _) = listener.accept().await?;
+    let mut bytes = Vec::new();
+    loop {
+        let head = bytes.windows(4).position(|end| end == b"\r\n\r\n");
+        if let Some(head) = head {
+            let text = String::from_utf8_lossy(&bytes[..head]).to_lowercase();
+            let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or_default();
+            if bytes.len() >= head + 4 + length {
+                socket
+                    .write_all(b"HTTP/1.1 400 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                    .await?;
+                return Ok(serde_json::from_slice(&bytes[head + 4..])?);
+            }
+        }
+        if socket.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}

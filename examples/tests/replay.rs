@@ -1,0 +1,80 @@
+//! The program that replays recorded replies, as a process.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::thread;
+
+use insta::assert_snapshot;
+
+#[allow(dead_code, reason = "other tests use all of it")]
+mod common;
+
+/// A server on loopback with these replies, one for each request.
+fn serve(replies: Vec<(u16, &'static str, &'static str)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for (status, kind, body) in replies {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                let mut bytes = [0; 4096];
+                let read = socket.read(&mut bytes).unwrap();
+                request.extend_from_slice(&bytes[..read]);
+            }
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            socket.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+fn answers(provider: &str, url: &str, lines: &str) -> String {
+    let mut child = common::program("replay_wire")
+        .args(["--provider", provider, "--base-url", url])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn each_recorded_reply_is_answered_by_a_line() {
+    let url = serve(vec![
+        (
+            200,
+            "application/json",
+            r#"{"choices": [{"message": {"content": "Well.", "tool_calls": [{"id": "a", "function": {"name": "look", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}"#,
+        ),
+        (
+            200,
+            "text/event-stream",
+            "data: {\"choices\": [{\"delta\": {\"content\": \"ok\"}, \"finish_reason\": \"stop\"}]}\n\n",
+        ),
+        (400, "application/json", r#"{"error": {"message": "No."}}"#),
+    ]);
+    let lines = r#"{"id": "1", "model": "m", "stream": false}
+{"id": "2", "model": "m", "stream": true}
+{"id": "3", "model": "m", "stream": false}
+"#;
+    assert_snapshot!(answers("openai-chat", &url, lines));
+    let url = serve(vec![(
+        200,
+        "application/json",
+        r#"{"status": "completed", "output": [{"type": "message", "content": [{"type": "output_text", "text": "ok"}]}]}"#,
+    )]);
+    assert_snapshot!(answers(
+        "openai-responses",
+        &url,
+        "{\"id\": \"1\", \"model\": \"m\", \"stream\": false}\n"
+    ));
+}
