@@ -66,15 +66,16 @@ fn each_recorded_reply_is_answered_by_a_line() {
 {"id": "2", "model": "m", "stream": true}
 {"id": "3", "model": "m", "stream": false}
 "#;
-    assert_snapshot!(answers("openai-chat", &url, lines));
+    assert_snapshot!(answers("openai-chat", &url, lines), @r#"
+    {"text":"Well.","reasoning":"","calls":[{"id":"a","name":"look","arguments":"{}"}],"usage":{"input":3,"output":4,"cached":0,"reasoning":0,"incomplete":false},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well.","tool_calls":[{"type":"function","id":"a","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"ok"}],"max_completion_tokens":4096},"id":"1"}
+    {"text":"ok","reasoning":"","calls":[],"usage":{"input":0,"output":0,"cached":0,"reasoning":0,"incomplete":true},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}],"max_completion_tokens":4096},"id":"2"}
+    {"error":{"stage":"provider","text":"the server refused the request (400: No.); change what it complains about"},"id":"3"}
+    "#);
     let url = serve(vec![(
         200,
         "application/json",
         r#"{"status": "completed", "output": [{"type": "message", "content": [{"type": "output_text", "text": "ok"}]}]}"#,
     )]);
-    assert_snapshot!(answers(
-        "openai-responses",
-        &url,
-        "{\"id\": \"1\", \"model\": \"m\", \"stream\": false}\n"
-    ));
+    let lines = "{\"id\": \"1\", \"model\": \"m\", \"stream\": false}\n";
+    assert_snapshot!(answers("openai-responses", &url, lines), @r#"{"text":"ok","reasoning":"","calls":[],"usage":{"input":0,"output":0,"cached":0,"reasoning":0,"incomplete":true},"finish":"stop","next":{"model":"m","input":[{"type":"message","role":"user","content":"hi"},{"type":"message","role":"assistant","content":"ok"},{"type":"message","role":"user","content":"go on"}],"max_output_tokens":4096},"id":"1"}"#);
 }
