@@ -34,6 +34,11 @@ pub(crate) const MOST_BYTES: usize = 64 << 10;
 const LONGEST_VALUE: i32 = 1 << 20;
 /// The most bytes of a statement.
 const LONGEST_SQL: i32 = 16 << 10;
+/// The most memory that all queries together may take to sort, group and recurse, in bytes.
+///
+/// SQLite would otherwise write what does not fit its cache to temporary files, as much as a
+/// disk holds. The limit is of the process: another user of SQLite in it shares it.
+const MOST_MEMORY: i64 = 64 << 20;
 /// What a query may call: nothing that reaches out, makes much of little, or takes a time
 /// that grows with the square of its arguments, in which nothing interrupts it.
 #[rustfmt::skip]
@@ -170,6 +175,8 @@ impl Database {
             db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
             db.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST_SQL)?;
             db.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+            db.pragma_update(None, "temp_store", "memory")?;
+            db.pragma_update_and_check(None, "hard_heap_limit", MOST_MEMORY, |_| Ok(()))?;
             // A long one on a long text takes a time that nothing interrupts.
             db.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100)?;
             db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -404,7 +411,15 @@ fn told(error: rusqlite::Error) -> Error {
         (Some(ErrorCode::OperationInterrupted), _) => {
             Error::retry("The statement took too long; ask for less.").at(Stage::Limit)
         }
-        (Some(ErrorCode::TooBig | ErrorCode::OutOfMemory), _) => {
+        (Some(ErrorCode::OutOfMemory), _) => {
+            let most = MOST_MEMORY >> 20;
+            let text = format!(
+                "The statement needs more than {most} MiB to sort or to group; narrow it with \
+                 WHERE, or sort fewer columns."
+            );
+            Error::retry(text).at(Stage::Limit)
+        }
+        (Some(ErrorCode::TooBig), _) => {
             Error::retry("A value or the statement is too long; ask for less.").at(Stage::Limit)
         }
         (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => {

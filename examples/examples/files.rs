@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, OpenOptions, Permissions};
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -178,19 +178,26 @@ impl Module for WriteFile {
             let fault = format!("`text` has more than {MOST_BYTES} bytes; write several files");
             return Err(Error::retry(fault).at(Stage::Arguments));
         }
+        // The disk would make a file of it.
+        if path.ends_with('/') || path.ends_with("/.") {
+            let fault = "`path` names a folder; name a file in it";
+            return Err(Error::retry(fault).at(Stage::Arguments));
+        }
         let write = move |dir: &Dir, path: &Path| {
-            match dir.symlink_metadata(path) {
+            let old = match dir.symlink_metadata(path) {
                 Ok(there) => {
                     if let Err(error) = regular(there.file_type()) {
                         return Ok(Err(error));
                     }
+                    Some(there.permissions())
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     dir.create_dir_all(path.parent().unwrap_or(Path::new("")))?;
+                    None
                 }
                 Err(error) => return Err(error),
-            }
-            replace(dir, path, text.as_bytes())?;
+            };
+            replace(dir, path, old, text.as_bytes())?;
             Ok(Ok(format!("Wrote {} bytes.", text.len())))
         };
         self.0.work(path, write).await
@@ -300,18 +307,45 @@ fn regular(kind: cap_std::fs::FileType) -> Result<()> {
 
 /// Writes a new file beside the old one and puts it in its place: whoever reads sees all
 /// of one or all of the other, and a full disk costs nothing.
-fn replace(dir: &Dir, path: &Path, bytes: &[u8]) -> io::Result<()> {
+///
+/// The new file may be read, written and run by whom the old one might be.
+fn replace(dir: &Dir, path: &Path, old: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let new = path.with_file_name(format!(".new-{}-{number}", id()));
-    let written = dir
-        .create(&new)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| dir.rename(&new, dir, path));
-    if written.is_err() {
-        let _ = dir.remove_file(&new);
+    let new = Temporary { dir, path: path.with_file_name(format!(".new-{}-{number}", id())) };
+    let mut options = OpenOptions::new();
+    let mut file = dir.open_with(&new.path, options.write(true).create_new(true))?;
+    if let Some(old) = old {
+        file.set_permissions(plain(old))?;
     }
-    written
+    file.write_all(bytes)?;
+    dir.rename(&new.path, dir, path)
+}
+
+/// Without the bits by which a program runs as its owner: whoever writes a file loses them.
+#[cfg(unix)]
+fn plain(mut permissions: Permissions) -> Permissions {
+    use cap_std::fs::PermissionsExt;
+
+    permissions.set_mode(permissions.mode() & 0o777);
+    permissions
+}
+
+#[cfg(not(unix))]
+fn plain(permissions: Permissions) -> Permissions {
+    permissions
+}
+
+/// A file that is gone at the end, unless it has become another.
+struct Temporary<'a> {
+    dir: &'a Dir,
+    path: PathBuf,
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        let _ = self.dir.remove_file(&self.path);
+    }
 }
 
 /// What the model can do about a failure of the disk; the rest is for the user only.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use toolwright_module::{Approval, Contract, Decision};
 
 use crate::input::Input;
-use crate::show::{note, printable};
+use crate::show::{note, visible};
 
 /// Asks a person about a call of the tool with this contract; `None` if they would
 /// rather end the run, with Ctrl-C or Ctrl-D.
@@ -20,7 +20,7 @@ pub async fn decide(
     asked: &Approval,
 ) -> io::Result<Option<Decision>> {
     let mut arguments = on_one_line(&asked.call.arguments);
-    note(&format!("{} {arguments} is {}", asked.call.name, effect(asked)));
+    note(&format!("{} {arguments} is {}", visible(&asked.call.name), effect(asked)));
     loop {
         let Some(said) = input.ask("allow it? y(es) n(o) e(dit) ", String::new()).await? else {
             return Ok(None);
@@ -34,9 +34,9 @@ pub async fn decide(
                 };
                 match contract.read::<Value>(&mended) {
                     Ok(_) => return Ok(Some(Decision::edit(mended))),
-                    Err(fault) => note(&format!("{fault}")),
+                    Err(fault) => note(&visible(&fault.to_string())),
                 }
-                arguments = mended;
+                arguments = visible(&mended);
             }
             _ => {}
         }
@@ -52,5 +52,28 @@ fn effect(asked: &Approval) -> String {
 fn on_one_line(arguments: &str) -> String {
     let value = serde_json::from_str::<Value>(arguments).map(|value| value.to_string());
     let line = value.unwrap_or_else(|_| arguments.replace(['\n', '\r'], " "));
-    printable(&line)
+    visible(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_on_the_line_that_asks_is_hidden_and_what_is_edited_is_the_same_value() {
+        let hidden =
+            "a\u{202e}b\u{2066}c\u{200b}d\u{e0041}e\u{feff}f\u{7f}g\u{9b}h\u{a0}i\u{2028}j\u{fe0f}";
+        let arguments = serde_json::json!({ "path": hidden }).to_string();
+        let shown = on_one_line(&arguments);
+        assert_eq!(
+            shown,
+            r#"{"path":"a\u202eb\u2066c\u200bd\udb40\udc41e\ufefff\u007fg\u009bh\u00a0i\u2028j\ufe0f"}"#
+        );
+        let again: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(again["path"], hidden);
+        // What can be seen stays as it is.
+        let plain = r#"{"text":"Grüße \n 東京 مرحبا 🦀"}"#;
+        assert_eq!(on_one_line(plain), plain);
+        assert_eq!(on_one_line("no \u{1b}[2J json\n\u{202e}"), r"no \u001b[2J json \u202e");
+    }
 }

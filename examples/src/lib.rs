@@ -13,7 +13,7 @@ pub use approve::decide;
 pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
 pub use input::Input;
 pub use servers::{McpArgs, note_left_out, started_by};
-pub use show::{Screen, note, printable, say, summary, tell};
+pub use show::{Screen, note, printable, say, summary, tell, visible};
 pub use signals::terminated;
 pub use toolbox::ToolArgs;
 

@@ -25,7 +25,7 @@ impl Screen {
                 self.write("\n")
             }
             EventKind::ToolStarted { call } => {
-                let (name, arguments) = (printable(&call.name), printable(&call.arguments));
+                let (name, arguments) = (visible(&call.name), visible(&call.arguments));
                 writeln!(io::stderr(), "-> {name} {arguments}")
             }
             EventKind::ToolFinished { call, text, error, elapsed } => {
@@ -89,6 +89,42 @@ pub fn summary(spent: Spent, elapsed: Duration) -> String {
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+/// A line on which a person decides: nothing in it that cannot be seen, or that turns the
+/// order of what is seen.
+///
+/// Such characters are written as JSON escapes them, `\\u202e`, so that arguments which are
+/// JSON stay what they are and can be edited.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_hidden(char) {
+            let mut units = [0; 2];
+            for unit in char.encode_utf16(&mut units) {
+                visible.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            visible.push(char);
+        }
+    }
+    visible
+}
+
+/// Characters without a shape of their own: control and format characters, spaces that are
+/// not the usual one, fillers, variation selectors, tags.
+fn is_hidden(char: char) -> bool {
+    char.is_control()
+        || (char.is_whitespace() && char != ' ')
+        || matches!(char,
+            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+            | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
+            | '\u{13430}'..='\u{1345f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn shortened(text: &str) -> String {

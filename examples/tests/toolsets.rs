@@ -257,6 +257,54 @@ async fn a_link_inside_the_folder_is_followed_by_reading_only() {
 }
 
 #[cfg(unix)]
+/// Whoever could run or read a file can do so after it was written, and nobody else.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_is_replaced_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let world = Fenced::new();
+    let file = world.root().join("run.sh");
+    for mode in [0o755, 0o600, 0o444, 0o4755] {
+        std::fs::write(&file, "old").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        said(&world.tools, "file_write", json!({"path": "run.sh", "text": "new"})).await;
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+        let now = std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777;
+        // A program that a model wrote runs as nobody else.
+        assert_eq!(now, mode & 0o777, "{mode:o}");
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_leaves_nothing_behind() {
+    let world = Fenced::new();
+    let before = below(&world.root());
+    let long = "x".repeat(255);
+    for path in ["new/", "new/.", "new/./", "./new/", &format!("{long}/"), &format!("{long}x")] {
+        let error = call(&world.tools, "file_write", json!({"path": path, "text": "a"})).await;
+        assert!(error.is_err(), "{path}");
+        assert_eq!(below(&world.root()), before, "{path}");
+    }
+    // A name as long as one may be is no longer on the way there.
+    said(&world.tools, "file_write", json!({"path": long, "text": "a"})).await;
+}
+
+/// Everything below a folder.
+fn below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(below(&path));
+        }
+        found.push(path);
+    }
+    found.sort();
+    found
+}
+
 #[tokio::test]
 async fn pipes_sockets_and_devices_are_no_files_and_hang_nobody() {
     use std::process::Command;
@@ -509,6 +557,35 @@ async fn a_query_has_an_end_in_rows_bytes_and_time() {
         let text = told(&tools, "db_query", json!({ "sql": sql })).await;
         assert!(text.ends_with("ask for less."), "{sql}: {text}");
     }
+}
+
+/// What does not fit the memory that queries may take is an error, and no file on a disk.
+#[tokio::test]
+async fn a_query_that_sorts_without_end_is_ended_and_writes_nothing() {
+    let folder = TempDir::new().unwrap();
+    let tools = cities(&folder).tools().unwrap();
+    let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
+    let text = "x".repeat(1000);
+    let before = written();
+    for rest in [
+        format!("SELECT '{text}' || i FROM n ORDER BY 1 LIMIT 10 OFFSET 100000000"),
+        format!("SELECT DISTINCT '{text}' || i AS t FROM n GROUP BY t LIMIT 10 OFFSET 100000000"),
+        format!("SELECT count(*) FROM (SELECT DISTINCT '{text}' || i FROM n)"),
+    ] {
+        let sql = format!("{numbers} {rest}");
+        let error = call(&tools, "db_query", json!({"sql": sql})).await.unwrap_err();
+        assert!(error.for_model().contains("needs more than 64 MiB"), "{}", error.for_model());
+    }
+    assert!(written() - before < 20 << 20, "{before} {}", written());
+    // The next one has what it needs.
+    said(&tools, "db_query", json!({"sql": "SELECT name FROM cities ORDER BY size"})).await;
+}
+
+/// How many bytes this process has written to files so far.
+fn written() -> u64 {
+    let Ok(counts) = std::fs::read_to_string("/proc/self/io") else { return 0 };
+    let line = counts.lines().find_map(|line| line.strip_prefix("wchar: "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
 #[tokio::test]
