@@ -92,7 +92,7 @@ fn scenarios() -> Vec<Tool> {
         tool("test_tool_with_progress", nothing(), |cx| async move {
             for step in ["one", "two", "three"] {
                 cx.emit(|| EventKind::ToolStarted { call: ToolCall::new("1", step, "{}") });
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
             Ok(ToolOutput::text_only("Three steps."))
         }),

@@ -67,14 +67,16 @@ impl Door {
         Some(Seat { door: Arc::clone(self), id, leave, _place: place })
     }
 
-    /// Ends the connection that has been waiting longest, if one waits.
-    pub(crate) fn make_room(&self) {
+    /// Ends the connection that has been waiting longest; whether one waited.
+    pub(crate) fn make_room(&self) -> bool {
         let mut seats = self.seats();
         let waiting = seats.iter().filter(|(_, seat)| seat.calls == 0);
         let longest = waiting.min_by_key(|(_, seat)| (seat.known, seat.since)).map(|(id, _)| *id);
-        if let Some(seat) = longest.and_then(|id| seats.remove(&id)) {
+        let seat = longest.and_then(|id| seats.remove(&id));
+        if let Some(seat) = &seat {
             seat.leave.cancel();
         }
+        seat.is_some()
     }
 }
 

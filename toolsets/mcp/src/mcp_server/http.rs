@@ -43,6 +43,10 @@ pub(crate) const CONNECTIONS: usize = 1024;
 /// ends after five minutes, or when another begins and there are too many.
 pub(crate) const SESSIONS: usize = 1024;
 
+/// How long nobody is accepted after that failed, and after a connection was ended for it.
+const PAUSE: Duration = Duration::from_millis(50);
+const CLOSED: Duration = Duration::from_millis(1);
+
 /// How long connections may take to close once the server ends.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -112,10 +116,9 @@ pub(crate) async fn serve(
             Err(error) => {
                 // One that hung up meanwhile, or no more file handles for now.
                 tracing::warn!(%error, "a connection could not be accepted");
-                if !is_the_clients(&error) {
-                    door.make_room();
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                let made_room = !is_the_clients(&error) && door.make_room();
+                let pause = if made_room { CLOSED } else { PAUSE };
+                tokio::time::sleep(pause).await;
                 continue;
             }
         };
