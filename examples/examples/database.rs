@@ -414,8 +414,8 @@ fn told(error: rusqlite::Error) -> Error {
         (Some(ErrorCode::OutOfMemory), _) => {
             let most = MOST_MEMORY >> 20;
             let text = format!(
-                "The statement needs more than {most} MiB to sort or to group; narrow it with \
-                 WHERE, or sort fewer columns."
+                "The statements that run need more than {most} MiB to sort and to group; ask for \
+                 less."
             );
             Error::retry(text).at(Stage::Limit)
         }

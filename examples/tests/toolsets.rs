@@ -574,7 +574,7 @@ async fn a_query_that_sorts_without_end_is_ended_and_writes_nothing() {
     ] {
         let sql = format!("{numbers} {rest}");
         let error = call(&tools, "db_query", json!({"sql": sql})).await.unwrap_err();
-        assert!(error.for_model().contains("needs more than 64 MiB"), "{}", error.for_model());
+        assert!(error.for_model().contains("need more than 64 MiB"), "{}", error.for_model());
     }
     assert!(written() - before < 20 << 20, "{before} {}", written());
     // The next one has what it needs.
