@@ -230,18 +230,26 @@ impl Transport<RoleClient> for Child {
             };
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
-            let mut input = input.lock().await;
-            let Some(input) = input.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
             let writing = async {
-                input.write_all(&line).await?;
-                input.flush().await
-            };
-            match tokio::time::timeout(PATIENCE, writing).await {
-                Ok(written) => written,
-                Err(_) => {
-                    deaf.cancel();
-                    Err(io::ErrorKind::TimedOut.into())
+                let mut input = input.lock().await;
+                let input = input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+                let writing = async {
+                    input.write_all(&line).await?;
+                    input.flush().await
+                };
+                match tokio::time::timeout(PATIENCE, writing).await {
+                    Ok(written) => written,
+                    Err(_) => {
+                        deaf.cancel();
+                        Err(io::ErrorKind::TimedOut.into())
+                    }
                 }
+            };
+            tokio::select! {
+                biased;
+                written = writing => written,
+                // The connection ends once nothing is on its way to the server any more.
+                () = deaf.cancelled() => Err(io::ErrorKind::TimedOut.into()),
             }
         }
     }
