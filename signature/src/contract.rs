@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub(crate) use self::lowered::shortened;
 use crate::error::{Error, NameFault, Result, Side};
@@ -111,6 +111,10 @@ impl Contract {
         let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<S> });
         let contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
+        contract.input.ask::<S>();
+        if let Some(output) = &contract.output {
+            output.to_read.ask::<S::Output>();
+        }
         Ok(Self { title: schema::title_of::<S>(), ..contract })
     }
 
@@ -180,10 +184,10 @@ impl Contract {
     /// `output` is one schema for both directions, or `None` where the other side
     /// does not say what it returns.
     ///
-    /// An input that says no more than `{"type": "object"}`, with `properties` or without, has no
-    /// fields, although JSON Schema would let any in: that is how servers say that a
-    /// tool takes no arguments. [`input`](Self::input) shows it closed. For a tool that
-    /// takes whatever it gets, say `"additionalProperties": true` beside the type.
+    /// An input with empty `properties` and nothing beside them has no fields, although JSON
+    /// Schema would let any in: that is how servers say that a tool takes no arguments.
+    /// [`input`](Self::input) shows it closed. An input without `properties`, such as
+    /// `{"type": "object"}`, takes any fields, and reading keeps all of them.
     ///
     /// Reading holds values to the schema, but for what is rare and dear: `if`, `then` and
     /// `else`, `dependentSchemas`, `unevaluatedItems`, that no second member of a `oneOf`
@@ -222,13 +226,7 @@ impl Contract {
             return Err(too_deep(name, side));
         }
         name::check(name)?;
-        // Empty properties say nothing, here. Where a type stands behind them it may pass over
-        // what it does not know.
-        if let Some(root) = input.as_object_mut()
-            && root.get("properties").and_then(Value::as_object).is_some_and(Map::is_empty)
-        {
-            root.shift_remove("properties");
-        }
+        schema::close_fieldless(&mut input);
         let output = output.map(|schema| (schema.clone(), schema));
         Self::checked(name.to_owned(), description.to_owned(), input, None, output)
     }
@@ -280,15 +278,6 @@ impl Contract {
             // The contract says it once, beside the name, where every provider looks.
             if let (true, Some(Value::String(text))) = (description.is_empty(), own) {
                 description = text;
-            }
-            // Nothing is asked for, so nothing is let in.
-            let bare = root.iter().all(|(keyword, value)| {
-                keyword == "type" || value.as_array().is_some_and(Vec::is_empty)
-            });
-            if bare {
-                root.extend(
-                    schema::nothing().as_object_mut().map(std::mem::take).unwrap_or_default(),
-                );
             }
         }
         let input = readable(input, typed.is_some());

@@ -7,6 +7,7 @@
 
 pub(crate) mod coerce;
 pub(crate) mod compile;
+mod cost;
 pub(crate) mod date;
 mod exact;
 mod fit;
@@ -16,6 +17,7 @@ pub(crate) mod number;
 mod object;
 pub(crate) mod pattern;
 pub(crate) mod policy;
+mod probe;
 mod restore;
 mod root;
 mod strict;
@@ -63,7 +65,12 @@ impl Readable {
 
     /// Whether a text has to be held to more than its type.
     pub(crate) fn is_checked(&self) -> bool {
-        !self.form.plain
+        !self.form.is_plain()
+    }
+
+    /// Asks the type behind the schema what no schema says.
+    pub(crate) fn ask<T: DeserializeOwned>(&self) {
+        self.form.ask::<T>();
     }
 
     /// A reference that leads back to itself without going down into the value.
@@ -75,8 +82,7 @@ impl Readable {
     /// asks for a closer look.
     #[inline]
     pub(crate) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
-        let short = self.form.plain && !self.form.is_buffered();
-        if short { strict::read(wire, &self.form) } else { None }
+        if self.form.is_short() { strict::read(wire, &self.form) } else { None }
     }
 }
 
@@ -104,6 +110,7 @@ impl Target<'_> {
             return self.read_slowly(&Form::of(&Value::Bool(true), false), wire, policy);
         };
         let form = &*readable.form;
+        form.ask::<T>();
         match self.read_checked(form, wire) {
             Some(value) => Ok(Reading::new(value, Vec::new())),
             None => self.read_slowly(form, wire, policy),
@@ -118,6 +125,9 @@ impl Target<'_> {
         let tape = Tape::parse(wire).ok()?;
         let token = if self.wrapped { wrapped(&tape)? } else { 0 };
         if Exact::new(form, &tape).fits(&tape, token, form.root) != Fits::Yes {
+            return None;
+        }
+        if !cost::is_affordable(form, &tape, token) {
             return None;
         }
         serde_json::from_str(tape.whole(token)).ok()
@@ -140,6 +150,12 @@ impl Target<'_> {
         let root = Root { form, tool, policy, unit: self.unit, wrapped: self.wrapped, wrapper };
         let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
         let json = if self.unit { "null" } else { &found.json };
+        if let Ok(tape) = Tape::parse(json)
+            && !cost::is_affordable(form, &tape, 0)
+        {
+            let fault = Fault::of_sentence(found.path, cost::TOO_DEEP);
+            return Err(self.error(wire, vec![fault], 0));
+        }
         let mut json = serde_json::Deserializer::from_str(json);
         match serde_path_to_error::deserialize(&mut json) {
             Ok(value) => Ok(Reading::new(value, found.repairs)),

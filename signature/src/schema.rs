@@ -258,6 +258,26 @@ pub(crate) fn close_empty(schema: &mut Value) {
     }
 }
 
+/// Lets nothing into an input whose `properties` are empty and that says no more: it takes no
+/// arguments. Beside other keywords, empty `properties` say nothing and go.
+pub(crate) fn close_fieldless(schema: &mut Value) {
+    let Some(root) = schema.as_object_mut() else {
+        return;
+    };
+    if !root.get("properties").and_then(Value::as_object).is_some_and(Map::is_empty) {
+        return;
+    }
+    root.shift_remove("properties");
+    let silent = root.iter().all(|(keyword, value)| {
+        matches!(keyword.as_str(), "type" | "nullable")
+            || is_noise(keyword)
+            || value.as_array().is_some_and(Vec::is_empty)
+    });
+    if silent {
+        root.extend(nothing().as_object_mut().map(std::mem::take).unwrap_or_default());
+    }
+}
+
 /// An object at the root for what is none: `{"result": …}`.
 pub(crate) fn wrap(schema: Value) -> Value {
     object([(WRAPPER, schema)])

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Error, Policy, Signature};
+use toolwright_signature::{Contract, Error, Policy, Repair, Signature};
 
 /// Takes and gives back whatever a test is about.
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -359,7 +359,12 @@ fn shapes_of_dialects_are_restored_under_every_policy() {
             let reading = contract.read_with::<Value>(&json!({"it": wire}).to_string(), policy);
             let reading = reading.unwrap_or_else(|error| panic!("{wire}: {error}"));
             assert_eq!(reading.value["it"], value, "{wire}");
-            assert!(reading.repairs.is_empty(), "{wire}: {:?}", reading.repairs);
+            // Where null stands for an absent field, another value holds than was written.
+            let is_null =
+                |repair: &Repair| repair.what.starts_with("left out a field that is null");
+            assert!(reading.repairs.iter().all(is_null), "{wire}: {:?}", reading.repairs);
+            let nulls = usize::from(wire.get("id").is_some_and(Value::is_null));
+            assert_eq!(reading.repairs.len(), nulls, "{wire}");
         }
     }
     // A union at the root of an input.
@@ -485,5 +490,106 @@ fn same(one: &Value, two: &Value) -> bool {
                 && one.iter().all(|(key, one)| two.get(key).is_some_and(|two| same(one, two)))
         }
         _ => one == two,
+    }
+}
+
+/// Texts that a schema lists, where no enum of Rust is behind them.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Named {
+    #[schemars(extend("enum" = ["north", "south"]))]
+    side: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Deeper {
+    side: Pole,
+    #[serde(default)]
+    all: Vec<Listed>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Listed {
+    side: Option<Pole>,
+    #[schemars(with = "Option<Pole>")]
+    other: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Pole {
+    North,
+    South,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Known {
+    side: Pole,
+    #[serde(default)]
+    all: Vec<Option<Pole>>,
+    below: Option<Box<Known>>,
+}
+
+impl Signature for Named {
+    type Output = Known;
+}
+
+impl Signature for Deeper {
+    type Output = Named;
+}
+
+#[test]
+fn texts_that_only_the_schema_lists_are_held_to_it() {
+    let named = Contract::of::<Named>().unwrap();
+    let by_hand = Contract::of_input::<Named>("", "").unwrap();
+    let deeper = Contract::of::<Deeper>().unwrap();
+    for policy in [Policy::Strict, Policy::Repair, Policy::Coerce] {
+        for contract in [&named, &by_hand] {
+            let read = |wire: &str| contract.read_with::<Named>(wire, policy);
+            assert_eq!(read(r#"{"side":"north"}"#).unwrap().value.side, "north");
+            let error = read(r#"{"side":"east"}"#).unwrap_err().to_string();
+            assert!(error.contains("expected one of `north`, `south`"), "{error}");
+        }
+        let read = |wire: &str| deeper.read_with::<Deeper>(wire, policy);
+        assert!(read(r#"{"side":"north","all":[{"side":"south","other":"north"}]}"#).is_ok());
+        assert!(read(r#"{"side":"north","all":[{"side":"south","other":"east"}]}"#).is_err());
+        assert!(read(r#"{"side":"north","all":[{"side":null,"other":null}]}"#).is_ok());
+    }
+    // What a tool gives back is looked at where serde alone would let too much through.
+    assert!(deeper.checks_output());
+    assert!(!named.checks_output(), "serde knows an enum");
+    assert!(named.read_output::<Known>(r#"{"side":"north","all":["south",null]}"#).is_ok());
+}
+
+#[test]
+fn null_for_a_default_is_listed_under_every_policy() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Page {
+        query: String,
+        #[serde(default = "ten")]
+        size: u8,
+        note: Option<String>,
+    }
+    fn ten() -> u8 {
+        10
+    }
+    let contract = Contract::of_input::<Page>("", "").unwrap();
+    for policy in [Policy::Strict, Policy::Repair, Policy::Coerce] {
+        let wire = r#"{"query":"a","size":null,"note":null}"#;
+        let read = contract.read_with::<Page>(wire, policy).unwrap();
+        assert_eq!((read.value.size, read.value.note), (10, None));
+        let repairs: Vec<_> = read.repairs.iter().map(ToString::to_string).collect();
+        assert_eq!(repairs, ["$.size: left out a field that is null, so its default holds"]);
+    }
+}
+
+#[test]
+fn what_a_type_without_fields_passes_over_is_listed() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Nothing {}
+    let contract = Contract::of_input::<Nothing>("", "").unwrap();
+    for policy in [Policy::Strict, Policy::Repair, Policy::Coerce] {
+        let read = contract.read_with::<Nothing>(r#"{"reason":"why not"}"#, policy).unwrap();
+        assert_eq!(read.repairs.len(), 1, "{:?}", read.repairs);
+        assert!(contract.read_with::<Nothing>("{}", policy).unwrap().repairs.is_empty());
     }
 }

@@ -506,7 +506,7 @@ impl Visitor for Served {
 }
 
 /// Where values do not go through though the schemas fit, and what reading says then.
-const SAID_TOO_LITTLE: [(&str, &str); 7] = [
+const SAID_TOO_LITTLE: [(&str, &str); 8] = [
     // The standard library closes its types, and schemars does not say so.
     ("ranges", "unknown field"),
     ("durations_and_times", "unknown field"),
@@ -517,6 +517,8 @@ const SAID_TOO_LITTLE: [(&str, &str); 7] = [
     ("map_with_letter_keys", "expected a character"),
     // A number that is no integer is read as a float, if it keeps all its digits.
     ("", "would lose digits as a float"),
+    // An object of other fields alone would be read as nothing at all.
+    ("like_a_wrapped_input", "expected some of `"),
     // Reading takes no value that two members fit, whatever the schema says.
     ("union_that_overlaps", "and also"),
 ];

@@ -270,8 +270,10 @@ fn only_an_input_that_says_nothing_is_closed() {
         let contract = Contract::dynamic("ping", "", input, None).unwrap();
         contract.input().get("additionalProperties") == Some(&json!(false))
     };
-    assert!(closed(json!({"type": "object"})));
-    assert!(closed(json!({"type": "object", "required": []})));
+    // An object of any fields, as it is below the root.
+    assert!(!closed(json!({"type": "object"})));
+    assert!(!closed(json!({"type": "object", "required": []})));
+    assert!(!closed(json!({})));
     // So write both official SDKs of MCP.
     assert!(closed(json!({"type": "object", "properties": {}})));
     assert!(closed(json!({"type": "object", "properties": {}, "required": []})));

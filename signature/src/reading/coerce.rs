@@ -190,11 +190,59 @@ fn may_be_thousands(literal: &str) -> bool {
 fn may_be_several(text: &str, item: &Node) -> bool {
     let listed = item.values.as_ref().is_some_and(|values| values.contains(&text.into()));
     let trimmed = text.trim();
+    let texts = item.kinds.has(Kinds::TEXT);
     !listed
         && (is_nothing(trimmed)
             || trimmed.starts_with(['[', '-', '*', '•']) && trimmed.parse::<f64>().is_err()
-            || item.kinds.has(Kinds::TEXT) && trimmed.contains([',', ';', '\n', '|']))
+            || texts && (says_none(trimmed) || says_several(trimmed)))
 }
+
+/// Whether a text says in words that there is no item.
+fn says_none(text: &str) -> bool {
+    const WORDS: [&str; 20] = [
+        "n/a",
+        "na",
+        "n.a",
+        "nil",
+        "no",
+        "none",
+        "nothing",
+        "nobody",
+        "no one",
+        "null",
+        "undefined",
+        "unspecified",
+        "unknown",
+        "empty",
+        "not applicable",
+        "not available",
+        "not specified",
+        "not provided",
+        "not set",
+        "tbd",
+    ];
+    let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    word.is_empty() || WORDS.contains(&word.as_str())
+}
+
+/// Whether a text is written as a list of several: with a separator, with a word between the
+/// last two, in quotes or brackets, or each with a mark of its own.
+fn says_several(text: &str) -> bool {
+    const SEPARATORS: [char; 11] = [',', ';', '\n', '\t', '|', '•', '·', '،', '、', '，', '；'];
+    const WORDS: [&str; 9] = ["and", "or", "und", "oder", "et", "ou", "&", "+", "/"];
+    if text.contains(SEPARATORS) || text.starts_with(['(', '{', '"', '\'', '`', '“', '<']) {
+        return true;
+    }
+    let words: Vec<&str> = text.split_whitespace().take(MOST_WORDS).collect();
+    let inner = words.get(1..words.len().saturating_sub(1)).unwrap_or_default();
+    let joined = inner.iter().any(|word| WORDS.contains(&word.to_lowercase().as_str()));
+    let marked =
+        |word: &&str| word.starts_with(['#', '@']) || word.contains("://") || word.contains('@');
+    joined || words.len() > 1 && words.iter().all(marked)
+}
+
+/// Maximum number of words of a text that are looked at.
+const MOST_WORDS: usize = 1_000;
 
 /// Texts that say there is no value.
 pub(super) fn is_nothing(text: &str) -> bool {

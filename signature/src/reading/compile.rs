@@ -1,7 +1,6 @@
 //! From a schema in its normal form to the form that texts are read against.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::AtomicBool;
 
 use serde_json::{Map, Value};
 
@@ -32,11 +31,11 @@ impl Form {
         compiler.finish();
         let circle = compiler.circle();
         let nodes = compiler.nodes;
-        let mut form =
-            Self { nodes, root, circle, plain: false, typed, buffered: AtomicBool::new(false) };
+        let mut form = Self::new(nodes, root, circle, typed);
         if typed {
             form.open_root();
-            form.plain = form.is_plain();
+            form.plain = form.keeps_to_serde();
+            form.repeats = form.most_repeats();
         }
         form
     }
@@ -53,8 +52,8 @@ impl Form {
     }
 
     /// Whether serde alone refuses what the schema refuses, but for what
-    /// [`strict`](crate::reading::strict) looks after.
-    fn is_plain(&self) -> bool {
+    /// [`strict`](crate::reading::strict) and [`probe`](crate::reading::probe) look after.
+    fn keeps_to_serde(&self) -> bool {
         let root = self.node(self.root);
         let struct_or_nothing = root.kinds == Kinds::OBJECT && root.union.is_none();
         let fields_known =

@@ -274,7 +274,8 @@ impl<'f> Exact<'f> {
         match rule.rest {
             Rest::Of(id) => self.fits(tape, value, id),
             Rest::Closed => Fits::No,
-            Rest::Open if rule.fields.is_empty() => self.anything(tape, value),
+            // A struct without fields, to a type, passes over it.
+            Rest::Open if rule.fields.is_empty() && !self.form.typed => self.anything(tape, value),
             // Nobody asked for it: worth a word.
             Rest::Open => Fits::Nearly,
         }

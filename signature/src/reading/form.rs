@@ -1,13 +1,15 @@
 //! A schema as it is read against: flat, indexed, made once with the contract.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::reading::date::Format;
 use crate::reading::number::Decimal;
 use crate::reading::pattern::Pattern;
+use crate::reading::probe;
 
 /// Where in a [`Form`] a node stands.
 pub(super) type Id = usize;
@@ -28,9 +30,95 @@ pub(crate) struct Form {
     /// The type keeps what it reads before it knows what it is, so the short way does
     /// not see all of it. No schema tells; the first reading does.
     pub(super) buffered: AtomicBool,
+    /// Maximum number of members of a union without a tag that holds itself; 0 without such
+    /// a union.
+    pub(super) repeats: usize,
+    /// Whether the type takes other texts than those that the schema lists: one of
+    /// [`NOT_ASKED`], [`KNOWN`] and [`FREE`].
+    texts: AtomicU8,
 }
 
+/// Some texts are listed, and nobody has asked the type yet.
+const NOT_ASKED: u8 = 0;
+/// The type takes no text beside those that are listed.
+const KNOWN: u8 = 1;
+/// Some text is listed by the schema alone.
+const FREE: u8 = 2;
+
 impl Form {
+    pub(super) fn new(nodes: Vec<Node>, root: Id, circle: Option<String>, typed: bool) -> Self {
+        let texts = nodes.iter().any(|node| node.values.is_some());
+        Self {
+            nodes,
+            root,
+            circle,
+            plain: false,
+            typed,
+            buffered: AtomicBool::new(false),
+            repeats: 0,
+            texts: AtomicU8::new(if texts { NOT_ASKED } else { KNOWN }),
+        }
+    }
+
+    /// Whether a text may go straight into the type.
+    #[inline]
+    pub(super) fn is_short(&self) -> bool {
+        self.plain && !self.is_buffered() && self.texts.load(Ordering::Relaxed) == KNOWN
+    }
+
+    /// Whether serde alone refuses whatever the schema refuses, as far as the type was asked.
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain && self.texts.load(Ordering::Relaxed) == KNOWN
+    }
+
+    /// Asks a type once whether it takes other texts than those that are listed.
+    pub(super) fn ask<T: DeserializeOwned>(&self) {
+        if self.plain && self.texts.load(Ordering::Relaxed) == NOT_ASKED {
+            let texts = if probe::lists_are_enums::<T>(self) { KNOWN } else { FREE };
+            self.texts.store(texts, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether some place at or below a node lists its texts.
+    pub(super) fn lists_below(&self, id: Id) -> bool {
+        self.node(id).values.is_some() || self.any_below(id, |_, node| node.values.is_some())
+    }
+
+    /// Maximum number of members of a union without a tag that is below itself.
+    pub(super) fn most_repeats(&self) -> usize {
+        let members = |(id, node): (Id, &Node)| {
+            let union = node.union.as_ref().filter(|union| union.tag.is_none())?;
+            self.any_below(id, |below, _| below == id).then_some(union.members.len())
+        };
+        self.nodes.iter().enumerate().filter_map(members).max().unwrap_or_default()
+    }
+
+    /// Whether there is such a node below another one.
+    fn any_below(&self, id: Id, is: impl Fn(Id, &Node) -> bool) -> bool {
+        let mut seen = HashSet::new();
+        let mut waiting = vec![id];
+        while let Some(id) = waiting.pop() {
+            let node = self.node(id);
+            let rest = match node.object.rest {
+                Rest::Of(id) => Some(id),
+                Rest::Open | Rest::Closed => None,
+            };
+            let fields = node.object.fields.iter().map(|field| field.node);
+            let patterns = node.object.patterns.iter().map(|(_, id)| *id).chain(rest);
+            let items = node.list.prefix.iter().copied().chain(node.list.items);
+            let members = node.union.iter().flat_map(|union| union.members.iter().copied());
+            for below in fields.chain(patterns).chain(items).chain(members) {
+                if is(below, self.node(below)) {
+                    return true;
+                }
+                if seen.insert(below) {
+                    waiting.push(below);
+                }
+            }
+        }
+        false
+    }
+
     #[inline]
     pub(super) fn is_buffered(&self) -> bool {
         self.buffered.load(Ordering::Relaxed)
@@ -315,6 +403,16 @@ impl ObjectRule {
             && self.fewest == 0
             && self.most == usize::MAX
             && self.depends.is_empty()
+    }
+
+    /// What the value of a key that is not declared has to be, where that is said.
+    pub(super) fn value_of(&self, name: &str) -> Option<Id> {
+        let matching = self.patterns.iter().find(|(pattern, _)| pattern.is_match(name));
+        match (matching, self.rest) {
+            (Some((_, id)), _) => Some(*id),
+            (None, Rest::Of(id)) => Some(id),
+            (None, Rest::Open | Rest::Closed) => None,
+        }
     }
 
     /// Its keys are data.

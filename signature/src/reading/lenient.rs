@@ -1,13 +1,29 @@
 //! Text that is nearly JSON, as JSON.
 //!
 //! Only what has one meaning is put right. What was cut off stays so: whatever follows
-//! a cut is a guess, even if it were only a bracket.
+//! a cut is a guess, even if it were only a bracket. A quote that may belong to the inside of
+//! a text is refused as well: taken for the end of the text, it would cut the text short.
 
 use crate::reading::fit::quoted;
 use crate::reading::tape::{Tape, unescaped_unicode};
 
 /// As deep as an exact text may be.
 const DEEPEST: usize = 127;
+
+/// A quote before this ends a text, or belongs to it.
+const INNER_QUOTE: &str =
+    "this is a comment or a part of the string before it; escape the quotes inside a string";
+
+/// A text ended and no text may end there.
+const AFTER_TEXT: &str =
+    "`,` or the closing bracket is expected after a string; escape the quotes inside a string";
+
+const LONE_QUOTE: &str =
+    "this is a comment or a string without its first quote; write it without comments";
+
+const BARE_VALUE: &str = "this is a comment or a value without quotes; write it without comments";
+
+const ARITHMETIC: &str = "this is a comment or arithmetic; write the number alone";
 
 /// One kind of thing that was put right.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +53,9 @@ type Found = (String, Vec<Note>);
 /// The value that a text is, as a whole.
 pub(super) fn value(text: &str) -> Result<Found, Refusal> {
     let mut parser = Parser::new(text, 0);
-    parser.space()?;
+    parser.space(Place::Other)?;
     parser.value()?;
-    parser.space()?;
+    parser.space(Place::Other)?;
     if parser.at < text.len() {
         return Err(parser.unclear("something follows the value"));
     }
@@ -146,7 +162,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
                 }
                 Err(refusal @ (Refusal::EndsEarly | Refusal::TooDeep)) => return Err(refusal),
                 // What looks like a value and is none may be the one that was meant.
-                Err(refusal) if looks_like_json(text.get(at..).unwrap_or_default()) => {
+                Err(refusal) if looks_like_json(text.get(at..).unwrap_or_default(), asked) => {
                     return Err(refusal);
                 }
                 Err(_) => {}
@@ -276,7 +292,9 @@ fn is_part(before: &str, after: &str) -> bool {
     let closers = after.contains(['}', ']']);
     // One bracket too many at the very end takes nothing away.
     let harmless = only_closers && before.is_empty();
-    closers && !harmless || after.trim_start().starts_with(':') || goes_on(after)
+    // A quote at the very end is that of a text which goes on.
+    let quoted = after.starts_with(['"', '”']);
+    closers && !harmless || quoted || after.trim_start().starts_with(':') || goes_on(after)
 }
 
 /// Whether a comma leads to more of the same, and not to more words.
@@ -292,8 +310,11 @@ fn goes_on(after: &str) -> bool {
         || name.trim_start().starts_with([':', '='])
 }
 
-/// Whether a bracket in a text was meant to open a value.
-fn looks_like_json(text: &str) -> bool {
+/// Whether a bracket in a text was meant to open a value. One that was and cannot be read is
+/// a rival of every other value in the text.
+fn looks_like_json(text: &str, asked: &Asked<'_>) -> bool {
+    /// Enough to tell; the text may be full of brackets.
+    const LONGEST: usize = 200;
     let mut chars = text.chars();
     let open = chars.next();
     let rest = chars.as_str().trim_start();
@@ -305,15 +326,34 @@ fn looks_like_json(text: &str) -> bool {
     }
     match open {
         Some('{') => {
-            let name = rest
-                .trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'));
-            name.len() < rest.len() && name.trim_start().starts_with([':', '='])
+            // Words such as a placeholder have neither names nor quotes.
+            let inside = rest.chars().take(LONGEST).take_while(|c| !matches!(c, '{' | '}'));
+            inside.into_iter().any(|c| matches!(c, ':' | '=' | '"' | '“' | '`'))
         }
         _ => {
             let words = ["true", "false", "null", "True", "False", "None"];
-            next.is_ascii_digit() || next == '-' || words.iter().any(|word| rest.starts_with(word))
+            next.is_ascii_digit()
+                || next == '-'
+                || next == '`' && asked.lists
+                || words.iter().any(|word| rest.starts_with(word))
         }
     }
+}
+
+/// What may stand where white space and comments are skipped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A value, which a model may have written without quotes.
+    Value,
+    Other,
+}
+
+/// What ended where white space and comments begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Text { quote: char, at: usize },
+    Number { at: usize },
+    Other,
 }
 
 struct Parser<'t> {
@@ -323,11 +363,14 @@ struct Parser<'t> {
     /// What was put right: the first place, and how often.
     notes: Vec<(&'static str, String, usize)>,
     path: Vec<String>,
+    /// The last text or number.
+    ended: Ended,
 }
 
 impl<'t> Parser<'t> {
     fn new(text: &'t str, at: usize) -> Self {
-        Self { text, at, out: String::new(), notes: Vec::new(), path: Vec::new() }
+        let (out, notes, path) = (String::new(), Vec::new(), Vec::new());
+        Self { text, at, out, notes, path, ended: Ended::Other }
     }
 
     fn found(self) -> Found {
@@ -359,12 +402,6 @@ impl<'t> Parser<'t> {
         Some(c)
     }
 
-    fn skip(&mut self, prefix: &str) -> bool {
-        let found = self.rest().starts_with(prefix);
-        self.at += if found { prefix.len() } else { 0 };
-        found
-    }
-
     fn unclear(&self, what: &'static str) -> Refusal {
         if self.at >= self.text.len() {
             return Refusal::EndsEarly;
@@ -372,8 +409,19 @@ impl<'t> Parser<'t> {
         Refusal::Unclear { at: self.at, what }
     }
 
+    /// Why something cannot stand where a text may just have ended too early.
+    fn unclear_end(&self, what: &'static str) -> Refusal {
+        let after_text = match self.ended {
+            Ended::Text { at, .. } => self.text.get(at..self.at),
+            Ended::Number { .. } | Ended::Other => None,
+        };
+        let after_text = after_text.is_some_and(|between| between.trim().is_empty());
+        self.unclear(if after_text { AFTER_TEXT } else { what })
+    }
+
     /// White space and comments.
-    fn space(&mut self) -> Result<(), Refusal> {
+    fn space(&mut self, place: Place) -> Result<(), Refusal> {
+        let start = self.at;
         loop {
             let rest = self.rest();
             let blank = |c: char| c.is_whitespace() || c == '\u{feff}';
@@ -383,16 +431,57 @@ impl<'t> Parser<'t> {
                 self.note("left out white space that JSON does not know");
             }
             self.at += blanks;
-            if self.skip("/*") {
-                let end = self.rest().find("*/").ok_or(Refusal::EndsEarly)?;
-                self.at += end + 2;
-            } else if self.skip("//") || self.peek() == Some('#') {
-                self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+            let length = if trimmed.starts_with("/*") {
+                let inside = trimmed.get(2..).unwrap_or_default();
+                inside.find("*/").map_or(trimmed.len() + 1, |end| end + 4)
+            } else if trimmed.starts_with("//") || trimmed.starts_with('#') {
+                trimmed.find('\n').unwrap_or(trimmed.len())
             } else {
                 return Ok(());
+            };
+            let comment = trimmed.get(..length).unwrap_or(trimmed);
+            if let Some(what) = self.doubt(comment, start, place) {
+                return Err(self.unclear(what));
             }
+            if length > trimmed.len() {
+                return Err(Refusal::EndsEarly);
+            }
+            self.at += length;
             self.note("left out a comment");
         }
+    }
+
+    /// Why what looks like a comment may be a part of a value; the white space before it begins
+    /// at `start`.
+    fn doubt(&self, comment: &str, start: usize, place: Place) -> Option<&'static str> {
+        match self.ended {
+            // `"<a href="//host/page">"`: the comment is the rest of the text.
+            Ended::Text { quote, at } if at == start => {
+                let after = self.rest().get(comment.len()..).unwrap_or_default();
+                let glued = self.at == at;
+                if comment.contains(quote) || glued && after.contains(quote) {
+                    return Some(INNER_QUOTE);
+                }
+            }
+            // `7 // 2`
+            Ended::Number { at } if at == start => {
+                let operand = comment.strip_prefix("//").unwrap_or_default().trim();
+                let operand = operand.trim_end_matches([',', '}', ']']);
+                let arithmetic = |c: char| c.is_ascii_digit() || " +-*/%.()".contains(c);
+                if !operand.is_empty() && operand.chars().all(arithmetic) {
+                    return Some(ARITHMETIC);
+                }
+            }
+            _ => {}
+        }
+        let marks = |c| matches!(c, '/' | '#' | '*');
+        let inside = comment.trim_start_matches(marks).trim_end_matches(marks);
+        if has_lone_quote(inside) {
+            return Some(LONE_QUOTE);
+        }
+        let word = inside.trim_end_matches([',', '\r']);
+        let bare = place == Place::Value && !comment.starts_with("/*");
+        (bare && !word.is_empty() && !word.contains(char::is_whitespace)).then_some(BARE_VALUE)
     }
 
     fn value(&mut self) -> Result<(), Refusal> {
@@ -415,7 +504,7 @@ impl<'t> Parser<'t> {
         }
         self.bump();
         self.out.push(bracket);
-        self.space()
+        self.space(if bracket == '[' { Place::Value } else { Place::Other })
     }
 
     fn close(&mut self, bracket: char) {
@@ -430,7 +519,7 @@ impl<'t> Parser<'t> {
             self.path.push(format!("[{count}]"));
             self.value()?;
             self.path.pop();
-            self.space()?;
+            self.space(Place::Other)?;
             count += 1;
             if !self.comma(']')? {
                 break;
@@ -444,19 +533,19 @@ impl<'t> Parser<'t> {
         while self.peek() != Some('}') {
             let key = self.key()?;
             self.out.push_str(&quoted(&key));
-            self.space()?;
+            self.space(Place::Other)?;
             if self.peek() != Some(':') {
-                return Err(self.unclear("`:` is expected"));
+                return Err(self.unclear("`:` is expected after a name"));
             }
             self.bump();
             self.out.push(':');
-            self.space()?;
+            self.space(Place::Value)?;
             self.path.push(format!(".{key}"));
             let is_text = matches!(self.peek(), Some('"' | '\'' | '“'));
             self.value()?;
             self.path.pop();
             let end = self.at;
-            self.space()?;
+            self.space(Place::Other)?;
             let more = self.comma('}')? || self.at > end && !is_text && self.missing_comma();
             if !more {
                 break;
@@ -473,7 +562,7 @@ impl<'t> Parser<'t> {
             }
             // The end of what is around it: its own end is missing, and who knows what else.
             Some('}' | ']') => Err(Refusal::EndsEarly),
-            _ => Err(self.unclear("`,` or the closing bracket is expected")),
+            _ => Err(self.unclear_end("`,` or the closing bracket is expected")),
         }
     }
 
@@ -483,7 +572,7 @@ impl<'t> Parser<'t> {
             return Ok(false);
         }
         self.bump();
-        self.space()?;
+        self.space(if bracket == ']' { Place::Value } else { Place::Other })?;
         if self.peek() == Some(bracket) {
             self.note("left out a trailing comma");
             return Ok(false);
@@ -548,6 +637,7 @@ impl<'t> Parser<'t> {
                 }
             }
         }
+        self.ended = Ended::Text { quote: end, at: self.at };
         Ok(text)
     }
 
@@ -604,6 +694,7 @@ impl<'t> Parser<'t> {
             self.out.push_str(&exact);
         }
         self.at += literal.len();
+        self.ended = Ended::Number { at: self.at };
         Ok(())
     }
 
@@ -625,6 +716,27 @@ impl<'t> Parser<'t> {
         self.out.push_str(json);
         Ok(())
     }
+}
+
+/// Whether a comment holds the end of a text that does not begin in it.
+fn has_lone_quote(comment: &str) -> bool {
+    if comment.matches(['"', '“', '”']).count() % 2 == 1 {
+        return true;
+    }
+    // An apostrophe stands between letters, or at the end of a word that more words follow.
+    let mut quotes = 0;
+    let mut ends = false;
+    let mut before = ' ';
+    let mut chars = comment.chars().peekable();
+    while let Some(c) = chars.next() {
+        let after = chars.peek().copied().unwrap_or(',');
+        if c == '\'' && !(before.is_alphanumeric() && after.is_alphanumeric()) {
+            quotes += 1;
+            ends |= matches!(after, ',' | ']' | '}' | ':' | '\r');
+        }
+        before = c;
+    }
+    ends && quotes % 2 == 1
 }
 
 #[cfg(test)]
@@ -658,6 +770,16 @@ mod tests {
             ("Here: {\"a\": 1} // was {\"a\": 2}", r#"{"a":1}"#),
             ("<think>{\"a\": 2} or {\"a\": ...</think>\n```json\n{\"a\": 1}\n```", r#"{"a":1}"#),
             ("So:\n# {\"a\": 2}\n{\"a\": 1} /* {\"a\": 3} */ it is.", r#"{"a":1}"#),
+            // A comment is one beyond doubt where no quote in it can end the text before it.
+            ("{\"a\": \"x\" // note\n}", r#"{"a":"x"}"#),
+            ("{\"a\": \"x\"// note\n}", r#"{"a":"x"}"#),
+            ("{\"a\": \"x\", // not \"y\"\n\"b\": 1}", r#"{"a":"x","b":1}"#),
+            ("{\"a\": 1 # it's one\n}", r#"{"a":1}"#),
+            ("{'a': 1 // the users' own\n}", r#"{"a":1}"#),
+            ("[ // first\n1, # second\n2]", "[1,2]"),
+            ("{\"a\": 7 // 7 days\n}", r#"{"a":7}"#),
+            ("{\"a\": \"x // y\",}", r#"{"a":"x // y"}"#),
+            ("{n} and {x | x > 0} and {\"a\": 1}", r#"{"a":1}"#),
         ] {
             assert_eq!(read(text).as_deref(), Ok(json), "{text}");
         }
@@ -682,6 +804,84 @@ mod tests {
             "{\"a\": {\"b\": 2}",
         ] {
             assert_eq!(read(text), Err(Refusal::EndsEarly), "{text}");
+        }
+    }
+
+    /// Each of these is a text with quotes inside it that nobody escaped: an editor shows where
+    /// it ends, and no parser does.
+    #[test]
+    fn a_text_is_never_cut_at_a_quote_inside_it() {
+        for inside in [
+            // HTML, CSS, code, addresses, Markdown.
+            r##"<script src="//cdn.x/a.js"></script>"##,
+            r##"<a href="#top">up</a>"##,
+            r##"<p class="/* x */">y</p>"##,
+            r##"a { color: "#fff" }"##,
+            r##"a { background: url("//x.y/z.png") }"##,
+            r##"print("# hello")"##,
+            r##"print("// hello")"##,
+            r##"glob("/*.rs")"##,
+            r##"x = "/* a */""##,
+            r##"say "// no""##,
+            r##"see [it]("#part")"##,
+            r##"say "hi""##,
+            r##"say "hi", then go"##,
+            r##"say "hi": go"##,
+            r##"say "hi"} then ]"##,
+            r##"f(", ", x)"##,
+            r##"f("}")"##,
+            r##"f("]")"##,
+            r##"f(":")"##,
+            r##"f("", // none"##,
+            r##"{"a": 1}"##,
+            r##"{"a": "x"}"##,
+            r##"["a", "b"]"##,
+            r##""whole""##,
+            r##"a " // b"##,
+            r##"a " # b "##,
+        ] {
+            for quote in ['"', '\''] {
+                let inside = inside.replace('"', &quote.to_string());
+                let whole = [
+                    format!("{{{quote}b{quote}: {quote}{inside}{quote}}}"),
+                    format!("{{{quote}b{quote}: {quote}{inside}{quote}\n}}"),
+                    format!("{{{quote}b{quote}: {quote}{inside}{quote},\n \"c\": 1\n}}"),
+                    format!("{{\"c\": 1, {quote}b{quote}: [\n{quote}{inside}{quote}\n]\n}}"),
+                    format!(
+                        "{{\"c\": [{quote}x{quote}, {quote}{inside}{quote},\n{quote}y{quote}]}}"
+                    ),
+                    format!("{{{quote}{inside}{quote}: 1\n}}"),
+                    format!("{{{quote}{inside}{quote}\n: 1}}"),
+                    // The first quote is lost.
+                    format!("{{\"c\": [\n{inside}{quote}\n]}}"),
+                ];
+                for text in whole {
+                    // What is JSON as it stands has that one meaning.
+                    let json = text.replace('\'', "\"");
+                    if serde_json::from_str::<serde_json::Value>(&json).is_ok() {
+                        continue;
+                    }
+                    let fenced = format!("```json\n{text}\n```");
+                    let among = format!("Here:\n{text}\nThat is all.");
+                    for text in [text, fenced, among] {
+                        assert!(read(&text).is_err(), "{text}: {:?}", read(&text));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_quotes_to_escape() {
+        for text in [
+            "{\"a\": \"<a href=\"//x.y\">\"\n}",
+            "{\"a\": \"say \"hi\"\"}",
+            "{\"a\": [\"say \"hi\" # there\"\n]}",
+        ] {
+            let Err(Refusal::Unclear { what, .. }) = read(text) else {
+                panic!("{text}: {:?}", read(text));
+            };
+            assert!(what.contains("escape the quotes inside a string"), "{text}: {what}");
         }
     }
 
@@ -730,6 +930,16 @@ mod tests {
             "<think>{\"a\": 1}</think>",
             "<think>{\"a\": 1}",
             "<think>a</think>{\"a\": x}",
+            "{`a`: 1} or {\"a\": 2}",
+            "{\"a\": 2} not {`a`: 1}",
+            "{&quot;a&quot;: 1} or {\"a\": 2}",
+            "{‘a’: 1} or {\"a\": 2}",
+            "{a (first): 1} or {\"a\": 2}",
+            "{\"a\": `x`} or {\"a\": 2}",
+            "{\"a\": 7 // 2\n}",
+            "{\"a\": [#12,\n#13\n]}",
+            "{\"a\": //host/page\n}",
+            "{\"a\": \"echo \"}\"",
         ] {
             assert!(read(text).is_err(), "{text}: {:?}", read(text));
         }

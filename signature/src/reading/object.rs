@@ -7,12 +7,21 @@ use crate::reading::coerce::{folded, is_nothing};
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
 use crate::reading::form::{Field, Kinds, Node, ObjectRule, Rest};
+use crate::reading::policy::NULL_FOR_DEFAULT;
 use crate::reading::restore::FURTHER;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{counted, excerpt, expected, is_near, shortened};
 
 /// Many systems say with this field what an object is; it never is a value.
 pub(super) const TAG: &str = "_type";
+
+/// Maximum number of unknown fields that are compared with the names of absent ones.
+const MOST_UNKNOWN: usize = 64;
+
+/// Maximum number of objects and lists around the fields that a wrapper is looked for in.
+const DEEPEST_WRAPPER: usize = 4;
+
+const NOT_ASKED_FOR: &str = "which is not asked for";
 
 /// Which declared field each key of an object is, if any.
 struct Plan<'t> {
@@ -28,12 +37,23 @@ struct Entry<'t> {
     field: Option<usize>,
 }
 
+/// Whether nothing is lost with a value.
+fn is_void(tape: &Tape<'_>, value: usize) -> bool {
+    match tape.kind(value) {
+        Kind::Null => true,
+        Kind::List | Kind::Object => tape.next(value) == value + 1,
+        _ => false,
+    }
+}
+
 impl Fit<'_> {
     pub(super) fn object(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         let rule = &node.object;
         let mut plan = Plan::new(at.tape, at.token, rule);
         let mut seen = HashSet::new();
         let mut fits = self.near_names(at, rule, &mut plan, level);
+        fits &= self.no_slips(at, rule, &plan);
+        fits &= self.says_something(at, rule, &plan);
         fits &= self.agrees_with_tags(at, rule, &plan);
         self.out.push('{');
         // Those that stay; what stands for an absent one is left out.
@@ -83,6 +103,7 @@ impl Fit<'_> {
             return false;
         }
         if at.kind() == Kind::Null {
+            self.repaired(at.path, NULL_FOR_DEFAULT.to_owned());
             return true;
         }
         if level < Level::Coerce || !at.tape.is_text(at.token) {
@@ -112,6 +133,11 @@ impl Fit<'_> {
     ) -> bool {
         let rule = &node.object;
         let name = at.tape.text(key);
+        if self.form.typed && rule.is_free() {
+            // A struct without fields passes over all it gets.
+            let tag = name == TAG && at.tape.is_text(at.token);
+            return if tag { self.pass_on(at, key) } else { self.unasked(at, key) };
+        }
         if !rule.fields.is_empty() {
             if name == TAG && at.tape.is_text(at.token) && !matches!(rule.rest, Rest::Of(_)) {
                 // Where any field is let in, it may be one of a map: that is for the type.
@@ -220,6 +246,61 @@ impl Fit<'_> {
             format!("only {}", all.join(", "))
         };
         let got = format!("the field `{}`", shortened(name));
+        self.push_fault(at.path, expected, got, "")
+    }
+
+    /// Fields that nobody asked for, under names that are a slip of the pen away from that of
+    /// an absent field: to leave one out would lose what it says.
+    fn no_slips(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
+        let unknown: Vec<&Entry<'_>> = plan.unknown(at, rule).take(MOST_UNKNOWN).collect();
+        if unknown.is_empty() {
+            return true;
+        }
+        let mut fits = true;
+        // What is required and absent is a fault by itself, and names the slip.
+        for (index, field) in rule.fields.iter().enumerate().filter(|(_, field)| !field.required) {
+            if plan.says(at, index) {
+                continue;
+            }
+            for entry in &unknown {
+                let (asked, said) = (folded(&field.name), folded(&entry.name));
+                let same = asked == said;
+                // One that is the same but for case and separators was looked at before; of
+                // several, nobody can say which is meant.
+                let rivals = || unknown.iter().filter(|other| folded(&other.name) == said).count();
+                let near = is_near(&field.name, &entry.name) || is_near(&asked, &said);
+                if same && rivals() > 1 || !same && near {
+                    let path = Path::Field(at.path, &entry.name);
+                    let expected = format!("`{}`", field.name);
+                    let got = format!("`{}`", shortened(&entry.name));
+                    fits =
+                        self.push_fault(&path, expected, got, "write the name as it is asked for");
+                }
+            }
+        }
+        fits
+    }
+
+    /// Whether an object that holds something holds any field that is asked for: one that does
+    /// not is wrapped in something, or meant for something else, and would be read as nothing.
+    fn says_something(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
+        if rule.fields.is_empty()
+            || rule.fields.iter().any(|field| field.required)
+            || (0..rule.fields.len()).any(|index| plan.says(at, index))
+        {
+            return true;
+        }
+        // Without a type behind it, all of it goes on to whoever asked for it.
+        let lost = |entry: &&Entry<'_>| {
+            self.form.typed || holds_a_field(at.tape, entry.value, rule, DEEPEST_WRAPPER)
+        };
+        let Some(entry) = plan.unknown(at, rule).find(lost) else {
+            return true;
+        };
+        let known: Vec<_> =
+            rule.fields.iter().take(12).map(|field| format!("`{}`", field.name)).collect();
+        let expected = format!("some of {}, or an empty object", known.join(", "));
+        let got = format!("only `{}`, {NOT_ASKED_FOR}", shortened(&entry.name));
         self.push_fault(at.path, expected, got, "")
     }
 
@@ -405,7 +486,52 @@ impl Fit<'_> {
     }
 }
 
+/// Whether a value that was put around the fields of an object holds one of them.
+fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) -> bool {
+    if left == 0 {
+        return false;
+    }
+    let below = |value| holds_a_field(tape, value, rule, left - 1);
+    match tape.kind(value) {
+        Kind::List => tape.items(value).any(below),
+        Kind::Object => tape.entries(value).any(|(key, value)| {
+            let name = folded(&tape.text(key));
+            rule.fields.iter().any(|field| folded(&field.name) == name) || below(value)
+        }),
+        Kind::Text | Kind::Escaped if tape.raw(value).trim_start().starts_with('{') => {
+            let text = tape.text(value);
+            Tape::parse(&text).is_ok_and(|tape| holds_a_field(&tape, 0, rule, left - 1))
+        }
+        _ => false,
+    }
+}
+
 impl<'t> Plan<'t> {
+    /// The fields that nobody asked for and that would be lost.
+    fn unknown<'a>(
+        &'a self,
+        at: At<'a>,
+        rule: &'a ObjectRule,
+    ) -> impl Iterator<Item = &'a Entry<'t>> {
+        let open = matches!(rule.rest, Rest::Open);
+        self.entries.iter().filter(move |entry| {
+            open && entry.field.is_none()
+                && !(entry.name == TAG && at.tape.is_text(entry.value))
+                && !is_void(at.tape, entry.value)
+                && !rule.patterns.iter().any(|(pattern, _)| pattern.is_match(&entry.name))
+        })
+    }
+
+    /// Whether a declared field is there with a value.
+    fn says(&self, at: At<'_>, index: usize) -> bool {
+        self.given.get(index) == Some(&true)
+            && self
+                .entries
+                .iter()
+                .filter(|entry| entry.field == Some(index))
+                .any(|entry| at.tape.kind(entry.value) != Kind::Null)
+    }
+
     fn new(tape: &Tape<'t>, object: usize, rule: &ObjectRule) -> Self {
         let mut given = vec![false; rule.fields.len()];
         let mut hint = 0;

@@ -5,27 +5,32 @@ use std::fmt;
 /// How much a text may need before it is a value.
 ///
 /// What lowering did to a shape is undone under every policy: a dialect asked for it.
+/// Everything else that is read is listed in [`Reading::repairs`].
 ///
 /// | the model wrote | `Strict` | `Repair` | `Coerce` |
 /// |---|---|---|---|
-/// | a shape of a dialect, no text where there are no arguments | read | read | read |
-/// | `3.0` for an integer | read | read | read |
+/// | a shape of a dialect, `3.0` for an integer, no text where there are no arguments | read | read | read |
+/// | `null` for a field that has a default | read, listed | read, listed | read, listed |
+/// | an unknown field beside a known one | left out, listed | left out, listed | left out, listed |
 /// | a code fence or words around the JSON, comments, other quotes, a trailing comma, `True`, `None` | fault | read | read |
-/// | the arguments in `input`, `arguments`, `parameters`, or as text in a text | fault | read | read |
-/// | `"3"` for 3, `"true"` for true, `""` or `"null"` for null, `HIGH` for `high`, `dueDate` for `due_date` | fault | fault | read |
-/// | a list or an object as text, one item for a list of one | fault | fault | read |
+/// | the arguments in `input`, `arguments`, `parameters`, in a whole call (`function`, `tool_calls`), under the tool's own name, or as text in a text | fault | read | read |
+/// | `"3"` for 3, `"true"` for true, `""` or `"null"` for null, `HIGH` for `high`, `dueDate` for `due_date`, `null` for no arguments | fault | fault | read |
+/// | a list or an object as text, one plain item for a list of one | fault | fault | read |
 /// | `2026-12-01 10:00:00z` for a date with a time and a zone | fault | fault | read |
+/// | `"N/A"`, `"a and b"`, `"a, b"` for a list of strings | fault | fault | fault |
+/// | a quote inside a string that is not escaped, a comment that may belong to a string | fault | fault | fault |
+/// | several values that differ, or one value beside another that cannot be read | fault | fault | fault |
+/// | `prefx` where `prefix` is absent, an object that holds something but none of its fields | fault | fault | fault |
 /// | text that is cut off, `3.5` for an integer, `"three"`, `1` for true, `5` for a string, a number that is too large, either of two union members | fault | fault | fault |
 ///
-/// A field that nobody asked for is left out and listed as a repair under every policy, as
-/// serde does it; a type with `deny_unknown_fields` refuses it. Under a name that is nearly
-/// that of an absent field it is read under `Coerce` and a fault otherwise.
+/// A type with `deny_unknown_fields` refuses unknown fields. A contract made at run time keeps
+/// them, unless they evidently hold the declared fields too deep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Policy {
     /// JSON that fits the schema, or that fits the schema of some dialect.
     Strict,
-    /// Also what only is no clean JSON: a code fence or words around it, trailing
+    /// Also text that is not clean JSON: a code fence or words around it, trailing
     /// commas, comments, other quotes, arguments in a wrapper.
     Repair,
     /// Also values of another type where the schema leaves one meaning: `"5"` for 5,
@@ -79,6 +84,37 @@ pub struct Repair {
     pub path: String,
     /// What was done.
     pub what: String,
+}
+
+/// What is said of `null` in the place of a field that is left out.
+pub(crate) const NULL_FOR_DEFAULT: &str = "left out a field that is null, so its default holds";
+
+impl Repair {
+    /// Whether the model wrote `null` for a field that it left out, so that the default holds.
+    ///
+    /// A strict dialect asks for every field, and so for this `null`: a call that must need no
+    /// repair may still have it.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// # use toolwright_signature::{Contract, Policy};
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Find {
+    ///     #[serde(default)]
+    ///     page: u32,
+    /// }
+    ///
+    /// let contract = Contract::of_input::<Find>("", "")?;
+    /// let reading = contract.read_with::<Find>(r#"{"page": null}"#, Policy::Strict)?;
+    /// assert_eq!(reading.value.page, 0);
+    /// assert!(reading.repairs[0].is_null_for_default());
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_null_for_default(&self) -> bool {
+        self.what == NULL_FOR_DEFAULT
+    }
 }
 
 impl fmt::Display for Repair {

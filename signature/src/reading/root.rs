@@ -4,7 +4,7 @@ use crate::error::Fault;
 use crate::reading::coerce::folded;
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Form, Kinds, Rest};
+use crate::reading::form::{Form, Kinds};
 use crate::reading::lenient::{self, Asked, Note, Refusal};
 use crate::reading::policy::{Policy, Repair};
 use crate::reading::tape::{Broken, Kind, Tape};
@@ -15,15 +15,29 @@ use crate::schema::WRAPPER;
 const WRAPPERS: [&str; 8] =
     ["input", "arguments", "args", "parameters", "params", "kwargs", "tool_input", "action_input"];
 
+/// Fields that APIs put a whole call into: its name and its arguments.
+const CALLS: [&str; 4] = ["function", "function_call", "tool_call", "tool_calls"];
+
 /// Fields that stand beside such a one and say which tool is called.
-const BESIDE: [&str; 9] =
-    ["name", "tool", "tool_name", "function", "action", "type", "id", "call_id", "tool_call_id"];
+const BESIDE: [&str; 10] = [
+    "name",
+    "tool",
+    "tool_name",
+    "function",
+    "action",
+    "type",
+    "id",
+    "index",
+    "call_id",
+    "tool_call_id",
+];
 
 /// Those among them that name the tool.
 const NAMES: [&str; 5] = ["name", "tool", "tool_name", "function", "action"];
 
-/// So many wrappers in each other.
-const WRAPPED: usize = 3;
+/// Maximum number of wrappers in each other: a list of calls, the call, its arguments, and the
+/// text that they are written in.
+const WRAPPED: usize = 4;
 
 /// Where lowering puts a union, for dialects that want an object at the root.
 const UNION: &str = "input";
@@ -120,6 +134,22 @@ impl Root<'_> {
         {
             return Ok(found);
         }
+        if let Some((name, inner)) = self.wrapper(tape, token, true)
+            && left > 0
+            && let Ok(mut found) = self.value(tape, inner, &format!("{path}.{name}"), left - 1)
+        {
+            return if self.policy >= Policy::Repair && self.names_itself(tape, token) {
+                let what = format!("took the value out of `{name}`");
+                found.repairs.insert(0, Repair { path: path.to_owned(), what });
+                Ok(found)
+            } else {
+                let message = format!(
+                    "it may be the value, or a call with the value in `{name}`; give the value alone"
+                );
+                let got = format!("a value in `{name}` too");
+                Err(refused(path, "one value", &got, &message))
+            };
+        }
         let as_is = self.fit(tape, token, path);
         if tape.is_text(token) && self.policy >= Policy::Repair && as_is.is_err() && left > 0 {
             return self.encoded_twice(tape, token, path, left).unwrap_or(as_is);
@@ -135,7 +165,7 @@ impl Root<'_> {
             found.repairs.push(Repair { path: path.to_owned(), what });
             return Ok(found);
         }
-        match self.wrapper(tape, token) {
+        match self.wrapper(tape, token, false) {
             Some((name, inner)) if left > 0 => {
                 self.unwrapped(tape, token, (&name, inner), path, as_is, left)
             }
@@ -171,40 +201,39 @@ impl Root<'_> {
     ) -> Result<Found, Refused> {
         let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
         let below = format!("{path}.{name}");
-        if self.policy < Policy::Repair && !restoring {
-            let meant = as_is.is_ok()
-                && (self.keeps_nothing() || self.value(tape, inner, &below, left - 1).is_ok());
-            let found = format!("`{name}` around it");
-            // None of its fields is asked for: as it is, nothing would be left.
-            return if meant {
-                Err(refused(
-                    path,
-                    "the value itself",
-                    &found,
-                    "the value is inside a wrapper; give it alone",
-                ))
-            } else {
-                as_is
-            };
-        }
-        match self.value(tape, inner, &below, left - 1) {
-            Ok(mut found) => {
-                if !restoring {
+        let refused_as_is = match as_is {
+            // What fits as it stands needs no guess at what is around it.
+            Ok(found) if !restoring => {
+                // A type without fields takes the call of any other tool.
+                if self.form.typed && self.form.node(self.form.root).object.is_free() {
                     self.is_own_call(tape, token, path)?;
-                    let what = format!("took the value out of `{name}`");
-                    found.repairs.insert(0, Repair { path: path.to_owned(), what });
                 }
-                Ok(found)
+                return Ok(found);
             }
-            Err(refused) if self.keeps_nothing() => Err(refused),
-            Err(refused) => as_is.map_err(|_| refused),
+            Ok(found) => {
+                return self.value(tape, inner, &below, left - 1).or(Ok(found));
+            }
+            Err(refused) => refused,
+        };
+        let read = self.value(tape, inner, &below, left - 1);
+        if restoring {
+            return read;
         }
-    }
-
-    /// Whether an object without a single field that is asked for loses all it has.
-    fn keeps_nothing(&self) -> bool {
-        let object = &self.form.node(self.form.root).object;
-        self.form.typed && !object.fields.is_empty() && matches!(object.rest, Rest::Open)
+        if self.policy < Policy::Repair {
+            let found = format!("`{name}` around it");
+            let message = "the value is inside a wrapper; give it alone";
+            let meant = read.is_ok();
+            return Err(if meant {
+                refused(path, "the value itself", &found, message)
+            } else {
+                refused_as_is
+            });
+        }
+        let mut found = read?;
+        self.is_own_call(tape, token, path)?;
+        let what = format!("took the value out of `{name}`");
+        found.repairs.insert(0, Repair { path: path.to_owned(), what });
+        Ok(found)
     }
 
     /// Arguments of another tool may fit by chance, and then do what nobody asked for.
@@ -217,10 +246,7 @@ impl Root<'_> {
             if !NAMES.contains(&&*key) || !tape.is_text(value) {
                 continue;
             }
-            // Hosts put the name of a server before it: `functions.find`, `mcp__web__find`.
-            let plain = said.rsplit(['.', '/', ':']).next().unwrap_or_default();
-            let plain = plain.rsplit("__").next().unwrap_or_default();
-            if ![&*said, plain].iter().any(|name| folded(name) == folded(tool)) {
+            if !is_name_of(&said, tool) {
                 let expected = format!("the arguments of `{tool}`");
                 let got = format!("a call of {}", excerpt(&said));
                 let message = format!("expected {expected}, got {got}");
@@ -230,26 +256,70 @@ impl Root<'_> {
         Ok(())
     }
 
+    /// Whether an object says that it is a call of this very tool.
+    fn names_itself(&self, tape: &Tape<'_>, token: usize) -> bool {
+        let Some(tool) = self.tool else {
+            return false;
+        };
+        tape.entries(token).any(|(key, value)| {
+            NAMES.contains(&&*tape.text(key))
+                && tape.is_text(value)
+                && is_name_of(&tape.text(value), tool)
+        })
+    }
+
     /// The field of an object that holds the arguments, if none of its fields is one.
-    fn wrapper(&self, tape: &Tape<'_>, token: usize) -> Option<(String, usize)> {
+    ///
+    /// With `shadowed`, some of them are, but only such as stand beside the arguments of a
+    /// call, too: of `{"name": …, "arguments": {…}}`, a tool may well ask for `name`.
+    fn wrapper(&self, tape: &Tape<'_>, token: usize, shadowed: bool) -> Option<(String, usize)> {
         if tape.kind(token) != Kind::Object {
             return None;
         }
-        let mut found = None;
+        let (mut found, mut known) = (None, false);
         for (key, value) in tape.entries(token) {
             let name = tape.text(key);
+            let beside = BESIDE.contains(&&*name)
+                && (tape.is_text(value) || tape.kind(value) == Kind::Number);
             if self.knows(&name) {
-                return None;
-            }
-            if WRAPPERS.contains(&&*name) && found.is_none() {
-                found = Some((name.into_owned(), value));
-            } else if !BESIDE.contains(&&*name) || !tape.is_text(value) {
+                if !(shadowed && beside) {
+                    return None;
+                }
+                known = true;
+            } else if let (Some(inner), None) = (self.wrapped_in(tape, &name, value), &found) {
+                found = Some(inner);
+            } else if !beside {
                 return None;
             }
         }
-        found.filter(|(_, value)| {
-            matches!(tape.kind(*value), Kind::Object | Kind::Text | Kind::Escaped)
-        })
+        found.filter(|_| known == shadowed)
+    }
+
+    /// The value that a field of this name is put around, and the way to it.
+    fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<(String, usize)> {
+        let root = self.form.node(self.form.root);
+        let holds = match tape.kind(value) {
+            Kind::Object => true,
+            // Where a text is a value, this may be one, or the JSON of another.
+            Kind::Text | Kind::Escaped => !root.kinds.has(Kinds::TEXT),
+            _ => false,
+        };
+        if WRAPPERS.contains(&name) {
+            return holds.then(|| (name.to_owned(), value));
+        }
+        if CALLS.contains(&name) {
+            let mut calls = match tape.kind(value) {
+                Kind::List => tape.items(value).collect(),
+                _ => vec![value],
+            };
+            let call = calls.pop().filter(|_| calls.is_empty())?;
+            let (below, inner) = self.wrapper(tape, call, false)?;
+            let index = if call == value { "" } else { "[0]" };
+            let own = self.is_own_call(tape, call, "$").is_ok();
+            return own.then(|| (format!("{name}{index}.{below}"), inner));
+        }
+        let own = self.tool.is_some_and(|tool| is_name_of(name, tool));
+        (own && tape.kind(value) == Kind::Object).then(|| (name.to_owned(), value))
     }
 
     /// Whether a field is asked for, under this name or nearly.
@@ -312,6 +382,14 @@ impl Root<'_> {
         }
         Err((fit.faults, fit.more))
     }
+}
+
+/// Whether a model means a tool by a name. Hosts put the name of a server before it:
+/// `functions.find`, `mcp__web__find`.
+fn is_name_of(said: &str, tool: &str) -> bool {
+    let plain = said.rsplit(['.', '/', ':']).next().unwrap_or_default();
+    let plain = plain.rsplit("__").next().unwrap_or_default();
+    [said, plain].iter().any(|name| folded(name) == folded(tool))
 }
 
 fn refused(path: &str, expected: &str, got: &str, message: &str) -> Refused {

@@ -76,6 +76,21 @@ impl<'t> Tape<'t> {
         self.tokens.len()
     }
 
+    /// How many lists and objects are in each other.
+    pub(super) fn depth(&self) -> u32 {
+        let (mut depth, mut open) = (0, Vec::new());
+        for (at, token) in self.tokens.iter().enumerate() {
+            while open.last().is_some_and(|end| *end as usize <= at) {
+                open.pop();
+            }
+            if matches!(token.kind, Kind::List | Kind::Object) {
+                open.push(token.next);
+                depth = depth.max(open.len() as u32);
+            }
+        }
+        depth
+    }
+
     pub(super) fn kind(&self, token: usize) -> Kind {
         self.tokens.get(token).map_or(Kind::Null, |token| token.kind)
     }

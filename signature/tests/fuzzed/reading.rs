@@ -117,7 +117,7 @@ fn written<T: Specimen>(value: &T) -> Option<Value> {
 }
 
 /// Makes equal what a type cannot tell apart: zeros, and the order of a hashed set.
-fn level(value: &mut Value) {
+pub(crate) fn level(value: &mut Value) {
     match value {
         Value::Number(number) if number.as_f64() == Some(0.0) => *value = 0.into(),
         Value::Array(items) => items.iter_mut().for_each(level),

@@ -1,0 +1,108 @@
+//! How much work a value is to the type behind it.
+//!
+//! serde reads a union without a tag by trying its members one after the other, each from the
+//! start and with all that is below. Where such a union holds itself, each level multiplies
+//! the work by the number of members that are tried: forty levels never come to an end. What
+//! would take too long is refused before the type sees it.
+
+use std::collections::HashMap;
+
+use crate::reading::exact::{Exact, Fits};
+use crate::reading::form::{Form, Id, Kinds, Union};
+use crate::reading::tape::{Kind, Tape};
+
+/// Why such a value is refused.
+pub(super) const TOO_DEEP: &str =
+    "its unions without a tag nest too deep to be read in time; nest it less";
+
+/// Maximum number of values that a type may have to look at, for texts of any length.
+const LEAST: u64 = 200_000;
+
+/// The same for each value of a long text.
+const FOR_EACH: u64 = 64;
+
+/// Whether the type comes to an end with a value in time.
+pub(super) fn is_affordable(form: &Form, tape: &Tape<'_>, token: usize) -> bool {
+    if !form.typed || form.repeats == 0 {
+        return true;
+    }
+    // All members at all levels: most values are affordable even so.
+    let members = form.repeats as u64;
+    let all = members.saturating_pow(tape.depth()).saturating_mul(tape.len() as u64);
+    if all <= LEAST {
+        return true;
+    }
+    let most = LEAST + FOR_EACH * tape.len() as u64;
+    let mut cost = Cost { form, tape, exact: Exact::new(form, tape), known: HashMap::new() };
+    cost.of(token, form.root) <= most
+}
+
+struct Cost<'f, 't> {
+    form: &'f Form,
+    tape: &'t Tape<'t>,
+    exact: Exact<'f>,
+    known: HashMap<(usize, Id), u64>,
+}
+
+impl Cost<'_, '_> {
+    /// How many values are looked at to read one, each as often as it is.
+    fn of(&mut self, token: usize, id: Id) -> u64 {
+        if let Some(known) = self.known.get(&(token, id)) {
+            return *known;
+        }
+        let node = self.form.node(id);
+        let cost = match &node.union {
+            Some(union) => self.union(token, union),
+            None => match self.tape.kind(token) {
+                Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(token, id),
+                Kind::List if node.kinds.has(Kinds::LIST) => self.list(token, id),
+                _ => 1,
+            },
+        };
+        self.known.insert((token, id), cost);
+        cost
+    }
+
+    fn union(&mut self, token: usize, union: &Union) -> u64 {
+        // It is kept as a whole before any member sees it.
+        let mut cost = (self.tape.next(token) - token) as u64;
+        let tag = union.tag.as_deref();
+        for id in &union.members {
+            let fits = self.exact.fits(self.tape, token, *id) != Fits::No;
+            // With a tag, only the member that it names is looked at.
+            if tag.is_none() || fits {
+                cost = cost.saturating_add(self.of(token, *id));
+            }
+            if fits {
+                break;
+            }
+        }
+        cost
+    }
+
+    fn object(&mut self, token: usize, id: Id) -> u64 {
+        let rule = &self.form.node(id).object;
+        let (tape, mut cost, mut hint) = (self.tape, 1_u64, 0);
+        for (key, value) in tape.entries(token) {
+            let name = tape.text(key);
+            let below = match rule.field(&name, hint) {
+                Some(index) => {
+                    hint = index + 1;
+                    rule.fields.get(index).map(|field| field.node)
+                }
+                None => rule.value_of(&name),
+            };
+            cost = cost.saturating_add(below.map_or(1, |below| self.of(value, below)));
+        }
+        cost
+    }
+
+    fn list(&mut self, token: usize, id: Id) -> u64 {
+        let rule = &self.form.node(id).list;
+        let tape = self.tape;
+        tape.items(token).enumerate().fold(1_u64, |cost, (index, item)| {
+            let below = rule.item(index).flatten();
+            cost.saturating_add(below.map_or(1, |below| self.of(item, below)))
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! Whether serde knows the texts that a schema lists.
+//!
+//! `enum` in a schema may come from an enum of Rust, which serde holds a text to, or be
+//! written beside a `String`, which takes any text. The schema is the same, so the type is
+//! asked: it is led to each such place, and what it asks for there is looked at.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+
+use serde::de::value::Error;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess,
+    SeqAccess, Visitor,
+};
+
+use crate::reading::form::{Form, Id};
+
+/// Maximum number of places that are looked at; a type with more is checked by its schema.
+const MOST_PLACES: usize = 1_000;
+
+/// One step down into a value.
+#[derive(Clone, Copy)]
+enum Step<'f> {
+    Field(&'f str),
+    First,
+}
+
+/// Whether every place of a plain form that lists its texts is an enum to `T`.
+///
+/// `false` as well where nobody can tell, such as behind the first place of a tuple: the
+/// schema is then checked, which is never wrong.
+pub(super) fn lists_are_enums<T: DeserializeOwned>(form: &Form) -> bool {
+    let mut seen = HashSet::from([form.root]);
+    let mut waiting: Vec<(Id, Vec<Step<'_>>)> = vec![(form.root, Vec::new())];
+    let mut places = 0;
+    while let Some((id, way)) = waiting.pop() {
+        let node = form.node(id);
+        let fields = node.object.fields.iter().map(|field| (Step::Field(&field.name), field.node));
+        let items = node.list.items.map(|id| (Step::First, id));
+        let first = node.list.prefix.first().map(|id| (Step::First, *id));
+        if node.list.prefix.iter().skip(1).any(|id| form.lists_below(*id)) {
+            return false;
+        }
+        for (step, below) in fields.chain(items).chain(first) {
+            let mut way = way.clone();
+            way.push(step);
+            if form.node(below).values.is_some() {
+                places += 1;
+                if places > MOST_PLACES || !is_enum::<T>(&way) {
+                    return false;
+                }
+            } else if seen.insert(below) {
+                waiting.push((below, way));
+            }
+        }
+    }
+    true
+}
+
+fn is_enum<T: DeserializeOwned>(way: &[Step<'_>]) -> bool {
+    let found = Cell::new(false);
+    // It never comes to a value: the end of the way is an error.
+    let _ = T::deserialize(Way { steps: way, found: &found });
+    found.get()
+}
+
+/// Leads a type down to one place.
+struct Way<'w> {
+    steps: &'w [Step<'w>],
+    found: &'w Cell<bool>,
+}
+
+fn another() -> Error {
+    Error::custom("the way leads elsewhere")
+}
+
+impl<'w> Way<'w> {
+    fn next(&self) -> Option<(Step<'w>, Self)> {
+        let (step, steps) = self.steps.split_first()?;
+        Some((*step, Self { steps, found: self.found }))
+    }
+
+    fn list<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.next() {
+            Some((Step::First, below)) => {
+                visitor.visit_seq(Only { name: None, below: Some(below) })
+            }
+            _ => Err(another()),
+        }
+    }
+}
+
+macro_rules! refuse {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+            Err(another())
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Way<'_> {
+    type Error = Error;
+
+    refuse! {
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32
+        deserialize_i64 deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32
+        deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64 deserialize_char
+        deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf
+        deserialize_unit deserialize_map deserialize_identifier deserialize_ignored_any
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: V,
+    ) -> Result<V::Value, Error> {
+        Err(another())
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.list(visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.list(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.list(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.next() {
+            Some((Step::Field(name), below)) => {
+                visitor.visit_map(Only { name: Some(name), below: Some(below) })
+            }
+            _ => Err(another()),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Error> {
+        self.found.set(self.steps.is_empty());
+        Err(another())
+    }
+}
+
+/// An object or a list of one.
+struct Only<'w> {
+    name: Option<&'w str>,
+    below: Option<Way<'w>>,
+}
+
+impl<'de> MapAccess<'de> for Only<'_> {
+    type Error = Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Error> {
+        self.name.take().map(|name| seed.deserialize(name.into_deserializer())).transpose()
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        self.below.take().map_or_else(|| Err(another()), |below| seed.deserialize(below))
+    }
+}
+
+impl<'de> SeqAccess<'de> for Only<'_> {
+    type Error = Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Error> {
+        self.below.take().map(|below| seed.deserialize(below)).transpose()
+    }
+}

@@ -1,0 +1,291 @@
+//! Tools whose fields are all optional: what a model wraps or misspells is read, or refused,
+//! and never dropped, because such a tool would run with no arguments.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Policy, Reading, Signature};
+
+/// Remove what was stored.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Default)]
+struct Purge {
+    prefix: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+    scope: Option<Scope>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Default)]
+struct Scope {
+    older: Option<u32>,
+    owner: Option<String>,
+}
+
+impl Signature for Purge {
+    type Output = Scope;
+}
+
+/// The same for a type that names what it does not take.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+struct Exact {
+    prefix: Option<String>,
+}
+
+impl Signature for Exact {
+    type Output = ();
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Flat {
+    #[serde(flatten)]
+    scope: Scope,
+    #[serde(flatten)]
+    page: Option<Page>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Page {
+    after: Option<String>,
+}
+
+impl Signature for Flat {
+    type Output = ();
+}
+
+const POLICIES: [Policy; 3] = [Policy::Strict, Policy::Repair, Policy::Coerce];
+
+fn read(wire: &str, policy: Policy) -> Result<Reading<Purge>, String> {
+    let contract = Contract::of::<Purge>().unwrap();
+    contract.read_with(wire, policy).map_err(|error| error.to_string())
+}
+
+fn tmp() -> Purge {
+    Purge { prefix: Some("tmp".to_owned()), ..Purge::default() }
+}
+
+#[test]
+fn what_is_wrapped_is_unwrapped_and_listed_or_refused() {
+    for (wire, unwrapped) in [
+        (r#"{"type":"function","function":{"name":"purge","arguments":{"prefix":"tmp"}}}"#, true),
+        (
+            r#"{"id":"c1","index":0,"type":"function","function":{"name":"purge","arguments":"{\"prefix\":\"tmp\"}"}}"#,
+            true,
+        ),
+        (r#"{"tool_calls":[{"name":"purge","arguments":{"prefix":"tmp"}}]}"#, true),
+        (
+            r#"{"tool_calls":[{"id":"c1","type":"function","function":{"name":"purge","arguments":"{\"prefix\":\"tmp\"}"}}]}"#,
+            true,
+        ),
+        (r#"{"function_call":{"name":"purge","arguments":"{\"prefix\":\"tmp\"}"}}"#, true),
+        (r#"{"purge":{"prefix":"tmp"}}"#, true),
+        (r#"{"functions.purge":{"prefix":"tmp"}}"#, true),
+        (r#"{"action":"purge","action_input":{"prefix":"tmp"}}"#, true),
+        (r#"{"arguments":{"prefix":"tmp"}}"#, true),
+        (r#"{"properties":{"prefix":"tmp"}}"#, false),
+        (r#"{"type":"object","properties":{"prefix":"tmp"}}"#, false),
+        (r#"{"type":"object","properties":{"prefix":{"type":"string"}}}"#, false),
+        (r#"{"result":{"prefix":"tmp"}}"#, false),
+        (r#"{"request":{"prefix":"tmp"}}"#, false),
+        (r#"{"data":"{\"prefix\":\"tmp\"}"}"#, false),
+        (r#"{"arguments":{"prefix":"tmp"},"reason":"old"}"#, false),
+        (r#"{"prefix":null,"request":{"prefix":"tmp"}}"#, false),
+        (
+            r#"{"tool_calls":[{"name":"purge","arguments":{"prefix":"a"}},{"name":"purge","arguments":{"prefix":"b"}}]}"#,
+            false,
+        ),
+        (r#"{"tool_calls":[{"name":"other","arguments":{"prefix":"tmp"}}]}"#, false),
+        (r#"{"type":"function","function":{"name":"other","arguments":{"prefix":"tmp"}}}"#, false),
+        (r#"{"other":{"prefix":"tmp"}}"#, false),
+        (r#"{"reason":"they are old"}"#, false),
+        (r#"[{"prefix":"tmp"}]"#, false),
+    ] {
+        for policy in POLICIES {
+            let read = read(wire, policy);
+            if unwrapped && policy >= Policy::Repair {
+                let read = read.unwrap_or_else(|error| panic!("{wire}: {error}"));
+                assert_eq!(read.value, tmp(), "{wire}");
+                assert!(read.repairs.iter().any(|repair| repair.what.starts_with("took")));
+            } else {
+                assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_near_that_of_an_absent_field_is_a_fault() {
+    for wire in [
+        r#"{"prefx":"tmp"}"#,
+        r#"{"dryrunn":true}"#,
+        r#"{"dry-runs":true}"#,
+        r#"{"prefixes":["tmp"]}"#,
+        r#"{"dry_run":true,"prefx":"tmp"}"#,
+        r#"{"prefix":null,"prefx":"tmp"}"#,
+        r#"{"prefix":"tmp","scope":{"oldr":5}}"#,
+        r#"{"prefix":"tmp","scope":{"owner":"a","oldr":5}}"#,
+        r#"{"PREFIX":"a","Prefix":"b"}"#,
+    ] {
+        for policy in POLICIES {
+            let read = read(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+    }
+    let error = read(r#"{"dry_run":true,"prefx":"tmp"}"#, Policy::Coerce).unwrap_err();
+    assert!(error.contains("expected `prefix`, got `prefx`"), "{error}");
+    // In another case or with other separators it is the name.
+    let read = read(r#"{"Prefix":"tmp","dryRun":true}"#, Policy::Coerce).unwrap();
+    assert_eq!(read.value, Purge { dry_run: true, ..tmp() });
+    assert_eq!(read.repairs.len(), 2);
+}
+
+#[test]
+fn an_object_below_the_root_holds_one_of_its_fields_or_nothing() {
+    for wire in [
+        r#"{"prefix":"tmp","scope":{"scope":{"older":5}}}"#,
+        r#"{"prefix":"tmp","scope":{"properties":{"older":5}}}"#,
+        r#"{"prefix":"tmp","scope":{"age":5}}"#,
+    ] {
+        for policy in POLICIES {
+            let read = read(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn unknown_fields_beside_known_ones_are_left_out_and_listed() {
+    for policy in POLICIES {
+        let read = read(r#"{"prefix":"tmp","reason":"they are old","scope":{}}"#, policy).unwrap();
+        assert_eq!(read.value, Purge { scope: Some(Scope::default()), ..tmp() });
+        assert_eq!(read.repairs.len(), 1, "{:?}", read.repairs);
+        // Nothing is lost with these.
+        for wire in ["{}", r#"{"reason":null}"#, r#"{"extra":{}}"#, r#"{"_type":"Purge"}"#] {
+            assert_eq!(self::read(wire, policy).unwrap().value, Purge::default(), "{wire}");
+        }
+    }
+}
+
+#[test]
+fn types_that_deny_or_flatten_keep_the_same_rules() {
+    let exact = Contract::of::<Exact>().unwrap();
+    let flat = Contract::of::<Flat>().unwrap();
+    for policy in POLICIES {
+        for wire in [r#"{"prefx":"a"}"#, r#"{"request":{"prefix":"a"}}"#, r#"{"a":1}"#] {
+            assert!(exact.read_with::<Exact>(wire, policy).is_err(), "{wire}");
+        }
+        for wire in [r#"{"oldr":5}"#, r#"{"request":{"older":5}}"#, r#"{"older":5,"aftr":"x"}"#] {
+            let read = flat.read_with::<Flat>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+    }
+    let read = exact.read_with::<Exact>(r#"{"exact":{"prefix":"a"}}"#, Policy::Repair).unwrap();
+    assert_eq!(read.value.prefix.as_deref(), Some("a"));
+    assert_eq!(read.repairs.len(), 1);
+}
+
+/// The same for an answer, which has no name of a tool.
+#[test]
+fn an_output_holds_one_of_its_fields_or_nothing() {
+    let contract = Contract::of::<Purge>().unwrap();
+    for policy in POLICIES {
+        for wire in [r#"{"result":{"older":5}}"#, r#"{"answer":"none"}"#, r#"{"ownr":"a"}"#] {
+            let read = contract.read_output_with::<Scope>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+    }
+}
+
+/// Without a type, a value goes on whole, unless it evidently holds the fields too deep.
+#[test]
+fn a_run_time_contract_keeps_what_it_does_not_know() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"prefix": {"type": "string"}, "dry_run": {"type": "boolean"}},
+    });
+    let contract = Contract::dynamic("purge", "", schema, None).unwrap();
+    for policy in POLICIES {
+        let read = |wire: &str| contract.read_with::<Value>(wire, policy);
+        assert_eq!(read(r#"{"reason":"old"}"#).unwrap().value, json!({"reason": "old"}));
+        for wire in [
+            r#"{"request":{"prefix":"tmp"}}"#,
+            r#"{"properties":{"prefix":"tmp"}}"#,
+            r#"{"data":"{\"prefix\":\"tmp\"}"}"#,
+            r#"{"prefx":"tmp"}"#,
+        ] {
+            assert!(read(wire).is_err(), "{wire} under {policy:?}");
+        }
+        let call =
+            r#"{"type":"function","function":{"name":"purge","arguments":{"prefix":"tmp"}}}"#;
+        let read = read(call).ok().map(|reading| reading.value);
+        assert_eq!(read, (policy >= Policy::Repair).then(|| json!({"prefix": "tmp"})));
+    }
+}
+
+#[test]
+fn an_object_of_any_fields_is_open_at_the_root_and_keeps_them() {
+    for schema in [json!({}), json!({"type": "object"}), json!({"type": "object", "required": []})]
+    {
+        let contract = Contract::dynamic("put", "", schema.clone(), None).unwrap();
+        for policy in POLICIES {
+            for value in [
+                json!({}),
+                json!({"a": 1, "b": {"c": [null]}}),
+                json!({"input": {"a": 1}}),
+                json!({"name": "put", "arguments": {"a": 1}}),
+                json!({"put": {"a": 1}}),
+                json!({"_type": "a"}),
+                json!({"a": null, "A": 1}),
+            ] {
+                let read = contract.read_with::<Value>(&value.to_string(), policy).unwrap();
+                assert_eq!((&read.value, read.repairs.as_slice()), (&value, &[][..]), "{schema}");
+            }
+            assert!(contract.read_with::<Value>("[1]", policy).is_err());
+        }
+        let stored: Contract = serde_json::from_value(json!(contract)).unwrap();
+        assert_eq!(stored.input(), contract.input());
+    }
+}
+
+/// Arguments that hold a name, and a call that names its tool.
+#[test]
+fn a_call_is_not_taken_for_arguments_that_hold_a_name() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Greet {
+        name: String,
+        loudly: Option<bool>,
+    }
+    let contract = Contract::of_input::<Greet>("greet", "").unwrap();
+    let read = |wire: &str, policy| contract.read_with::<Greet>(wire, policy);
+    let call = r#"{"name":"greet","arguments":{"name":"Kate","loudly":true}}"#;
+    let kate = Greet { name: "Kate".into(), loudly: Some(true) };
+    for policy in POLICIES {
+        assert_eq!(read(call, policy).is_ok(), policy >= Policy::Repair);
+        // Of another tool, or of a person with arguments.
+        let other = r#"{"name":"Bob","arguments":{"name":"Kate"}}"#;
+        assert!(read(other, policy).is_err());
+        let beside = r#"{"name":"Kate","loudly":true,"arguments":{"name":"Bob"}}"#;
+        assert_eq!(read(beside, policy).unwrap().value, kate);
+        let more = r#"{"name":"Kate","loudly":true,"input":5}"#;
+        assert_eq!(read(more, policy).unwrap().value, kate);
+    }
+    assert_eq!(read(call, Policy::Coerce).unwrap().value, kate);
+}
+
+#[test]
+fn a_tool_without_arguments_refuses_the_call_of_another() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Stop {}
+    let contract = Contract::of_input::<Stop>("stop", "").unwrap();
+    for policy in POLICIES {
+        let read = |wire: &str| contract.read_with::<Stop>(wire, policy);
+        assert!(read(r#"{"name":"start","arguments":{}}"#).is_err());
+        assert!(read(r#"{"name":"stop","arguments":{}}"#).is_ok());
+        assert!(read(r#"{"dummy":""}"#).is_ok());
+    }
+}

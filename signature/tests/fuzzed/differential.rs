@@ -1,0 +1,599 @@
+//! Values of every type of the zoo, written with the mistakes that models make: what is read
+//! is the value that was written, or an error, and never anything else.
+
+use std::collections::HashSet;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Policy, Repair};
+
+use crate::zoo::{self, Bare, Echo, Specimen, Visitor};
+
+/// Values of each type.
+const VALUES: usize = 24;
+
+const POLICIES: [Policy; 3] = [Policy::Strict, Policy::Repair, Policy::Coerce];
+
+/// Texts of the kinds that models put into arguments: each has something that JSON knows too.
+const PAYLOADS: [&str; 28] = [
+    r##"<script src="//cdn.x/a.js"></script>"##,
+    r##"<a href="#top" class="x y">up</a>"##,
+    r##"<p class="/* x */">it's</p>"##,
+    r##"a { color: "#fff", b: 'c' }"##,
+    r##"a::after { content: "//"; }"##,
+    r##"print("# hello")"##,
+    r##"let x = ["a", "b"]; // two"##,
+    r##"if (a == "}") { return "{"; }"##,
+    r##"{"name": "x", "value": 1}"##,
+    r##"[{"a": 1}, {"b": "c"},]"##,
+    r##"a,b;c|"d","e""##,
+    "line one\nline \"two\"\n",
+    "# Title\n\n- a \"b\"\n- [c](https://x.y/z#d \"e\")\n",
+    "```json\n{\"a\": 1}\n```",
+    "<think>not {\"a\": 2}</think>",
+    r##"https://a.b/c?d="e"&f=//g#h"##,
+    r##"C:\new\table.txt"##,
+    r##"\d+\s*"x""##,
+    r##"say "hi", then "bye""##,
+    r##"it's 'so' "##,
+    r##""quoted""##,
+    r##"/* a */ "b" // c"##,
+    r##"`x` and `{y}`"##,
+    r##"null"##,
+    r##"N/A"##,
+    r##"“a” and ‘b’"##,
+    "tab\there",
+    r##"key": "value"##,
+];
+
+/// One type, its values, and how a text is read as it.
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    tool: &'static str,
+    /// The names of its fields, at any depth.
+    fields: HashSet<String>,
+    /// Each as it is written, and as the type has it.
+    values: Vec<(Value, Value)>,
+    read: Box<dyn Fn(&str, Policy) -> Option<(Value, Vec<Repair>)>>,
+    /// What serde alone makes of a text.
+    plain: Box<dyn Fn(&str) -> Option<Value>>,
+}
+
+/// Every type of the zoo, as an answer, as arguments, and as a field of arguments.
+pub(crate) fn kinds() -> Vec<Kind> {
+    let mut collect =
+        Collect { kinds: Vec::new(), runner: TestRunner::deterministic(), fields: HashSet::new() };
+    zoo::tour(&mut collect);
+    collect.kinds
+}
+
+struct Collect {
+    kinds: Vec<Kind>,
+    runner: TestRunner,
+    /// The names of the fields of the type that is visited.
+    fields: HashSet<String>,
+}
+
+impl Visitor for Collect {
+    fn visit<T: Specimen>(&mut self, case: &str) {
+        let echo = Contract::of::<Echo<T>>().expect("the zoo is full of contracts");
+        let schema = echo.output_to_read().expect("an echo has an output").clone();
+        self.fields = HashSet::from(["given".to_owned()]);
+        declared(&schema, &mut self.fields);
+        let strategy = zoo::generate::values(&schema);
+        let made: Vec<Value> = (0..VALUES)
+            .filter_map(|_| Some(strategy.new_tree(&mut self.runner).ok()?.current()))
+            .collect();
+        let given = made.iter().map(|value| json!({ "given": value })).collect::<Vec<_>>();
+
+        let answer = echo.clone();
+        self.add(
+            case,
+            "answer",
+            &made,
+            move |text, policy| {
+                let read = answer.read_output_with::<T>(text, policy).ok()?;
+                Some((written(&read.value)?, read.repairs))
+            },
+            |text| written(&serde_json::from_str::<T>(text).ok()?),
+        );
+        self.add(
+            case,
+            "field",
+            &given,
+            move |text, policy| {
+                let read = echo.read_with::<Echo<T>>(text, policy).ok()?;
+                Some((written(&read.value)?, read.repairs))
+            },
+            |text| written(&serde_json::from_str::<Echo<T>>(text).ok()?),
+        );
+        if let Ok(bare) = Contract::of::<Bare<T>>() {
+            self.add(
+                case,
+                "arguments",
+                &made,
+                move |text, policy| {
+                    let read = bare.read_with::<Bare<T>>(text, policy).ok()?;
+                    Some((written(&read.value)?, read.repairs))
+                },
+                |text| written(&serde_json::from_str::<Bare<T>>(text).ok()?),
+            );
+        }
+    }
+}
+
+impl Collect {
+    fn add(
+        &mut self,
+        case: &str,
+        place: &str,
+        made: &[Value],
+        read: impl Fn(&str, Policy) -> Option<(Value, Vec<Repair>)> + 'static,
+        plain: impl Fn(&str) -> Option<Value> + 'static,
+    ) {
+        let mut values = Vec::new();
+        for (number, value) in made.iter().enumerate() {
+            let loaded = loaded(value, number, &|value| {
+                let text = value.to_string();
+                let (read, repairs) = read(&text, Policy::Strict)?;
+                (repairs.is_empty() && plain(&text)? == read).then_some(read)
+            });
+            values.extend(loaded);
+        }
+        let tool = if place == "arguments" { "take" } else { "echo" };
+        let name = format!("{case} as {place}");
+        if !values.is_empty() {
+            let (read, plain) = (Box::new(read), Box::new(plain));
+            self.kinds.push(Kind { name, tool, fields: self.fields.clone(), values, read, plain });
+        }
+    }
+}
+
+/// The names of fields that a schema declares.
+fn declared(schema: &Value, names: &mut HashSet<String>) {
+    match schema {
+        Value::Object(map) => {
+            let properties = map.get("properties").and_then(Value::as_object);
+            names.extend(properties.into_iter().flatten().map(|(name, _)| name.clone()));
+            map.values().for_each(|below| declared(below, names));
+        }
+        Value::Array(items) => items.iter().for_each(|below| declared(below, names)),
+        _ => {}
+    }
+}
+
+/// A value whose texts are payloads, where any text may stand; with what is read of it.
+fn loaded(
+    value: &Value,
+    number: usize,
+    read: &dyn Fn(&Value) -> Option<Value>,
+) -> Option<(Value, Value)> {
+    let mut best = (value.clone(), read(value)?);
+    for place in 0..zoo::mistakes::count(value).min(12) {
+        let mut changed = best.0.clone();
+        let Some(node) = zoo::mistakes::nth(&mut changed, &mut { place }) else { continue };
+        if !node.is_string() {
+            continue;
+        }
+        *node = PAYLOADS[(number * 7 + place) % PAYLOADS.len()].into();
+        let written = changed.clone();
+        if let Some(read) = read(&changed)
+            && alike(&written, &read)
+        {
+            best = (written, read);
+        }
+    }
+    Some(best)
+}
+
+/// Whether a text went through the type as it is.
+fn alike(written: &Value, read: &Value) -> bool {
+    fn texts<'a>(value: &'a Value, all: &mut Vec<&'a str>) {
+        match value {
+            Value::String(text) => all.push(text),
+            Value::Array(items) => items.iter().for_each(|item| texts(item, all)),
+            Value::Object(fields) => fields.values().for_each(|field| texts(field, all)),
+            _ => {}
+        }
+    }
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    texts(written, &mut one);
+    texts(read, &mut two);
+    one.iter().filter(|text| PAYLOADS.contains(text)).all(|text| two.contains(text))
+}
+
+fn written<T: Specimen>(value: &T) -> Option<Value> {
+    let mut written = serde_json::to_value(value).ok()?;
+    super::reading::level(&mut written);
+    Some(written)
+}
+
+/// Numbers that look random and are the same for the same seed.
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % most.max(1)
+    }
+
+    fn one_in(&mut self, most: usize) -> bool {
+        self.below(most) == 0
+    }
+
+    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+}
+
+/// What may become of a value that was written in a certain way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// It is read as it was meant, or not at all.
+    SameOrError,
+    /// It is not read at all.
+    Error,
+    /// As `SameOrError`, and a field that was left out is listed.
+    ListedOrError,
+}
+
+/// How a writer makes mistakes, in tenths of the places where it may.
+#[derive(Default)]
+struct Habits {
+    raw_quotes: usize,
+    single_quotes: usize,
+    raw_breaks: usize,
+    comments: usize,
+    quoting_comments: bool,
+    trailing_commas: usize,
+    bare_names: usize,
+    python: usize,
+    spread: bool,
+}
+
+struct Writer<'c> {
+    habits: Habits,
+    chance: &'c mut Chance,
+    out: String,
+    /// A text was written with quotes inside that nobody escaped.
+    is_raw: bool,
+    /// Where brackets, commas, colons and quotes stand, and whether a quote ends there.
+    marks: Vec<(usize, bool)>,
+}
+
+const COMMENTS: [&str; 8] = [
+    "// note\n",
+    "# note\n",
+    "/* note */",
+    "// it's a note\n",
+    "// TODO: {x}, [y]\n",
+    "/* {1, [2 */",
+    "# 3\n",
+    "// see https://x.y/z#a\n",
+];
+
+const QUOTING_COMMENTS: [&str; 5] =
+    ["// not \"x\"\n", "# \"a\": 1,\n", "/* \"b\" */", "// the \"best\", 'of' all\n", "// \"odd\n"];
+
+impl Writer<'_> {
+    fn tenth(&mut self, habit: usize) -> bool {
+        habit > 0 && self.chance.below(10) < habit
+    }
+
+    fn mark(&mut self, c: char, ends: bool) {
+        self.marks.push((self.out.len(), ends));
+        self.out.push(c);
+    }
+
+    fn gap(&mut self) {
+        if self.habits.spread && self.chance.one_in(3) {
+            self.out.push_str("\n  ");
+        }
+        if self.tenth(self.habits.comments) {
+            let all: &[&str] =
+                if self.habits.quoting_comments { &QUOTING_COMMENTS } else { &COMMENTS };
+            let comment = *self.chance.of(all);
+            if !self.chance.one_in(4) {
+                self.out.push(' ');
+            }
+            self.out.push_str(comment);
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        let single = self.tenth(self.habits.single_quotes);
+        let quote = if single { '\'' } else { '"' };
+        let raw = text.contains(quote) && self.tenth(self.habits.raw_quotes);
+        let breaks = self.tenth(self.habits.raw_breaks);
+        self.is_raw |= raw;
+        self.mark(quote, false);
+        for c in text.chars() {
+            match c {
+                '\\' => self.out.push_str("\\\\"),
+                c if c == quote && !raw => self.out.extend(['\\', c]),
+                '\n' if !breaks => self.out.push_str("\\n"),
+                '\t' if !breaks => self.out.push_str("\\t"),
+                c if c < ' ' && !matches!(c, '\n' | '\t') => {
+                    self.out.push_str(&format!("\\u{:04x}", c as u32));
+                }
+                c => self.out.push(c),
+            }
+        }
+        self.mark(quote, true);
+    }
+
+    fn name(&mut self, name: &str) {
+        let plain = |c: char| c.is_ascii_alphabetic() || c == '_';
+        if !name.is_empty() && name.chars().all(plain) && self.tenth(self.habits.bare_names) {
+            self.out.push_str(name);
+        } else {
+            self.text(name);
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.text(text),
+            Value::Array(items) => {
+                self.mark('[', false);
+                self.gap();
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        self.comma();
+                    }
+                    self.value(item);
+                    self.gap();
+                }
+                self.end(items.is_empty(), ']');
+            }
+            Value::Object(fields) => {
+                self.mark('{', false);
+                self.gap();
+                for (at, (name, field)) in fields.iter().enumerate() {
+                    if at > 0 {
+                        self.comma();
+                    }
+                    self.name(name);
+                    self.gap();
+                    self.mark(':', false);
+                    self.gap();
+                    self.value(field);
+                    self.gap();
+                }
+                self.end(fields.is_empty(), '}');
+            }
+            Value::Bool(word) if self.tenth(self.habits.python) => {
+                self.out.push_str(if *word { "True" } else { "False" });
+            }
+            Value::Null if self.tenth(self.habits.python) => self.out.push_str("None"),
+            other => self.out.push_str(&other.to_string()),
+        }
+    }
+
+    fn comma(&mut self) {
+        self.mark(',', false);
+        self.gap();
+    }
+
+    fn end(&mut self, empty: bool, bracket: char) {
+        if !empty && self.tenth(self.habits.trailing_commas) {
+            self.comma();
+        }
+        self.mark(bracket, false);
+    }
+}
+
+/// One text with mistakes, the value that was meant, and what may become of it.
+struct Sent<'k> {
+    text: String,
+    meant: &'k Value,
+    verdict: Verdict,
+}
+
+/// Writes one value with mistakes and holds what is read to it; how many times it was read.
+pub(crate) fn check(kinds: &[Kind], seed: u64) -> usize {
+    let mut chance = Chance::new(seed);
+    (0..3).for_each(|_| {
+        chance.below(2);
+    });
+    let kind = chance.of(kinds);
+    let Some(sent) = send(kind, &mut chance) else {
+        return 0;
+    };
+    let text = &sent.text;
+    let told = |what: &str, found: &dyn std::fmt::Debug| {
+        format!("seed {seed}, {}: {what}: {found:?}\nmeant {}\ntext {text}", kind.name, sent.meant)
+    };
+    let mut stricter: Option<Value> = None;
+    for policy in POLICIES {
+        let Some((value, repairs)) = (kind.read)(text, policy) else {
+            assert!(stricter.is_none(), "{}", told("a milder policy reads less", &stricter));
+            continue;
+        };
+        if let Some(stricter) = &stricter {
+            assert_eq!(*stricter, value, "{}", told("policies differ", &repairs));
+        }
+        stricter = Some(value.clone());
+        // What is the type's own JSON as it stands has that one meaning.
+        if (kind.plain)(text).as_ref() == Some(&value) && repairs.is_empty() {
+            continue;
+        }
+        match sent.verdict {
+            Verdict::Error => panic!("{}", told("it was read", &(value, repairs))),
+            Verdict::ListedOrError if value != *sent.meant => {
+                let left_out = |repair: &Repair| repair.what.contains("left out a field");
+                let listed = repairs.iter().any(left_out);
+                assert!(listed, "{}", told("not listed", &(value, repairs)));
+            }
+            _ => assert_eq!(value, *sent.meant, "{}", told("changed", &repairs)),
+        }
+    }
+    POLICIES.len()
+}
+
+fn send<'k>(kind: &'k Kind, chance: &mut Chance) -> Option<Sent<'k>> {
+    let (value, meant) = chance.of(&kind.values);
+    let mut verdict = Verdict::SameOrError;
+    let mut value = value.clone();
+    if chance.one_in(5) && misspelt(&mut value, &kind.fields, chance) {
+        verdict = Verdict::ListedOrError;
+    }
+    let mut habits = Habits { spread: chance.one_in(2), ..Habits::default() };
+    for _ in 0..chance.below(3) {
+        let most = 1 + chance.below(10);
+        match chance.below(8) {
+            0 | 1 => habits.raw_quotes = most,
+            2 => habits.single_quotes = most,
+            3 => habits.raw_breaks = most,
+            4 => habits.comments = most.min(5),
+            5 => habits.trailing_commas = most,
+            6 => habits.bare_names = most,
+            _ => habits.python = most,
+        }
+    }
+    habits.quoting_comments = chance.one_in(3);
+    let mut writer =
+        Writer { habits, chance, out: String::new(), is_raw: false, marks: Vec::new() };
+    writer.value(&value);
+    let (text, is_raw, marks) = (writer.out, writer.is_raw, writer.marks);
+    // With the quotes inside it, it may be another value, and one that is JSON as it stands or
+    // but for what is always put right.
+    if is_raw && reads_as_json(&text) {
+        return None;
+    }
+    let harm = chance.one_in(4);
+    let text = if harm { damaged(text, &marks, chance) } else { text };
+    if harm && (text.is_empty() || is_raw && reads_as_json(&text)) {
+        return None;
+    }
+    let text = around(kind, text, &mut verdict, (meant, is_raw || harm), chance)?;
+    Some(Sent { text, meant, verdict })
+}
+
+/// Whether a text is JSON but for single quotes and trailing commas.
+fn reads_as_json(text: &str) -> bool {
+    let double = text.replace('\'', "\"");
+    let plain: String = double.split_whitespace().collect::<Vec<_>>().join(" ");
+    let plain = plain.replace(", }", "}").replace(",}", "}").replace(", ]", "]").replace(",]", "]");
+    [text, &double, &plain].iter().any(|text| serde_json::from_str::<Value>(text).is_ok())
+}
+
+/// Writes one name with a letter too many, too few, or two the wrong way round.
+fn misspelt(value: &mut Value, declared: &HashSet<String>, chance: &mut Chance) -> bool {
+    let mut all = Vec::new();
+    for place in 0..zoo::mistakes::count(value) {
+        let node = zoo::mistakes::nth(value, &mut { place });
+        if node.is_some_and(|node| node.as_object().is_some_and(|fields| !fields.is_empty())) {
+            all.push(place);
+        }
+    }
+    if all.is_empty() {
+        return false;
+    }
+    let place = *chance.of(&all);
+    let Some(Value::Object(fields)) = zoo::mistakes::nth(value, &mut { place }) else {
+        return false;
+    };
+    let names: Vec<String> =
+        fields.keys().filter(|name| declared.contains(*name)).cloned().collect();
+    if names.is_empty() {
+        return false;
+    }
+    let name = chance.of(&names).clone();
+    let mut letters: Vec<char> = name.chars().collect();
+    if letters.len() < 2 {
+        return false;
+    }
+    let at = chance.below(letters.len() - 1);
+    match chance.below(3) {
+        0 => letters.insert(at, 'x'),
+        1 => drop(letters.remove(at)),
+        _ => letters.swap(at, at + 1),
+    }
+    let other: String = letters.into_iter().collect();
+    if other == name || fields.contains_key(&other) {
+        return false;
+    }
+    let renamed = std::mem::take(fields)
+        .into_iter()
+        .map(|(key, value)| (if key == name { other.clone() } else { key }, value));
+    *fields = renamed.collect();
+    true
+}
+
+/// Puts something around a text.
+fn around(
+    kind: &Kind,
+    text: String,
+    verdict: &mut Verdict,
+    (meant, is_raw): (&Value, bool),
+    chance: &mut Chance,
+) -> Option<String> {
+    let encoded = Value::from(text.as_str());
+    let tool = kind.tool;
+    Some(match chance.below(24) {
+        0 => format!("```json\n{text}\n```"),
+        1 => format!("Here it is:\n```\n{text}\n```\nAnything else?"),
+        2 => format!("Sure! {text} I hope this helps."),
+        3 => format!("<think>It may be {{\"a\": 1}}.</think>\n{text}"),
+        4 => format!("<tool_call>{text}</tool_call>"),
+        5 => format!("{{\"input\": {text}}}"),
+        6 => format!("{{\"arguments\": {encoded}}}"),
+        7 => format!("{{\"name\": \"{tool}\", \"arguments\": {text}}}"),
+        8 => format!(
+            "{{\"type\": \"function\", \"function\": {{\"name\": \"{tool}\", \"arguments\": {encoded}}}}}"
+        ),
+        9 => format!("{{\"tool_calls\": [{{\"name\": \"{tool}\", \"arguments\": {text}}}]}}"),
+        10 => format!("{{\"{tool}\": {text}}}"),
+        11 => format!("{{\"request\": {text}}}"),
+        12 => format!("{{\"properties\": {text}}}"),
+        13 => format!("{{\"result\": {text}}}"),
+        14 => encoded.to_string(),
+        15 if !is_raw && text.starts_with('{') && meant.is_object() => {
+            let (_, other) = chance.of(&kind.values);
+            // Two that differ; what differs for the type alone may well be the same.
+            let same = serde_json::from_str::<Value>(&text).ok()? == *other;
+            if other.is_object() && text.starts_with('{') && !same {
+                let read = (kind.read)(&text, Policy::Coerce);
+                if read.is_some_and(|(read, _)| read == *other) {
+                    return None;
+                }
+                *verdict = Verdict::Error;
+            }
+            format!("Either {text} or {other}.")
+        }
+        // A rival that cannot be read.
+        16 if !is_raw && text.starts_with('{') => {
+            *verdict = Verdict::Error;
+            format!("{text}\nor\n{{`x`: `y`}}")
+        }
+        17 if !is_raw && text.starts_with('{') => {
+            *verdict = Verdict::Error;
+            format!("Not {{\"x\": `y`}} but {text}")
+        }
+        _ => text,
+    })
+}
+
+/// Takes away an end, a bracket, a quote, a comma or a colon, or puts one in.
+fn damaged(text: String, marks: &[(usize, bool)], chance: &mut Chance) -> String {
+    if marks.is_empty() {
+        return text;
+    }
+    let (at, ends) = *chance.of(marks);
+    let mut damaged = text;
+    match chance.below(3) {
+        0 => damaged.truncate(at),
+        // Before the quote that ends a text, it would be a part of that text.
+        1 if !ends => damaged.insert(at, *chance.of(&['"', '{', '}', '[', ']', ',', ':', '\''])),
+        _ => drop(damaged.remove(at)),
+    }
+    damaged
+}
