@@ -518,7 +518,7 @@ const SAID_TOO_LITTLE: [(&str, &str); 8] = [
     // A number that is no integer is read as a float, if it keeps all its digits.
     ("", "would lose digits as a float"),
     // An object of other fields alone would be read as nothing at all.
-    ("like_a_wrapped_input", "expected some of `"),
+    ("", "expected some of `"),
     // Reading takes no value that two members fit, whatever the schema says.
     ("union_that_overlaps", "and also"),
 ];
