@@ -28,7 +28,11 @@ impl Screen {
                 let (name, arguments) = (visible(&call.name), visible(&call.arguments));
                 writeln!(io::stderr(), "-> {name} {arguments}")
             }
-            EventKind::ToolFinished { call, text, error, elapsed } => {
+            EventKind::ToolFinished { call, text, error, repairs, elapsed } => {
+                for repair in repairs {
+                    let repair = printable(&repair.to_string());
+                    let _ = writeln!(io::stderr(), "   repaired {}", shortened(&repair));
+                }
                 let (mark, text) = error.as_ref().map_or(("", text), |error| ("failed: ", error));
                 let (name, text) = (printable(&call.name), shortened(&printable(text)));
                 let time = elapsed.as_secs_f64() * 1000.0;

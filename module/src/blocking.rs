@@ -15,3 +15,4 @@ pub use crate::message::{CallKind, ToolCall};
 pub use handle::{Custom, Handle};
 pub use runner::InsideRuntime;
 pub use tool_group::ToolGroup;
+pub use toolwright_signature::{Policy, Repair};

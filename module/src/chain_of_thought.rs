@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolwright_signature::{Contract, Signature};
+use toolwright_signature::{Contract, Policy, Reading, Signature};
 
 use crate::context::Context;
 use crate::effect::Effect;
@@ -100,6 +100,15 @@ impl<S: Signature> ChainOfThought<S> {
     ///
     /// As [`Module::forward`].
     pub async fn reason(&self, input: S, cx: &Context) -> Result<Reasoned<S::Output>> {
+        Ok(self.answer(input, cx).await?.value)
+    }
+
+    /// Both together with what was repaired in the model's answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Module::forward`].
+    pub async fn answer(&self, input: S, cx: &Context) -> Result<Reading<Reasoned<S::Output>>> {
         self.question.ask(&input, cx).await
     }
 

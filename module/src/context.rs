@@ -13,6 +13,7 @@ use futures_core::stream::BoxStream;
 use futures_util::future::{Either, FutureExt, select, select_all};
 use futures_util::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
+use toolwright_signature::Policy;
 use tracing::{Instrument, Span};
 
 use crate::approval::{Approval, Decision};
@@ -61,6 +62,7 @@ struct Inner {
     sink: Option<Sink>,
     approver: Option<Approver>,
     captures_content: bool,
+    policy: Policy,
 }
 
 /// The calls above, the innermost first: shared by all that is below them.
@@ -209,6 +211,33 @@ impl Context {
     #[must_use]
     pub fn with_captured_content(self, captured: bool) -> Self {
         self.with(|inner| inner.captures_content = captured)
+    }
+
+    /// Sets how far what a model writes may be repaired, in the call and in everything
+    /// below it; a stricter one stays.
+    ///
+    /// It holds for the arguments of tools and for the answers to predictors, agents inside
+    /// agents included. What these set for themselves can only be stricter.
+    ///
+    /// ```
+    /// use toolwright_module::{Context, Policy};
+    ///
+    /// let cx = Context::default().with_policy(Policy::Strict);
+    /// assert_eq!(cx.with_policy(Policy::Repair).policy(), Policy::Strict);
+    /// ```
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        if policy >= self.policy() {
+            return self;
+        }
+        self.with(|inner| inner.policy = policy)
+    }
+
+    /// How far what a model writes may be repaired; [`Policy::Coerce`] if nothing is set.
+    #[must_use]
+    #[inline]
+    pub fn policy(&self) -> Policy {
+        self.inner.as_ref().map_or(Policy::default(), |inner| inner.policy)
     }
 
     /// The context of a tool's call: what happens in it is told and counted as such.

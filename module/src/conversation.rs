@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::{iter, mem};
 
 use serde::de::DeserializeOwned;
-use toolwright_signature::Contract;
+use toolwright_signature::{Contract, Policy, Reading};
 
+use crate::context::Context;
 use crate::error::{Error, Result, Stage};
+use crate::event::EventKind;
 use crate::group::shown;
 use crate::language_model::{Finish, LanguageModel, Reply, Request, ToolChoice, Usage};
 use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
 use crate::output_mode::OutputMode;
 use crate::question::{Prompt, Question};
+use crate::repaired::Repaired;
 
 /// One call: what was said so far and what it cost.
 pub(crate) struct Conversation<'a> {
@@ -19,6 +22,7 @@ pub(crate) struct Conversation<'a> {
     pub(crate) model: &'a dyn LanguageModel,
     prompt: Arc<Prompt>,
     messages: Vec<Arc<Message>>,
+    policy: Policy,
     attempt: u32,
     usage: Usage,
     raws: Vec<String>,
@@ -30,11 +34,12 @@ impl<'a> Conversation<'a> {
         model: &'a dyn LanguageModel,
         prompt: Arc<Prompt>,
         input: String,
+        policy: Policy,
     ) -> Self {
         let mut messages = prompt.messages.clone();
         messages.push(Message::user(input));
         let (usage, raws) = (Usage::default(), Vec::new());
-        Self { question, model, prompt, messages, attempt: 0, usage, raws }
+        Self { question, model, prompt, messages, policy, attempt: 0, usage, raws }
     }
 
     pub(crate) fn request(&self) -> Request {
@@ -59,12 +64,20 @@ impl<'a> Conversation<'a> {
     pub(crate) fn judge<T: DeserializeOwned>(
         &mut self,
         reply: &Reply,
-    ) -> Result<Option<(T, String)>> {
+        cx: &Context,
+    ) -> Result<Option<(Reading<T>, String)>> {
         self.usage += reply.usage;
         self.attempt += 1;
         let text = self.answer(reply);
         let error = match self.read(reply, &text) {
-            Ok(output) => return Ok(Some((output, text))),
+            Ok(reading) => {
+                if let Some(repaired) = Repaired::traced(&self.question.contract, &reading) {
+                    let name = self.question.contract.name().to_owned();
+                    let repairs = repaired.repairs;
+                    cx.emit(|| EventKind::AnswerRepaired { name, repairs });
+                }
+                return Ok(Some((reading, text)));
+            }
             Err(error) => error,
         };
         self.raws.push(text);
@@ -123,7 +136,7 @@ impl<'a> Conversation<'a> {
         differ.then(|| format!("`{name}` was given different answers at once"))
     }
 
-    fn read<T: DeserializeOwned>(&self, reply: &Reply, text: &str) -> Result<T> {
+    fn read<T: DeserializeOwned>(&self, reply: &Reply, text: &str) -> Result<Reading<T>> {
         let contract = &self.question.contract;
         match reply.finish {
             Finish::Refused => {
@@ -156,7 +169,9 @@ impl<'a> Conversation<'a> {
         if let Some(text) = self.misplaced(reply) {
             return Err(Error::other(text).at(Stage::Validation));
         }
-        contract.read_output(text).map_err(|error| Error::other(error).at(Stage::Validation))
+        contract
+            .read_output_with(text, self.policy)
+            .map_err(|error| Error::other(error).at(Stage::Validation))
     }
 
     /// Goes on with what the model said and what is wrong with it, as its provider takes

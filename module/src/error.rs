@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::language_model::Usage;
+use crate::repaired::Repaired;
 
 /// The result of everything that a module does.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -59,6 +60,8 @@ struct Inner {
     knows_usage: bool,
     /// Says of the call on its way out, and of no other, that its arguments did not fit.
     of_this_calls_arguments: bool,
+    /// What was read of the arguments before the call failed.
+    repaired: Option<Box<Repaired>>,
 }
 
 /// Who may be told of a failure.
@@ -134,6 +137,7 @@ impl Error {
             usage: Usage::default(),
             knows_usage: false,
             of_this_calls_arguments: false,
+            repaired: None,
         }))
     }
 
@@ -187,6 +191,19 @@ impl Error {
 
     pub(crate) fn is_of_this_calls_arguments(&self) -> bool {
         self.0.of_this_calls_arguments
+    }
+
+    /// Of the failed call's own arguments: what an error that a module passes up knew of
+    /// others is forgotten.
+    pub(crate) fn with_repaired(mut self, repaired: Option<Box<Repaired>>) -> Self {
+        self.0.repaired = repaired;
+        self
+    }
+
+    /// What was read of the arguments of the failed call, if they had to be repaired.
+    #[must_use]
+    pub fn repaired(&self) -> Option<&Repaired> {
+        self.0.repaired.as_deref()
     }
 
     /// Says where it failed; [`Stage::Module`] unless said.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use toolwright_signature::Repair;
 
 use crate::approval::Decision;
 use crate::budget::{Limit, Money};
@@ -102,14 +103,24 @@ pub enum EventKind {
     },
     /// A tool has run, or could not.
     ToolFinished {
-        /// The call.
+        /// The call, with the arguments as the model wrote them.
         call: ToolCall,
         /// What the model is told.
         text: String,
         /// Why it failed, for the user: the whole error as `{:#}` shows it.
         error: Option<String>,
+        /// What had to be done to read the arguments.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        repairs: Vec<Repair>,
         /// How long it took.
         elapsed: Duration,
+    },
+    /// A model's typed answer was read after repairs.
+    AnswerRepaired {
+        /// The name of the signature that the answer is the output of.
+        name: String,
+        /// What had to be done to read it; never empty.
+        repairs: Vec<Repair>,
     },
     /// Calls wait for a person.
     ApprovalAwaited {

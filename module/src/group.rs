@@ -14,7 +14,7 @@ use foldhash::fast::FixedState;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
-use toolwright_signature::{Contract, NameFault};
+use toolwright_signature::{Contract, NameFault, Policy};
 
 pub use custom::{Custom, Format};
 pub use definition::Definition;
@@ -25,6 +25,7 @@ use crate::context::Context;
 use crate::error::{Audience, Error, Result, Stage};
 use crate::message::{CallKind, ToolCall};
 use crate::module::Module;
+use crate::repaired::Arguments;
 use crate::tool::{Failed, Tool, ToolOutput, contained};
 use definition::{Said, SaidKind};
 use work::{Binding, Work};
@@ -77,6 +78,7 @@ pub struct ToolGroup<In = (), Out = ()> {
     /// Where each name stands. The names are the program's own and a model only looks them up, so
     /// nobody chooses keys that collide.
     by_name: HashMap<Box<str>, usize, FixedState>,
+    policy: Policy,
     wire_forms: Mutex<Vec<(&'static str, Arc<RawValue>)>>,
 }
 
@@ -86,6 +88,7 @@ impl<In, Out> Default for ToolGroup<In, Out> {
             definitions: Vec::new(),
             works: Vec::new(),
             by_name: HashMap::default(),
+            policy: Policy::default(),
             wire_forms: Mutex::default(),
         }
     }
@@ -96,6 +99,42 @@ impl<In, Out> ToolGroup<In, Out> {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets how far arguments may be repaired, for all tools of the group. Default:
+    /// [`Policy::Coerce`].
+    ///
+    /// The strictest policy holds of those that are set: here, on the tool or its
+    /// [`Handle`], and on the [`Context`] of the call.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// # use toolwright_module::{Context, FailReason, Handle, Policy, Result, ToolCall, ToolGroup};
+    /// # /// Wait.
+    /// # #[derive(Deserialize, JsonSchema)]
+    /// # struct Wait { seconds: u32 }
+    /// # impl Handle for Wait {
+    /// #     async fn handle(self, _: &(), _: &Context) -> Result<(String, ())> {
+    /// #         Ok((format!("Waited {} s.", self.seconds), ()))
+    /// #     }
+    /// # }
+    /// let call = ToolCall::new("call_1", "wait", r#"{"seconds": "3"}"#);
+    /// let cx = Context::default();
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let outcome = ToolGroup::new().handler::<Wait>()?.run(&call, &(), &cx).await?;
+    /// let repaired = outcome.repaired().unwrap();
+    /// assert_eq!(repaired.json, r#"{"seconds":3}"#);
+    ///
+    /// let strict = ToolGroup::new().handler::<Wait>()?.with_policy(Policy::Strict);
+    /// let outcome = strict.run(&call, &(), &cx).await?;
+    /// assert_eq!(outcome.fail_reason, Some(FailReason::InvalidArguments));
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
     }
 
     pub(crate) fn with(
@@ -179,6 +218,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             generate_name: T::generate_name,
             description: T::description(),
             effect: T::effect(),
+            policy: T::policy(),
             kind: SaidKind::Function { schema: T::schema(), strict: T::strict() },
         };
         self.with(Definition::said_of::<T>(said)?, Work::function::<T>())
@@ -195,6 +235,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             generate_name: T::generate_name,
             description: T::description(),
             effect: T::effect(),
+            policy: Policy::default(),
             kind: SaidKind::Custom { format: T::format() },
         };
         self.with(Definition::said_of::<T>(said)?, Work::custom::<T>())
@@ -260,21 +301,23 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             return Err(other_kind(call));
         }
         let mut outcome = Outcome::new(call.id.as_str().to_owned(), call.kind);
-        let (contract, text) = (definition.contract(), &call.arguments);
+        let policy = self.policy.min(definition.policy()).min(cx.policy());
+        let arguments =
+            Arguments { contract: definition.contract(), text: &call.arguments, policy };
         let ended = match work {
             Work::Typed(typed) => {
-                contained(|task| typed.begin(contract, text, cx_in, cx, &mut outcome, task)).await
+                contained(|task| typed.begin(arguments, cx_in, cx, &mut outcome, task)).await
             }
             Work::Tool(tool) => {
                 let mut output = ToolOutput::default();
-                let ended = contained(|task| tool.begin(text, cx, &mut output, task)).await;
+                let ended = contained(|task| tool.begin(arguments, cx, &mut output, task)).await;
                 outcome.fill(output);
                 ended
             }
         };
         match ended {
             Ok(()) => Ok(outcome),
-            Err(failed) => told(call, failed),
+            Err(failed) => told(call, failed, &mut outcome),
         }
     }
 }
@@ -290,15 +333,17 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         let both = self.definitions.iter().zip(self.works);
         both.map(|(definition, work)| {
             let custom = definition.kind() == CallKind::Custom;
-            work.bind(definition.contract(), definition.effect(), custom, &binding)
+            let tool = work.bind(definition.contract(), definition.effect(), custom, &binding);
+            tool.with_policy(self.policy.min(definition.policy()))
         })
         .collect()
     }
 }
 
 /// What the model is told of a failure, if it is.
-fn told<Out>(call: &ToolCall, failed: Failed) -> Result<Outcome<Out>> {
+fn told<Out>(call: &ToolCall, failed: Failed, outcome: &mut Outcome<Out>) -> Result<Outcome<Out>> {
     let (error, of_arguments) = failed.apart();
+    let error = error.with_repaired(outcome.take_repaired());
     let reason = match error.audience() {
         _ if of_arguments => FailReason::InvalidArguments,
         Audience::ModelMayRetry | Audience::ModelFinal => FailReason::ExplicitHandlerError,

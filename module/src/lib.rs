@@ -38,6 +38,7 @@ mod panics;
 mod predict;
 mod predict_stream;
 mod question;
+mod repaired;
 mod settings;
 mod telemetry;
 pub mod testing;
@@ -62,5 +63,8 @@ pub use module::{AnyModule, FromFn, Module, OutputOf, from_fn, from_fn_with};
 pub use output_mode::OutputMode;
 pub use predict::Predict;
 pub use predict_stream::{PredictEvent, PredictStream};
+pub use repaired::Repaired;
 pub use tool::{Tool, ToolOutput};
-pub use toolwright_signature::{Contract, Dialect, Field, Partial, Signature};
+pub use toolwright_signature::{
+    Contract, Dialect, Field, Partial, Policy, Reading, Repair, Signature,
+};

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::repaired::Repaired;
+
 /// One entry of a conversation.
 ///
 /// Serialises to a stable form, because stored runs and recordings hold messages.
@@ -178,6 +180,10 @@ pub struct ToolResult {
     /// Whether the call failed; the text says how.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// What was read of the call's arguments, if they had to be repaired. A run sends it
+    /// back to the model in place of what the model wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repaired: Option<Box<Repaired>>,
 }
 
 impl ToolResult {
@@ -189,6 +195,7 @@ impl ToolResult {
             text: text.into(),
             images: Vec::new(),
             failed: false,
+            repaired: None,
         }
     }
 

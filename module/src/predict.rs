@@ -2,7 +2,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use toolwright_signature::{Contract, Signature};
+use toolwright_signature::{Contract, Policy, Reading, Signature};
 
 use crate::context::Context;
 use crate::effect::Effect;
@@ -102,6 +102,38 @@ impl<S: Signature> Predict<S> {
         Self::of(self.question.with_examples(shown))
     }
 
+    /// The output together with what was repaired in the model's answer.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Predict, Reply, Signature};
+    /// # /// Count the words.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct CountWords { text: String }
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Counted { words: u32 }
+    /// # impl Signature for CountWords { type Output = Counted; }
+    /// # let model = Scripted::new(|_| Ok(Reply::text(r#"{"words": "2"}"#)));
+    /// let count = Predict::<CountWords>::new(model)?;
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let input = CountWords { text: "It rained.".to_owned() };
+    /// let answer = count.answer(input, &Context::default()).await?;
+    /// assert_eq!(answer.value.words, 2);
+    /// let repair = &answer.repairs[0];
+    /// assert_eq!(repair.to_string(), r#"$.words: read the string "2" as the number 2"#);
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Module::forward`].
+    pub async fn answer(&self, input: S, cx: &Context) -> Result<Reading<S::Output>> {
+        self.question.ask(&input, cx).await
+    }
+
     /// The output while it is being written.
     ///
     /// What it costs, what ends it and what it ends with are those of a call.
@@ -114,7 +146,7 @@ impl<S: Signature> Module for Predict<S> {
     type Signature = S;
 
     async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
-        self.question.ask(&input, cx).await
+        Ok(self.answer(input, cx).await?.value)
     }
 
     /// A model's answer changes nothing.

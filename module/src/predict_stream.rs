@@ -8,7 +8,7 @@ use futures_core::Stream;
 use futures_core::stream::BoxStream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use toolwright_signature::{Field, Partial};
+use toolwright_signature::{Field, Partial, Repair};
 
 use crate::context::Context;
 use crate::conversation::Conversation;
@@ -65,6 +65,7 @@ pub struct PredictStream<'a, O> {
     /// Which of the reply's calls is the one that is shown.
     call: Option<usize>,
     partial: Partial,
+    repairs: Vec<Repair>,
     ready: VecDeque<Result<PredictEvent<O>>>,
 }
 
@@ -92,7 +93,8 @@ impl<'a, O: DeserializeOwned> PredictStream<'a, O> {
         let mut ready = VecDeque::new();
         let conversation = question.begin(input, cx);
         let conversation = conversation.map_err(|error| ready.push_back(Err(error))).ok();
-        Self { cx, conversation, deltas: None, call: None, partial: Partial::new(), ready }
+        let (partial, repairs) = (Partial::new(), Vec::new());
+        Self { cx, conversation, deltas: None, call: None, partial, repairs, ready }
     }
 
     /// The next event; `None` after the last.
@@ -128,6 +130,11 @@ impl<O> PredictStream<'_, O> {
         self.partial.field(path)
     }
 
+    /// What was repaired in the answer; empty before [`PredictEvent::Done`] is given.
+    pub fn repairs(&self) -> &[Repair] {
+        &self.repairs
+    }
+
     fn fail(&mut self, error: Error) {
         let Some(mut conversation) = self.conversation.take() else { return };
         // What came before the line broke is the reply, unless the provider kept more.
@@ -161,9 +168,9 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
     fn finish(&mut self, reply: &Reply) {
         (self.deltas, self.call) = (None, None);
         let Some(conversation) = &mut self.conversation else { return };
-        match conversation.judge(reply) {
+        match conversation.judge(reply, self.cx) {
             Ok(None) => self.ready.push_back(Ok(PredictEvent::Discard)),
-            Ok(Some((output, text))) => {
+            Ok(Some((reading, text))) => {
                 // A reply may be read from a place whose deltas were not shown, such as
                 // text where a call was asked for.
                 if self.partial.as_str() != text {
@@ -172,7 +179,8 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
                     }
                     self.ready.push_back(Ok(PredictEvent::Text(text)));
                 }
-                self.ready.push_back(Ok(PredictEvent::Done(output)));
+                self.repairs = reading.repairs;
+                self.ready.push_back(Ok(PredictEvent::Done(reading.value)));
                 self.conversation = None;
             }
             Err(error) => {

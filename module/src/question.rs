@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolwright_signature::{Contract, Dialect, Policy};
+use toolwright_signature::{Contract, Dialect, Policy, Reading};
 
 use crate::context::Context;
 use crate::conversation::Conversation;
@@ -26,6 +26,7 @@ pub(crate) struct Question {
     mode: Option<OutputMode>,
     instructions: Option<String>,
     examples: Arc<[Shown]>,
+    policy: Policy,
     pub(crate) attempts: u32,
     pub(crate) max_output_tokens: u64,
     /// How models of these capabilities are asked, those of the first that was met.
@@ -59,6 +60,7 @@ impl Question {
             mode: None,
             instructions: None,
             examples: Arc::default(),
+            policy: Policy::default(),
             attempts: ATTEMPTS,
             max_output_tokens: Request::MAX_OUTPUT_TOKENS,
             prompt: OnceLock::new(),
@@ -93,6 +95,11 @@ impl Question {
     pub(crate) fn with_instructions(mut self, instructions: String) -> Self {
         self.instructions = Some(instructions);
         self.prompt = OnceLock::new();
+        self
+    }
+
+    pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
         self
     }
 
@@ -142,15 +149,15 @@ impl Question {
         &self,
         input: &impl Serialize,
         cx: &Context,
-    ) -> Result<T> {
+    ) -> Result<Reading<T>> {
         let mut conversation = self.begin(input, cx)?;
         loop {
             let reply = match cx.ask(conversation.model, conversation.request(), false).await {
                 Ok(reply) => reply,
                 Err(error) => return Err(conversation.failed(error)),
             };
-            if let Some((output, _)) = conversation.judge(&reply)? {
-                return Ok(output);
+            if let Some((reading, _)) = conversation.judge(&reply, cx)? {
+                return Ok(reading);
             }
         }
     }
@@ -168,7 +175,8 @@ impl Question {
         let prompt = self
             .prompt(model.capabilities())
             .map_err(|error| Error::other(error).at(Stage::Setup))?;
-        Ok(Conversation::new(self, &**model, prompt, input))
+        let policy = self.policy.min(cx.policy());
+        Ok(Conversation::new(self, &**model, prompt, input, policy))
     }
 
     fn no_model(&self) -> Error {

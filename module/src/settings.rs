@@ -75,6 +75,16 @@ macro_rules! settings {
                 Self { question: self.question.with_attempts(attempts), ..self }
             }
 
+            /// Sets how far the model's answer may be repaired. Default:
+            /// [`Policy::Coerce`].
+            ///
+            /// The stricter one holds of this and of the context's. An answer that it does
+            /// not allow goes back to the model as one that does not fit.
+            #[must_use]
+            pub fn with_policy(self, policy: Policy) -> Self {
+                Self { question: self.question.with_policy(policy), ..self }
+            }
+
             /// The most the model may write in one answer, in tokens.
             #[must_use]
             pub fn with_max_output_tokens(self, tokens: u64) -> Self {

@@ -7,8 +7,9 @@ use std::task::{self, Poll};
 
 use futures_core::future::BoxFuture;
 use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_signature::{Contract, NameFault, Signature};
+use toolwright_signature::{Contract, NameFault, Policy, Signature};
 
 use crate::context::Context;
 use crate::effect::Effect;
@@ -16,6 +17,7 @@ use crate::error::{Error, Result, Stage};
 use crate::message::{Image, ToolCall, ToolResult};
 use crate::module::Module;
 use crate::panics;
+use crate::repaired::{Arguments, Repaired};
 
 /// A module as a model sees it: a contract, and a call with text in and text out.
 ///
@@ -52,6 +54,7 @@ use crate::panics;
 pub struct Tool {
     contract: Arc<Contract>,
     effect: Effect,
+    policy: Policy,
     handler: Arc<dyn Handler>,
 }
 
@@ -62,8 +65,7 @@ pub struct Tool {
 pub(crate) trait Handler: Send + Sync {
     fn begin<'a>(
         &'a self,
-        contract: &'a Contract,
-        arguments: &'a str,
+        arguments: Arguments<'a>,
         cx: &'a Context,
         place: Place<'a>,
         task: &mut task::Context<'_>,
@@ -89,21 +91,28 @@ impl From<Failed> for Error {
     }
 }
 
-struct Typed<M>(M);
+struct Typed<M> {
+    module: M,
+    /// Whether the schema of the output says more than its type does.
+    checks_output: bool,
+}
 
 impl<M: Module> Handler for Typed<M> {
     fn begin<'a>(
         &'a self,
-        contract: &'a Contract,
-        arguments: &'a str,
+        arguments: Arguments<'a>,
         cx: &'a Context,
         place: Place<'a>,
         task: &mut task::Context<'_>,
     ) -> Begun<'a> {
         Begun::of(task, async move {
-            let input = contract.read(arguments).map_err(|error| Failed::read(error, arguments))?;
-            let output = self.0.forward(input, cx).await.map_err(Failed::work)?;
-            place.fill::<M::Signature>(output).map_err(Failed::work)
+            let Place { output: place, with_value } = place;
+            let input = arguments.read(|repaired| place.repaired = Some(Box::new(repaired)))?;
+            let output = self.module.forward(input, cx).await.map_err(Failed::work)?;
+            if self.checks_output {
+                check(arguments.contract, &output).map_err(Failed::work)?;
+            }
+            place.fill::<M::Signature>(output, with_value).map_err(Failed::work)
         })
     }
 }
@@ -117,16 +126,26 @@ where
 {
     fn begin<'a>(
         &'a self,
-        _contract: &'a Contract,
-        arguments: &'a str,
+        arguments: Arguments<'a>,
         cx: &'a Context,
         place: Place<'a>,
         task: &mut task::Context<'_>,
     ) -> Begun<'a> {
-        let (arguments, cx) = (arguments.to_owned(), cx.clone());
         // The closure itself may panic, before there is a future.
         Begun::of(task, async move {
-            *place.output = (self.0)(arguments, cx).await.map_err(Failed::work)?;
+            let mut text = arguments.text.to_owned();
+            let note = |repaired: Repaired| {
+                text.clone_from(&repaired.json);
+                place.output.repaired = Some(Box::new(repaired));
+            };
+            match arguments.read::<IgnoredAny>(note) {
+                // The handler reads them itself, and may know better than the schema.
+                Err(_) if arguments.policy == Policy::default() => {}
+                read => drop(read?),
+            }
+            let output = (self.0)(text, cx.clone()).await.map_err(Failed::work)?;
+            let repaired = place.output.repaired.take();
+            *place.output = ToolOutput { repaired, ..output };
             Ok(())
         })
     }
@@ -234,20 +253,23 @@ impl Tool {
     /// Whatever is wrong with the contract; see [`Contract::of`].
     pub fn new<M: Module>(module: M) -> toolwright_signature::Result<Self> {
         let contract = Arc::new(Contract::of::<M::Signature>()?);
-        let effect = module.effect();
-        Ok(Self { contract, effect, handler: Arc::new(Typed(module)) })
+        let (effect, checks_output) = (module.effect(), contract.checks_output());
+        let handler = Arc::new(Typed { module, checks_output });
+        Ok(Self::erased(contract, effect, handler))
     }
 
     /// A tool that is only known while the program runs, such as one that a remote
     /// server describes.
     ///
-    /// `handler` gets the arguments as the model wrote them and reads them itself.
+    /// `handler` gets the arguments as the model wrote them and reads them itself. Where
+    /// they only fit the contract after a repair, it gets them repaired. Arguments that do
+    /// not fit are kept from it only if a [policy](Self::with_policy) is set.
     pub fn dynamic<F, Fut>(contract: Contract, effect: Effect, handler: F) -> Self
     where
         F: Fn(String, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
     {
-        Self { contract: Arc::new(contract), effect, handler: Arc::new(Dynamic(handler)) }
+        Self::erased(Arc::new(contract), effect, Arc::new(Dynamic(handler)))
     }
 
     /// A tool whose handler reads with the contract that it is shown by.
@@ -256,7 +278,7 @@ impl Tool {
         effect: Effect,
         handler: Arc<dyn Handler>,
     ) -> Self {
-        Self { contract, effect, handler }
+        Self { contract, effect, policy: Policy::default(), handler }
     }
 
     /// The same tool under another name.
@@ -324,6 +346,51 @@ impl Tool {
         Self { effect, ..self }
     }
 
+    /// Sets how far arguments may be repaired. Default: [`Policy::Coerce`].
+    ///
+    /// The strictest policy holds of those that are set: here, on the group or the agent
+    /// that makes the call, and on the [`Context`]. [`Policy::Exact`] is for tools whose
+    /// calls cannot be undone: the model reads what it has to write otherwise.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// use toolwright_module::{Context, Effect, Policy, Signature, Tool, from_fn};
+    ///
+    /// /// Delete all files that begin with a prefix.
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Purge {
+    ///     prefix: Option<String>,
+    /// }
+    ///
+    /// impl Signature for Purge {
+    ///     type Output = String;
+    /// }
+    ///
+    /// let purge = from_fn(async |_: Purge| Ok("Purged.".to_owned()));
+    /// let tool = Tool::new(purge.with_effect(Effect::Irreversible))?.with_policy(Policy::Exact);
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let cx = Context::default();
+    /// let error = tool.call(r#"{"prefix": "tmp", "dry_run": true}"#, &cx).await.unwrap_err();
+    /// assert_eq!(
+    ///     error.for_model(),
+    ///     "input of `purge` does not fit: $.dry_run: this needs a repair, and none is allowed \
+    ///      here (left out a field that is not asked for); write it as the schema says",
+    /// );
+    /// # });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// How far arguments may be repaired, as the tool itself says.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
     /// What the model calls it by.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -347,12 +414,17 @@ impl Tool {
     /// # Errors
     ///
     /// [`Stage::Arguments`] if they do not fit, [`Stage::Panic`] if the module
-    /// panicked, otherwise what the module failed with.
+    /// panicked, [`Stage::Module`] if its output breaks the schema of the contract,
+    /// otherwise what the module failed with.
     pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
+        let policy = self.policy.min(cx.policy());
+        let arguments = Arguments { contract: &self.contract, text: arguments, policy };
         let mut output = ToolOutput::default();
         let place = Place { output: &mut output, with_value: true };
-        contained(|task| self.handler.begin(&self.contract, arguments, cx, place, task)).await?;
-        Ok(output)
+        match contained(|task| self.handler.begin(arguments, cx, place, task)).await {
+            Ok(()) => Ok(output),
+            Err(failed) => Err(Error::from(failed).with_repaired(output.repaired)),
+        }
     }
 
     /// The same for a group, which needs no value and asks whether it was the arguments.
@@ -360,13 +432,13 @@ impl Tool {
     /// A panic goes on to the group, which contains it.
     pub(crate) fn begin<'a>(
         &'a self,
-        arguments: &'a str,
+        arguments: Arguments<'a>,
         cx: &'a Context,
         output: &'a mut ToolOutput,
         task: &mut task::Context<'_>,
     ) -> Begun<'a> {
         let place = Place { output, with_value: false };
-        self.handler.begin(&self.contract, arguments, cx, place, task)
+        self.handler.begin(arguments, cx, place, task)
     }
 }
 
@@ -385,6 +457,7 @@ pub struct ToolOutput {
     text: String,
     images: Vec<Image>,
     value: Option<Box<dyn ToValue>>,
+    repaired: Option<Box<Repaired>>,
 }
 
 /// A typed output that can still become a JSON value.
@@ -398,22 +471,29 @@ impl<T: Serialize + Send + Sync> ToValue for T {
     }
 }
 
-impl Place<'_> {
-    /// A signature's output, rendered as the signature says.
-    fn fill<S: Signature>(self, output: S::Output) -> Result<()> {
-        self.output.text =
-            S::render(&output).map_err(|source| Error::other(source).at(Stage::Module))?;
-        if self.with_value {
-            self.output.value = Some(Box::new(output));
-        }
-        Ok(())
-    }
+/// Holds what a module gives to the schema that it promises. The person is to know: the
+/// model cannot fix a module.
+#[cold]
+fn check<T: Serialize>(contract: &Contract, output: &T) -> Result<()> {
+    let broken = |source| Error::other(source).at(Stage::Module);
+    let json = serde_json::to_string(output);
+    let json = json.map_err(|source| Error::other(source).at(Stage::Module))?;
+    contract.check_output(&json).map_err(broken)
 }
 
 impl ToolOutput {
+    /// A signature's output, rendered as the signature says.
+    fn fill<S: Signature>(&mut self, output: S::Output, with_value: bool) -> Result<()> {
+        self.text = S::render(&output).map_err(|source| Error::other(source).at(Stage::Module))?;
+        if with_value {
+            self.value = Some(Box::new(output));
+        }
+        Ok(())
+    }
+
     /// Text, and nothing else.
     pub fn text_only(text: impl Into<String>) -> Self {
-        Self { text: text.into(), images: Vec::new(), value: None }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// The same with the value that the text was made from.
@@ -454,6 +534,20 @@ impl ToolOutput {
         value.map_err(|source| Error::other(source).at(Stage::Module))
     }
 
+    /// What was read of the arguments, if they had to be repaired.
+    #[must_use]
+    pub fn repaired(&self) -> Option<&Repaired> {
+        self.repaired.as_deref()
+    }
+
+    pub(crate) fn take_repaired(&mut self) -> Option<Box<Repaired>> {
+        self.repaired.take()
+    }
+
+    pub(crate) fn set_repaired(&mut self, repaired: Option<Box<Repaired>>) {
+        self.repaired = repaired;
+    }
+
     /// Text and images, for a message.
     #[must_use]
     pub fn into_parts(self) -> (String, Vec<Image>) {
@@ -483,11 +577,15 @@ impl ToolResult {
     #[must_use]
     pub fn of(call: &ToolCall, outcome: Result<ToolOutput>) -> (Self, Option<Error>) {
         match outcome {
-            Ok(output) => {
+            Ok(mut output) => {
+                let repaired = output.take_repaired();
                 let (text, images) = output.into_parts();
-                (Self::new(call, text).with_images(images), None)
+                (Self { repaired, ..Self::new(call, text).with_images(images) }, None)
             }
-            Err(error) => (Self::failed(call, error.for_model()), Some(error)),
+            Err(error) => {
+                let repaired = error.repaired().cloned().map(Box::new);
+                (Self { repaired, ..Self::failed(call, error.for_model()) }, Some(error))
+            }
         }
     }
 }

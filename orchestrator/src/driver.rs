@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::{self, StreamExt};
+use serde_json::Value;
 use tokio::time::Instant;
 use toolwright_module::{
-    Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit, Reply,
-    Result, Spent, Stage, ToolCall, ToolResult,
+    Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit,
+    Repair, Repaired, Reply, Result, Spent, Stage, ToolCall, ToolResult,
 };
 use tracing::Instrument;
 
@@ -38,8 +39,16 @@ pub(crate) struct Driver<'a> {
     pub(crate) failures: Vec<ToolFailure>,
 }
 
-/// Says why an answer cannot be used, if it cannot.
-pub(crate) type Judge<'a> = &'a mut (dyn FnMut(&str) -> Option<String> + Send);
+/// Reads an answer.
+pub(crate) type Judge<'a> = &'a mut (dyn FnMut(&str) -> Verdict + Send);
+
+/// What becomes of an answer.
+pub(crate) enum Verdict {
+    /// It is read, perhaps after repairs.
+    Taken(Option<Repaired>),
+    /// It cannot be used, for this reason.
+    Rejected(String),
+}
 
 /// What a call came to, and why it failed if it did: an error ends the run.
 type Called = Result<(ToolResult, Option<String>)>;
@@ -54,7 +63,8 @@ impl<'a> Driver<'a> {
         // Models below the tools count here as well as wherever the caller counts.
         let (budget, spent) = (run.limits().budget, run.spent());
         let ledger = Ledger::open(cx.ledger(), name, budget, spent);
-        let mut cx = cx.with_ledger(ledger.clone());
+        let mut cx = cx.with_ledger(ledger.clone()).with_policy(agent.policy());
+        run.read_by(cx.policy());
         if cx.model().is_none() {
             cx = cx.with_model(agent.model().clone());
         }
@@ -82,6 +92,7 @@ impl<'a> Driver<'a> {
                     call,
                     text: result.text,
                     error,
+                    repairs: Vec::new(),
                     elapsed,
                 });
             }
@@ -114,8 +125,11 @@ impl<'a> Driver<'a> {
                 Due::Approval(calls) => (Box::pin(self.decisions(calls)).await, true),
                 Due::Done(result) if result.ending == Ending::Answered => {
                     match judge(&result.answer) {
-                        None => return Ok(result),
-                        Some(why) => (Ok(AnswerKind::Rejected(why)), false),
+                        Verdict::Taken(None) => return Ok(result),
+                        Verdict::Taken(Some(repaired)) => {
+                            return Ok(self.repaired_answer(result, repaired));
+                        }
+                        Verdict::Rejected(why) => (Ok(AnswerKind::Rejected(why)), false),
                     }
                 }
                 Due::Done(result) => return Ok(result),
@@ -134,6 +148,20 @@ impl<'a> Driver<'a> {
             let answer = answer.with_elapsed(elapsed).with_spent(spent);
             self.run.apply(answer).map_err(error::Error::into_module)?;
         }
+    }
+
+    /// The answer of a typed run as it was read.
+    fn repaired_answer(&mut self, result: RunResult, mut repaired: Repaired) -> RunResult {
+        let name = self.run.output().map_or_else(String::new, |output| output.name().to_owned());
+        let repairs = repaired.repairs.clone();
+        self.cx.emit(|| EventKind::AnswerRepaired { name, repairs });
+        if let Some(output) = self.run.output() {
+            let dialect = self.agent.model().capabilities().dialect;
+            as_asked(&mut repaired.json, |value| output.lower_output_value(dialect, value));
+        }
+        let answer = repaired.json.clone();
+        self.run.take_repaired_answer(repaired);
+        RunResult { answer, ..result }
     }
 
     /// What was spent since this was asked last. What was given up counts in full:
@@ -277,7 +305,11 @@ impl<'a> Driver<'a> {
         if let Some(error) = &error {
             telemetry::failed(&span, error);
         }
-        self.tell(call, &result.text, text.as_deref(), started);
+        let repairs = self.run.repairs_of(&call.id);
+        let more = result.repaired.as_ref().map_or(&[][..], |repaired| &repaired.repairs);
+        let repairs = [repairs, more].concat();
+        telemetry::repaired(&span, &repairs, &self.cx);
+        self.tell(call, &result.text, text.as_deref(), repairs, started);
         match error {
             Some(error) if self.ends_the_run(&error) => Err(error),
             error => {
@@ -289,11 +321,19 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn tell(&self, call: &ToolCall, text: &str, error: Option<&str>, started: Instant) {
+    fn tell(
+        &self,
+        call: &ToolCall,
+        text: &str,
+        error: Option<&str>,
+        repairs: Vec<Repair>,
+        started: Instant,
+    ) {
         self.cx.emit(|| EventKind::ToolFinished {
             call: call.clone(),
             text: text.to_owned(),
             error: error.map(str::to_owned),
+            repairs,
             elapsed: started.elapsed(),
         });
     }
@@ -328,7 +368,17 @@ impl<'a> Driver<'a> {
         }
         match outcome {
             Some(Err(error)) if self.own_limit(&error).is_some() => self.told(call, error),
-            Some(outcome) => ToolResult::of(call, outcome),
+            Some(outcome) => {
+                let (mut result, error) = ToolResult::of(call, outcome);
+                if let Some(repaired) = &mut result.repaired
+                    && self.run.calls_natively()
+                {
+                    let dialect = self.agent.model().capabilities().dialect;
+                    let lower = |value: &Value| tool.contract().lower_value(dialect, value);
+                    as_asked(&mut repaired.json, lower);
+                }
+                (result, error)
+            }
             None => {
                 let known = if tool.effect() == Effect::Read {
                     ""
@@ -400,6 +450,19 @@ async fn watched<T>(
     });
     let outcome = by(deadline, watched).await;
     (outcome, longest)
+}
+
+/// JSON in the shape that the model was asked for, as far as there is one.
+fn as_asked(json: &mut String, lower: impl FnOnce(&Value) -> toolwright_signature::Result<Value>) {
+    // A `Value` would change a number of more than 64 bits.
+    let long = json.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());
+    if long.map(<[u8]>::len).max() > Some(16) {
+        return;
+    }
+    let value = serde_json::from_str::<Value>(json).ok();
+    if let Some(lowered) = value.and_then(|value| lower(&value).ok()) {
+        *json = lowered.to_string();
+    }
 }
 
 /// Waits no longer than until `deadline`; `None` if it came first.

@@ -3,14 +3,16 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use toolwright_module::{
-    Context, Effect, Ending, LanguageModel, Message, Module, Result, Spent, Tool,
+    Context, Effect, Ending, LanguageModel, Message, Module, Policy, Repaired, Result, Spent, Tool,
 };
 use toolwright_signature::{Contract, Signature};
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::choosing::Choosing;
+use crate::driver::Verdict;
 use crate::error;
 use crate::limits::Limits;
+use crate::repaired_call::RepairedCall;
 use crate::run::Run;
 use crate::tool_orchestrator::{ToolFailure, ToolOrchestrator};
 use crate::unfinished::Unfinished;
@@ -77,6 +79,9 @@ pub struct Reacted<O> {
     pub tools_used: Vec<String>,
     /// The calls that failed, with all that is known: the model was told less.
     pub failures: Vec<ToolFailure>,
+    /// The calls whose arguments had to be repaired, as the model wrote them; the output is
+    /// the arguments of `finish`.
+    pub repaired: Vec<RepairedCall>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
 }
@@ -121,6 +126,14 @@ impl<S: Signature> ReAct<S> {
     pub fn with_approval(mut self, policy: ApprovalPolicy) -> error::Result<Self> {
         self.orchestrator = self.orchestrator.with_approval(policy)?;
         Ok(self)
+    }
+
+    /// Sets how far the arguments of the agent's calls and its output may be repaired; see
+    /// [`ToolOrchestrator::with_policy`].
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.orchestrator = self.orchestrator.with_policy(policy);
+        self
     }
 
     /// The same agent, whose model chooses tools in another way.
@@ -174,12 +187,14 @@ impl<S: Signature> ReAct<S> {
             return Err(error::Error::OtherOutput { name }.into_module());
         }
         let mut output = None;
-        let mut judge = |answer: &str| match self.contract.read_output(answer) {
-            Ok(read) => {
-                output = Some(read);
-                None
+        let policy = self.orchestrator.policy().min(cx.policy());
+        let mut judge = |answer: &str| match self.contract.read_output_with(answer, policy) {
+            Ok(reading) => {
+                let repaired = Repaired::of(&reading);
+                output = Some(reading.value);
+                Verdict::Taken(repaired)
             }
-            Err(fault) => Some(format!("{fault}. Call `finish` again.")),
+            Err(fault) => Verdict::Rejected(format!("{fault}. Call `finish` again.")),
         };
         let finished = self.orchestrator.drive_on(run, cx, &mut judge).await?;
         match output {
@@ -189,6 +204,7 @@ impl<S: Signature> ReAct<S> {
                 spent: finished.spent,
                 tools_used: finished.tools_used,
                 failures: finished.failures,
+                repaired: finished.repaired,
                 history: finished.history,
             }),
             _ => Err(Unfinished::error(self.contract.name(), finished)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use toolwright_module::{
-    Decision, Dialect, Ending, Limit, Message, ReplyPart, Request, Spent, Tool, ToolCall,
+    Decision, Dialect, Ending, Limit, Message, Policy, ReplyPart, Request, Spent, Tool, ToolCall,
     ToolChoice, ToolResult, Usage,
 };
 use toolwright_signature::Contract;
@@ -17,6 +17,7 @@ use crate::choosing::Choosing;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::mistakes::Mistakes;
+use crate::repaired_call::RepairedCall;
 use crate::run::taking::{hash, text_of};
 use crate::selector::Selector;
 use crate::state::{DecidedCall, Phase, RunState, VERSION};
@@ -84,6 +85,8 @@ pub struct Run {
     next: Place,
     /// The places of the tools in use, once there are too many to look through.
     used: BTreeSet<usize>,
+    /// How far the driver lets selections and a person's arguments be repaired; not stored.
+    policy: Policy,
 }
 
 /// Where a call stands in the last reply: counted in its parts, and in its calls.
@@ -131,6 +134,7 @@ impl Run {
             decisions: BTreeMap::new(),
             decided: Vec::new(),
             own_results: Vec::new(),
+            repaired: Vec::new(),
         };
         Self::of(state, tools)
     }
@@ -146,8 +150,8 @@ impl Run {
             _ => None,
         });
         let ids = ids.collect();
-        let (next, used) = (Place::default(), BTreeSet::new());
-        let mut run = Self { state, tools, contracts, selector: None, ids, next, used };
+        let (next, used, policy) = (Place::default(), BTreeSet::new(), Policy::default());
+        let mut run = Self { state, tools, contracts, selector: None, ids, next, used, policy };
         run.find_next();
         run
     }
@@ -394,6 +398,28 @@ impl Run {
     #[must_use]
     pub fn decisions(&self) -> &BTreeMap<String, DecidedCall> {
         &self.state.decisions
+    }
+
+    /// Says how far selections and a person's arguments may be repaired from now on.
+    pub(crate) fn read_by(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// The stricter policy of the tool and of whoever drives the run.
+    fn policy_of(&self, tool: &str) -> Policy {
+        self.tools.policy(tool).min(self.policy)
+    }
+
+    /// Whether the model calls tools by its provider's calls, each held to its own schema.
+    pub(crate) fn calls_natively(&self) -> bool {
+        self.selector.is_none()
+    }
+
+    /// The calls whose arguments had to be repaired, as the model wrote them; the answer of
+    /// a typed run is the call of `finish`.
+    #[must_use]
+    pub fn repaired(&self) -> &[RepairedCall] {
+        &self.state.repaired
     }
 
     /// The conversation so far.
@@ -735,7 +761,8 @@ impl Run {
             let contract = self.tools.place(&call.name).and_then(|at| self.contracts.get(at));
             if let (Some(arguments), Some(contract)) = (edits.get(call.id.as_str()), contract) {
                 contract
-                    .read::<Value>(arguments)
+                    .read_with::<Value>(arguments, self.policy_of(&call.name))
+                    .map(drop)
                     .map_err(|fault| Error::WrongArguments { id: call.id.clone(), fault })?;
             }
         }

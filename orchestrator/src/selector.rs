@@ -6,42 +6,25 @@
 //! answer of the model, a result a message of the user. So the prompt grows at its end
 //! here too.
 
+mod fields;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use toolwright_module::{Message, Part, ReplyPart, ToolCall};
-use toolwright_signature::{Contract, Signature};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use toolwright_module::{Dialect, Message, Part, Policy, Repair, ReplyPart, ToolCall};
+use toolwright_signature::Contract;
 
 use crate::error::Result;
 
-/// What the selector is asked for; only its output is ever read.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct SelectTool {}
-
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-struct Selected {
-    selection: Selection,
-}
-
-impl Signature for SelectTool {
-    type Output = Selected;
-}
-
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-struct Selection {
-    action: Action,
-    tool_name: Option<String>,
-    tool_input: Option<Map<String, Value>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Action {
-    CallTool,
-    Finish,
+/// What a model selected, and what had to be done to read it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Selection {
+    pub(crate) selects: Selects,
+    /// What the model said about it.
+    pub(crate) thought: Option<String>,
+    pub(crate) repairs: Vec<Repair>,
 }
 
 /// What a model selected.
@@ -51,8 +34,6 @@ pub(crate) enum Selects {
     Call { name: String, arguments: String },
     /// Nothing more: it can answer the task.
     Finish,
-    /// A tool, and it does not say which.
-    Nothing,
 }
 
 /// The contracts that a selection is asked for and read with, and the words around them.
@@ -60,9 +41,9 @@ pub(crate) enum Selects {
 pub(crate) struct Selector {
     /// Whose output holds each tool's own input schema.
     pub(crate) asked: Arc<Contract>,
-    /// Of the shape alone: what does not fit a tool is told with all that is wrong, by
-    /// that tool.
+    /// Any object: what does not fit a tool is told with all that is wrong, by that tool.
     read: Contract,
+    names: Vec<String>,
     introduction: String,
     typed: bool,
 }
@@ -109,35 +90,32 @@ impl Selector {
             "required": ["selection"],
             "additionalProperties": false,
         });
-        let nothing = json!({"type": "object", "properties": {}});
+        let nothing = || json!({"type": "object", "properties": {}});
         let description = "Choose the next tool, or finish.";
-        let asked = Contract::dynamic("select_tool", description, nothing, Some(output))?;
-        let introduction = introduction(contracts, typed);
-        Ok(Self {
-            asked: Arc::new(asked),
-            read: Contract::of::<SelectTool>()?,
-            introduction,
-            typed,
-        })
+        let asked = Contract::dynamic("select_tool", description, nothing(), Some(output))?;
+        let any_object = Some(fields::any_object());
+        let read = Contract::dynamic("select_tool", description, nothing(), any_object)?;
+        let introduction = introduction(contracts, typed)?;
+        let names = contracts.iter().map(|contract| contract.name().to_owned()).collect();
+        Ok(Self { asked: Arc::new(asked), read, names, introduction, typed })
     }
 
     /// What a reply's text selects, or what is wrong with it.
-    pub(crate) fn read(&self, text: &str) -> Result<Selects, toolwright_signature::Error> {
-        let Selection { action, tool_name, tool_input } =
-            self.read.read_output::<Selected>(text)?.selection;
-        let arguments = || Value::Object(tool_input.unwrap_or_default()).to_string();
-        let named = tool_name.filter(|name| !name.is_empty());
-        let finishes = named.as_deref() == Some(Contract::FINISH);
-        Ok(match (action, named) {
-            (Action::CallTool, None) => Selects::Nothing,
-            (Action::CallTool, Some(name)) if !finishes => {
-                Selects::Call { name, arguments: arguments() }
-            }
-            _ if self.typed => {
-                Selects::Call { name: Contract::FINISH.to_owned(), arguments: arguments() }
-            }
-            _ => Selects::Finish,
-        })
+    ///
+    /// `policy` says how far the text may be repaired, and `policy_of` how far it may be for
+    /// a call of a tool.
+    pub(crate) fn read(
+        &self,
+        text: &str,
+        policy: Policy,
+        policy_of: impl Fn(&str) -> Policy,
+    ) -> Result<Selection, String> {
+        let read = |policy| fields::read(&self.read, &self.names, self.typed, text, policy);
+        let selection = read(policy)?;
+        match &selection.selects {
+            Selects::Call { name, .. } if policy_of(name) < policy => read(policy_of(name)),
+            _ => Ok(selection),
+        }
     }
 
     /// The conversation as it is shown, from its beginning.
@@ -178,9 +156,11 @@ impl Selector {
                 if !called {
                     return Arc::clone(message);
                 }
-                let parts = parts.iter().map(|part| match part {
-                    ReplyPart::Call(call) => ReplyPart::Text(selection(call)),
-                    other => other.clone(),
+                // A thought beside it is no part of what is asked for.
+                let parts = parts.iter().filter_map(|part| match part {
+                    ReplyPart::Call(call) => Some(ReplyPart::Text(selection(call))),
+                    ReplyPart::Text(_) => None,
+                    other => Some(other.clone()),
                 });
                 Arc::new(Message::Assistant { parts: parts.collect() })
             }
@@ -191,17 +171,20 @@ impl Selector {
 
 /// A call as the selection that it was.
 fn selection(call: &ToolCall) -> String {
-    // As it came, if it is JSON: an order or a number of its own stays.
-    let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let selection = if call.name == Contract::FINISH {
-        json!({"action": "finish", "tool_input": input})
+    // As it came: an order or a number of its own stays.
+    let input = serde_json::from_str::<&RawValue>(&call.arguments);
+    let input = input.map_or("null", RawValue::get);
+    if call.name == Contract::FINISH {
+        format!(r#"{{"selection":{{"action":"finish","tool_input":{input}}}}}"#)
     } else {
-        json!({"action": "call_tool", "tool_name": call.name, "tool_input": input})
-    };
-    json!({ "selection": selection }).to_string()
+        let name = Value::from(call.name.as_str());
+        format!(
+            r#"{{"selection":{{"action":"call_tool","tool_name":{name},"tool_input":{input}}}}}"#
+        )
+    }
 }
 
-fn introduction(contracts: &[Arc<Contract>], typed: bool) -> String {
+fn introduction(contracts: &[Arc<Contract>], typed: bool) -> Result<String> {
     let mut text = String::from(
         "You carry out the task with tools, one at a time. Until you are asked for the answer, each of your replies is one JSON object and nothing else. To call a tool:\n{\"selection\":{\"action\":\"call_tool\",\"tool_name\":…,\"tool_input\":…}}\n",
     );
@@ -212,9 +195,11 @@ fn introduction(contracts: &[Arc<Contract>], typed: bool) -> String {
     });
     text.push_str("\nThe tools, each with the schema of its input:");
     for contract in contracts {
+        // As MCP lists a tool, without what only a client needs.
         let (name, description) = (contract.name(), contract.description());
-        let tool = json!({"name": name, "description": description, "input": contract.input()});
+        let input = &contract.lower(Dialect::Mcp)?.schema;
+        let tool = json!({"name": name, "description": description, "inputSchema": input});
         let _ = write!(text, "\n{tool}");
     }
-    text
+    Ok(text)
 }

@@ -13,6 +13,7 @@ use crate::choosing::Choosing;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::mistakes::Mistakes;
+use crate::repaired_call::RepairedCall;
 use crate::step::RunResult;
 use crate::tools::KnownTool;
 
@@ -66,6 +67,9 @@ pub struct RunState {
     /// What the run itself answered to calls, until the driver tells of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_results: Vec<(ToolCall, ToolResult)>,
+    /// The calls whose arguments had to be repaired, as the model wrote them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) repaired: Vec<RepairedCall>,
 }
 
 /// What the run waits for.

@@ -1,7 +1,7 @@
 //! `tracing` spans with the names that OpenTelemetry gives to generative AI; those of
 //! model calls are made where models are asked.
 
-use toolwright_module::{Context, Error, ToolCall};
+use toolwright_module::{Context, Error, Repair, ToolCall};
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
@@ -38,6 +38,8 @@ pub(crate) fn execute_tool(call: &ToolCall, cx: &Context) -> Span {
         gen_ai.tool.call.id = call.id,
         gen_ai.tool.call.arguments = Empty,
         gen_ai.tool.call.result = Empty,
+        toolwright.repairs = Empty,
+        toolwright.repairs.list = Empty,
     );
     if !span.is_disabled() {
         span.record("otel.name", format!("execute_tool {}", call.name));
@@ -46,6 +48,19 @@ pub(crate) fn execute_tool(call: &ToolCall, cx: &Context) -> Span {
         }
     }
     span
+}
+
+/// Says of a call's span how many repairs its arguments needed, and which ones where
+/// content may be captured: a repair quotes values.
+pub(crate) fn repaired(span: &Span, repairs: &[Repair], cx: &Context) {
+    if repairs.is_empty() || span.is_disabled() {
+        return;
+    }
+    span.record("toolwright.repairs", repairs.len());
+    if cx.captures_content() {
+        let list: Vec<String> = repairs.iter().map(ToString::to_string).collect();
+        span.record("toolwright.repairs.list", list.join("; "));
+    }
 }
 
 /// Marks a span as failed: by its stage, never by its text, which may hold anything.

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{
-    Context, Effect, Ending, EventKind, LanguageModel, Limit, Message, Module, Result, Spent, Tool,
-    ToolCall,
+    Context, Effect, Ending, EventKind, LanguageModel, Limit, Message, Module, Policy, Result,
+    Spent, Tool, ToolCall,
 };
 use toolwright_signature::Signature;
 use tracing::Instrument;
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::choosing::Choosing;
-use crate::driver::{Driver, Judge};
+use crate::driver::{Driver, Judge, Verdict};
 use crate::error;
 use crate::limits::Limits;
+use crate::repaired_call::RepairedCall;
 use crate::run::Run;
 use crate::run_stream::RunStream;
 use crate::step::RunResult;
@@ -66,6 +67,7 @@ pub struct ToolOrchestrator {
     name: Arc<str>,
     limits: Limits,
     approval: ApprovalPolicy,
+    policy: Policy,
     choosing: Choosing,
     instructions: Option<Arc<str>>,
     streaming: bool,
@@ -95,6 +97,9 @@ pub struct Finished {
     ///
     /// Only those since the run was driven last; a stored run does not keep them.
     pub failures: Vec<ToolFailure>,
+    /// The calls whose arguments had to be repaired, as the model wrote them; a stored run
+    /// keeps them.
+    pub repaired: Vec<RepairedCall>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
 }
@@ -120,6 +125,7 @@ impl Finished {
             spent: run.spent(),
             tools_used: run.tools_used().to_vec(),
             failures,
+            repaired: run.repaired().to_vec(),
             history: run.history().to_vec(),
         }
     }
@@ -148,6 +154,7 @@ impl ToolOrchestrator {
             name: "agent".into(),
             limits: Limits::default(),
             approval: ApprovalPolicy::default(),
+            policy: Policy::default(),
             choosing: Choosing::default(),
             instructions: None,
             streaming: true,
@@ -216,6 +223,53 @@ impl ToolOrchestrator {
         self.known.check(&policy)?;
         self.approval = policy;
         Ok(self)
+    }
+
+    /// Sets how far the arguments of the agent's calls may be repaired. Default:
+    /// [`Policy::Coerce`].
+    ///
+    /// The strictest policy holds of those that are set: here, on a tool, and on the
+    /// context. It holds for agents and predictors below the agent's tools too.
+    /// [`Finished::repaired`] and the event
+    /// [`ToolFinished`](toolwright_module::EventKind::ToolFinished) list what was repaired.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Policy, Reply, Signature, Tool, ToolCall, from_fn};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # /// Wait.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Wait { seconds: u32 }
+    /// # impl Signature for Wait { type Output = String; }
+    /// # let model = || Scripted::replies([
+    /// #     Reply::calls([ToolCall::new("call_1", "wait", r#"{"seconds": "3"}"#)]),
+    /// #     Reply::text("Done."),
+    /// # ]);
+    /// # let wait = || Tool::new(from_fn(async |_: Wait| Ok("Waited.".to_owned())));
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// // The model calls `wait` with {"seconds": "3"}.
+    /// let agent = ToolOrchestrator::new(model(), [wait()?])?;
+    /// let finished = agent.run("Wait.", &Context::default()).await?;
+    /// let repair = &finished.repaired[0].repairs[0];
+    /// assert_eq!(repair.to_string(), r#"$.seconds: read the string "3" as the number 3"#);
+    ///
+    /// let agent = ToolOrchestrator::new(model(), [wait()?])?.with_policy(Policy::Strict);
+    /// let finished = agent.run("Wait.", &Context::default()).await?;
+    /// assert_eq!(finished.failures.len(), 1);
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// How far the arguments of the agent's calls may be repaired.
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// The same agent, whose model chooses tools in another way.
@@ -374,7 +428,7 @@ impl ToolOrchestrator {
     /// [`Stage::Limit`]: toolwright_module::Stage::Limit
     /// [`Stage::Approval`]: toolwright_module::Stage::Approval
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished> {
-        let finished = self.drive_on(run, cx, &mut |_| None).await?;
+        let finished = self.drive_on(run, cx, &mut |_| Verdict::Taken(None)).await?;
         match finished.ending {
             Ending::Refused | Ending::Stuck | Ending::Unclear => {
                 Err(Unfinished::error(cx.tool().unwrap_or(&self.name), finished))

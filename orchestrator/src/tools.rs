@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Effect, Tool};
+use toolwright_module::{Effect, Policy, Tool};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
@@ -12,7 +12,7 @@ use crate::selector::Selector;
 /// What a run knows of its tools: made once, shared by all runs of an orchestrator.
 #[derive(Debug)]
 pub(crate) struct Tools {
-    places: BTreeMap<String, (usize, Effect)>,
+    places: BTreeMap<String, (usize, Effect, Policy)>,
     pub(crate) contracts: Arc<[Arc<Contract>]>,
     pub(crate) known: Arc<[KnownTool]>,
     /// Made once as well: of untyped runs, and of runs to one output.
@@ -37,7 +37,7 @@ impl Tools {
             if name == Contract::FINISH {
                 return Err(Error::ReservedTool);
             }
-            if places.insert(name.clone(), (place, effect)).is_some() {
+            if places.insert(name.clone(), (place, effect, tool.policy())).is_some() {
                 return Err(Error::DuplicateTool { name });
             }
             known.push(KnownTool { name, effect, fingerprint: contract.fingerprint() });
@@ -111,11 +111,16 @@ impl Tools {
     }
 
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
-        self.places.get(name).map(|(place, _)| *place)
+        self.places.get(name).map(|(place, ..)| *place)
     }
 
     pub(crate) fn effect(&self, name: &str) -> Option<Effect> {
-        self.places.get(name).map(|(_, effect)| *effect)
+        self.places.get(name).map(|(_, effect, _)| *effect)
+    }
+
+    /// How far the arguments of a call may be repaired, as the tool itself says.
+    pub(crate) fn policy(&self, name: &str) -> Policy {
+        self.places.get(name).map_or(Policy::default(), |(.., policy)| *policy)
     }
 
     pub(crate) fn reads(&self, name: &str) -> bool {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use toolwright_module::{Ending, Error, Limit, Message, Spent, Stage, ToolCall};
 
+use crate::repaired_call::RepairedCall;
 use crate::tool_orchestrator::{Finished, ToolFailure};
 
 /// A run that ended without what was asked for: what there is of it.
@@ -31,6 +32,8 @@ pub struct Unfinished {
     pub tools_used: Vec<String>,
     /// The calls that failed, with all that is known: the model was told less.
     pub failures: Vec<ToolFailure>,
+    /// The calls whose arguments had to be repaired, as the model wrote them.
+    pub repaired: Vec<RepairedCall>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
 }
@@ -76,6 +79,7 @@ impl Unfinished {
             spent: finished.spent,
             tools_used: finished.tools_used,
             failures: finished.failures,
+            repaired: finished.repaired,
             history: finished.history,
         };
         let error = Error::other(unfinished).at(stage).with_usage(usage);

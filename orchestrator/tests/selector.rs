@@ -14,9 +14,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolwright_module::testing::SchemaDriven;
-use toolwright_module::{Dialect, Effect, Finish, Reply, Signature, Stage, ToolCall, ToolChoice};
+use toolwright_module::{
+    Dialect, Effect, Finish, Message, Policy, Reply, ReplyPart, Signature, Stage, ToolCall,
+    ToolChoice,
+};
 use toolwright_orchestrator::{
-    Answer, Choosing, Ending, Limits, ReAct, Run, RunState, StepKind, ToolOrchestrator,
+    Answer, Choosing, Ending, Finished, Limits, ReAct, Run, RunState, StepKind, ToolOrchestrator,
 };
 
 use support::{Asked, Look, look, replies, run, show, soon, tidy, tool};
@@ -139,6 +142,170 @@ async fn a_selection_that_cannot_be_used_goes_back_with_what_is_wrong() {
     insta::assert_snapshot!(show(&finished.history));
     assert_eq!((finished.answer.as_str(), finished.iterations), ("ok", 7));
     assert_eq!(finished.tools_used, ["look"]);
+}
+
+/// What a selecting model said, and what became of it.
+async fn selects(said: &str) -> (Finished, Asked) {
+    let (agent, asked) = agent([Reply::text(said), finish(), Reply::text("ok")]);
+    (run(&agent).await, asked)
+}
+
+#[tokio::test]
+async fn a_selection_is_read_in_every_form_that_models_know() {
+    for said in [
+        r#"{"selection": {"action": "call_tool", "tool_name": "look", "action_input": {"place": "hall"}}}"#,
+        r#"{"selection": {"action": "call_tool", "tool_name": "look", "arguments": {"place": "hall"}}}"#,
+        r#"{"selection": {"action": "call_tool", "tool_name": "look", "input": {"place": "hall"}}}"#,
+        r#"{"selection": {"action": "call_tool", "tool_name": "look", "parameters": {"place": "hall"}}}"#,
+        r#"{"selection": {"action": "call_tool", "tool_name": "look", "tool_input": null, "input": {"place": "hall"}}}"#,
+        r#"{"selection": "{\"action\": \"call_tool\", \"tool_name\": \"look\", \"tool_input\": {\"place\": \"hall\"}}"}"#,
+        // The ADR's, without the object around it.
+        r#"{"action": "call_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#,
+        r#"{"action": "use_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#,
+        r#"{"tool_name": "look", "tool_input": {"place": "hall"}}"#,
+        // The step of a ReAct prompt.
+        r#"{"thought": "I need to look.", "action": "look", "action_input": {"place": "hall"}}"#,
+        r#"{"thought": "I need to look.", "action": "Look", "action_input": {"place": "hall"}}"#,
+        r#"{"action": "look", "tool_name": "look", "tool_input": {"place": "hall"}}"#,
+        // A native call as text.
+        r#"{"name": "look", "arguments": {"place": "hall"}}"#,
+        r#"{"type": "function", "id": "1", "name": "look", "arguments": "{\"place\": \"hall\"}"}"#,
+        r#"{"toolName": "look", "toolInput": {"place": "hall"}, "note": null}"#,
+        "Here:\n```json\n{'action': 'look', 'action_input': {'place': 'hall'}}\n```",
+    ] {
+        let (finished, _) = selects(said).await;
+        assert_eq!(finished.tools_used, ["look"], "{said}\n{}", show(&finished.history));
+        let calls: Vec<&ToolCall> =
+            finished.history.iter().flat_map(|said| calls_of(said)).collect();
+        let [call] = calls[..] else { panic!("{said}") };
+        let arguments: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
+        assert_eq!(arguments, json!({"place": "hall"}), "{said}");
+        assert!(show(&finished.history).contains("hall is empty"), "{said}");
+        // Every other form is listed, with all that the model wrote.
+        assert_eq!(finished.repaired[0].call.arguments, said);
+        assert!(!finished.repaired[0].repairs.is_empty());
+    }
+    let (finished, _) = selects(&call("look", "hall").to_text()).await;
+    assert!(finished.repaired.is_empty());
+}
+
+fn calls_of(message: &Message) -> Vec<&ToolCall> {
+    let Message::Assistant { parts } = message else { return Vec::new() };
+    let calls = parts.iter().filter_map(|part| match part {
+        ReplyPart::Call(call) => Some(call),
+        _ => None,
+    });
+    calls.collect()
+}
+
+#[tokio::test]
+async fn what_a_selection_has_besides_is_told_and_never_dropped() {
+    let mut told = Vec::new();
+    for said in [
+        r#"{"selection": {"action": "call_tool", "tool_name": "look", "place": "hall"}}"#,
+        r#"{"action": "look", "place": "hall"}"#,
+        r#"{"action": "call_tool", "tool_name": "look", "tool_inputs": {"place": "hall"}}"#,
+        r#"{"selection": {"action": "call_tool", "tool_name": "look"}, "tool_input": {"place": "hall"}}"#,
+        r#"{"action": "look", "tool_input": {"place": "a"}, "arguments": {"place": "b"}}"#,
+        r#"{"action": "look", "tool_name": "tidy", "tool_input": {"place": "a"}}"#,
+        r#"{"action": "dance", "tool_name": "look", "tool_input": {"place": "a"}}"#,
+        r#"{"action": "finish", "tool_name": "tidy", "tool_input": {"place": "a"}}"#,
+        r#"{"action": "look", "action_input": {"place": "a"}, "final_answer": "It is empty."}"#,
+        r#"{"type": "function", "function": {"name": "look", "arguments": {"place": "hall"}}}"#,
+        r#"{"tool_calls": [{"name": "look", "arguments": {"place": "hall"}}]}"#,
+        r#"{"action": "call_tool", "tool_input": {"place": "a"}, "tool_input": {"place": "b"}}"#,
+        r#"{"action": "call_tool", "tool_input": {"place": "a"}}"#,
+        r#"{"action": ["look"]}"#,
+        r#"{"selection": ["look"]}"#,
+        "{}",
+        r#"["look"]"#,
+    ] {
+        let (finished, _) = selects(said).await;
+        assert!(finished.tools_used.is_empty(), "{said}");
+        let answer = show(&finished.history[2..3]);
+        let answer = answer.strip_prefix("user: That is no selection: ").expect(said);
+        let rest = " Answer with one JSON object as told above, and nothing else.";
+        told.push(format!("{said}\n  {}", answer.trim_end().strip_suffix(rest).expect(said)));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+    // Of a tool that does not exist the run says which do; what is in the way of the
+    // arguments, the tool says.
+    let (finished, _) = selects(r#"{"action": "sweep", "action_input": {"place": "hall"}}"#).await;
+    assert!(
+        show(&finished.history).contains("There is no tool `sweep`. The tools are: look, tidy.")
+    );
+    let (finished, _) = selects(r#"{"action": "look", "action_input": ["hall"]}"#).await;
+    assert!(show(&finished.history).contains("input of `look` does not fit: $"));
+}
+
+#[tokio::test]
+async fn a_number_of_any_length_and_the_thought_beside_it_are_kept() {
+    let said =
+        r#"{"thought": "I look.", "action": "look", "action_input": {"place": "hall", "n": 1.10}}"#;
+    let (finished, asked) = selects(said).await;
+    insta::assert_snapshot!(show(&finished.history[1..3]), @r#"
+    assistant: I look. | call_0_1 look({"place":"hall","n":1.10})
+    tool call_0_1: hall is empty
+    "#);
+    insta::assert_snapshot!(show(&asked.requests()[1].messages[2..3]), @r#"assistant: {"selection":{"action":"call_tool","tool_name":"look","tool_input":{"place":"hall","n":1.10}}}"#);
+}
+
+#[tokio::test]
+async fn a_typed_run_finishes_in_every_form_too() {
+    for said in [
+        r#"{"action": "finish", "tool_input": {"clean": true, "remarks": []}}"#,
+        r#"{"action": "finish", "final_answer": {"clean": true, "remarks": []}}"#,
+        r#"{"thought": "Done.", "action": "Finish", "action_input": {"clean": true, "remarks": []}}"#,
+        r#"{"tool_name": "finish", "arguments": {"clean": "true", "remarks": []}}"#,
+    ] {
+        let (model, _) = replies([Reply::text(said)]);
+        let agent = ReAct::<Judge>::new(model, [look()]).unwrap();
+        let agent = agent.with_choosing(Choosing::Selector).unwrap();
+        let reacted = agent.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+        assert_eq!(reacted.output, Judgement { clean: true, remarks: vec![] }, "{said}");
+        assert_eq!(reacted.repaired[0].call.name, "finish");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_holds_for_the_selection_too() {
+    let exact = call("look", "hall").to_text();
+    let flat = r#"{"action": "call_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#;
+    let fenced = format!("```json\n{exact}\n```");
+    let coerced = r#"{"selection": {"action": "CALL_TOOL", "tool_name": "look", "tool_input": {"place": "hall"}}}"#;
+    for (policy, read) in [
+        (Policy::Exact, [true, false, false, false]),
+        (Policy::Strict, [true, false, false, false]),
+        (Policy::Repair, [true, true, true, false]),
+        (Policy::Coerce, [true, true, true, true]),
+    ] {
+        for (said, read) in [&exact, flat, &fenced, coerced].into_iter().zip(read) {
+            let (agent, _) = agent([Reply::text(said), finish(), Reply::text("ok")]);
+            let finished = run(&agent.with_policy(policy)).await;
+            assert_eq!(finished.tools_used.len(), usize::from(read), "{policy:?} {said}");
+            let (model, _) = replies([Reply::text(said), finish(), Reply::text("ok")]);
+            let agent = ToolOrchestrator::new(model, [look().with_policy(policy)]).unwrap();
+            let finished = run(&agent.with_choosing(Choosing::Selector).unwrap()).await;
+            assert_eq!(finished.tools_used.len(), usize::from(read), "{policy:?} {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s108_a_selecting_model_sees_the_tools_as_mcp_lists_them() {
+    let (_, asked) = selects(&finish().to_text()).await;
+    let first = show(&asked.requests()[0].messages[..1]);
+    let tools: Vec<serde_json::Value> =
+        first.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let tools: Vec<_> = tools.into_iter().filter(|tool| tool.get("name").is_some()).collect();
+    for (tool, shown) in [look(), tidy()].iter().zip(&tools) {
+        let mut mcp = tool.contract().tool(Dialect::Mcp).unwrap();
+        mcp.as_object_mut().unwrap().retain(|key, _| shown.get(key).is_some());
+        assert_eq!(*shown, mcp);
+        let keys: Vec<&String> = shown.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["name", "description", "inputSchema"]);
+    }
+    assert_eq!(tools.len(), 2);
 }
 
 #[tokio::test]

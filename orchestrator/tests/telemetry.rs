@@ -135,3 +135,22 @@ async fn a_listener_that_panics_at_every_event_is_reported_once() {
     agent.run("Go.", &cx).await.unwrap();
     insta::assert_snapshot!(reports.0.entries().join("\n"), @r#"ERROR message: a listener for events panicked; the call goes on, panic: "the screen is gone""#);
 }
+
+#[tokio::test]
+async fn repairs_are_counted_in_the_span_of_the_call() {
+    let agent = || {
+        let written = ToolCall::new("1", "look", "{'place': 'secret', 'why': 1,}");
+        let (agent, _) = agent([look()], [Reply::calls([written]), Reply::text("Here.")]);
+        agent
+    };
+    let of_call = |spans: String| {
+        let lines = spans.lines().filter(|line| line.contains("toolwright"));
+        lines.map(str::trim).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(of_call(spans_of(&agent(), &soon()).await), "toolwright.repairs = 3");
+    let cx = soon().with_captured_content(true);
+    insta::assert_snapshot!(of_call(spans_of(&agent(), &cx).await), @r#"
+    toolwright.repairs = 3
+    toolwright.repairs.list = "$: read other quotes as double quotes, 3 times; $: left out a trailing comma; $.why: left out a field that is not asked for"
+    "#);
+}

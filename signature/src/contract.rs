@@ -54,6 +54,20 @@ type Cache = [OnceLock<Lowered>; Dialect::ALL.len()];
 struct Output {
     to_read: Readable,
     to_write: Value,
+    /// What a written value is held to, where it is not held to `to_read`.
+    written: Option<Readable>,
+}
+
+impl Output {
+    fn new(to_read: Value, to_write: Value, typed: bool) -> Self {
+        let written =
+            (to_read != to_write).then(|| Readable::new(Value::Null, to_write.clone(), typed));
+        Self { to_read: readable(to_read, typed), to_write, written }
+    }
+
+    fn written(&self) -> &Readable {
+        self.written.as_ref().unwrap_or(&self.to_read)
+    }
 }
 
 /// How deep a schema may nest: what is stored must be readable again, and JSON deeper
@@ -281,10 +295,8 @@ impl Contract {
             }
         }
         let input = readable(input, typed.is_some());
-        let output = output.map(|(to_read, to_write)| Output {
-            to_read: readable(to_read, typed.is_some()),
-            to_write,
-        });
+        let output =
+            output.map(|(to_read, to_write)| Output::new(to_read, to_write, typed.is_some()));
         let sides =
             [(Side::Input, Some(&input)), (Side::Output, output.as_ref().map(|o| &o.to_read))];
         for (side, readable) in sides {
@@ -416,8 +428,8 @@ impl Contract {
         };
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
-        let to_read = readable(both(&output.to_read.source), output.to_read.typed);
-        let output = Output { to_read, to_write: both(&output.to_write) };
+        let (to_read, to_write) = (both(&output.to_read.source), both(&output.to_write));
+        let output = Output::new(to_read, to_write, output.to_read.typed);
         Ok(Self { output: Some(output), lowered_output: Cache::default(), ..self.clone() })
     }
 
@@ -520,11 +532,51 @@ impl Contract {
         self.output.as_ref().map(|output| &output.to_write)
     }
 
-    /// Whether the schema of an output says more than its type does: then an output that
-    /// serde wrote may still be none, and whoever gives it to others looks first.
+    /// Whether the schema of an output says more than its type does. A value that serde
+    /// wrote may then break the schema, so it is checked before it goes out.
     #[must_use]
     pub fn checks_output(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.to_read.is_checked())
+        self.output.as_ref().is_some_and(|output| output.written().is_checked())
+    }
+
+    /// Holds an output, as serde writes it, to [`output_to_write`](Self::output_to_write).
+    ///
+    /// It costs nothing where [`checks_output`](Self::checks_output) is false.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_signature::{Contract, Signature};
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Rate {}
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Rating {
+    ///     #[schemars(range(min = 1, max = 5))]
+    ///     stars: u8,
+    /// }
+    ///
+    /// impl Signature for Rate {
+    ///     type Output = Rating;
+    /// }
+    ///
+    /// let contract = Contract::of::<Rate>()?;
+    /// contract.check_output(r#"{"stars": 5}"#)?;
+    /// let error = contract.check_output(r#"{"stars": 9}"#).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "output of `rate` does not fit: $.stars: expected an integer from 1 to 5, got the number 9",
+    /// );
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reading`] with everything that does not fit.
+    pub fn check_output(&self, json: &str) -> Result<()> {
+        match &self.output {
+            Some(output) if output.written().is_checked() => self.check_written(output, json),
+            _ => Ok(()),
+        }
     }
 
     fn refused(&self, side: Side, reason: &str) -> Error {

@@ -33,7 +33,7 @@ use serde_json::Value;
 use crate::error::{Error, Fault, Result, Side};
 use crate::reading::exact::{Exact, Fits};
 pub(crate) use crate::reading::form::Form;
-use crate::reading::policy::{Policy, Reading};
+use crate::reading::policy::{Policy, Reading, Repair};
 use crate::reading::root::Root;
 use crate::reading::tape::{Kind, Tape};
 use crate::schema::{INPUT_WRAPPER, WRAPPER};
@@ -112,7 +112,7 @@ impl Target<'_> {
         let form = &*readable.form;
         form.ask::<T>();
         match self.read_checked(form, wire) {
-            Some(value) => Ok(Reading::new(value, Vec::new())),
+            Some(value) => Ok(Reading::clean(value)),
             None => self.read_slowly(form, wire, policy),
         }
     }
@@ -149,6 +149,13 @@ impl Target<'_> {
         let tool = (self.side == Side::Input).then_some(self.contract);
         let root = Root { form, tool, policy, unit: self.unit, wrapped: self.wrapped, wrapper };
         let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
+        if policy == Policy::Exact {
+            let repairs = found.repairs.iter().filter(|repair| !repair.is_null_for_default());
+            let faults: Vec<Fault> = repairs.map(of_repair).collect();
+            if !faults.is_empty() {
+                return Err(self.error(wire, faults, 0));
+            }
+        }
         let json = if self.unit { "null" } else { &found.json };
         if let Ok(tape) = Tape::parse(json)
             && !cost::is_affordable(form, &tape, 0)
@@ -158,7 +165,10 @@ impl Target<'_> {
         }
         let mut json = serde_json::Deserializer::from_str(json);
         match serde_path_to_error::deserialize(&mut json) {
-            Ok(value) => Ok(Reading::new(value, found.repairs)),
+            Ok(value) => {
+                let json = if self.unit { "{}".to_owned() } else { found.json };
+                Ok(Reading::repaired(value, found.repairs, json))
+            }
             Err(error) => {
                 let path = match error.path().to_string() {
                     all if all == "." => found.path,
@@ -189,6 +199,15 @@ fn wrapped(tape: &Tape<'_>) -> Option<usize> {
     let mut entries = tape.entries(0);
     let (key, value) = entries.next()?;
     (entries.next().is_none() && tape.text(key) == WRAPPER).then_some(value)
+}
+
+/// A repair where none is allowed.
+fn of_repair(Repair { path, what }: &Repair) -> Fault {
+    let message = format!(
+        "this needs a repair, and none is allowed here ({what}); write it as the schema says"
+    );
+    let (path, got) = (path.clone(), what.clone());
+    Fault { path, expected: "a value that needs no repair".to_owned(), got, message }
 }
 
 /// What only the type knows. Where in the text is left out: it may be one that we wrote.

@@ -5,7 +5,7 @@ use std::task;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolwright_signature::Contract;
+use toolwright_signature::Policy;
 
 use crate::context::Context;
 use crate::effect::Effect;
@@ -14,6 +14,7 @@ use crate::group::Format;
 use crate::group::Outcome;
 use crate::group::definition::{default_description, default_name};
 use crate::group::work::{Typed, read_text};
+use crate::repaired::Arguments;
 use crate::tool::{Begun, Failed};
 
 /// Arguments that know what to do, without `async`; all else is as in
@@ -73,6 +74,14 @@ pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
     fn effect() -> Effect {
         Effect::Write
     }
+
+    /// How far arguments may be repaired. Default: [`Policy::Coerce`].
+    ///
+    /// The strictest policy holds of this one, the group's and the context's.
+    #[must_use]
+    fn policy() -> Policy {
+        Policy::default()
+    }
 }
 
 /// A tool that is called with text, without `async`; all else is as in
@@ -131,15 +140,14 @@ pub(crate) struct FreeText<T>(pub(crate) PhantomData<fn() -> T>);
 impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
     fn begin<'a>(
         &'a self,
-        contract: &'a Contract,
-        text: &'a str,
+        arguments: Arguments<'a>,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
         _task: &mut task::Context<'_>,
     ) -> Begun<'a> {
         let mut handle = || {
-            let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
+            let input: T = arguments.read(|repaired| outcome.set_repaired(repaired))?;
             let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
@@ -152,15 +160,14 @@ impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
 impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
     fn begin<'a>(
         &'a self,
-        contract: &'a Contract,
-        text: &'a str,
+        arguments: Arguments<'a>,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
         _task: &mut task::Context<'_>,
     ) -> Begun<'a> {
         let mut handle = || {
-            let input: T = read_text(contract, text)?;
+            let input: T = read_text(arguments)?;
             let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);

@@ -3,6 +3,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use toolwright_signature::Policy;
 
 use crate::blocking::handle::{Custom, FreeText, Function, Handle};
 use crate::blocking::runner::Runner;
@@ -85,6 +86,12 @@ impl<In, Out> ToolGroup<In, Out> {
         self.group.wire_form(key, make)
     }
 
+    /// As [`ToolGroup::with_policy`](crate::ToolGroup::with_policy).
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { group: self.group.with_policy(policy), ..self }
+    }
+
     /// The definitions for people.
     #[must_use]
     pub fn pretty(&self) -> String {
@@ -113,6 +120,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             generate_name: T::generate_name,
             description: T::description(),
             effect: T::effect(),
+            policy: T::policy(),
             kind: SaidKind::Function { schema: T::schema(), strict: T::strict() },
         };
         let work = Work::Typed(Box::new(Function::<T>(PhantomData)));
@@ -130,6 +138,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             generate_name: T::generate_name,
             description: T::description(),
             effect: T::effect(),
+            policy: Policy::default(),
             kind: SaidKind::Custom { format: T::format() },
         };
         let work = Work::Typed(Box::new(FreeText::<T>(PhantomData)));

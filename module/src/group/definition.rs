@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Dialect};
+use toolwright_signature::{Contract, Dialect, Policy};
 
 use crate::effect::Effect;
 use crate::error::{Error, Result};
@@ -46,6 +46,7 @@ pub struct Definition {
     contract: Arc<Contract>,
     type_name: Cow<'static, str>,
     effect: Effect,
+    policy: Policy,
     kind: Kind,
 }
 
@@ -61,6 +62,7 @@ pub(crate) struct Said {
     pub(crate) generate_name: fn(&str) -> Cow<'static, str>,
     pub(crate) description: Cow<'static, str>,
     pub(crate) effect: Effect,
+    pub(crate) policy: Policy,
     pub(crate) kind: SaidKind,
 }
 
@@ -118,18 +120,19 @@ impl Definition {
                 (contract, Kind::Custom { description, format })
             }
         };
-        Ok(Self { kind, ..Self::function::<T>(contract, said.effect) })
+        Ok(Self { kind, policy: said.policy, ..Self::function::<T>(contract, said.effect) })
     }
 
     pub(crate) fn of_tool(tool: &Tool, type_name: Cow<'static, str>) -> Self {
         let contract = Arc::clone(tool.contract());
         let kind = Kind::Function { strict: false, schema: None };
-        Self { contract, type_name, effect: tool.effect(), kind }
+        Self { contract, type_name, effect: tool.effect(), policy: tool.policy(), kind }
     }
 
     fn function<T: JsonSchema>(contract: Contract, effect: Effect) -> Self {
         let kind = Kind::Function { strict: false, schema: None };
-        Self { contract: Arc::new(contract), type_name: T::schema_name(), effect, kind }
+        let (contract, policy) = (Arc::new(contract), Policy::default());
+        Self { contract, type_name: T::schema_name(), effect, policy, kind }
     }
 
     /// The same under another name.
@@ -212,6 +215,18 @@ impl Definition {
         self.effect
     }
 
+    /// Sets how far what a model writes may be repaired. Default: [`Policy::Coerce`].
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// How far what a model writes may be repaired.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
     /// What a model's text is read with. A custom tool's asks for its text as one field,
     /// for providers that only know functions.
     #[must_use]
@@ -245,14 +260,18 @@ impl Definition {
         }
     }
 
-    /// Reads what a model wrote.
+    /// Reads what a model wrote, as far as the [policy](Self::with_policy) goes.
+    ///
+    /// To see what was repaired, read it with the [contract](Self::contract):
+    /// [`Contract::read_with`].
     ///
     /// # Errors
     ///
     /// [`Stage::Arguments`](crate::Stage::Arguments) with a text for the model that names
     /// what does not fit.
     pub fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
-        self.contract.read(text).map_err(|error| Error::arguments(error, text))
+        let read = self.contract.read_with(text, self.policy);
+        read.map(|reading| reading.value).map_err(|error| Error::arguments(error, text))
     }
 
     /// The definition for people: the type's name around its JSON.

@@ -4,6 +4,7 @@ use std::future::Future;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use toolwright_signature::Policy;
 
 use crate::context::Context;
 use crate::effect::Effect;
@@ -106,5 +107,13 @@ pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
     #[must_use]
     fn effect() -> Effect {
         Effect::Write
+    }
+
+    /// How far arguments may be repaired. Default: [`Policy::Coerce`].
+    ///
+    /// The strictest policy holds of this one, the group's and the context's.
+    #[must_use]
+    fn policy() -> Policy {
+        Policy::default()
     }
 }

@@ -2,6 +2,7 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::message::{CallKind, Image, ToolCall, ToolResult};
+use crate::repaired::Repaired;
 use crate::tool::ToolOutput;
 
 /// What became of one call, for the model and for the program.
@@ -26,10 +27,11 @@ pub struct Outcome<Out = ()> {
     rare: Option<Box<Rare>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Rare {
     images: Vec<Image>,
     error: Option<Error>,
+    repaired: Option<Box<Repaired>>,
 }
 
 impl<Out> Outcome<Out> {
@@ -39,22 +41,33 @@ impl<Out> Outcome<Out> {
         Self { id, kind, content: String::new(), context: None, fail_reason: None, rare: None }
     }
 
-    pub(crate) fn fill(&mut self, output: ToolOutput) {
+    pub(crate) fn fill(&mut self, mut output: ToolOutput) {
+        let repaired = output.take_repaired();
         let (content, images) = output.into_parts();
         self.content = content;
-        if !images.is_empty() {
-            self.rare = Some(Box::new(Rare { images, error: None }));
+        if !images.is_empty() || repaired.is_some() {
+            self.rare = Some(Box::new(Rare { images, error: None, repaired }));
         }
     }
 
+    #[cold]
+    pub(crate) fn set_repaired(&mut self, repaired: Repaired) {
+        self.rare.get_or_insert_default().repaired = Some(Box::new(repaired));
+    }
+
+    pub(crate) fn take_repaired(&mut self) -> Option<Box<Repaired>> {
+        self.rare.as_mut()?.repaired.take()
+    }
+
     pub(crate) fn failed(call: &ToolCall, reason: FailReason, error: Error) -> Self {
+        let repaired = error.repaired().cloned().map(Box::new);
         Self {
             id: call.id.clone(),
             kind: call.kind,
             content: error.for_model().into_owned(),
             context: None,
             fail_reason: Some(reason),
-            rare: Some(Box::new(Rare { images: Vec::new(), error: Some(error) })),
+            rare: Some(Box::new(Rare { images: Vec::new(), error: Some(error), repaired })),
         }
     }
 
@@ -102,6 +115,13 @@ impl<Out> Outcome<Out> {
         self.rare.as_ref()?.error.as_ref()
     }
 
+    /// What was read of the arguments, if they had to be repaired. It goes back to the
+    /// model in place of what the model wrote.
+    #[must_use]
+    pub fn repaired(&self) -> Option<&Repaired> {
+        self.rare.as_ref()?.repaired.as_deref()
+    }
+
     /// Images beside the text; only modules give some.
     #[must_use]
     pub fn images(&self) -> &[Image] {
@@ -116,7 +136,8 @@ impl<Out> Outcome<Out> {
             None => ToolResult::new(call, self.content),
             Some(_) => ToolResult::failed(call, self.content),
         };
-        result.with_images(self.rare.map(|rare| rare.images).unwrap_or_default())
+        let Rare { images, repaired, .. } = self.rare.map(|rare| *rare).unwrap_or_default();
+        ToolResult { repaired, ..result.with_images(images) }
     }
 }
 

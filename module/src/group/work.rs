@@ -17,6 +17,7 @@ use crate::group::handle::Handle;
 use crate::group::outcome::Outcome;
 use crate::group::shown;
 use crate::message::CallKind;
+use crate::repaired::Arguments;
 use crate::tool::{Begun, Failed, Handler, Place, Tool, ToolOutput, contained};
 
 /// Whoever answers a call.
@@ -30,8 +31,7 @@ pub(crate) enum Work<In, Out> {
 pub(crate) trait Typed<In, Out>: Send + Sync {
     fn begin<'a>(
         &'a self,
-        contract: &'a Contract,
-        text: &'a str,
+        arguments: Arguments<'a>,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
@@ -58,15 +58,14 @@ impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
 impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
     fn begin<'a>(
         &'a self,
-        contract: &'a Contract,
-        text: &'a str,
+        arguments: Arguments<'a>,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
         task: &mut task::Context<'_>,
     ) -> Begun<'a> {
         Begun::of(task, async move {
-            let input: T = contract.read(text).map_err(|error| Failed::read(error, text))?;
+            let input: T = arguments.read(|repaired| outcome.set_repaired(repaired))?;
             let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
@@ -78,15 +77,14 @@ impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
 impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
     fn begin<'a>(
         &'a self,
-        contract: &'a Contract,
-        text: &'a str,
+        arguments: Arguments<'a>,
         cx_in: &'a In,
         cx: &'a Context,
         outcome: &'a mut Outcome<Out>,
         task: &mut task::Context<'_>,
     ) -> Begun<'a> {
         Begun::of(task, async move {
-            let input: T = read_text(contract, text)?;
+            let input: T = read_text(arguments)?;
             let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
             outcome.content = content;
             outcome.context = Some(out);
@@ -95,7 +93,8 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
     }
 }
 
-pub(crate) fn read_text<T: DeserializeOwned>(contract: &Contract, text: &str) -> Result<T, Failed> {
+pub(crate) fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T, Failed> {
+    let Arguments { contract, text, .. } = arguments;
     serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
         let fault = fault.to_string();
         let told = format!("input of `{}` does not fit: {}", contract.name(), shown(&fault, 300));
@@ -128,29 +127,31 @@ struct Input {
 impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> {
     fn begin<'a>(
         &'a self,
-        contract: &'a Contract,
-        arguments: &'a str,
+        arguments: Arguments<'a>,
         cx: &'a Context,
         place: Place<'a>,
         task: &mut task::Context<'_>,
     ) -> Begun<'a> {
         Begun::of(task, async move {
-            let input: Input;
-            let text = if self.custom {
-                input = contract.read(arguments).map_err(|fault| Failed::read(fault, arguments))?;
-                &input.input
-            } else {
-                arguments
-            };
             let mut outcome = Outcome::new(String::new(), CallKind::Function);
+            let input: Input;
+            let mut given = arguments;
+            if self.custom {
+                input = arguments.read(|repaired| outcome.set_repaired(repaired))?;
+                given.text = &input.input;
+            }
             let cx_in = &self.binding.cx_in;
             let typed = &self.typed;
-            contained(|task| typed.begin(contract, text, cx_in, cx, &mut outcome, task)).await?;
-            if let Some(out) = outcome.context {
-                (self.binding.on_out)(contract.name(), out);
+            let ended = contained(|task| typed.begin(given, cx_in, cx, &mut outcome, task)).await;
+            let repaired = outcome.take_repaired();
+            if ended.is_ok() {
+                if let Some(out) = outcome.context {
+                    (self.binding.on_out)(arguments.contract.name(), out);
+                }
+                *place.output = ToolOutput::text_only(outcome.content);
             }
-            *place.output = ToolOutput::text_only(outcome.content);
-            Ok(())
+            place.output.set_repaired(repaired);
+            ended
         })
     }
 }

@@ -6,23 +6,29 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use toolwright_module::{
-    Decision, Ending, Finish, Limit, Message, Part, Reply, ReplyPart, ToolCall, ToolResult,
+    Decision, Ending, Finish, Limit, Message, Part, Repair, Repaired, Reply, ReplyPart, ToolCall,
+    ToolResult,
 };
 use toolwright_signature::Contract;
 
 use crate::mistakes::Mistake;
 use crate::nearest::there_are;
+use crate::repaired_call::RepairedCall;
 use crate::run::{Run, edit_of};
-use crate::selector::{Selector, Selects};
+use crate::selector::{Selection, Selector, Selects};
 use crate::state::{DecidedCall, Phase};
 use crate::step::RunResult;
 
+/// What a model wrote of a selection that had to be repaired, and the repairs.
+type Written = Option<(String, Vec<Repair>)>;
+
 impl Run {
     pub(super) fn take_reply(&mut self, mut reply: Reply) {
+        let mut written = None;
         if let Some((selector, _)) = &self.selector {
             let selector = Arc::clone(selector);
             match self.selected(&selector, reply) {
-                Some(selected) => reply = selected,
+                Some((selected, repaired)) => (reply, written) = (selected, repaired),
                 None => return,
             }
         }
@@ -35,6 +41,12 @@ impl Run {
         let text = reply.to_text();
         let finish = reply.finish;
         self.say_parts(reply.parts);
+        if let Some((arguments, repairs)) = written {
+            let calls = self.calls().map(|call| ToolCall::new(&call.id, &call.name, &arguments));
+            let calls: Vec<_> =
+                calls.map(|call| RepairedCall { call, repairs: repairs.clone() }).collect();
+            self.state.repaired.extend(calls);
+        }
         if finish == Finish::Refused {
             return self.end(text, Ending::Refused);
         }
@@ -78,9 +90,9 @@ impl Run {
         self.close_round();
     }
 
-    /// A reply that selects a call, as one that makes it; `None` if the reply was dealt
-    /// with.
-    fn selected(&mut self, selector: &Selector, reply: Reply) -> Option<Reply> {
+    /// A reply that selects a call, as one that makes it, with its text and the repairs
+    /// that the selection needed; `None` if the reply was dealt with.
+    fn selected(&mut self, selector: &Selector, reply: Reply) -> Option<(Reply, Written)> {
         let text = reply.to_text();
         if reply.finish == Finish::Refused {
             self.say_parts(vec![ReplyPart::Text(text.clone())]);
@@ -93,24 +105,25 @@ impl Run {
             self.end_unclear(text, word);
             return None;
         }
-        let read = selector.read(&text);
+        let read = selector.read(&text, self.policy, |tool| self.policy_of(tool));
         // A call that it made all the same is no selection, and nobody would answer it.
         let kept = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
         let mut parts: Vec<ReplyPart> = reply.parts.into_iter().filter(kept).collect();
         let mistake = match read {
-            Ok(Selects::Call { name, arguments }) => {
+            Ok(Selection { selects: Selects::Call { name, arguments }, thought, repairs }) => {
+                parts.extend(thought.map(ReplyPart::Text));
                 // It gets an id of the run's own.
                 parts.push(ReplyPart::Call(ToolCall::new("", name, arguments)));
-                return Some(Reply::new(parts).with_usage(reply.usage));
+                let written = (!repairs.is_empty()).then_some((text, repairs));
+                return Some((Reply::new(parts).with_usage(reply.usage), written));
             }
-            Ok(Selects::Finish) => {
+            Ok(Selection { selects: Selects::Finish, .. }) => {
                 parts.push(ReplyPart::Text(text));
                 self.say_parts(parts);
                 self.say_user("Now tell the user in one sentence or more what was done, and what the answer is.");
                 self.state.phase = Phase::LastWord { limit: None };
                 return None;
             }
-            Ok(Selects::Nothing) => "That is no selection: `tool_name` is missing.".to_owned(),
             Err(_) if reply.finish == Finish::Length => format!(
                 "Your answer was cut off after {} tokens. Give a shorter one.",
                 self.state.limits.max_output_tokens,
@@ -284,6 +297,60 @@ impl Run {
         }
     }
 
+    /// What had to be done to read the selection of a call.
+    pub(crate) fn repairs_of(&self, id: &str) -> &[Repair] {
+        let known = self.state.repaired.last().filter(|known| known.call.id == id);
+        known.map_or(&[], |known| &known.repairs)
+    }
+
+    /// Keeps the calls of the last reply as they were read: that goes back to the model,
+    /// from its next request on.
+    fn keep_as_read(&mut self, results: &mut [Option<ToolResult>]) {
+        if results.iter().flatten().all(|result| result.repaired.is_none()) {
+            return;
+        }
+        let Some(last) = self.state.messages.last_mut() else { return };
+        if let Message::Assistant { parts } = Arc::make_mut(last) {
+            let calls = parts.iter_mut().filter_map(|part| match part {
+                ReplyPart::Call(call) => Some(call),
+                _ => None,
+            });
+            for (call, result) in calls.zip(results.iter_mut().flatten()) {
+                let Some(repaired) = result.repaired.take() else { continue };
+                let Repaired { json, repairs, .. } = *repaired;
+                let mut written = call.clone();
+                match edit_of(&self.state.decisions, &call.id) {
+                    // It was the person's text that was repaired.
+                    Some(edited) => edited.clone_into(&mut written.arguments),
+                    None => call.arguments = json,
+                }
+                match self.state.repaired.last_mut().filter(|known| known.call.id == call.id) {
+                    // It was selected.
+                    Some(known) => known.repairs.extend(repairs),
+                    None => self.state.repaired.push(RepairedCall { call: written, repairs }),
+                }
+            }
+        }
+        if let Some((selector, shown)) = &mut self.selector
+            && let Some(place) = shown.last_mut()
+        {
+            *place = selector.show(last);
+        }
+    }
+
+    /// Keeps the answer of a typed run as it was read.
+    pub(crate) fn take_repaired_answer(&mut self, repaired: Repaired) {
+        let json = repaired.json.clone();
+        let result = self.calls().next().map(|call| ToolResult::new(call, ""));
+        if let Some(mut result) = result {
+            result.repaired = Some(Box::new(repaired));
+            self.keep_as_read(&mut [Some(result)]);
+        }
+        if let Phase::Done(result) = &mut self.state.phase {
+            result.answer = json;
+        }
+    }
+
     /// Goes on to the model once every call of the round has its result.
     fn close_round(&mut self) {
         let Phase::Tools { results } = &mut self.state.phase else {
@@ -292,7 +359,8 @@ impl Run {
         if self.next.call < results.len() {
             return;
         }
-        let results = std::mem::take(results);
+        let mut results = std::mem::take(results);
+        self.keep_as_read(&mut results);
         let failed = self.calls().zip(results.iter().flatten()).filter(|(_, result)| result.failed);
         let mistakes: Vec<Mistake> =
             failed.map(|(call, result)| mistake(call, &result.text)).collect();

@@ -1,8 +1,8 @@
 //! What a model wrote, read as a contract says.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::Contract;
+use super::{Contract, Output};
 use crate::error::{Result, Side};
 use crate::reading::Target;
 use crate::reading::policy::{Policy, Reading};
@@ -41,7 +41,7 @@ impl Contract {
     #[inline]
     pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
         match self.input.read_plain(wire) {
-            Some(value) => Ok(Reading::new(value, Vec::new())),
+            Some(value) => Ok(Reading::clean(value)),
             None => self.input_target().read_closely(wire, policy),
         }
     }
@@ -88,9 +88,15 @@ impl Contract {
         policy: Policy,
     ) -> Result<Reading<T>> {
         match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
-            Some(value) => Ok(Reading::new(value, Vec::new())),
+            Some(value) => Ok(Reading::clean(value)),
             None => self.output_target().read_closely(wire, policy),
         }
+    }
+
+    pub(super) fn check_written(&self, output: &Output, json: &str) -> Result<()> {
+        let target =
+            Target { readable: Some(output.written()), wrapped: false, ..self.output_target() };
+        target.read_closely::<IgnoredAny>(json, Policy::Strict).map(drop)
     }
 
     fn input_target(&self) -> Target<'_> {

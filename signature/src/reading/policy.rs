@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// How much a text may need before it is a value.
 ///
 /// What lowering did to a shape is undone under every policy: a dialect asked for it.
@@ -25,9 +27,29 @@ use std::fmt;
 ///
 /// A type with `deny_unknown_fields` refuses unknown fields. A contract made at run time keeps
 /// them, unless they evidently hold the declared fields too deep.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+///
+/// `Exact` reads what `Strict` reads without a repair: there, a field that nobody asked for is
+/// a fault too. The `null` that a strict dialect asks for is none
+/// ([`Repair::is_null_for_default`]).
+///
+/// Policies are ordered from the strictest to the most lenient, so the stricter of two is
+/// their [`min`](Ord::min).
+///
+/// ```
+/// use toolwright_signature::Policy;
+///
+/// assert_eq!(Policy::Coerce.min(Policy::Strict), Policy::Strict);
+/// assert_eq!(Policy::default(), Policy::Coerce);
+/// ```
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Policy {
+    /// As [`Strict`](Self::Strict), and any repair is a fault. For calls that cannot be
+    /// undone: nothing is read that the model did not write.
+    Exact,
     /// JSON that fits the schema, or that fits the schema of some dialect.
     Strict,
     /// Also text that is not clean JSON: a code fence or words around it, trailing
@@ -63,21 +85,49 @@ pub struct Reading<T> {
     /// What was done to the text and what was left out of it; empty if it was as it should
     /// be.
     pub repairs: Vec<Repair>,
+    json: Option<String>,
 }
 
 impl<T> Reading<T> {
-    pub(crate) fn new(value: T, repairs: Vec<Repair>) -> Self {
-        Self { value, repairs }
+    /// Of a text that fits as it is.
+    #[inline]
+    pub(crate) fn clean(value: T) -> Self {
+        Self { value, repairs: Vec::new(), json: None }
+    }
+
+    pub(crate) fn repaired(value: T, repairs: Vec<Repair>, json: String) -> Self {
+        Self { value, repairs, json: Some(json) }
+    }
+
+    /// JSON of what was read, in the contract's own shape; `None` if the text itself is
+    /// that.
+    ///
+    /// It is what to send back to a model in place of arguments that had to be repaired.
+    ///
+    /// ```
+    /// # use serde_json::{Value, json};
+    /// # use toolwright_signature::{Contract, Policy};
+    /// let input = json!({"type": "object", "properties": {"limit": {"type": "integer"}}});
+    /// let contract = Contract::dynamic("find", "Find.", input, None)?;
+    /// let reading = contract.read_with::<Value>("{'limit': '5',}", Policy::Coerce)?;
+    /// assert_eq!(reading.json(), Some(r#"{"limit":5}"#));
+    /// let reading = contract.read_with::<Value>(r#"{"limit": 5}"#, Policy::Coerce)?;
+    /// assert_eq!(reading.json(), None);
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    #[must_use]
+    pub fn json(&self) -> Option<&str> {
+        self.json.as_deref()
     }
 
     /// The same with what `change` makes of the value.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
-        Reading { value: change(self.value), repairs: self.repairs }
+        Reading { value: change(self.value), repairs: self.repairs, json: self.json }
     }
 }
 
 /// One thing that was not as it should be, and was read all the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Repair {
     /// Where, from `$`; the first place if it was done in several.
@@ -114,6 +164,11 @@ impl Repair {
     #[must_use]
     pub fn is_null_for_default(&self) -> bool {
         self.what == NULL_FOR_DEFAULT
+    }
+
+    /// A repair, by whoever reads a text in another way than by a contract.
+    pub fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { path: path.into(), what: what.into() }
     }
 }
 

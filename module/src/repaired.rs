@@ -1,0 +1,88 @@
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toolwright_signature::{Contract, Policy, Reading, Repair};
+
+use crate::tool::Failed;
+
+/// A text of a model that had to be repaired before it could be read.
+///
+/// The text itself stays where it was: in the [`ToolCall`](crate::ToolCall) or in the reply.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// use toolwright_module::{Context, Signature, Tool, from_fn};
+///
+/// /// Greet somebody.
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Greet {
+///     name: String,
+/// }
+///
+/// impl Signature for Greet {
+///     type Output = String;
+/// }
+///
+/// let tool = Tool::new(from_fn(async |greet: Greet| Ok(format!("Hello {}!", greet.name))))?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let output = tool.call("{'name': 'Kate'}", &Context::default()).await?;
+/// let repaired = output.repaired().unwrap();
+/// assert_eq!(repaired.json, r#"{"name":"Kate"}"#);
+/// assert_eq!(repaired.repairs[0].to_string(), "$: read other quotes as double quotes, 2 times");
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// What was read, as JSON in the shape of the contract.
+    pub json: String,
+    /// What was done to the text; never empty.
+    pub repairs: Vec<Repair>,
+}
+
+impl Repaired {
+    /// What a reading says of its repairs; `None` if there are none.
+    #[must_use]
+    pub fn of<T>(reading: &Reading<T>) -> Option<Self> {
+        let repairs = reading.repairs.clone();
+        let json = reading.json().unwrap_or_default().to_owned();
+        (!repairs.is_empty()).then_some(Self { json, repairs })
+    }
+
+    /// Tells the span that the text was read in, if anybody follows it.
+    #[cold]
+    pub(crate) fn traced<T>(contract: &Contract, reading: &Reading<T>) -> Option<Self> {
+        let repaired = Self::of(reading)?;
+        let name = contract.name();
+        tracing::info!(contract = name, repairs = repaired.repairs.len(), "repaired a text");
+        Some(repaired)
+    }
+}
+
+/// A call's arguments and what they are read with.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments<'a> {
+    pub(crate) contract: &'a Contract,
+    pub(crate) text: &'a str,
+    pub(crate) policy: Policy,
+}
+
+impl Arguments<'_> {
+    /// The arguments as a `T`; `note` gets what was repaired, if anything was.
+    #[inline]
+    pub(crate) fn read<T: DeserializeOwned>(
+        self,
+        note: impl FnOnce(Repaired),
+    ) -> Result<T, Failed> {
+        match self.contract.read_with(self.text, self.policy) {
+            Ok(reading) => {
+                if !reading.repairs.is_empty() {
+                    Repaired::traced(self.contract, &reading).map(note);
+                }
+                Ok(reading.value)
+            }
+            Err(error) => Err(Failed::read(error, self.text)),
+        }
+    }
+}

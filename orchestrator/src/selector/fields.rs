@@ -1,0 +1,360 @@
+//! The fields of a selection, in all the forms that models know.
+//!
+//! Asked for is `{"selection": {"action", "tool_name", "tool_input"}}`. Read are also the
+//! same without the object around it, other names for the arguments, and the step of a
+//! ReAct prompt: `{"thought", "action", "action_input"}`, whose action is the tool. What has
+//! no meaning here is a mistake that the model is told: left out, it could be an argument.
+
+use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use toolwright_module::{Policy, Repair};
+use toolwright_signature::Contract;
+
+use super::{Selection, Selects};
+
+const SELECTION: &str = "selection";
+const ACTION: &str = "action";
+const CALL_TOOL: &str = "call_tool";
+const FINISH: &str = Contract::FINISH;
+
+/// What a tool's name and its arguments are called; the first is asked for.
+const NAMES: [&str; 4] = ["tool_name", "tool", "name", "function"];
+const INPUTS: [&str; 10] = [
+    "tool_input",
+    "action_input",
+    "arguments",
+    "args",
+    "input",
+    "parameters",
+    "params",
+    "kwargs",
+    "tool_arguments",
+    "tool_args",
+];
+
+/// What an answer is called beside `finish`.
+const ANSWERS: [&str; 2] = ["final_answer", "answer"];
+
+/// Words about the selection, which change nothing in it.
+const THOUGHTS: [&str; 5] = ["thought", "thoughts", "thinking", "reasoning", "explanation"];
+
+/// What native calls have beside the name and the arguments.
+const BESIDE: [&str; 4] = ["type", "id", "call_id", "tool_call_id"];
+
+/// Other words for a call of a tool.
+const CALLS: [&str; 7] =
+    ["call_tool", "tool_call", "use_tool", "call", "tool", "function", "function_call"];
+
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
+
+/// The schema of any object, whose reader knows the fields that may be meant.
+pub(super) fn any_object() -> Value {
+    let known = [SELECTION, ACTION].into_iter();
+    let known = known.chain(NAMES).chain(INPUTS).chain(ANSWERS).chain(THOUGHTS).chain(BESIDE);
+    let properties: Map<String, Value> = known.map(|name| (name.to_owned(), json!({}))).collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": true})
+}
+
+/// What a text selects, or what is wrong with it.
+pub(super) fn read(
+    contract: &Contract,
+    tools: &[String],
+    typed: bool,
+    text: &str,
+    policy: Policy,
+) -> Result<Selection, String> {
+    let reading =
+        contract.read_output_with::<IgnoredAny>(text, policy).map_err(|fault| fault.to_string())?;
+    let json = reading.json().unwrap_or(text).to_owned();
+    let mut reader = Reader { tools, typed, policy, repairs: reading.repairs };
+    let fields = fields_of("$", &json)?;
+    let (selects, thought) = reader.outer(&fields)?;
+    Ok(Selection { selects, thought, repairs: reader.repairs })
+}
+
+fn fields_of<'a>(path: &str, json: &'a str) -> Result<Fields<'a>, String> {
+    serde_json::from_str(json).map_err(|_| format!("{path}: expected an object"))
+}
+
+struct Reader<'a> {
+    tools: &'a [String],
+    typed: bool,
+    policy: Policy,
+    repairs: Vec<Repair>,
+}
+
+impl Reader<'_> {
+    fn outer(&mut self, fields: &Fields<'_>) -> Result<(Selects, Option<String>), String> {
+        let Some((key, inner)) = self.find("$", fields, &[SELECTION])? else {
+            let selected = self.inner("$", fields)?;
+            self.repaired(Policy::Repair, "$", "read the selection without `selection` around it")?;
+            return Ok(selected);
+        };
+        let path = path_to("$", &key);
+        let inner_text;
+        let inner = match serde_json::from_str::<String>(inner.get()) {
+            Ok(text) => {
+                self.repaired(Policy::Coerce, &path, "read the string as the object in it")?;
+                inner_text = text;
+                fields_of(&path, &inner_text)?
+            }
+            Err(_) => fields_of(&path, inner.get())?,
+        };
+        // Beside it there may be a thought, and nothing else.
+        let outer = thought_of("$", fields)?;
+        for name in fields.keys().filter(|name| **name != key && !is_any(name, &THOUGHTS)) {
+            let fix = format!("everything but a thought goes into `{key}`");
+            refuse_unless_empty("$", name, fields, &fix)?;
+        }
+        let (selects, thought) = self.inner(&path, &inner)?;
+        Ok((selects, thought.or(outer)))
+    }
+
+    fn inner(
+        &mut self,
+        path: &str,
+        fields: &Fields<'_>,
+    ) -> Result<(Selects, Option<String>), String> {
+        let thought = thought_of(path, fields)?;
+        let action = self.text(path, fields, &[ACTION])?;
+        let name = self.text(path, fields, &NAMES)?;
+        let input = self.find(path, fields, &INPUTS)?;
+        let answer = self.find(path, fields, &ANSWERS)?;
+        let known = |name: &str| {
+            let all = [&[ACTION][..], &NAMES, &INPUTS, &ANSWERS, &THOUGHTS];
+            all.iter().any(|names| is_any(name, names)) || is_beside(name, fields)
+        };
+        for name in fields.keys().filter(|name| !known(name)) {
+            refuse_unless_empty(path, name, fields, "arguments go into `tool_input`")?;
+        }
+        let selects = match self.tool(path, action, name, input.is_some())? {
+            Some(name) => {
+                if let Some((key, _)) = answer {
+                    let at = path_to(path, &key);
+                    return Err(format!("{at}: an answer goes with \"action\": \"finish\""));
+                }
+                let arguments = input.map_or("{}", |(_, input)| input.get());
+                Selects::Call { name, arguments: arguments.to_owned() }
+            }
+            None if !self.typed => Selects::Finish,
+            None => {
+                if let (Some((one, _)), Some((other, _))) = (&input, &answer) {
+                    let at = path_to(path, other);
+                    return Err(format!("{at}: give the answer once; there is `{one}` too"));
+                }
+                if let Some((key, _)) = &answer {
+                    let what = format!("read `{key}` as `tool_input`");
+                    self.repaired(Policy::Repair, &path_to(path, key), &what)?;
+                }
+                let arguments = input.or(answer).map_or("{}", |(_, input)| input.get());
+                Selects::Call { name: FINISH.to_owned(), arguments: arguments.to_owned() }
+            }
+        };
+        Ok((selects, thought))
+    }
+
+    /// The tool that is to be called; `None` to finish.
+    fn tool(
+        &mut self,
+        path: &str,
+        action: Option<(String, String)>,
+        name: Option<(String, String)>,
+        has_input: bool,
+    ) -> Result<Option<String>, String> {
+        let name = match name {
+            Some((key, said)) => {
+                let tool = self.known(&path_to(path, &key), &said)?;
+                Some((key, tool.unwrap_or(said)))
+            }
+            None => None,
+        };
+        let Some((key, said)) = action else {
+            let Some((_, name)) = name else {
+                return Err(format!("{path}: `action` and `tool_name` are missing"));
+            };
+            let what = "read a tool without `action` as a call of it";
+            self.repaired(Policy::Repair, path, what)?;
+            return Ok(Some(name).filter(|name| name != FINISH));
+        };
+        let at = path_to(path, &key);
+        let word = folded(&said);
+        if word == FINISH {
+            return match name {
+                Some((other, name)) if name != FINISH => {
+                    let other = path_to(path, &other);
+                    Err(format!("{other}: it names a tool, and `{key}` says \"finish\""))
+                }
+                _ => Ok(None),
+            };
+        }
+        if CALLS.iter().any(|call| folded(call) == word) {
+            let Some((_, name)) = name else {
+                return Err(format!("{path}: `tool_name` is missing"));
+            };
+            if said != CALL_TOOL {
+                let what = format!("read {} as \"{CALL_TOOL}\"", Value::from(said));
+                self.repaired(Policy::Coerce, &at, &what)?;
+            }
+            return Ok(Some(name).filter(|name| name != FINISH));
+        }
+        // In a step of a ReAct prompt the action is the tool.
+        match (self.known(&at, &said)?, name) {
+            (Some(tool), None) => {
+                self.repaired(Policy::Repair, &at, "read the action as the tool to call")?;
+                Ok(Some(tool))
+            }
+            (Some(tool), Some((_, name))) if tool == name => {
+                self.repaired(Policy::Repair, &at, "read the action as the tool to call")?;
+                Ok(Some(tool))
+            }
+            // Of a tool that does not exist: the run says which do.
+            (None, None) if has_input => Ok(Some(said)),
+            _ => {
+                let said = Value::from(cut(&said));
+                Err(format!("{at}: expected \"{CALL_TOOL}\" or \"finish\", got the string {said}"))
+            }
+        }
+    }
+
+    /// The tool that a word names: as it is, or the only one in another case.
+    fn known(&mut self, path: &str, said: &str) -> Result<Option<String>, String> {
+        if self.tools.iter().any(|tool| tool == said) {
+            return Ok(Some(said.to_owned()));
+        }
+        let word = folded(said);
+        let mut near = self.tools.iter().filter(|tool| folded(tool) == word);
+        let (Some(tool), None) = (near.next(), near.next()) else { return Ok(None) };
+        let what = format!("read {} as the tool `{tool}`", Value::from(said));
+        let tool = tool.clone();
+        self.repaired(Policy::Coerce, path, &what)?;
+        Ok(Some(tool))
+    }
+
+    /// The one field of these names that holds something.
+    fn find<'f>(
+        &mut self,
+        path: &str,
+        fields: &Fields<'f>,
+        names: &[&str],
+    ) -> Result<Option<(String, &'f RawValue)>, String> {
+        let mut found: Option<(&String, &'f RawValue)> = None;
+        for (key, value) in fields.iter().filter(|(key, _)| is_any(key, names)) {
+            match found {
+                Some((other, one)) if one.get() != value.get() && !is_empty(value) => {
+                    if !is_empty(one) {
+                        let at = path_to(path, key);
+                        return Err(format!("{at}: give it once; there is `{other}` too"));
+                    }
+                    found = Some((key, value));
+                }
+                Some(_) => {}
+                None => found = Some((key, value)),
+            }
+        }
+        let Some((key, value)) = found else { return Ok(None) };
+        if is_null(value) {
+            return Ok(None);
+        }
+        self.renamed(path, key, names)?;
+        Ok(Some((key.clone(), value)))
+    }
+
+    fn text(
+        &mut self,
+        path: &str,
+        fields: &Fields<'_>,
+        names: &[&str],
+    ) -> Result<Option<(String, String)>, String> {
+        let Some((key, value)) = self.find(path, fields, names)? else { return Ok(None) };
+        match serde_json::from_str::<String>(value.get()) {
+            Ok(text) if text.trim().is_empty() => Ok(None),
+            Ok(text) => Ok(Some((key, text.trim().to_owned()))),
+            Err(_) => Err(format!("{}: expected a string", path_to(path, &key))),
+        }
+    }
+
+    /// Another name than the one that is asked for.
+    fn renamed(&mut self, path: &str, key: &str, names: &[&str]) -> Result<(), String> {
+        match names.first() {
+            Some(first) if key != *first && !is_any(key, &ANSWERS) => {
+                let what = format!("read `{key}` as `{first}`");
+                self.repaired(Policy::Repair, &path_to(path, key), &what)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn repaired(&mut self, needed: Policy, path: &str, what: &str) -> Result<(), String> {
+        if self.policy < needed {
+            return Err(format!(
+                "{path}: this needs a repair that is not allowed here ({what}); write it as you were told"
+            ));
+        }
+        self.repairs.push(Repair::new(path, what));
+        Ok(())
+    }
+}
+
+/// What the model says about its selection.
+fn thought_of(path: &str, fields: &Fields<'_>) -> Result<Option<String>, String> {
+    let mut thoughts = Vec::new();
+    for (key, value) in
+        fields.iter().filter(|(key, value)| is_any(key, &THOUGHTS) && !is_empty(value))
+    {
+        let thought = serde_json::from_str::<String>(value.get());
+        thoughts.push(thought.map_err(|_| format!("{}: expected a string", path_to(path, key)))?);
+    }
+    Ok((!thoughts.is_empty()).then(|| thoughts.join("\n")))
+}
+
+/// Whether a field says of a native call what kind it is, or which.
+fn is_beside(name: &str, fields: &Fields<'_>) -> bool {
+    let said = fields.get(name).and_then(|value| serde_json::from_str::<String>(value.get()).ok());
+    let Some(said) = said.filter(|_| is_any(name, &BESIDE)) else { return false };
+    folded(name) != "type" || CALLS.iter().any(|call| folded(call) == folded(&said))
+}
+
+fn refuse_unless_empty(
+    path: &str,
+    name: &str,
+    fields: &Fields<'_>,
+    fix: &str,
+) -> Result<(), String> {
+    if fields.get(name).is_none_or(|value| is_empty(value)) {
+        return Ok(());
+    }
+    let at = path_to(path, &cut(name));
+    Err(format!("{at}: a selection has no such field; {fix}"))
+}
+
+fn is_any(key: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| folded(name) == folded(key))
+}
+
+/// Whether a value holds nothing.
+fn is_empty(value: &RawValue) -> bool {
+    let bare: String = value.get().chars().filter(|c| !c.is_whitespace()).collect();
+    matches!(bare.as_str(), "null" | "\"\"" | "{}" | "[]")
+}
+
+fn is_null(value: &RawValue) -> bool {
+    value.get() == "null" || value.get() == "\"\""
+}
+
+/// A word without its case and what stands between its parts.
+fn folded(word: &str) -> String {
+    let letters = word.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+fn path_to(path: &str, key: &str) -> String {
+    format!("{path}.{key}")
+}
+
+/// The beginning of what a model wrote.
+fn cut(text: &str) -> String {
+    text.chars().take(60).collect()
+}
