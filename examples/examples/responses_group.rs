@@ -25,9 +25,10 @@ async fn main() -> Result<()> {
         if calls.is_empty() {
             return Ok(());
         }
-        input.extend(reply.to_input());
-        for outcome in tools.dispatch(&calls, &100, &Context::default()).await {
-            let outcome = outcome?;
+        let outcomes = tools.dispatch(&calls, &100, &Context::default()).await;
+        let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
+        input.extend(reply.to_input_with(&outcomes));
+        for outcome in outcomes {
             match outcome.fail_reason {
                 Some(reason) => println!("{reason}: {:.12}", outcome.content),
                 None => println!("{:?}: {:.12}", outcome.context, outcome.content),

@@ -40,6 +40,8 @@ mod pages {
     mod modules {}
     #[doc = include_str!("../../docs/predictors.md")]
     mod predictors {}
+    #[doc = include_str!("../../docs/repairs.md")]
+    mod repairs {}
     #[doc = include_str!("../../docs/signatures.md")]
     mod signatures {}
     #[doc = include_str!("../../docs/stored-runs.md")]

@@ -4,14 +4,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
-use serde_json::json;
 use serde_json::value::RawValue;
 use toolwright_module::{ReplyPart, Request, ToolCall, ToolChoice};
 use toolwright_signature::{Contract, Dialect};
 
 use crate::error::Result;
+use crate::wire::object_of;
 
 /// What a model is told besides the request itself.
 #[derive(Debug, Clone, Copy)]
@@ -79,18 +78,8 @@ pub(crate) fn tool_choice(request: &Request) -> Option<&'static str> {
 }
 
 /// A call's arguments as servers take them back: the text of a JSON object.
-///
-/// Some servers fail on anything else. What the model really wrote stays readable
-/// for it.
 pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
-    let text = call.arguments.trim();
-    if text.is_empty() {
-        Cow::Borrowed("{}")
-    } else if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
-        Cow::Borrowed(&call.arguments)
-    } else {
-        Cow::Owned(json!({"invalid_arguments": call.arguments}).to_string())
-    }
+    object_of(&call.arguments).unwrap_or(Cow::Borrowed(&call.arguments))
 }
 
 /// All text of a reply as one text, written without putting it together first.

@@ -5,6 +5,8 @@ mod definitions;
 mod outcomes;
 mod replies;
 
+#[cfg(feature = "client")]
+pub(crate) use calls::object_of;
 pub use calls::{IntoToolCall, read_call};
 pub use definitions::{DefinitionExt, GroupExt};
 pub use outcomes::OutcomeExt;

@@ -325,6 +325,58 @@ fn a_reply_of_chat_completions_is_its_first_choice() {
     assert!(nothing.to_input().is_empty());
 }
 
+#[tokio::test]
+async fn calls_go_back_as_they_were_read() {
+    /// Add.
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Add {
+        a: i64,
+    }
+    impl toolwright_module::Handle for Add {
+        async fn handle(
+            self,
+            (): &(),
+            _: &toolwright_module::Context,
+        ) -> toolwright_module::Result<(String, ())> {
+            Ok((self.a.to_string(), ()))
+        }
+    }
+    let written = [r#"{"a": 1}"#, "{'a': '2'}", "{", ""];
+    let sent = [r#"{"a": 1}"#, r#"{"a":2}"#, r#"{"invalid_arguments":"{"}"#, "{}"];
+    let group = toolwright_module::ToolGroup::new().handler::<Add>().unwrap();
+    let cx = toolwright_module::Context::default();
+    let chat = |arguments: &[&str]| {
+        let calls = arguments.iter().enumerate().map(|(id, arguments)| {
+            let function = json!({"name": "add", "arguments": arguments});
+            json!({"type": "function", "id": format!("call_{id}"), "function": function})
+        });
+        json!({"role": "assistant", "content": null, "tool_calls": calls.collect::<Vec<_>>()})
+    };
+    let reply = chat_reply(&[chat(&written)]);
+    let outcomes = group.dispatch(&reply.calls(), &(), &cx).await;
+    let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+    let mut expected = chat(&sent);
+    expected.as_object_mut().unwrap().remove("content");
+    let input = serde_json::to_value(reply.to_input_with(&outcomes)).unwrap();
+    assert_eq!(input, json!([expected]));
+
+    let items = |arguments: &[&str]| {
+        let items = arguments.iter().enumerate().map(|(id, arguments)| {
+            json!({"type": "function_call", "call_id": format!("call_{id}"), "name": "add", "arguments": arguments})
+        });
+        items.collect::<Vec<_>>()
+    };
+    let reply: Response = serde_json::from_value(json!({
+        "id": "resp_1", "object": "response", "created_at": 0, "status": "completed",
+        "model": "m", "output": items(&written),
+    }))
+    .unwrap();
+    let input = serde_json::to_value(reply.to_input_with(&outcomes)).unwrap();
+    let arguments: Vec<_> =
+        input.as_array().unwrap().iter().map(|item| item["arguments"].as_str().unwrap()).collect();
+    assert_eq!(arguments, sent);
+}
+
 #[test]
 fn a_reply_of_responses_goes_back_whole_and_in_order() {
     let output = json!([

@@ -1,9 +1,12 @@
+use std::borrow::Cow;
+
 use async_openai::types::chat::{
     ChatCompletionMessageCustomToolCall, ChatCompletionMessageToolCall,
     ChatCompletionMessageToolCalls,
 };
 use async_openai::types::responses::{CustomToolCall, FunctionToolCall};
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 use toolwright_module::ToolCall;
 
 /// A call in any of `async-openai`'s types as the one that a
@@ -114,6 +117,20 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
         true => ToolCall::new(id, name, text(called, "arguments")),
         false => ToolCall::custom(id, name, text(called, "input")),
     })
+}
+
+/// A JSON object to send back in place of arguments that are none; `None` if they are one.
+///
+/// Some servers fail on anything else. What the model really wrote stays readable for it.
+pub(crate) fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
+    let text = arguments.trim();
+    if text.is_empty() {
+        Some(Cow::Borrowed("{}"))
+    } else if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        None
+    } else {
+        Some(Cow::Owned(json!({"invalid_arguments": arguments}).to_string()))
+    }
 }
 
 fn text(of: &Value, name: &str) -> String {

@@ -1,13 +1,16 @@
+use std::collections::HashMap;
+
 use async_openai::types::chat::{
-    ChatChoice, ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
-    ChatCompletionResponseMessage, CreateChatCompletionResponse,
+    ChatChoice, ChatCompletionMessageToolCalls, ChatCompletionRequestAssistantMessage,
+    ChatCompletionRequestMessage, ChatCompletionResponseMessage, CreateChatCompletionResponse,
 };
 use async_openai::types::responses::{
     InputItem, OutputItem, OutputMessageContent, Response, WebSearchToolCallAction,
 };
-use toolwright_module::ToolCall;
+use toolwright_module::{Outcome, ToolCall};
 
 use crate::wire::IntoToolCall;
+use crate::wire::calls::object_of;
 
 /// A reply in `async-openai`'s types: what it says, what it calls, and itself as a part of
 /// the next request.
@@ -36,8 +39,48 @@ pub trait ReplyExt {
     /// What it says to the user, if it does.
     fn text(&self) -> Option<String>;
 
-    /// The whole reply as the next request has to repeat it.
+    /// The whole reply as the next request has to repeat it, as the model wrote it.
     fn to_input(&self) -> Vec<Self::Input>;
+
+    /// The same with the arguments of the calls as they were read.
+    ///
+    /// Those that had to be repaired go back as [`Outcome::repaired`] has them. Those that
+    /// are no JSON object go back in one, `{"invalid_arguments": "…"}`, because some servers
+    /// fail on anything else.
+    ///
+    /// ```
+    /// use async_openai::types::responses::{InputItem, Response};
+    /// use toolwright_module::{Context, Result, ToolGroup};
+    /// use toolwright_openai::{OutcomeExt, ReplyExt};
+    ///
+    /// async fn after(reply: &Response, tools: &ToolGroup) -> Result<Vec<InputItem>> {
+    ///     let outcomes = tools.dispatch(&reply.calls(), &(), &Context::default()).await;
+    ///     let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
+    ///     let mut input = reply.to_input_with(&outcomes);
+    ///     input.extend(outcomes.iter().map(|outcome| outcome.output_item().into()));
+    ///     Ok(input)
+    /// }
+    /// ```
+    fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input>;
+}
+
+/// What was read of the calls that had to be repaired, by their ids.
+struct AsRead<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> AsRead<'a> {
+    fn of<Out>(outcomes: &'a [Outcome<Out>]) -> Self {
+        let read = outcomes
+            .iter()
+            .filter_map(|outcome| Some((outcome.id.as_str(), outcome.repaired()?.json.as_str())));
+        Self(read.collect())
+    }
+
+    fn put(&self, id: &str, arguments: &mut String) {
+        let read = self.0.get(id).map(|json| (*json).to_owned());
+        if let Some(read) = read.or_else(|| object_of(arguments).map(Into::into)) {
+            *arguments = read;
+        }
+    }
 }
 
 impl ReplyExt for CreateChatCompletionResponse {
@@ -53,14 +96,28 @@ impl ReplyExt for CreateChatCompletionResponse {
     }
 
     fn to_input(&self) -> Vec<Self::Input> {
-        let said = message(self).map(|message| ChatCompletionRequestAssistantMessage {
-            content: message.content.clone().map(Into::into),
-            refusal: message.refusal.clone(),
-            tool_calls: message.tool_calls.clone(),
-            ..ChatCompletionRequestAssistantMessage::default()
-        });
+        said(self).into_iter().map(Into::into).collect()
+    }
+
+    fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input> {
+        let (read, mut said) = (AsRead::of(outcomes), said(self));
+        let calls = said.iter_mut().filter_map(|message| message.tool_calls.as_mut()).flatten();
+        for call in calls {
+            if let ChatCompletionMessageToolCalls::Function(call) = call {
+                read.put(&call.id, &mut call.function.arguments);
+            }
+        }
         said.into_iter().map(Into::into).collect()
     }
+}
+
+fn said(reply: &CreateChatCompletionResponse) -> Option<ChatCompletionRequestAssistantMessage> {
+    message(reply).map(|message| ChatCompletionRequestAssistantMessage {
+        content: message.content.clone().map(Into::into),
+        refusal: message.refusal.clone(),
+        tool_calls: message.tool_calls.clone(),
+        ..ChatCompletionRequestAssistantMessage::default()
+    })
 }
 
 fn message(reply: &CreateChatCompletionResponse) -> Option<&ChatCompletionResponseMessage> {
@@ -85,6 +142,18 @@ impl ReplyExt for Response {
 
     fn to_input(&self) -> Vec<Self::Input> {
         self.output.iter().cloned().map(|item| sendable(item).into()).collect()
+    }
+
+    fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input> {
+        let read = AsRead::of(outcomes);
+        let items = self.output.iter().cloned().map(|item| {
+            let mut item = sendable(item);
+            if let OutputItem::FunctionCall(call) = &mut item {
+                read.put(&call.call_id, &mut call.arguments);
+            }
+            item.into()
+        });
+        items.collect()
     }
 }
 
