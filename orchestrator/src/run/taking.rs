@@ -322,6 +322,8 @@ impl Run {
                 match edit_of(&self.state.decisions, &call.id) {
                     // It was the person's text that was repaired.
                     Some(edited) => edited.clone_into(&mut written.arguments),
+                    // The model wrote what its dialect asks for.
+                    None if repairs.iter().all(Repair::is_null_for_default) => {}
                     None => call.arguments = json,
                 }
                 match self.state.repaired.last_mut().filter(|known| known.call.id == call.id) {

@@ -7,7 +7,7 @@ use async_openai::types::chat::{
 use async_openai::types::responses::{
     InputItem, OutputItem, OutputMessageContent, Response, WebSearchToolCallAction,
 };
-use toolwright_module::{Outcome, ToolCall};
+use toolwright_module::{Outcome, Repair, ToolCall};
 
 use crate::wire::IntoToolCall;
 use crate::wire::calls::object_of;
@@ -69,9 +69,12 @@ struct AsRead<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> AsRead<'a> {
     fn of<Out>(outcomes: &'a [Outcome<Out>]) -> Self {
-        let read = outcomes
-            .iter()
-            .filter_map(|outcome| Some((outcome.id.as_str(), outcome.repaired()?.json.as_str())));
+        let read = outcomes.iter().filter_map(|outcome| {
+            let repaired = outcome.repaired()?;
+            // The model wrote what its dialect asks for.
+            let as_asked = repaired.repairs.iter().all(Repair::is_null_for_default);
+            (!as_asked).then_some((outcome.id.as_str(), repaired.json.as_str()))
+        });
         Self(read.collect())
     }
 
