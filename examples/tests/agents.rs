@@ -119,6 +119,33 @@ async fn s10_the_tools_of_a_toolset_of_ones_own_drive_react() {
     assert_eq!(*toolset.0.lock().unwrap(), ["a", "b!"]);
 }
 
+/// The seed's own step: `action` names the tool, `action_input` holds its arguments.
+#[tokio::test]
+async fn s29_the_seeds_own_step_is_read_and_its_texts_become_enums() {
+    let steps = [
+        r#"{"thought": "It is urgent.", "action": "update_task", "action_input": {"priority": "critical", "status": "in-progress"}}"#,
+        r#"{"thought": "That is all.", "action": "finish"}"#,
+        "Done.",
+    ];
+    let said = Arc::new(Mutex::new(steps.into_iter()));
+    let model = Scripted::new(move |_: &Request| {
+        Ok(Reply::text(said.lock().unwrap().next().expect("one more step in the script")))
+    });
+    let agent = ToolOrchestrator::new(model, tasks::tools().unwrap()).unwrap();
+    let agent = agent.with_choosing(Choosing::Selector).unwrap();
+    let finished = agent.run("Hurry up.", &Context::default()).await.unwrap();
+    assert_eq!((finished.answer.as_str(), finished.ending), ("Done.", Ending::Answered));
+    let results: Vec<&str> = finished
+        .history
+        .iter()
+        .filter_map(|message| match &**message {
+            Message::Tool(result) => Some(&*result.text),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results, ["Updated to critical priority with in-progress status"]);
+}
+
 fn titles(found: &search::SearchResults) -> Vec<&str> {
     found.documents.iter().map(|document| &*document.title).collect()
 }
