@@ -253,8 +253,8 @@ fn responses_stream(text: &str, calls: &[Meant], chance: &mut Chance) -> Vec<Val
     // How events name the call: by its item, by its place, by both, or by an id made up.
     let naming = chance.below(4);
     // Where the arguments stand: in all places, or in one.
-    let place = chance.below(6);
-    let has = |wanted: usize| place == 0 || place == wanted;
+    let place = chance.below(7);
+    let has = |wanted: usize| place == 0 || place == wanted || place == 6 && wanted < 3;
     let mut sequences = Vec::new();
     let (item, at) = (json!("msg_1"), calls.len());
     if !text.is_empty() {
@@ -307,7 +307,7 @@ fn responses_stream(text: &str, calls: &[Meant], chance: &mut Chance) -> Vec<Val
     }
     let mut events = interleaved(sequences, chance);
     // ChatGPT's own endpoint ends with an empty output.
-    let is_empty = place < 4 && chance.one_in(2);
+    let is_empty = (place < 4 || place == 6) && chance.one_in(2);
     if is_empty {
         output.clear();
     } else if !text.is_empty() {
@@ -343,6 +343,15 @@ fn says_what_was_meant(chance: &mut Chance) {
         })
         .collect();
     assert_eq!(told, text, "{}", shown());
+    let mut told: BTreeMap<usize, String> = BTreeMap::new();
+    for delta in &deltas {
+        if let Delta::Call { index, arguments, .. } = delta {
+            *told.entry(*index).or_default() += arguments;
+        }
+    }
+    // Arguments that stand only at the end are in no delta.
+    let is_meant = |told: &String| calls.iter().any(|call| call.arguments == *told);
+    assert!(told.values().all(|told| told.is_empty() || is_meant(told)), "{}", shown());
     assert!(!reply.usage.incomplete && reply.usage.output_tokens == 4, "{}", shown());
     let mut read: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for call in reply.tool_calls() {
