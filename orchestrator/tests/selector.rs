@@ -292,7 +292,7 @@ async fn a_policy_holds_for_the_selection_too() {
 }
 
 #[tokio::test]
-async fn s108_a_selecting_model_sees_the_tools_as_mcp_lists_them() {
+async fn a_selecting_model_sees_the_tools_as_mcp_lists_them() {
     let (_, asked) = selects(&finish().to_text()).await;
     let first = show(&asked.requests()[0].messages[..1]);
     let tools: Vec<serde_json::Value> =
