@@ -1,4 +1,5 @@
-//! Prints every contract of the toolsets in one provider's shape, as a JSON array.
+//! Prints every contract of the toolsets in one provider's shape, as a JSON array; what the
+//! provider cannot be told goes to standard error.
 //!
 //! `cargo run -p toolwright-examples --example contracts -- --dialect openai-strict`
 
@@ -6,8 +7,10 @@ use std::error::Error;
 
 use clap::Parser;
 use toolwright_examples::{note, say};
+use toolwright_github::GitHub;
 use toolwright_memory::Memory;
 use toolwright_signature::Dialect;
+use toolwright_text::Text;
 
 /// Prints every contract of the toolsets as a JSON array.
 #[derive(Parser)]
@@ -20,7 +23,9 @@ struct Args {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let mut tools = Vec::new();
-    for tool in Memory::default().tools()? {
+    // Those of the MCP toolset are other servers'.
+    let toolsets = [Memory::default().tools()?, Text::default().tools()?, GitHub::new()?.tools()?];
+    for tool in toolsets.iter().flatten() {
         let contract = tool.contract();
         for loss in &contract.lower(args.dialect)?.losses {
             note(&format!("{}: {loss}", contract.name()));

@@ -258,14 +258,21 @@ fn s117_the_tools_of_an_agent_export_as_mcp_shows_them() {
 fn contracts_prints_every_tool_in_every_dialect() {
     let tools = |dialect: &str| -> Vec<Value> {
         let ran = run(program("contracts").args(["--dialect", dialect]));
-        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         serde_json::from_str(&ran.stdout).unwrap()
     };
-    for dialect in ["json-schema", "openai-strict", "openai-loose", "mcp"] {
-        assert_eq!(tools(dialect).len(), 9, "{dialect}");
+    for dialect in ["json-schema", "openai-strict", "openai-loose", "anthropic", "gemini", "mcp"] {
+        let tools = tools(dialect);
+        let name = |tool: &Value| match tool.get("function").unwrap_or(tool)["name"].as_str() {
+            Some(name) => name.split('_').next().unwrap().to_owned(),
+            None => panic!("{dialect}: {tool}"),
+        };
+        let count = |toolset| tools.iter().filter(|tool| name(tool) == toolset).count();
+        assert_eq!([count("memory"), count("text"), count("github")], [9, 8, 7], "{dialect}");
+        assert_eq!(tools.len(), 24, "{dialect}");
     }
     for tool in tools("openai-strict") {
-        assert_eq!(tool["function"]["strict"], json!(true));
+        assert_eq!(tool["function"]["strict"], json!(true), "{tool}");
         let parameters = &tool["function"]["parameters"];
         let properties: Vec<_> = parameters["properties"].as_object().unwrap().keys().collect();
         assert_eq!(parameters["required"], json!(properties), "{tool}");

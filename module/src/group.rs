@@ -14,10 +14,10 @@ use foldhash::fast::FixedState;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
-use toolwright_signature::{Contract, NameFault, Policy};
+use toolwright_signature::{NameFault, Policy};
 
 pub use custom::{Custom, Format};
-pub use definition::Definition;
+pub use definition::{Definition, Parameters};
 pub use handle::Handle;
 pub use outcome::{FailReason, Outcome};
 
@@ -143,14 +143,9 @@ impl<In, Out> ToolGroup<In, Out> {
         work: Work<In, Out>,
     ) -> toolwright_signature::Result<Self> {
         let name = definition.name();
-        let fault = if name == Contract::FINISH {
-            // No contract of one's own has it, but `Contract::finish` makes one.
-            Some(NameFault::Reserved)
-        } else {
-            self.by_name.contains_key(name).then_some(NameFault::Duplicate)
-        };
-        if let Some(fault) = fault {
-            return Err(toolwright_signature::Error::Name { name: name.to_owned(), fault });
+        if self.by_name.contains_key(name) {
+            let (name, fault) = (name.to_owned(), NameFault::Duplicate);
+            return Err(toolwright_signature::Error::Name { name, fault });
         }
         self.by_name.insert(name.into(), self.works.len());
         self.definitions.push(definition);

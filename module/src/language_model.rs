@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
-use toolwright_signature::{Contract, Dialect};
+use toolwright_signature::{Contract, Dialect, LoweredRequest};
 
 use crate::error::Result;
 use crate::message::{Message, ReplyPart, ToolCall};
@@ -263,6 +263,16 @@ impl Request {
     pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
         self.max_output_tokens = tokens;
         self
+    }
+
+    /// The schemas of its tools and its answer as one dialect takes them together, for crates
+    /// of providers: the contracts keep them, so this costs little.
+    ///
+    /// # Errors
+    ///
+    /// As [`LoweredRequest::new`].
+    pub fn lower(&self, dialect: Dialect) -> toolwright_signature::Result<LoweredRequest<'_>> {
+        LoweredRequest::new(dialect, &*self.tools, self.output.as_deref())
     }
 
     /// The most tokens that this can take, which a ledger reserves: those read by the

@@ -1,6 +1,8 @@
 //! What a request can cost at most.
 
-use toolwright_signature::Dialect;
+use std::sync::Arc;
+
+use toolwright_signature::{Contract, Dialect, Lowered};
 
 use crate::language_model::{Request, Usage};
 use crate::message::{Message, Part, ReplyPart};
@@ -54,15 +56,22 @@ pub(crate) fn most_usage(request: &Request, dialect: Dialect) -> Usage {
         tokens + images * IMAGE_TOKENS
     });
     let messages: u64 = messages.sum();
-    // What cannot be lowered is not sent: its provider says so.
-    let tools = request.tools.iter().filter_map(|tool| Some((tool, tool.lower(dialect).ok()?)));
-    let output = request.output.iter();
-    let output = output.filter_map(|output| Some((output, output.lower_output(dialect).ok()?)));
-    let contracts = tools.chain(output).map(|(contract, lowered)| {
+    let tokens = |(contract, lowered): (&Arc<Contract>, &Lowered)| {
         let bytes =
             contract.name().len() + contract.description().len() + lowered.schema.get().len();
         MESSAGE_TOKENS + bytes as u64
-    });
-    let input = messages.saturating_add(contracts.sum());
+    };
+    let contracts: u64 = match request.lower(dialect) {
+        Ok(lowered) => {
+            let tools = request.tools.iter().zip(lowered.tools);
+            tools.chain(request.output.iter().zip(lowered.output)).map(tokens).sum()
+        }
+        // What cannot be lowered is not sent: its provider says so.
+        Err(_) => {
+            let tools = request.tools.iter();
+            tools.filter_map(|tool| Some((tool, tool.lower(dialect).ok()?))).map(tokens).sum()
+        }
+    };
+    let input = messages.saturating_add(contracts);
     Usage::new(input, request.max_output_tokens)
 }

@@ -25,9 +25,9 @@ pub enum Error {
         tools: Vec<String>,
     },
 
-    /// A tool has the name of the one that ends typed runs.
+    /// A tool of a typed run has the name of the one that ends it.
     #[error(
-        "no tool may be called `finish`, which ends a typed run; give it another name with `Tool::named`"
+        "no tool of a typed run may be called `finish`, which ends it; give it another name with `Tool::named`"
     )]
     ReservedTool,
 

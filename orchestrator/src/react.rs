@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toolwright_module::{
     Context, Effect, Ending, LanguageModel, Message, Module, Policy, Repaired, Result, Spent, Tool,
 };
-use toolwright_signature::{Contract, Signature};
+use toolwright_signature::{Contract, Loss, Signature};
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::choosing::Choosing;
@@ -98,7 +98,6 @@ impl<S: Signature> ReAct<S> {
         tools: impl IntoIterator<Item = Tool>,
     ) -> error::Result<Self> {
         let contract = Arc::new(Contract::of::<S>()?);
-        contract.finish()?.lower(model.capabilities().dialect)?;
         let instructions = format!(
             "{}\n\nThe task is JSON of this schema:\n{}\n\nUse the tools as you need them. Call `finish` with the answer once you know it.",
             contract.description(),
@@ -107,6 +106,7 @@ impl<S: Signature> ReAct<S> {
         let orchestrator = ToolOrchestrator::new(model, tools)?
             .with_name(contract.name())
             .with_instructions(&instructions);
+        orchestrator.lower(Some(&contract), |_| ())?;
         Ok(Self { orchestrator, contract, signature: PhantomData })
     }
 
@@ -144,6 +144,13 @@ impl<S: Signature> ReAct<S> {
     pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
         self.orchestrator = self.orchestrator.with_choosing(choosing)?;
         Ok(self)
+    }
+
+    /// What the model's provider cannot be told, or not held to, of the tools and of `finish`;
+    /// see [`ToolOrchestrator::losses`].
+    #[must_use]
+    pub fn losses(&self) -> Vec<(String, Loss)> {
+        self.orchestrator.losses_with(Some(&self.contract))
     }
 
     /// The agent's tools, to resume a stored run with.

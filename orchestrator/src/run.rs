@@ -215,8 +215,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// If the contract does not say what it returns, or the run has begun: the tools
-    /// that a model was shown do not change.
+    /// If the contract does not say what it returns, a tool is called `finish`, or the run
+    /// has begun: the tools that a model was shown do not change.
     pub fn with_output(mut self, contract: Arc<Contract>) -> Result<Self> {
         self.has_not_begun()?;
         self.offer_finish(contract)?;
@@ -322,8 +322,7 @@ impl Run {
     }
 
     fn offer_finish(&mut self, contract: Arc<Contract>) -> Result<()> {
-        let finish = Arc::new(contract.finish()?);
-        self.contracts = self.tools.contracts.iter().cloned().chain([finish]).collect();
+        self.contracts = self.tools.typed(&contract)?;
         self.state.output = Some(contract);
         Ok(())
     }

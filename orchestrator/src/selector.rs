@@ -55,7 +55,7 @@ impl Selector {
         for (place, contract) in contracts.iter().enumerate() {
             let pointer = format!("/properties/selection/anyOf/{place}/properties/tool_input");
             let input = contract.input_at(&pointer);
-            choices.push(if contract.name() == Contract::FINISH {
+            choices.push(if typed && contract.name() == Contract::FINISH {
                 json!({
                     "type": "object",
                     "description": contract.description(),
@@ -158,7 +158,7 @@ impl Selector {
                 }
                 // A thought beside it is no part of what is asked for.
                 let parts = parts.iter().filter_map(|part| match part {
-                    ReplyPart::Call(call) => Some(ReplyPart::Text(selection(call))),
+                    ReplyPart::Call(call) => Some(ReplyPart::Text(selection(call, self.typed))),
                     ReplyPart::Text(_) => None,
                     other => Some(other.clone()),
                 });
@@ -170,11 +170,11 @@ impl Selector {
 }
 
 /// A call as the selection that it was.
-fn selection(call: &ToolCall) -> String {
+fn selection(call: &ToolCall, typed: bool) -> String {
     // As it came: an order or a number of its own stays.
     let input = serde_json::from_str::<&RawValue>(&call.arguments);
     let input = input.map_or("null", RawValue::get);
-    if call.name == Contract::FINISH {
+    if typed && call.name == Contract::FINISH {
         format!(r#"{{"selection":{{"action":"finish","tool_input":{input}}}}}"#)
     } else {
         let name = Value::from(call.name.as_str());

@@ -8,7 +8,7 @@ use toolwright_module::{
     Context, Effect, Ending, EventKind, LanguageModel, Limit, Message, Module, Policy, Result,
     Spent, Tool, ToolCall,
 };
-use toolwright_signature::Signature;
+use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Signature};
 use tracing::Instrument;
 
 use crate::approval_policy::ApprovalPolicy;
@@ -136,17 +136,15 @@ impl ToolOrchestrator {
     ///
     /// # Errors
     ///
-    /// If two tools share a name, or the model's provider cannot be sent one of them:
-    /// found here, not at the first call in production.
+    /// If two tools share a name, or the model's provider cannot be sent one of them, or so
+    /// many of them: found here, not at the first call in production.
     pub fn new(
         model: impl LanguageModel,
         tools: impl IntoIterator<Item = Tool>,
     ) -> error::Result<Self> {
         let tools: Arc<[Tool]> = tools.into_iter().collect();
         let known = Tools::of(&*tools)?;
-        for contract in &*known.contracts {
-            contract.lower(model.capabilities().dialect)?;
-        }
+        LoweredRequest::new(model.capabilities().dialect, &*known.contracts, None)?;
         Ok(Self {
             model: Arc::new(model),
             tools,
@@ -279,10 +277,7 @@ impl ToolOrchestrator {
     /// If the model's provider cannot be sent the tools in that way.
     pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
         self.choosing = choosing;
-        if choosing == Choosing::Selector {
-            let selector = self.known.selector(&self.known.contracts, None)?;
-            selector.asked.lower_output(self.model.capabilities().dialect)?;
-        }
+        self.lower(None, |_| ())?;
         Ok(self)
     }
 
@@ -306,6 +301,66 @@ impl ToolOrchestrator {
     pub fn with_streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
         self
+    }
+
+    /// What the model's provider cannot be told of the tools, or not held to, each with the
+    /// name of its tool.
+    ///
+    /// The keyword `strict` marks a tool that is sent without the guarantee of a strict
+    /// dialect, because the dialect cannot say its schema or the request has no room for it.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use toolwright_module::testing::Scripted;
+    /// use toolwright_module::{Capabilities, Contract, Dialect, Effect, Tool, ToolOutput};
+    /// # use toolwright_module::Reply;
+    /// use toolwright_orchestrator::ToolOrchestrator;
+    ///
+    /// # let model = Scripted::new(|_| Ok(Reply::text("Done.")));
+    /// let model = model.with_capabilities(Capabilities::new(Dialect::OpenAiStrict));
+    /// let input = json!({"type": "object", "properties": {"value": {}}});
+    /// let contract = Contract::dynamic("store", "Store a value.", input, None)?;
+    /// let store = Tool::dynamic(contract, Effect::Write, |_, _| async { Ok(ToolOutput::default()) });
+    /// let agent = ToolOrchestrator::new(model, [store])?;
+    /// let (tool, loss) = &agent.losses()[0];
+    /// assert_eq!((tool.as_str(), loss.path.as_str(), loss.keyword.as_str()), ("store", "$.value", "strict"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn losses(&self) -> Vec<(String, Loss)> {
+        self.losses_with(None)
+    }
+
+    /// The same of a run that ends with an output.
+    pub(crate) fn losses_with(&self, output: Option<&Contract>) -> Vec<(String, Loss)> {
+        let mut losses = Vec::new();
+        // What cannot be lowered at all was refused when the agent was made.
+        let _ = self.lower(output, |(contract, lowered)| {
+            let name = contract.name();
+            losses.extend(lowered.losses.iter().map(|loss| (name.to_owned(), loss.clone())));
+        });
+        losses
+    }
+
+    /// Lowers everything that a request of this agent has a schema of.
+    pub(crate) fn lower(
+        &self,
+        output: Option<&Contract>,
+        mut each: impl FnMut((&Contract, &Lowered)),
+    ) -> error::Result<()> {
+        let dialect = self.model.capabilities().dialect;
+        let contracts = match output {
+            Some(output) => self.known.typed(output)?,
+            None => Arc::clone(&self.known.contracts),
+        };
+        if self.choosing == Choosing::Selector {
+            let selector = self.known.selector(&contracts, output)?;
+            each((&selector.asked, selector.asked.lower_output(dialect)?));
+            return Ok(());
+        }
+        let lowered = LoweredRequest::new(dialect, &*contracts, None)?;
+        contracts.iter().map(|contract| &**contract).zip(lowered.tools).for_each(each);
+        Ok(())
     }
 
     /// The agent's model.

@@ -34,9 +34,6 @@ impl Tools {
         for (place, tool) in tools.into_iter().enumerate() {
             let (contract, effect) = (tool.contract(), tool.effect());
             let name = contract.name().to_owned();
-            if name == Contract::FINISH {
-                return Err(Error::ReservedTool);
-            }
             if places.insert(name.clone(), (place, effect, tool.policy())).is_some() {
                 return Err(Error::DuplicateTool { name });
             }
@@ -75,6 +72,15 @@ impl Tools {
                 Ok(selector)
             }
         }
+    }
+
+    /// The tools of a typed run, `finish` at the end.
+    pub(crate) fn typed(&self, output: &Contract) -> Result<Arc<[Arc<Contract>]>> {
+        if self.has(Contract::FINISH) {
+            return Err(Error::ReservedTool);
+        }
+        let finish = Arc::new(output.finish()?);
+        Ok(self.contracts.iter().cloned().chain([finish]).collect())
     }
 
     /// Whether these are the tools that a run knows, by name, effect and contract.

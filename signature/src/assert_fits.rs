@@ -6,7 +6,8 @@ use crate::lowering::dialect::{Dialect, Loss};
 use crate::signature::Signature;
 
 /// Panics if a signature cannot be sent to the providers of `dialect`, in either
-/// direction; otherwise says what is lost on the way.
+/// direction, or only without the guarantee that a strict dialect gives; otherwise says what
+/// is lost on the way.
 ///
 /// Put it into a unit test for each signature and each dialect you send: what a provider
 /// would refuse in production then fails in `cargo test`, with the place and what to do.
@@ -36,7 +37,8 @@ use crate::signature::Signature;
 ///
 /// # Panics
 ///
-/// If the input or the output has no form in the dialect, or the type is no signature:
+/// If the input or the output has no form in the dialect, none that is strict where the
+/// dialect is, or the type is no signature:
 ///
 /// ```should_panic
 /// # use schemars::JsonSchema;
@@ -51,15 +53,22 @@ use crate::signature::Signature;
 ///     type Output = ();
 /// }
 ///
-/// // the input of `Store` cannot be sent: `store` does not fit openai-strict at $.value:
-/// // any value at all; give it a type, or send a dialect that is not strict
+/// // the input of `Store` cannot be sent to openai-strict: input $.value: `strict` is not
+/// // asked for: any value at all; give it a type
 /// assert_fits::<Store>(Dialect::OpenAiStrict);
 /// ```
 #[track_caller]
+#[expect(clippy::panic, reason = "that is what an assertion does")]
 pub fn assert_fits<S: Signature>(dialect: Dialect) -> Vec<Loss> {
     let contract = said::<S, _>("contract", Contract::of::<S>());
     let input = said::<S, _>("input", contract.lower(dialect));
     let output = said::<S, _>("output", contract.lower_output(dialect));
+    for (what, lowered) in [("input", input), ("output", output)] {
+        if let Some(loss) = lowered.losses.iter().find(|loss| loss.keyword == "strict") {
+            let name = type_name::<S>();
+            panic!("the {what} of `{name}` cannot be sent to {dialect}: {loss}");
+        }
+    }
     input.losses.iter().chain(&output.losses).cloned().collect()
 }
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 pub(crate) use self::lowered::shortened;
 use crate::error::{Error, NameFault, Result, Side};
 use crate::lowering::dialect::{Dialect, Lowered};
+use crate::lowering::overlap::say_one_of;
 use crate::reading::Readable;
 use crate::schema::Refusal;
 use crate::signature::Signature;
@@ -42,11 +43,13 @@ pub struct Contract {
     input_to_write: Option<fn() -> Value>,
     output: Option<Output>,
     lowered_input: Cache,
+    /// The inputs that a request has no room for as strict ones.
+    loose_input: Cache,
     lowered_output: Cache,
 }
 
-/// What was lowered so far, by dialect.
-type Cache = [OnceLock<Lowered>; Dialect::ALL.len()];
+/// What was lowered so far, by dialect. Boxed, because most dialects are never asked for.
+type Cache = [OnceLock<Box<Lowered>>; Dialect::ALL.len()];
 
 /// serde and schemars tell what is read from what is written: defaults, skips and
 /// renames may differ.
@@ -75,7 +78,7 @@ impl Output {
 const DEEPEST: usize = 100;
 
 impl Contract {
-    /// The name of the tool that ends a typed run: no other tool may have it.
+    /// The name of the tool that ends a typed run: no other tool of that run may have it.
     pub const FINISH: &'static str = "finish";
 
     /// The contract of a signature.
@@ -161,7 +164,8 @@ impl Contract {
     /// As [`Contract::of`].
     pub fn of_input<T: JsonSchema>(name: &str, description: &str) -> Result<Self> {
         let own_name = Self::name_of::<T>();
-        if type_name::<T>().ends_with('>') && (name.is_empty() || name == own_name) {
+        // A name that is given was meant, also where it is the type's own.
+        if type_name::<T>().ends_with('>') && name.is_empty() {
             return Err(Error::Name { name: own_name, fault: NameFault::Generic });
         }
         let mut input = schema::to_read::<T>();
@@ -280,6 +284,9 @@ impl Contract {
                 schema::modernise_marked(schema);
             }
             schema::plain_definitions(schema);
+            if typed.is_some() {
+                say_one_of(schema);
+            }
         }
         if let (true, Some(Value::String(named))) = (typed.is_none(), input.get("$schema")) {
             marker = Some(named.clone());
@@ -315,6 +322,7 @@ impl Contract {
             input_to_write: typed.map(|typed| typed.input_to_write),
             output,
             lowered_input: Cache::default(),
+            loose_input: Cache::default(),
             lowered_output: Cache::default(),
         })
     }
@@ -435,8 +443,8 @@ impl Contract {
 
     /// The tool that ends a typed run: its arguments are this contract's output.
     ///
-    /// It has the one name that no other tool may have, and its arguments are read
-    /// with this contract's [`read_output`](Self::read_output).
+    /// It has the one name that no other tool of the run may have, and its arguments are
+    /// read with this contract's [`read_output`](Self::read_output).
     ///
     /// # Errors
     ///
@@ -459,6 +467,7 @@ impl Contract {
             input_to_write: None,
             output: None,
             lowered_input: Cache::default(),
+            loose_input: Cache::default(),
             lowered_output: Cache::default(),
         })
     }

@@ -47,6 +47,19 @@ pub enum Error {
         advice: String,
     },
 
+    /// More tools than the provider takes in one request.
+    #[error(
+        "{count} tools are more than the {most} that {dialect} takes in one request; leave some out, or give them to agents that are tools of this one"
+    )]
+    TooManyTools {
+        /// The dialect they were lowered to.
+        dialect: Dialect,
+        /// How many there are.
+        count: usize,
+        /// Maximum number of tools in one request.
+        most: usize,
+    },
+
     /// A text is not a value of the contract's type.
     #[error(fmt = reading)]
     Reading {
@@ -190,8 +203,6 @@ pub enum NameFault {
     TooLong(usize),
     /// Holds a character outside `A-Z a-z 0-9 _ -`.
     Character(char),
-    /// `finish` ends a typed run.
-    Reserved,
     /// A generic type that kept the name all its instances share, or computes that
     /// very name: the two cannot be told apart.
     Generic,
@@ -209,7 +220,6 @@ impl fmt::Display for NameFault {
             Self::Character(c) => {
                 write!(f, "{c:?} is not allowed; use only A-Z a-z 0-9 _ -")
             }
-            Self::Reserved => f.write_str("it is reserved for ending a run; choose another"),
             Self::Generic => f.write_str(
                 "all instances of this generic type would share it; override `Signature::name` with a literal, or with another name",
             ),

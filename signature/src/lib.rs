@@ -14,6 +14,7 @@
 //! | write a contract as a type | [`Signature`], [`Contract::of`] |
 //! | make one of a schema that comes from elsewhere | [`Contract::dynamic`] |
 //! | send it to a provider, and hear what it cannot be told | [`Contract::lower`], [`Contract::tool`], [`Dialect`], [`Loss`] |
+//! | send several of them in one request | [`LoweredRequest`] |
 //! | show a model an example in its provider's shape | [`Contract::lower_value`] |
 //! | test that a type fits a provider | [`assert_fits`] |
 //! | read what a model wrote | [`Contract::read`], [`Contract::read_with`], [`Policy`], [`Fault`] |
@@ -76,6 +77,7 @@ pub use comparing::Difference;
 pub use contract::Contract;
 pub use error::{Error, Fault, NameFault, Result, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};
+pub use lowering::request::LoweredRequest;
 pub use partial::{Field, Partial};
 pub use reading::policy::{Policy, Reading, Repair};
 pub use signature::Signature;

@@ -4,18 +4,22 @@ mod cycles;
 pub(crate) mod dialect;
 pub(crate) mod fits;
 mod limits;
-mod overlap;
+pub(crate) mod overlap;
+pub(crate) mod request;
 mod rules;
 pub(crate) mod shape;
 mod value;
 mod walk;
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
+use crate::contract::shortened;
 use crate::error::{Fault, Side};
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::limits::{check, check_words};
-use crate::lowering::rules::Rules;
+use crate::lowering::rules::{Rules, Weight};
 use crate::lowering::shape::{Shape, may, members, takes_list};
 use crate::lowering::walk::Walk;
 use crate::schema::{Refusal, normal, object};
@@ -52,6 +56,19 @@ impl Form {
     }
 }
 
+/// A schema longer than this is not said in a description.
+const LONGEST_TOLD: usize = 10_000;
+
+/// Why a schema that could be strict is not.
+const NO_ROOM: &str =
+    "is not asked for: the request has no room for another strict tool, and those before it come first";
+
+/// What a dialect takes as it is, and values with it.
+fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> Parts {
+    let form = Form { plan: None, wrapper };
+    Parts { schema, losses, strict: false, weight: Weight::default(), form }
+}
+
 /// Whether a dialect takes a tool of this name.
 pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -76,11 +93,24 @@ pub(crate) struct Lowering<'a> {
     pub(crate) wrapped: bool,
     /// The field it stands in then, or where only this dialect asks for it.
     pub(crate) wrapper: &'static str,
+    /// Whether the request has room for it with a guarantee.
+    pub(crate) may_be_strict: bool,
+}
+
+/// What a schema was lowered to.
+pub(crate) struct Parts {
+    pub(crate) schema: Value,
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) strict: bool,
+    pub(crate) weight: Weight,
+    /// How values follow it.
+    pub(crate) form: Form,
 }
 
 impl Lowering<'_> {
-    /// The schema, what was lost, and how values follow it.
-    pub(crate) fn lower(&self) -> Result<(Value, Vec<Loss>, Form), Refusal> {
+    /// The first form that the provider takes: with a guarantee, without one, and at last
+    /// an object of any fields with the schema in its description.
+    pub(crate) fn lower(&self) -> Result<Parts, Refusal> {
         let wrapper = self.wrapped.then_some(self.wrapper);
         let base = match wrapper {
             Some(name) => object([(name, self.schema.clone())]),
@@ -90,18 +120,62 @@ impl Lowering<'_> {
             check_words(&base)?;
             // Nobody could read what comes back.
             normal(&base)?;
-            return Ok((base, Vec::new(), Form { plan: None, wrapper }));
+            return Ok(as_it_is(base, Vec::new(), wrapper));
         };
+        // What means nothing is refused in every form.
         let plain = normal(&base)?;
-        let (schema, wrapper) = match self.must_wrap(rules, &plain)? {
-            true => (object([(self.wrapper, plain)]), Some(self.wrapper)),
-            false => (plain, wrapper),
+        let mut losses = Vec::new();
+        if rules.strict {
+            let why = match self.may_be_strict.then(|| self.lower_by(rules, &plain, wrapper)) {
+                Some(Ok(parts)) => return Ok(parts),
+                Some(Err(Refusal { path, advice })) => {
+                    self.loss(&path, "strict", format!("is not asked for: {advice}"))
+                }
+                None => self.loss("$", "strict", NO_ROOM),
+            };
+            losses.push(why);
+        }
+        match self.lower_by(rules.otherwise.unwrap_or(rules), &plain, wrapper) {
+            Ok(parts) => {
+                losses.extend(parts.losses);
+                Ok(Parts { losses, ..parts })
+            }
+            Err(Refusal { path, advice }) => {
+                let mut open = json!({"type": "object", "properties": {}});
+                let text = base.to_string();
+                let what = if text.len() <= LONGEST_TOLD {
+                    open["description"] = format!("JSON of this schema: {text}").into();
+                    "are said in the description only"
+                } else {
+                    "are left out"
+                };
+                losses.push(self.loss(&path, "properties", format!("{what}: {advice}")));
+                Ok(as_it_is(open, losses, wrapper))
+            }
+        }
+    }
+
+    fn lower_by(
+        &self,
+        rules: &'static Rules,
+        plain: &Value,
+        wrapper: Option<&'static str>,
+    ) -> Result<Parts, Refusal> {
+        let (schema, wrapper) = match self.must_wrap(rules, plain)? {
+            true => (object([(self.wrapper, plain.clone())]), Some(self.wrapper)),
+            false => (plain.clone(), wrapper),
         };
         let mut walk = Walk::new(rules, &schema, self.side, self.typed);
         let lowered = walk.lower()?;
         let losses = std::mem::take(&mut walk.losses);
-        check(&lowered, rules)?;
-        Ok((lowered, losses, Form { plan: Some(Plan { rules, schema }), wrapper }))
+        let weight = check(&lowered, rules)?;
+        let form = Form { plan: Some(Plan { rules, schema }), wrapper };
+        Ok(Parts { schema: lowered, losses, strict: rules.strict, weight, form })
+    }
+
+    fn loss(&self, path: &str, keyword: &str, why: impl Into<Cow<'static, str>>) -> Loss {
+        let (path, keyword) = (shortened(path.to_owned()), keyword.to_owned());
+        Loss { side: self.side, path, keyword, why: why.into() }
     }
 
     /// Whether the root is no object there, or a union, so that it needs a field of its

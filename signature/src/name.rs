@@ -2,7 +2,6 @@
 
 use heck::ToSnakeCase;
 
-use crate::contract::Contract;
 use crate::error::{Error, NameFault, Result};
 use crate::signature::Signature;
 
@@ -32,7 +31,7 @@ pub(crate) fn words(name: &str) -> String {
     words
 }
 
-/// Whether `name` may be shown to a model: `[A-Za-z0-9_-]{1,64}` and not reserved.
+/// Whether `name` may be shown to a model: `[A-Za-z0-9_-]{1,64}`.
 pub(crate) fn check(name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         NameFault::Empty
@@ -40,8 +39,6 @@ pub(crate) fn check(name: &str) -> Result<()> {
         NameFault::TooLong(name.len())
     } else if let Some(c) = name.chars().find(|c| !allowed(*c)) {
         NameFault::Character(c)
-    } else if name == Contract::FINISH {
-        NameFault::Reserved
     } else {
         return Ok(());
     };

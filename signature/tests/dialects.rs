@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_signature::{
-    Contract, Dialect, Error, Loss, Lowered, Result, Signature, assert_fits,
+    Contract, Dialect, Loss, Lowered, Result, Signature, assert_fits,
 };
 
 use zoo::generate::values;
@@ -95,7 +95,7 @@ impl Visitor for Sound {
             for lowered in [contract.lower(dialect), contract.lower_output(dialect)] {
                 let Ok(lowered) = lowered else { continue };
                 let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
-                let faults = judge::faults(dialect, &schema);
+                let faults = judge::faults(dialect, lowered.strict, &schema);
                 assert!(faults.is_empty(), "{case}, {dialect}: {faults:#?}");
                 let resolved = jsonschema::validator_for(&schema);
                 assert!(resolved.is_ok(), "{case}, {dialect}: {:?}", resolved.err());
@@ -163,7 +163,7 @@ fn a_value_in_a_dialects_shape_fits_the_lowered_schema() {
 struct Table {
     rows: String,
     losses: BTreeSet<String>,
-    errors: Vec<(Dialect, String, String)>,
+    loose: Vec<(Dialect, String, String)>,
 }
 
 impl Visitor for Table {
@@ -172,14 +172,16 @@ impl Visitor for Table {
         write!(self.rows, "| {} |", case.replace('_', " ")).unwrap();
         for dialect in Dialect::ALL {
             let sides = [contract.lower(dialect), contract.lower_output(dialect)];
-            let cell = match sides.into_iter().collect::<Result<Vec<_>>>() {
-                Ok(sides) => self.losses(sides.iter().flat_map(|side| &side.losses)),
-                Err(Error::Lowering { path, advice, .. }) => {
-                    let why = format!("at `{path}`: {advice}");
-                    self.errors.push((dialect, case.to_owned(), why));
-                    "**error**".to_owned()
+            let sides = sides.into_iter().collect::<Result<Vec<_>>>();
+            let sides = sides.unwrap_or_else(|error| panic!("{case}, {dialect}: {error}"));
+            let losses = || sides.iter().flat_map(|side| &side.losses);
+            let cell = match losses().find(|loss| loss.keyword == "strict") {
+                Some(loss) => {
+                    let why = format!("at `{}`, {}", loss.path, loss.why);
+                    self.loose.push((dialect, case.to_owned(), why));
+                    "**not strict**".to_owned()
                 }
-                Err(other) => panic!("{case}, {dialect}: {other}"),
+                None => self.losses(losses()),
             };
             write!(self.rows, " {cell} |").unwrap();
         }
@@ -205,8 +207,9 @@ impl Table {
             "# Types and dialects\n\n\
             What becomes of each type when a contract is lowered, as a field of an input and as\n\
             an output. *Exact*: the provider holds a model to all that the type says. *Loss*:\n\
-            something is not said there, or only in words; reading enforces it. *Error*: the\n\
-            type has no form there, and the contract is refused before anything is sent.\n\n\
+            something is not said there, or only in words; reading enforces it. *Not strict*: a\n\
+            strict dialect cannot say it, so the whole contract is sent to the same provider\n\
+            without `strict`, which is a listed loss as well.\n\n\
             The types stand in `signature/tests/zoo`. This page is written by a test:\n\
             `UPDATE_DOCS=1 cargo test -p toolwright-signature --test dialects`.\n\n",
         );
@@ -218,16 +221,16 @@ impl Table {
         for loss in &self.losses {
             writeln!(text, "- {loss}").unwrap();
         }
-        text += "\n## Errors\n\n";
-        for (dialect, case, why) in &self.errors {
+        text += "\n## Not strict\n\n";
+        for (dialect, case, why) in &self.loose {
             writeln!(text, "- {}, {dialect}, {why}", case.replace('_', " ")).unwrap();
         }
         text
     }
 }
 
-/// The types that a strict dialect refuses, and why no form was found.
-const REFUSED: [(&str, &[Dialect], &str); 14] = [
+/// The types that a strict dialect cannot say, and why no form was found.
+const LOOSE: [(&str, &[Dialect], &str); 14] = [
     ("any_value", STRICT, ANY),
     ("map_of_any_value", STRICT, ANY),
     ("flattened_map_of_any_value", STRICT, ANY),
@@ -250,17 +253,17 @@ const RECURSION: &str = "recursion is refused by the provider";
 const NAMES: &str = "the provider takes fields of plain names only";
 
 #[test]
-fn only_types_that_are_named_here_are_refused() {
+fn only_types_that_are_named_here_are_not_strict() {
     let mut table = Table::default();
     zoo::tour(&mut table);
-    for (dialect, case, why) in &table.errors {
+    for (dialect, case, why) in &table.loose {
         let named = |(name, dialects, _): &(&str, &[Dialect], &str)| {
             name == case && dialects.contains(dialect)
         };
-        assert!(REFUSED.iter().any(named), "{case}, {dialect}: {why}");
+        assert!(LOOSE.iter().any(named), "{case}, {dialect}: {why}");
     }
-    let count: usize = REFUSED.iter().map(|(_, dialects, _)| dialects.len()).sum();
-    assert_eq!(table.errors.len(), count, "{:#?}", table.errors);
+    let count: usize = LOOSE.iter().map(|(_, dialects, _)| dialects.len()).sum();
+    assert_eq!(table.loose.len(), count, "{:#?}", table.loose);
 }
 
 #[test]
@@ -287,7 +290,7 @@ fn a_signature_that_does_not_fit_is_told_so_in_a_test() {
         assert_fits::<Bare<zoo::Anything>>(Dialect::OpenAiStrict);
     });
     let text = *panicked.unwrap_err().downcast::<String>().unwrap();
-    insta::assert_snapshot!(text, @"the input of `dialects::zoo::Bare<dialects::zoo::maps::Anything>` cannot be sent: `take` does not fit openai-strict at $.value: any value at all; give it a type, or send a dialect that is not strict");
+    insta::assert_snapshot!(text, @"the input of `dialects::zoo::Bare<dialects::zoo::maps::Anything>` cannot be sent to openai-strict: input $.value: `strict` is not asked for: any value at all; give it a type");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What OpenAI would answer with HTTP 400 is refused when a contract is lowered.
+//! What OpenAI would answer with HTTP 400 in strict mode is sent without it; what nobody could
+//! read is refused when a contract is lowered.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -31,6 +32,18 @@ fn lower(input: Value, dialect: Dialect) -> Result<String, Error> {
     Ok(contract.lower(dialect)?.schema.get().to_owned())
 }
 
+/// Why it is not strict, and that it is sent all the same.
+fn loose(input: Value) -> String {
+    let contract = Contract::dynamic("take", "", input, None).unwrap();
+    let lowered = contract.lower(Dialect::OpenAiStrict).unwrap();
+    let plain = contract.lower(Dialect::OpenAiLoose).unwrap();
+    assert!(!lowered.strict);
+    assert_eq!(lowered.schema.get(), plain.schema.get());
+    let (why, losses) = lowered.losses.split_first().unwrap();
+    assert_eq!((why.keyword.as_str(), losses), ("strict", &*plain.losses));
+    why.to_string()
+}
+
 fn refused(input: Value) -> String {
     let error = lower(input, Dialect::OpenAiStrict).unwrap_err();
     assert!(matches!(error, Error::Lowering { .. }), "{error:?}");
@@ -38,7 +51,8 @@ fn refused(input: Value) -> String {
 }
 
 fn accepted(input: Value) {
-    lower(input, Dialect::OpenAiStrict).unwrap();
+    let contract = Contract::dynamic("take", "", input, None).unwrap();
+    assert!(contract.lower(Dialect::OpenAiStrict).unwrap().strict);
 }
 
 fn text() -> Value {
@@ -54,7 +68,7 @@ fn texts(count: usize, length: usize) -> Value {
 fn objects_nest_ten_levels() {
     let nested = |levels: usize| (1..levels).fold(taking([]), |below, _| one(below));
     accepted(nested(10));
-    assert_snapshot!(refused(nested(11)), @"`take` does not fit openai-strict at $.a.a.a.a.a.a.a.a.a.a: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(nested(11)), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is not asked for: more than 10 objects in each other; make it flatter");
     // Lists and unions are no levels, and what they hold counts.
     let listed = |levels: usize| {
         (1..levels).fold(taking([]), |below, _| {
@@ -62,7 +76,7 @@ fn objects_nest_ten_levels() {
         })
     };
     accepted(listed(10));
-    assert_snapshot!(refused(listed(11)), @"`take` does not fit openai-strict at $.a[].a[].a[].a[].a[].a[].a[].a[].a[].a[]: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(listed(11)), @"input $.a[].a[].a[].a[].a[].a[].a[].a[].a[].a[]: `strict` is not asked for: more than 10 objects in each other; make it flatter");
 }
 
 #[test]
@@ -74,7 +88,7 @@ fn levels_behind_references_count_once() {
     chain["$defs"] = definitions.into();
     accepted(chain.clone());
     chain["$defs"]["d8"] = one(one(json!({"$ref": "#/$defs/d0"})));
-    assert_snapshot!(refused(chain), @"`take` does not fit openai-strict at $.a.a.a.a.a.a.a.a.a.a: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(chain), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is not asked for: more than 10 objects in each other; make it flatter");
 
     // Each refers to all: as many ways through them as there are orders of them.
     let all: Vec<_> = (0..14).map(|i| json!({"$ref": format!("#/$defs/d{i}")})).collect();
@@ -88,31 +102,31 @@ fn levels_behind_references_count_once() {
 fn all_properties_together_are_5000() {
     let many = |count| taking((0..count).map(|i| (format!("p{i}"), json!({"type": "null"}))));
     accepted(many(5_000));
-    assert_snapshot!(refused(many(5_001)), @"`take` does not fit openai-strict at $: 5001 properties where 5000 are accepted; split it, or send a dialect that is not strict");
+    assert_snapshot!(loose(many(5_001)), @"input $: `strict` is not asked for: 5001 properties where 5000 are accepted; split it");
     let halves = taking((0..2).map(|i| (format!("half{i}"), many(2_500))));
-    assert_snapshot!(refused(halves), @"`take` does not fit openai-strict at $: 5002 properties where 5000 are accepted; split it, or send a dialect that is not strict");
+    assert_snapshot!(loose(halves), @"input $: `strict` is not asked for: 5002 properties where 5000 are accepted; split it");
 }
 
 #[test]
 fn all_values_of_enums_together_are_1000() {
     let enums = |count| taking((0..4).map(|i| (format!("e{i}"), texts(count, 4))));
     accepted(enums(250));
-    assert_snapshot!(refused(enums(251)), @"`take` does not fit openai-strict at $: 1004 values of enums where 1000 are accepted; split it, or send a dialect that is not strict");
+    assert_snapshot!(loose(enums(251)), @"input $: `strict` is not asked for: 1004 values of enums where 1000 are accepted; split it");
 }
 
 #[test]
 fn a_long_enum_has_15000_characters() {
     accepted(one(texts(251, 59)));
     accepted(one(texts(250, 61)));
-    assert_snapshot!(refused(one(texts(251, 60))), @"`take` does not fit openai-strict at $.a: an enum of more than 250 values with more than 15000 characters; shorten the values or take text");
+    assert_snapshot!(loose(one(texts(251, 60))), @"input $.a: `strict` is not asked for: an enum of more than 250 values with more than 15000 characters; shorten the values or take text");
 }
 
 #[test]
 fn all_names_and_values_together_have_120000_characters() {
     let long = |length: usize| taking((0..100).map(|i| (format!("{i:0length$}"), text())));
     accepted(long(1_200));
-    assert_snapshot!(refused(long(1_201)), @"`take` does not fit openai-strict at $: 120100 characters of names and values where 120000 are accepted; split it, or send a dialect that is not strict");
-    assert_snapshot!(refused(one(json!({"const": "ä".repeat(120_000)}))), @"`take` does not fit openai-strict at $: 120001 characters of names and values where 120000 are accepted; split it, or send a dialect that is not strict");
+    assert_snapshot!(loose(long(1_201)), @"input $: `strict` is not asked for: 120100 characters of names and values where 120000 are accepted; split it");
+    assert_snapshot!(loose(one(json!({"const": "ä".repeat(120_000)}))), @"input $: `strict` is not asked for: 120001 characters of names and values where 120000 are accepted; split it");
 }
 
 #[test]
@@ -187,7 +201,7 @@ fn missing_items_are_added_to_schemas_and_not_to_data() {
 
 /// The same from types, in the output.
 #[test]
-fn a_type_too_deep_for_strict_is_refused_too() {
+fn a_type_too_deep_for_strict_is_sent_without_it_too() {
     macro_rules! nest {
         ($outer:ident $inner:ident $($rest:ident)*) => {
             #[derive(Serialize, Deserialize, JsonSchema)]
@@ -202,17 +216,19 @@ fn a_type_too_deep_for_strict_is_refused_too() {
         };
     }
     nest!(A B C D E F G H I J K);
-    let lower = |contract: Contract| {
-        contract.lower_output(Dialect::OpenAiStrict).map(|_| ()).map_err(|error| error.to_string())
-    };
-    lower(Contract::of::<Echo<B>>().unwrap()).unwrap();
-    assert_snapshot!(lower(Contract::of::<Echo<A>>().unwrap()).unwrap_err(), @"`give_back` does not fit openai-strict at $.below.below.below.below.below.below.below.below.below.below: more than 10 objects in each other; make it flatter");
+    let strict = Contract::of::<Echo<B>>().unwrap();
+    assert!(strict.lower_output(Dialect::OpenAiStrict).unwrap().strict);
+    let deep = Contract::of::<Echo<A>>().unwrap();
+    let lowered = deep.lower_output(Dialect::OpenAiStrict).unwrap();
+    assert!(!lowered.strict);
+    assert_snapshot!(lowered.losses[0], @"output $.below.below.below.below.below.below.below.below.below.below: `strict` is not asked for: more than 10 objects in each other; make it flatter");
 }
 
 #[test]
 fn a_path_that_is_cut_still_begins_at_the_root() {
     let name = "n".repeat(1000);
-    let error = lower(taking([(name, text())]), Dialect::Anthropic).unwrap_err();
+    let below = taking([(name, json!({"$ref": "#/$defs/nowhere"}))]);
+    let error = lower(below, Dialect::Anthropic).unwrap_err();
     let Error::Lowering { path, .. } = error else { panic!("{error}") };
     assert!(path.starts_with("$…n") && path.len() < 310, "{path}");
 }

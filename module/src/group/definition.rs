@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Dialect, Policy};
+use toolwright_signature::{Contract, Dialect, Loss, Policy};
 
 use crate::effect::Effect;
 use crate::error::{Error, Result};
@@ -78,6 +78,18 @@ struct Schema {
     raw: Box<RawValue>,
 }
 
+/// The parameters of a [`Definition`] in one dialect.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Parameters<'a> {
+    /// The schema, ready to be sent.
+    pub schema: &'a RawValue,
+    /// Whether it is sent with `strict: true`; a strict dialect cannot say every schema.
+    pub strict: bool,
+    /// What the dialect could not say.
+    pub losses: &'a [Loss],
+}
+
 impl Definition {
     /// The definition of plain data: a type that a model fills in.
     ///
@@ -95,10 +107,14 @@ impl Definition {
             SaidKind::Custom { .. } => None,
         };
         let name = or(said.name, || default_name::<T>(said.generate_name));
+        // The type's own name was computed; one that is written down was meant, also for
+        // every instance of a generic type.
+        let own = matches!(&name, Cow::Owned(name) if *name == Contract::name_of::<T>());
+        let given = if own { "" } else { &*name };
         let description = or(said.description, || default_description::<T>(schema));
         let (contract, kind) = match said.kind {
             SaidKind::Function { schema: None, strict } => {
-                let contract = Contract::of_input::<T>(&name, &description)?;
+                let contract = Contract::of_input::<T>(given, &description)?;
                 (contract, Kind::Function { strict, schema: None })
             }
             SaidKind::Function { schema: Some(value), strict } if is_deep(&value) => {
@@ -246,11 +262,12 @@ impl Definition {
     /// # Errors
     ///
     /// As [`Contract::lower`].
-    pub fn parameters(&self, dialect: Dialect) -> toolwright_signature::Result<&RawValue> {
-        match self.own_schema() {
-            Some(schema) => Ok(&schema.raw),
-            None => Ok(&self.contract.lower(dialect)?.schema),
+    pub fn parameters(&self, dialect: Dialect) -> toolwright_signature::Result<Parameters<'_>> {
+        if let Some(schema) = self.own_schema() {
+            return Ok(Parameters { schema: &schema.raw, strict: self.strict(), losses: &[] });
         }
+        let lowered = self.contract.lower(dialect)?;
+        Ok(Parameters { schema: &lowered.schema, strict: lowered.strict, losses: &lowered.losses })
     }
 
     fn own_schema(&self) -> Option<&Schema> {

@@ -77,8 +77,11 @@ fn answer(request: &Request) -> Result<Reply> {
         return Ok(Reply::text(sample(&schema)?.to_string()));
     }
     let called = request.messages.iter().any(|message| matches!(**message, Message::Tool(_)));
+    // A run that goes on after `finish` is not a typed one: it is a tool like any other.
+    let is_finish = |message: &Message| matches!(message, Message::Tool(result) if result.name == Contract::FINISH && !result.failed);
+    let finished = request.messages.iter().any(|message| is_finish(message));
     let (finish, tools): (Vec<_>, Vec<_>) =
-        request.tools.iter().partition(|tool| tool.name() == Contract::FINISH);
+        request.tools.iter().partition(|tool| tool.name() == Contract::FINISH && !finished);
     let next = match (called || tools.is_empty(), request.tool_choice) {
         (_, ToolChoice::None) => Vec::new(),
         (false, _) => tools,

@@ -138,7 +138,7 @@ fn s196_a_schema_of_its_own_is_sent_unchanged_and_twice_the_same() {
     let stock = group.get("stock_price").unwrap();
     for _ in 0..2 {
         for dialect in Dialect::ALL {
-            assert_eq!(stock.parameters(dialect).unwrap().get(), stock_schema().to_string());
+            assert_eq!(stock.parameters(dialect).unwrap().schema.get(), stock_schema().to_string());
         }
         assert_eq!(stock.description(), "Say what a share costs.");
     }
@@ -209,14 +209,6 @@ fn s191_what_has_one_meaning_is_read_and_every_fault_is_told() {
 #[test]
 fn names_that_cannot_be_and_names_given_twice_are_refused_when_the_group_is_made() {
     #[derive(Deserialize, JsonSchema)]
-    struct Finish {}
-
-    impl Handle for Finish {
-        handles_nothing!();
-    }
-    insta::assert_snapshot!(only!(Finish).unwrap_err(), @"`finish` cannot be a tool's name: it is reserved for ending a run; choose another");
-
-    #[derive(Deserialize, JsonSchema)]
     struct Spaced {}
 
     impl Handle for Spaced {
@@ -258,6 +250,18 @@ fn a_generic_type_needs_a_name() {
     }
     assert!(ToolGroup::new().handler::<Fetch<String>>().is_err());
     assert!(ToolGroup::new().handler::<Fetch<u8>>().is_ok());
+
+    // A name that is written down is meant, also where it is the type's own.
+    impl Handle<(), String> for Fetch<bool> {
+        fn name() -> Cow<'static, str> {
+            "fetch".into()
+        }
+        async fn handle(self, (): &(), _cx: &Context) -> Result<(String, String)> {
+            Ok((String::new(), self.key.to_string()))
+        }
+    }
+    let group = ToolGroup::new().handler::<Fetch<bool>>().unwrap();
+    assert!(group.get("fetch").is_some());
 }
 
 #[test]

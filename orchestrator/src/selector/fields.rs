@@ -177,7 +177,7 @@ impl Reader<'_> {
             };
             let what = "read a tool without `action` as a call of it";
             self.repaired(Policy::Repair, path, what)?;
-            return Ok(Some(name).filter(|name| name != FINISH));
+            return Ok(Some(name).filter(|name| self.is_tool(name)));
         };
         let at = path_to(path, &key);
         let word = folded(&said);
@@ -198,7 +198,7 @@ impl Reader<'_> {
                 let what = format!("read {} as \"{CALL_TOOL}\"", Value::from(said));
                 self.repaired(Policy::Coerce, &at, &what)?;
             }
-            return Ok(Some(name).filter(|name| name != FINISH));
+            return Ok(Some(name).filter(|name| self.is_tool(name)));
         }
         // In a step of a ReAct prompt the action is the tool.
         match (self.known(&at, &said)?, name) {
@@ -217,6 +217,12 @@ impl Reader<'_> {
                 Err(format!("{at}: expected \"{CALL_TOOL}\" or \"finish\", got the string {said}"))
             }
         }
+    }
+
+    /// Whether a call of this name is one of a tool: `finish` ends the run, unless an untyped
+    /// run has a tool of that name.
+    fn is_tool(&self, name: &str) -> bool {
+        name != FINISH || !self.typed && self.tools.iter().any(|tool| tool == FINISH)
     }
 
     /// The tool that a word names: as it is, or the only one in another case.

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use toolwright_module::{ReplyPart, Request, ToolCall, ToolChoice};
-use toolwright_signature::{Contract, Dialect};
+use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::error::Result;
 use crate::wire::object_of;
@@ -33,16 +33,29 @@ pub(crate) struct Function<'a> {
     strict: bool,
 }
 
-pub(crate) fn functions<'a>(request: &'a Request, dialect: Dialect) -> Result<Vec<Function<'a>>> {
-    let function = |contract: &'a Contract| {
-        Ok(Function {
-            name: contract.name(),
-            description: contract.description(),
-            parameters: &contract.lower(dialect)?.schema,
-            strict: dialect == Dialect::OpenAiStrict,
-        })
-    };
-    request.tools.iter().map(|tool| function(tool)).collect()
+/// What a request says of schemas.
+pub(crate) struct Schemas<'a> {
+    pub(crate) functions: Vec<Function<'a>>,
+    pub(crate) format: Option<Schema<'a>>,
+}
+
+/// Lowers them together: which of them are strict follows from all of them.
+pub(crate) fn schemas<'a>(request: &'a Request, options: &Options<'a>) -> Result<Schemas<'a>> {
+    let output = request.output.as_deref().filter(|_| options.structured_output);
+    let lowered = LoweredRequest::new(options.dialect, &*request.tools, output)?;
+    let tools = request.tools.iter().zip(lowered.tools);
+    let functions = tools.map(|(contract, lowered)| Function {
+        name: contract.name(),
+        description: contract.description(),
+        parameters: &lowered.schema,
+        strict: lowered.strict,
+    });
+    let format = output.zip(lowered.output).map(|(contract, lowered)| Schema {
+        name: contract.name(),
+        schema: &lowered.schema,
+        strict: lowered.strict,
+    });
+    Ok(Schemas { functions: functions.collect(), format })
 }
 
 /// The schema that the answer has to fit.
@@ -51,20 +64,6 @@ pub(crate) struct Schema<'a> {
     name: &'a str,
     schema: &'a RawValue,
     strict: bool,
-}
-
-pub(crate) fn schema<'a>(
-    request: &'a Request,
-    options: &Options<'a>,
-) -> Result<Option<Schema<'a>>> {
-    let Some(contract) = request.output.as_ref().filter(|_| options.structured_output) else {
-        return Ok(None);
-    };
-    Ok(Some(Schema {
-        name: contract.name(),
-        schema: &contract.lower_output(options.dialect)?.schema,
-        strict: options.dialect == Dialect::OpenAiStrict,
-    }))
 }
 
 /// The word for whether to call a tool, where one has to be said.

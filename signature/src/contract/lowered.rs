@@ -7,11 +7,17 @@ use serde_json::{Value, json};
 use super::{Contract, DEEPEST};
 use crate::error::{Error, Result, Side};
 use crate::lowering::dialect::{Dialect, Lowered};
-use crate::lowering::{Lowering, check_name};
+use crate::lowering::{Lowering, Parts, check_name};
 use crate::schema::{self, Refusal};
 
 impl Contract {
     /// The input schema as `dialect` takes it; computed at the first call and kept.
+    ///
+    /// A schema that a strict dialect cannot say is lowered for the same provider without
+    /// the guarantee: [`Lowered::strict`] is false then, and the losses say why. What a
+    /// request of several tools is sent as is in [`LoweredRequest`].
+    ///
+    /// [`LoweredRequest`]: crate::LoweredRequest
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -29,13 +35,21 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Lowering`] if the dialect has no words for something, or its provider
-    /// would refuse it, with its path and what to do instead.
+    /// [`Error::Lowering`] if the schema means nothing, such as a reference that leads
+    /// nowhere, or the provider does not take the tool's name.
     pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
         // Not kept with the schema: the same contract may go by another name.
         check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;
         kept(&self.lowered_input[dialect.index()], || {
-            self.lower_now(dialect, Side::Input, self.input(), schema::INPUT_WRAPPER)
+            self.lower_now(dialect, Side::Input, self.input(), schema::INPUT_WRAPPER, true)
+        })
+    }
+
+    /// The input schema without the guarantee of `strict`, for a request that has no room
+    /// for another one with it.
+    pub(crate) fn lower_loose(&self, dialect: Dialect) -> Result<&Lowered> {
+        kept(&self.loose_input[dialect.index()], || {
+            self.lower_now(dialect, Side::Input, self.input(), schema::INPUT_WRAPPER, false)
         })
     }
 
@@ -59,7 +73,7 @@ impl Contract {
                 let reason = "there is none, so a model cannot be asked for it";
                 return Err(self.refused(Side::Output, reason));
             };
-            self.lower_now(dialect, Side::Output, output, schema::WRAPPER)
+            self.lower_now(dialect, Side::Output, output, schema::WRAPPER, true)
         })
     }
 
@@ -69,15 +83,16 @@ impl Contract {
         side: Side,
         schema: &Value,
         wrapper: &'static str,
+        may_be_strict: bool,
     ) -> Result<Lowered> {
         let wrapped = side == Side::Output && !schema::is_object(schema);
         let typed = self.input.typed;
-        let lowering = Lowering { dialect, side, schema, typed, wrapped, wrapper };
-        let (schema, losses, form) =
+        let lowering = Lowering { dialect, side, schema, typed, wrapped, wrapper, may_be_strict };
+        let Parts { schema, losses, strict, weight, form } =
             lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
         let schema = serde_json::value::to_raw_value(&schema)
             .map_err(|source| Error::write(self.name.clone(), source))?;
-        Ok(Lowered { schema, losses, form })
+        Ok(Lowered { schema, losses, strict, weight, form })
     }
 
     fn not_lowered(&self, dialect: Dialect, refusal: Refusal) -> Error {
@@ -167,7 +182,7 @@ impl Contract {
     ///
     /// As [`Contract::lower`].
     pub fn tool(&self, dialect: Dialect) -> Result<Value> {
-        let input = &self.lower(dialect)?.schema;
+        let Lowered { schema: input, strict, .. } = self.lower(dialect)?;
         let (name, description) = (&self.name, &self.description);
         Ok(match dialect {
             Dialect::OpenAiStrict | Dialect::OpenAiLoose => json!({
@@ -176,14 +191,14 @@ impl Contract {
                     "name": name,
                     "description": description,
                     "parameters": input,
-                    "strict": dialect == Dialect::OpenAiStrict,
+                    "strict": strict,
                 },
             }),
             Dialect::Anthropic => json!({
                 "name": name,
                 "description": description,
                 "input_schema": input,
-                "strict": true,
+                "strict": strict,
             }),
             Dialect::Gemini => json!({
                 "name": name,
@@ -228,10 +243,10 @@ pub(crate) fn shortened(path: String) -> String {
     first.chain(['…']).chain(end.chars()).collect()
 }
 
-fn kept(slot: &OnceLock<Lowered>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
+fn kept(slot: &OnceLock<Box<Lowered>>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
     if let Some(lowered) = slot.get() {
         return Ok(lowered);
     }
-    let lowered = make()?;
+    let lowered = Box::new(make()?);
     Ok(slot.get_or_init(|| lowered))
 }

@@ -31,10 +31,7 @@ impl Serialize for Contract {
 impl<'de> Deserialize<'de> for Contract {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
-        // A stored request may hold the tool that ends a typed run.
-        if stored.name != Self::FINISH {
-            name::check(&stored.name).map_err(D::Error::custom)?;
-        }
+        name::check(&stored.name).map_err(D::Error::custom)?;
         let output = stored.output.map(|to_read| {
             let to_write = stored.output_to_write.unwrap_or_else(|| to_read.clone());
             (to_read.into_owned(), to_write.into_owned())

@@ -1,9 +1,11 @@
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::value::RawValue;
 
 use crate::error::Side;
 use crate::lowering::Form;
+use crate::lowering::rules::{RequestLimits, Weight};
 
 /// The JSON Schema that one kind of provider accepts.
 ///
@@ -21,6 +23,7 @@ pub enum Dialect {
     JsonSchema2020,
     /// OpenAI with `strict: true`: the provider guarantees that arguments fit, and
     /// accepts a subset in which every property is required and objects are closed.
+    /// A schema that the subset cannot say is lowered as for [`OpenAiLoose`](Self::OpenAiLoose).
     ///
     /// Source: OpenAI's guide "Structured Outputs", section "Supported schemas".
     OpenAiStrict,
@@ -30,7 +33,8 @@ pub enum Dialect {
     /// object without combinators, has `properties`, and arrays have `items`.
     OpenAiLoose,
     /// Anthropic with `strict: true`: arguments are guaranteed to fit, and objects are
-    /// closed and never contain themselves.
+    /// closed and never contain themselves. A schema that this subset cannot say, or that the
+    /// request has no room for, is lowered for a tool without `strict`.
     ///
     /// Source: Anthropic's guide "Structured outputs", section "JSON Schema limitations".
     Anthropic,
@@ -67,6 +71,12 @@ impl Dialect {
             Self::Gemini => "gemini",
             Self::Mcp => "mcp",
         }
+    }
+
+    /// Maximum number of tools in one request, where the provider has one.
+    #[must_use]
+    pub fn max_tools(self) -> Option<usize> {
+        Some(RequestLimits::of(self).tools).filter(|most| *most != usize::MAX)
     }
 
     pub(crate) fn index(self) -> usize {
@@ -111,6 +121,13 @@ pub struct Lowered {
     pub schema: Box<RawValue>,
     /// What the dialect could not say; empty if everything was.
     pub losses: Vec<Loss>,
+    /// Whether the provider guarantees that values fit: it is sent with `strict: true`.
+    ///
+    /// Always false in a dialect without `strict`. False in a strict dialect is a loss as
+    /// well, with the keyword `strict`.
+    pub strict: bool,
+    /// What it takes of the limits of a request.
+    pub(crate) weight: Weight,
     /// How values are brought to its shape.
     pub(crate) form: Form,
 }
@@ -129,7 +146,7 @@ pub struct Loss {
     /// The schema keyword that was lost.
     pub keyword: String,
     /// What became of it.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
 }
 
 impl fmt::Display for Loss {

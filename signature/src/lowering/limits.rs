@@ -3,14 +3,14 @@
 use serde_json::{Map, Value};
 
 use crate::error::shown;
-use crate::lowering::rules::{Limits, Rules};
+use crate::lowering::rules::{Limits, Rules, Weight};
 use crate::lowering::shape::has_type;
 use crate::schema::{Refusal, TYPES, below, leads_nowhere, path_below, percent_decoded, resolve};
 
-type Checked = Result<(), Refusal>;
+type Checked<T = ()> = Result<T, Refusal>;
 
-/// Checks a schema that was lowered by these rules.
-pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked {
+/// Checks a schema that was lowered by these rules; what it takes of a request's limits.
+pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked<Weight> {
     every(schema, "$", &mut |path, node| types(path, node))?;
     let mut sums = Sums::default();
     every(schema, "$", &mut |path, node| sums.add(path, node, &rules.limits))?;
@@ -21,10 +21,10 @@ pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked {
             format!("more than {} objects in each other; make it flatter", rules.limits.levels),
         );
     }
-    Ok(())
+    Ok(sums.weight)
 }
 
-fn refuse(path: &str, advice: String) -> Checked {
+fn refuse<T>(path: &str, advice: String) -> Checked<T> {
     Err(Refusal::new(path, advice))
 }
 
@@ -93,8 +93,7 @@ struct Sums {
     properties: usize,
     values: usize,
     characters: usize,
-    optional: usize,
-    unions: usize,
+    weight: Weight,
 }
 
 impl Sums {
@@ -103,8 +102,8 @@ impl Sums {
         let required = node.get("required").and_then(Value::as_array).map_or(0, Vec::len);
         let properties = named("properties").count();
         self.properties += properties;
-        self.optional += properties.saturating_sub(required);
-        self.unions += named("properties").filter(|(_, property)| is_union(property)).count();
+        self.weight.optional += properties.saturating_sub(required);
+        self.weight.unions += named("properties").filter(|(_, property)| is_union(property)).count();
         let names = named("properties").chain(named("$defs"));
         self.characters += names.map(|(name, _)| name.chars().count()).sum::<usize>();
         self.characters += node.get("const").map_or(0, characters);
@@ -130,15 +129,13 @@ impl Sums {
             (self.properties, limits.properties, "properties"),
             (self.values, limits.values, "values of enums"),
             (self.characters, limits.characters, "characters of names and values"),
-            (self.optional, limits.optional, "optional fields"),
-            (self.unions, limits.unions, "fields of several types"),
+            (self.weight.optional, limits.weight.optional, "optional fields"),
+            (self.weight.unions, limits.weight.unions, "fields of several types"),
         ] {
             if count > most {
                 return refuse(
                     "$",
-                    format!(
-                        "{count} {what} where {most} are accepted; split it, or send a dialect that is not strict"
-                    ),
+                    format!("{count} {what} where {most} are accepted; split it"),
                 );
             }
         }

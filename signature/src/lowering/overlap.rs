@@ -5,7 +5,29 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::shape::{Schema, Shape, has_type, listed, required};
-use crate::schema::{TYPES, resolve};
+use crate::schema::{TYPES, below_mut, resolve};
+
+/// Says `oneOf` for `anyOf` where no value fits two of the members: so a model and a
+/// validator know that one of them is meant. An optional value stays as it is.
+pub(crate) fn say_one_of(schema: &mut Value) {
+    let root = schema.clone();
+    let mut waiting = vec![schema];
+    while let Some(schema) = waiting.pop() {
+        let Some(map) = schema.as_object_mut() else {
+            continue;
+        };
+        let members = map.get("anyOf").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let nullable = members.len() == 2 && members.iter().any(|member| member["type"] == "null");
+        if members.len() > 1 && !nullable && !map.contains_key("oneOf") && !Overlap::new(&root, false).any(members) {
+            let all = std::mem::take(map);
+            map.extend(all.into_iter().map(|(keyword, value)| match keyword.as_str() {
+                "anyOf" => ("oneOf".to_owned(), value),
+                _ => (keyword, value),
+            }));
+        }
+        waiting.extend(below_mut(map));
+    }
+}
 
 /// How many pairs are looked at; beyond, they may overlap.
 const MOST: usize = 50_000;

@@ -5,6 +5,10 @@ use crate::Dialect;
 /// What a dialect accepts. Lowering is one walk that asks here.
 #[derive(Debug)]
 pub(crate) struct Rules {
+    /// Whether the provider guarantees that values fit: it is sent with `strict: true`.
+    pub(crate) strict: bool,
+    /// The rules for a schema that these refuse: the provider takes it without a guarantee.
+    pub(crate) otherwise: Option<&'static Rules>,
     /// Keywords kept as they are; of the others, what constrains is told in the
     /// description. Keywords that shape a value have their own rule below.
     pub(crate) keeps: Keeps,
@@ -72,6 +76,8 @@ pub(crate) enum Names {
     All,
     /// `[a-zA-Z0-9_.-]{1,64}`
     Plain,
+    /// The same for the fields of the root; the others may have any name.
+    PlainAtRoot,
 }
 
 /// How much a schema may hold, all of it together.
@@ -89,11 +95,62 @@ pub(crate) struct Limits {
     /// Characters of the names of properties and definitions and the texts of enums and
     /// consts.
     pub(crate) characters: usize,
+    /// What counts for the request as well.
+    pub(crate) weight: Weight,
+}
+
+/// How much of a request's limits a schema takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Weight {
     /// Fields that may be left out.
     pub(crate) optional: usize,
     /// Fields that take one of several types.
     pub(crate) unions: usize,
 }
+
+impl Weight {
+    const NONE: Self = Self { optional: usize::MAX, unions: usize::MAX };
+}
+
+/// How much one request may hold, all its schemas together.
+#[derive(Debug)]
+pub(crate) struct RequestLimits {
+    /// Tools of any kind.
+    pub(crate) tools: usize,
+    /// Tools that are strict.
+    pub(crate) strict_tools: usize,
+    /// Of everything that is strict.
+    pub(crate) weight: Weight,
+}
+
+impl RequestLimits {
+    const NONE: Self =
+        Self { tools: usize::MAX, strict_tools: usize::MAX, weight: Weight::NONE };
+
+    /// The limits of a dialect's requests.
+    pub(crate) fn of(dialect: Dialect) -> &'static Self {
+        match dialect {
+            Dialect::JsonSchema2020 | Dialect::Mcp => &Self::NONE,
+            Dialect::OpenAiStrict | Dialect::OpenAiLoose => &OPENAI_REQUEST,
+            Dialect::Anthropic => &ANTHROPIC_REQUEST,
+            Dialect::Gemini => &GEMINI_REQUEST,
+        }
+    }
+}
+
+/// Source: OpenAI's description of its API, `tools`: "A max of 128 functions are supported".
+static OPENAI_REQUEST: RequestLimits = RequestLimits { tools: 128, ..RequestLimits::NONE };
+
+/// Source: Anthropic's guide "Structured outputs", section "Schema complexity limits", and
+/// recorded replies to requests at each limit (HTTP 200) and beyond it (HTTP 400).
+static ANTHROPIC_REQUEST: RequestLimits = RequestLimits {
+    tools: usize::MAX,
+    strict_tools: 20,
+    weight: Weight { optional: 24, unions: 16 },
+};
+
+/// Source: the refusal (HTTP 400) "At most 512 function declarations can be specified".
+static GEMINI_REQUEST: RequestLimits = RequestLimits { tools: 512, ..RequestLimits::NONE };
 
 impl Limits {
     const NONE: Self = Self {
@@ -103,8 +160,7 @@ impl Limits {
         long_enum: usize::MAX,
         long_enum_characters: usize::MAX,
         characters: usize::MAX,
-        optional: usize::MAX,
-        unions: usize::MAX,
+        weight: Weight::NONE,
     };
 }
 
@@ -124,6 +180,8 @@ impl Rules {
 /// Source: OpenAI's guide "Structured Outputs", section "Supported schemas", as read in
 /// February 2026, and the texts of its refusals (HTTP 400).
 static OPENAI_STRICT: Rules = Rules {
+    strict: true,
+    otherwise: Some(&OPENAI_LOOSE),
     keeps: Keeps::Only(&[
         "enum",
         "const",
@@ -176,6 +234,8 @@ static OPENAI_STRICT: Rules = Rules {
 /// strict: "schema must have type 'object' and not have 'oneOf'/'anyOf'/… at the top
 /// level", "array schema missing items", "object schema missing properties".
 static OPENAI_LOOSE: Rules = Rules {
+    strict: false,
+    otherwise: None,
     keeps: Keeps::All,
     formats: Keeps::All,
     object_root: true,
@@ -197,6 +257,8 @@ static OPENAI_LOOSE: Rules = Rules {
 /// "Schema complexity limits", the schema transform of its SDKs, and the refusals
 /// (HTTP 400) of the Messages API for names of properties.
 static ANTHROPIC: Rules = Rules {
+    strict: true,
+    otherwise: Some(&ANTHROPIC_LOOSE),
     keeps: Keeps::Only(&["enum", "const", "pattern", "format", "minItems", "default"]),
     formats: Keeps::Only(&[
         "date-time",
@@ -224,8 +286,34 @@ static ANTHROPIC: Rules = Rules {
         "(?=", "(?!", "(?<", r"\b", r"\B", r"\1", r"\2", r"\3", r"\4", r"\5", r"\6", r"\7", r"\8",
         r"\9",
     ],
-    limits: Limits { optional: 24, unions: 16, ..Limits::NONE },
+    // A request may hold one more of each, but one schema that does is "too complex".
+    limits: Limits { weight: Weight { optional: 23, unions: 15 }, ..Limits::NONE },
     field_names: Names::Plain,
+    starts_with_letter: false,
+};
+
+/// Tools without `strict`.
+///
+/// Source: the refusals (HTTP 400) of the Messages API: "input_schema does not support oneOf,
+/// allOf, or anyOf at the top level", and "Property keys should match pattern", which it says
+/// of `input_schema.properties` only.
+static ANTHROPIC_LOOSE: Rules = Rules {
+    strict: false,
+    otherwise: None,
+    keeps: Keeps::All,
+    formats: Keeps::All,
+    object_root: true,
+    closed: false,
+    tuples: true,
+    optional: true,
+    any: true,
+    recursion: Recursion::Accepted,
+    told_references: true,
+    values: Values::All,
+    min_items: u64::MAX,
+    patterns: &[],
+    limits: Limits::NONE,
+    field_names: Names::PlainAtRoot,
     starts_with_letter: false,
 };
 
@@ -235,6 +323,8 @@ static ANTHROPIC: Rules = Rules {
 /// within non-required properties") and of `FunctionDeclaration.name`; the guide
 /// "Structured output" for formats.
 static GEMINI: Rules = Rules {
+    strict: false,
+    otherwise: None,
     keeps: Keeps::Only(&["enum", "format", "minItems", "maxItems", "minimum", "maximum"]),
     formats: Keeps::Only(&["date-time", "date", "time"]),
     object_root: true,

@@ -164,14 +164,9 @@ impl<'a> Walk<'a> {
     }
 
     fn no_any(&self, map: &Schema, path: &str) -> Refusal {
-        Refusal::new(
-            path,
-            if has_type(map, "object") {
-                "an object with any fields; name its fields, or send a dialect that is not strict"
-            } else {
-                "any value at all; give it a type, or send a dialect that is not strict"
-            },
-        )
+        let object = has_type(map, "object");
+        let any = "any value at all; give it a type";
+        Refusal::new(path, if object { "an object with any fields; name its fields" } else { any })
     }
 
     fn reference(&mut self, reference: &str, map: &Schema, path: &str) -> Lowered {
@@ -202,7 +197,7 @@ impl<'a> Walk<'a> {
 
     fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
         let (path, keyword) = (path.to_owned(), keyword.to_owned());
-        self.losses.push(Loss { side: self.side, path, keyword, why });
+        self.losses.push(Loss { side: self.side, path, keyword, why: why.into() });
     }
 }
 

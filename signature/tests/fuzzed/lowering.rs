@@ -1,5 +1,5 @@
-//! Whatever a server calls a schema: refused with a path, or lowered to what can be sent,
-//! and what is rendered in the lowered shape is read back as it was.
+//! Whatever a server calls a schema: lowered to what can be sent, or refused with a path in
+//! every dialect that works on it; what is rendered in the lowered shape is read back as it was.
 
 use serde_json::Value;
 use toolwright_signature::{Contract, Dialect, Error, Lowered, Policy, Result};

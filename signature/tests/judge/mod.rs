@@ -62,18 +62,57 @@ const GEMINI: [&str; 15] = [
     "required",
 ];
 
-/// What the provider of a dialect would say against a schema.
-pub(crate) fn faults(dialect: Dialect, schema: &Value) -> Vec<String> {
-    let mut judge = Judge { dialect, root: schema, faults: Vec::new() };
+/// What the provider of a dialect would say against a schema, sent strict or not.
+pub(crate) fn faults(dialect: Dialect, strict: bool, schema: &Value) -> Vec<String> {
+    let dialect = match dialect {
+        Dialect::OpenAiStrict if !strict => Dialect::OpenAiLoose,
+        other => other,
+    };
+    let mut judge = Judge { dialect, strict, root: schema, faults: Vec::new(), sums: (0, 0) };
     judge.root();
     judge.every();
+    if judge.sums.0 >= 24 || judge.sums.1 >= 16 {
+        judge.faults.push(format!("{:?} optional fields and unions", judge.sums));
+    }
     judge.faults
+}
+
+/// What the provider of a dialect would say against the tools of one request, each with
+/// whether it is strict.
+pub(crate) fn faults_of_request(dialect: Dialect, tools: &[(bool, Value)]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let (mut strict_tools, mut optional, mut unions) = (0, 0, 0);
+    for (strict, schema) in tools {
+        faults.extend(self::faults(dialect, *strict, schema));
+        if dialect == Dialect::Anthropic && *strict {
+            let mut judge = Judge { dialect, strict: true, root: schema, faults: Vec::new(), sums: (0, 0) };
+            judge.every();
+            strict_tools += 1;
+            optional += judge.sums.0;
+            unions += judge.sums.1;
+        }
+    }
+    if strict_tools > 20 || optional > 24 || unions > 16 {
+        faults.push(format!("{strict_tools} strict tools, {optional} optional fields, {unions} unions"));
+    }
+    let most = match dialect {
+        Dialect::OpenAiStrict | Dialect::OpenAiLoose => 128,
+        Dialect::Gemini => 512,
+        _ => usize::MAX,
+    };
+    if tools.len() > most {
+        faults.push(format!("{} tools", tools.len()));
+    }
+    faults
 }
 
 struct Judge<'a> {
     dialect: Dialect,
+    strict: bool,
     root: &'a Value,
     faults: Vec<String>,
+    /// Optional fields, and fields with a union.
+    sums: (usize, usize),
 }
 
 impl Judge<'_> {
@@ -103,14 +142,15 @@ impl Judge<'_> {
         {
             self.say("no properties at the root", root);
         }
-        if self.dialect == Dialect::Anthropic && self.is_recursive() {
+        if self.dialect == Dialect::Anthropic && self.strict && self.is_recursive() {
             self.say("recursion", root);
+        }
+        if self.dialect == Dialect::Anthropic && !properties(root).all(|(name, _)| is_plain(name)) {
+            self.say("a field's name", root);
         }
     }
 
     fn every(&mut self) {
-        let mut optional = 0;
-        let mut unions = 0;
         let mut waiting = vec![self.root];
         while let Some(schema) = waiting.pop() {
             let Some(node) = schema.as_object() else {
@@ -120,19 +160,16 @@ impl Judge<'_> {
             match self.dialect {
                 Dialect::OpenAiStrict => self.openai_strict(node),
                 Dialect::OpenAiLoose => self.with_items(node),
-                Dialect::Anthropic => {
+                Dialect::Anthropic if self.strict => {
                     self.anthropic(node);
                     let required = node.get("required").and_then(Value::as_array);
-                    optional += properties(node).count() - required.map_or(0, Vec::len);
-                    unions += properties(node).filter(|(_, schema)| is_union(schema)).count();
+                    self.sums.0 += properties(node).count() - required.map_or(0, Vec::len);
+                    self.sums.1 += properties(node).filter(|(_, schema)| is_union(schema)).count();
                 }
                 Dialect::Gemini => self.gemini(node),
                 _ => {}
             }
             waiting.extend(below(node));
-        }
-        if optional > 24 || unions > 16 {
-            self.faults.push(format!("{optional} optional fields, {unions} with a union"));
         }
     }
 
@@ -195,10 +232,7 @@ impl Judge<'_> {
             self.say("an unknown keyword", node);
         }
         self.closed(node);
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-        if !properties(node)
-            .all(|(name, _)| (1..=64).contains(&name.len()) && name.chars().all(plain))
-        {
+        if !properties(node).all(|(name, _)| is_plain(name)) {
             self.say("a field's name", node);
         }
         let known: Vec<_> = properties(node).map(|(name, _)| name.as_str()).collect();
@@ -284,6 +318,11 @@ impl Judge<'_> {
             false
         })
     }
+}
+
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
 fn types(node: &Map<String, Value>) -> Vec<&str> {

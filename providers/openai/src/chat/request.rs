@@ -7,7 +7,7 @@ use toolwright_module::{Image, Message, Part, ReplyPart, Request, ToolCall, Tool
 
 use crate::error::Result;
 use crate::request::{
-    Function, Options, Schema, Texts, arguments, functions, schema, tool_choice, unknown,
+    Function, Options, Schema, Schemas, Texts, arguments, schemas, tool_choice, unknown,
 };
 use crate::wire::images_of;
 
@@ -51,12 +51,11 @@ struct StreamOptions {
 
 impl<'a> Body<'a> {
     pub(crate) fn new(request: &'a Request, options: &Options<'a>) -> Result<Self> {
-        let tools = functions(request, options.dialect)?;
-        let format = schema(request, options)?;
+        let Schemas { functions, format } = schemas(request, options)?;
         Ok(Self {
             model: options.model,
             messages: Messages(&request.messages),
-            tools: tools.into_iter().map(|function| Tool { function }).collect(),
+            tools: functions.into_iter().map(|function| Tool { function }).collect(),
             tool_choice: tool_choice(request),
             response_format: format.map(|json_schema| Format { json_schema }),
             max_completion_tokens: request.max_output_tokens,

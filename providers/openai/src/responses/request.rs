@@ -9,7 +9,7 @@ use toolwright_module::{Image, Message, Part, ReplyPart, Request, ToolResult};
 use super::PROVIDER;
 use crate::error::Result;
 use crate::request::{
-    Function, Options, Schema, arguments, functions, schema, tool_choice, unknown,
+    Function, Options, Schema, Schemas, arguments, schemas, tool_choice, unknown,
 };
 
 /// A request's body.
@@ -55,15 +55,14 @@ struct Format<'a> {
 
 impl<'a> Body<'a> {
     pub(crate) fn new(request: &'a Request, options: &Options<'a>) -> Result<Self> {
-        let tools = functions(request, options.dialect)?;
-        let format = schema(request, options)?.map(|schema| Format { schema });
+        let Schemas { functions, format } = schemas(request, options)?;
         let encrypted = options.encrypted_reasoning;
         Ok(Self {
             model: options.model,
             input: Input(&request.messages),
-            tools: tools.into_iter().map(|function| Tool { function }).collect(),
+            tools: functions.into_iter().map(|function| Tool { function }).collect(),
             tool_choice: tool_choice(request),
-            text: format.map(|format| Text { format }),
+            text: format.map(|schema| Text { format: Format { schema } }),
             max_output_tokens: request.max_output_tokens,
             temperature: options.temperature,
             store: encrypted.then_some(false),

@@ -11,7 +11,7 @@ use async_openai::types::responses::{
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use toolwright_module::{CallKind, Definition, Format, ToolGroup};
+use toolwright_module::{CallKind, Definition, Format, Parameters, ToolGroup};
 use toolwright_signature::{Dialect, Error, Result};
 
 use crate::api::Api;
@@ -19,14 +19,15 @@ use crate::api::Api;
 /// A definition as OpenAI takes it: JSON that can be sent, and `async-openai`'s types.
 ///
 /// A strict definition is lowered to OpenAI's strict dialect, every other one to the
-/// loose one; a schema that a type brought itself stays as it is.
+/// loose one; a schema that a type brought itself stays as it is. A strict definition whose
+/// schema OpenAI's strict mode cannot say is sent with `strict: false`
+/// ([`Definition::parameters`] says why).
 pub trait DefinitionExt {
     /// An entry of `tools`.
     ///
     /// # Errors
     ///
-    /// [`Error::Lowering`] if the dialect has no words for something in the schema. So do
-    /// all functions here.
+    /// [`Error::Lowering`] if the schema means nothing. So do all functions here.
     fn tool(&self, api: Api) -> Result<Box<RawValue>>;
 
     /// The structured output that is asked for: `response_format` of Chat Completions,
@@ -88,14 +89,17 @@ impl DefinitionExt for Definition {
                     },
                 },
             }),
-            _ => ChatCompletionTools::Function(ChatCompletionTool {
-                function: FunctionObject {
-                    name: self.name().to_owned(),
-                    description: Some(self.description().to_owned()),
-                    parameters: Some(parameters(self)?),
-                    strict: Some(self.strict()),
-                },
-            }),
+            _ => {
+                let (parameters, strict) = parameters(self)?;
+                ChatCompletionTools::Function(ChatCompletionTool {
+                    function: FunctionObject {
+                        name: self.name().to_owned(),
+                        description: Some(self.description().to_owned()),
+                        parameters: Some(parameters),
+                        strict: Some(strict),
+                    },
+                })
+            }
         })
     }
 
@@ -110,13 +114,16 @@ impl DefinitionExt for Definition {
                 },
                 ..CustomToolParam::default()
             }),
-            _ => Tool::Function(FunctionTool {
-                name: self.name().to_owned(),
-                description: Some(self.description().to_owned()),
-                parameters: Some(parameters(self)?),
-                strict: Some(self.strict()),
-                ..FunctionTool::default()
-            }),
+            _ => {
+                let (parameters, strict) = parameters(self)?;
+                Tool::Function(FunctionTool {
+                    name: self.name().to_owned(),
+                    description: Some(self.description().to_owned()),
+                    parameters: Some(parameters),
+                    strict: Some(strict),
+                    ..FunctionTool::default()
+                })
+            }
         })
     }
 
@@ -135,7 +142,7 @@ pub trait GroupExt {
     ///
     /// # Errors
     ///
-    /// As [`DefinitionExt::tool`].
+    /// As [`DefinitionExt::tool`], and [`Error::TooManyTools`]. So do all functions here.
     fn tools(&self, api: Api) -> Result<Arc<RawValue>>;
 
     /// `tools` for Chat Completions in `async-openai`'s types, made anew each time.
@@ -161,11 +168,11 @@ macro_rules! group_ext {
             }
 
             fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>> {
-                self.definitions().iter().map(Definition::chat_tool).collect()
+                checked(self.definitions())?.iter().map(Definition::chat_tool).collect()
             }
 
             fn responses_tools(&self) -> Result<Vec<Tool>> {
-                self.definitions().iter().map(Definition::responses_tool).collect()
+                checked(self.definitions())?.iter().map(Definition::responses_tool).collect()
             }
         }
     };
@@ -182,8 +189,18 @@ fn key(api: Api) -> &'static str {
     }
 }
 
+/// The definitions, if one request takes so many.
+fn checked(definitions: &[Definition]) -> Result<&[Definition]> {
+    let (dialect, count) = (Dialect::OpenAiLoose, definitions.len());
+    match dialect.max_tools() {
+        Some(most) if count > most => Err(Error::TooManyTools { dialect, count, most }),
+        _ => Ok(definitions),
+    }
+}
+
 fn tools(definitions: &[Definition], api: Api) -> Result<Box<RawValue>> {
-    let all: Vec<_> = definitions.iter().map(|one| Wire::tool(one, api)).collect::<Result<_>>()?;
+    let all = checked(definitions)?.iter();
+    let all: Vec<_> = all.map(|one| Wire::tool(one, api)).collect::<Result<_>>()?;
     raw(definitions.first().map_or("", Definition::name), &all)
 }
 
@@ -196,18 +213,21 @@ fn dialect(definition: &Definition) -> Dialect {
     if definition.strict() { Dialect::OpenAiStrict } else { Dialect::OpenAiLoose }
 }
 
-fn parameters(definition: &Definition) -> Result<Value> {
+/// The parameters, and whether they are strict.
+fn parameters(definition: &Definition) -> Result<(Value, bool)> {
     let parameters = definition.parameters(dialect(definition))?;
-    serde_json::from_str(parameters.get())
-        .map_err(|source| Error::Write { contract: definition.name().to_owned(), source })
+    let schema = serde_json::from_str(parameters.schema.get())
+        .map_err(|source| Error::Write { contract: definition.name().to_owned(), source })?;
+    Ok((schema, parameters.strict))
 }
 
 fn json_schema(definition: &Definition) -> Result<ResponseFormatJsonSchema> {
+    let (schema, strict) = parameters(definition)?;
     Ok(ResponseFormatJsonSchema {
         description: Some(definition.description().to_owned()),
         name: definition.name().to_owned(),
-        schema: parameters(definition)?,
-        strict: Some(definition.strict()),
+        schema,
+        strict: Some(strict),
     })
 }
 
@@ -299,7 +319,7 @@ struct Grammar<'a> {
 
 impl<'a> Wire<'a> {
     fn tool(of: &'a Definition, api: Api) -> Result<Self> {
-        let (name, description, strict) = (of.name(), of.description(), of.strict());
+        let (name, description) = (of.name(), of.description());
         if of.kind() == CallKind::Custom {
             let format = of.format().map(|format| CustomFormat::of(format, api));
             let (r#type, custom) = ("custom", Custom { name, description, format });
@@ -308,7 +328,8 @@ impl<'a> Wire<'a> {
                 Api::Responses => Self::Custom { r#type, custom },
             });
         }
-        let (r#type, parameters) = ("function", of.parameters(dialect(of))?);
+        let Parameters { schema: parameters, strict, .. } = of.parameters(dialect(of))?;
+        let r#type = "function";
         Ok(match api {
             Api::Chat => {
                 let function = Function { name, description, parameters, strict };
@@ -319,8 +340,9 @@ impl<'a> Wire<'a> {
     }
 
     fn format(of: &'a Definition, api: Api) -> Result<Self> {
-        let (name, description, strict) = (of.name(), of.description(), of.strict());
-        let (r#type, schema) = ("json_schema", of.parameters(dialect(of))?);
+        let (name, description) = (of.name(), of.description());
+        let Parameters { schema, strict, .. } = of.parameters(dialect(of))?;
+        let r#type = "json_schema";
         Ok(match api {
             Api::Chat => {
                 let json_schema = Schema { name, description, schema, strict };

@@ -20,9 +20,10 @@ impl Walk<'_> {
     ) -> Lowered<Schema> {
         let mut properties = Map::new();
         let mut required = Vec::new();
+        let mut unnamed = false;
+        let at_root = path == "$";
         for (name, property) in this.properties.into_iter().flatten() {
             let path = format!("{path}.{name}");
-            self.name(name, &path)?;
             if *property == false {
                 if !self.rules.closed {
                     self.lose(&path, "properties", super::LEFT_OUT);
@@ -30,6 +31,11 @@ impl Walk<'_> {
                 continue;
             }
             let field = self.field(&this, name, property, &path)?;
+            if !self.takes_name(name, at_root) {
+                self.tell_field(name, &field, this.requires(name), told, &path)?;
+                unnamed = true;
+                continue;
+            }
             if self.is_required(&this, name, property, &path) {
                 required.push(Value::from(name.clone()));
             }
@@ -55,6 +61,10 @@ impl Walk<'_> {
             out.insert("required".into(), required.into());
         }
         self.rest(map, further.as_ref(), &mut out, told, path)?;
+        if unnamed {
+            // They come as further fields.
+            out.shift_remove("additionalProperties");
+        }
         Ok(out)
     }
 
@@ -111,13 +121,32 @@ impl Walk<'_> {
         false
     }
 
-    fn name(&self, name: &str, path: &str) -> Lowered<()> {
+    fn takes_name(&self, name: &str, at_root: bool) -> bool {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-        let fits = !name.is_empty() && name.len() <= 64 && name.chars().all(plain);
-        if self.rules.field_names == Names::Plain && !fits {
+        let any = match self.rules.field_names {
+            Names::All => true,
+            Names::Plain => false,
+            Names::PlainAtRoot => !at_root,
+        };
+        any || !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
+    }
+
+    /// Says in the description of an object what no property may be called.
+    fn tell_field(
+        &mut self,
+        name: &str,
+        field: &Value,
+        required: bool,
+        told: &mut Vec<String>,
+        path: &str,
+    ) -> Lowered<()> {
+        if self.rules.closed {
             let advice = "its name must be 1 to 64 characters of A-Z a-z 0-9 _ . -; rename it";
             return Err(Refusal::new(path, advice));
         }
+        let kind = if required { "Required" } else { "Optional" };
+        told.push(format!("{kind} field {}: {field}.", Value::from(name)));
+        self.lose(path, "properties", super::TOLD);
         Ok(())
     }
 

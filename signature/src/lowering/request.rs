@@ -1,0 +1,98 @@
+use std::borrow::Borrow;
+
+use crate::contract::Contract;
+use crate::error::{Error, Result};
+use crate::lowering::dialect::{Dialect, Lowered};
+use crate::lowering::rules::RequestLimits;
+
+/// The schemas of one request, lowered together: a provider limits some things for all of
+/// them.
+///
+/// Anthropic takes 20 strict tools in a request, and 24 optional fields and 16 unions in all
+/// of them. Tools become strict in their order, each as long as there is room; the rest is
+/// sent without `strict`, and its losses say so. A tool more at the end changes nothing
+/// before it, so that the bytes of a prompt stay the same.
+///
+/// Each contract keeps its schemas, so making this again only adds up.
+///
+/// ```
+/// # use serde_json::json;
+/// # use toolwright_signature::{Contract, Dialect, LoweredRequest};
+/// let input = json!({"type": "object", "properties": {"page": {"type": "integer"}}});
+/// let tools: Vec<_> = (0..21)
+///     .map(|n| Contract::dynamic(&format!("find_{n}"), "", input.clone(), None))
+///     .collect::<Result<_, _>>()?;
+/// let request = LoweredRequest::new(Dialect::Anthropic, &tools, None)?;
+/// assert!(request.tools[..20].iter().all(|tool| tool.strict));
+/// assert_eq!(request.tools[20].losses[0].keyword, "strict");
+/// # Ok::<(), toolwright_signature::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LoweredRequest<'a> {
+    /// The inputs of the tools, in their order.
+    pub tools: Vec<&'a Lowered>,
+    /// The answer that is asked for.
+    pub output: Option<&'a Lowered>,
+}
+
+impl<'a> LoweredRequest<'a> {
+    /// The tools of a request, and the contract whose output its answer has to be.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooManyTools`], and as [`Contract::lower`] and [`Contract::lower_output`].
+    pub fn new<C: Borrow<Contract> + 'a>(
+        dialect: Dialect,
+        tools: impl IntoIterator<Item = &'a C>,
+        output: Option<&'a Contract>,
+    ) -> Result<Self> {
+        let limits = RequestLimits::of(dialect);
+        let output = output.map(|output| output.lower_output(dialect)).transpose()?;
+        let mut room = Room { limits, strict_tools: 0, optional: 0, unions: 0 };
+        if let Some(output) = output {
+            room.add(output);
+        }
+        let mut lowered = Vec::new();
+        for contract in tools {
+            let contract = contract.borrow();
+            let tool = contract.lower(dialect)?;
+            let fits = !tool.strict || room.has(tool);
+            lowered.push(if fits { tool } else { contract.lower_loose(dialect)? });
+        }
+        let count = lowered.len();
+        if count > limits.tools {
+            return Err(Error::TooManyTools { dialect, count, most: limits.tools });
+        }
+        Ok(Self { tools: lowered, output })
+    }
+}
+
+struct Room {
+    limits: &'static RequestLimits,
+    strict_tools: usize,
+    optional: usize,
+    unions: usize,
+}
+
+impl Room {
+    /// Whether another strict tool fits; then it is in.
+    fn has(&mut self, tool: &Lowered) -> bool {
+        let Room { limits, .. } = *self;
+        let fits = self.strict_tools < limits.strict_tools
+            && self.optional + tool.weight.optional <= limits.weight.optional
+            && self.unions + tool.weight.unions <= limits.weight.unions;
+        if fits {
+            self.strict_tools += 1;
+            self.add(tool);
+        }
+        fits
+    }
+
+    fn add(&mut self, lowered: &Lowered) {
+        if lowered.strict {
+            self.optional += lowered.weight.optional;
+            self.unions += lowered.weight.unions;
+        }
+    }
+}
