@@ -53,9 +53,7 @@ pub use error::{Audience, Error, Failure, Result, Stage};
 pub use event::{Ending, Event, EventKind, InCall};
 pub use example::Example;
 pub use futures_core::{future::BoxFuture, stream::BoxStream};
-pub use group::{
-    Custom, Definition, FailReason, Format, Handle, Outcome, Parameters, ToolGroup,
-};
+pub use group::{Custom, Definition, FailReason, Format, Handle, Outcome, Parameters, ToolGroup};
 pub use language_model::{
     Capabilities, Delta, Finish, LanguageModel, Reply, Request, ToolChoice, Usage,
 };

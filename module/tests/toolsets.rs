@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     Audience, Context, Contract, Dialect, Effect, LanguageModel, Message, Module, Request, Result,
-    Signature, Stage, Tool, ToolGroup, ToolOutput, from_fn,
+    Signature, Stage, Tool, ToolGroup, from_fn,
 };
 use toolwright_signature::NameFault;
 

@@ -60,8 +60,7 @@ impl Form {
 const LONGEST_TOLD: usize = 10_000;
 
 /// Why a schema that could be strict is not.
-const NO_ROOM: &str =
-    "is not asked for: the request has no room for another strict tool, and those before it come first";
+const NO_ROOM: &str = "is not asked for: the request has no room for another strict tool, and those before it come first";
 
 /// What a dialect takes as it is, and values with it.
 fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> Parts {

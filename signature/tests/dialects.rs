@@ -17,9 +17,7 @@ use proptest::test_runner::TestRunner;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{
-    Contract, Dialect, Loss, Lowered, Result, Signature, assert_fits,
-};
+use toolwright_signature::{Contract, Dialect, Loss, Lowered, Result, Signature, assert_fits};
 
 use zoo::generate::values;
 use zoo::{Bare, Echo, Specimen, Visitor};

@@ -60,7 +60,10 @@ fn open_schemas() -> Vec<(&'static str, Value)> {
         ("map of any", object(json!({"type": "object", "additionalProperties": {}}), true)),
         (
             "any in a list in a map",
-            object(json!({"additionalProperties": {"items": {}, "type": "array"}, "type": "object"}), true),
+            object(
+                json!({"additionalProperties": {"items": {}, "type": "array"}, "type": "object"}),
+                true,
+            ),
         ),
         (
             "beside",
@@ -69,7 +72,10 @@ fn open_schemas() -> Vec<(&'static str, Value)> {
                 true,
             ),
         ),
-        ("union with any", object(json!({"anyOf": [{"type": "object"}, {"type": "string"}]}), true)),
+        (
+            "union with any",
+            object(json!({"anyOf": [{"type": "object"}, {"type": "string"}]}), true),
+        ),
     ]
 }
 
@@ -88,7 +94,13 @@ fn any_value() -> impl Strategy<Value = Value> {
         let name = prop_oneof![
             "[a-z]{1,5}",
             prop::sample::select(vec![
-                "key", "value", "item_0", "item_1", "input", "result", "additional_properties",
+                "key",
+                "value",
+                "item_0",
+                "item_1",
+                "input",
+                "result",
+                "additional_properties",
             ])
             .prop_map(str::to_owned),
         ];
@@ -361,7 +373,8 @@ fn s47_a_union_of_disjoint_members_is_one_of_them() {
             keywords.filter(|keyword| keyword.ends_with("Of")).cloned().collect()
         };
         let input = contract.lower(dialect).unwrap();
-        let one_of = !matches!(dialect, Dialect::OpenAiStrict | Dialect::Anthropic | Dialect::Gemini);
+        let one_of =
+            !matches!(dialect, Dialect::OpenAiStrict | Dialect::Anthropic | Dialect::Gemini);
         let disjoint = if one_of { "oneOf" } else { "anyOf" };
         assert_eq!(keywords(input, "/properties/disjoint"), [disjoint], "{dialect}");
         assert_eq!(keywords(input, "/properties/overlapping"), ["anyOf"], "{dialect}");

@@ -231,14 +231,51 @@ async fn images_of_results_follow_all_answers_where_an_answer_has_no_place_for_t
 }
 
 #[tokio::test]
-async fn a_contract_without_a_form_in_the_dialect_is_an_error_before_anything_is_sent() {
-    let open =
-        json!({"type": "object", "properties": {"any": {}}, "patternProperties": {"^x": {}}});
-    let contract = Contract::dynamic("open", "Anything.", open, None).unwrap();
+async fn a_contract_that_means_nothing_is_an_error_before_anything_is_sent() {
+    let lost = json!({"type": "object", "properties": {"any": {"$ref": "#/$defs/nowhere"}}});
+    let contract = Contract::dynamic("lost", "Anything.", lost, None).unwrap();
     let server = Server::answering([]).await;
     let model = server.model(Api::Chat).with_dialect(Dialect::OpenAiStrict);
     let request = hi().with_tools([Arc::new(contract)]);
     let error = model.generate(&request).await.unwrap_err();
     assert!(matches!(common::own(&error), Error::Lowering(_)), "{error:?}");
     assert_eq!(error.stage(), toolwright_module::Stage::Setup);
+}
+
+#[tokio::test]
+async fn what_strict_mode_cannot_say_is_sent_without_it_and_the_rest_is_strict() {
+    let open = json!({"type": "object", "properties": {"any": {}}, "required": ["any"]});
+    let output = json!({"type": "object", "properties": {"free": {"type": "object"}}});
+    let open = Contract::dynamic("open", "Anything.", open, Some(output)).unwrap();
+    let open = Arc::new(open);
+    let store = Arc::new(Contract::of::<MemoryStore>().unwrap());
+    let request = hi().with_tools([Arc::clone(&open), store]).with_output(open);
+    for api in APIS {
+        let strict = |model: OpenAi| model.with_dialect(Dialect::OpenAiStrict);
+        let body = sent(&request, strict, api).await;
+        let tool = |at: usize| match api {
+            Api::Chat => &body["tools"][at]["function"],
+            _ => &body["tools"][at],
+        };
+        let format = match api {
+            Api::Chat => &body["response_format"]["json_schema"],
+            _ => &body["text"]["format"],
+        };
+        assert_eq!(
+            [&tool(0)["strict"], &tool(1)["strict"], &format["strict"]],
+            [false, true, false]
+        );
+        assert_eq!(tool(0)["parameters"]["properties"], json!({"any": {}}));
+        assert_eq!(format["schema"]["properties"], json!({"free": {"type": "object"}}));
+    }
+}
+
+#[tokio::test]
+async fn more_tools_than_a_request_takes_are_an_error_before_anything_is_sent() {
+    let store = Contract::of::<MemoryStore>().unwrap();
+    let tools: Vec<_> =
+        (0..129).map(|i| Arc::new(store.named(&format!("store_{i}")).unwrap())).collect();
+    let server = Server::answering([]).await;
+    let error = server.model(Api::Chat).generate(&hi().with_tools(tools)).await.unwrap_err();
+    assert!(error.to_string().contains("129 tools are more than the 128"), "{error}");
 }

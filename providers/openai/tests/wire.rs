@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolwright_module::{
-    Context, Contract, Custom, Definition, Effect, Format, Handle, Image, Result, Tool, ToolCall,
-    ToolGroup, ToolOutput,
+    Context, Contract, Custom, Definition, Dialect, Effect, Format, Handle, Image, Result, Tool,
+    ToolCall, ToolGroup, ToolOutput,
 };
 use toolwright_openai::{
     Api, DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call,
@@ -400,4 +400,58 @@ fn a_reply_of_responses_goes_back_whole_and_in_order() {
     assert_eq!(reply.calls(), calls);
     assert_eq!(reply.text().as_deref(), Some("Well."));
     assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), output);
+}
+
+/// Takes what no strict schema can say, and asks for strict all the same.
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code, reason = "only its definition counts")]
+struct StoreAnything {
+    value: Value,
+}
+
+impl Handle for StoreAnything {
+    fn strict() -> bool {
+        true
+    }
+
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        Ok((String::new(), ()))
+    }
+}
+
+#[test]
+fn a_strict_definition_that_strict_mode_cannot_say_is_sent_without_it() {
+    let group = ToolGroup::new().handler::<StoreAnything>().unwrap();
+    for api in [Api::Chat, Api::Responses] {
+        let tools: Value = serde_json::from_str(group.tools(api).unwrap().get()).unwrap();
+        let tool = if api == Api::Chat { &tools[0]["function"] } else { &tools[0] };
+        assert_eq!(tool["strict"], false);
+        assert!(tool["parameters"]["properties"]["value"].is_object());
+    }
+    let parameters = group.definitions()[0].parameters(Dialect::OpenAiStrict).unwrap();
+    assert!(!parameters.strict);
+    assert_eq!(
+        (&*parameters.losses[0].path, &*parameters.losses[0].keyword),
+        ("$.value", "strict")
+    );
+}
+
+#[test]
+fn a_group_of_more_tools_than_one_request_takes_is_refused_in_every_form() {
+    let tool = |i: usize| {
+        let contract =
+            Definition::of::<SayHelloStrictly>().unwrap().contract().named(&format!("t{i}"));
+        Tool::dynamic(contract.unwrap(), Effect::Read, |_, _| async {
+            Ok(ToolOutput::text_only("done"))
+        })
+    };
+    let group = (0..128).fold(ToolGroup::<(), ()>::new(), |group, i| group.tool(tool(i)).unwrap());
+    assert!(group.tools(Api::Chat).is_ok());
+    let group = group.tool(tool(128)).unwrap();
+    let refused =
+        [group.tools(Api::Chat).err(), group.chat_tools().err(), group.responses_tools().err()];
+    for error in refused {
+        let error = error.unwrap().to_string();
+        assert!(error.contains("129 tools are more than the 128"), "{error}");
+    }
 }

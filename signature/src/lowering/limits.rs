@@ -103,7 +103,8 @@ impl Sums {
         let properties = named("properties").count();
         self.properties += properties;
         self.weight.optional += properties.saturating_sub(required);
-        self.weight.unions += named("properties").filter(|(_, property)| is_union(property)).count();
+        self.weight.unions +=
+            named("properties").filter(|(_, property)| is_union(property)).count();
         let names = named("properties").chain(named("$defs"));
         self.characters += names.map(|(name, _)| name.chars().count()).sum::<usize>();
         self.characters += node.get("const").map_or(0, characters);
@@ -133,10 +134,7 @@ impl Sums {
             (self.weight.unions, limits.weight.unions, "fields of several types"),
         ] {
             if count > most {
-                return refuse(
-                    "$",
-                    format!("{count} {what} where {most} are accepted; split it"),
-                );
+                return refuse("$", format!("{count} {what} where {most} are accepted; split it"));
             }
         }
         Ok(())

@@ -18,7 +18,11 @@ pub(crate) fn say_one_of(schema: &mut Value) {
         };
         let members = map.get("anyOf").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let nullable = members.len() == 2 && members.iter().any(|member| member["type"] == "null");
-        if members.len() > 1 && !nullable && !map.contains_key("oneOf") && !Overlap::new(&root, false).any(members) {
+        if members.len() > 1
+            && !nullable
+            && !map.contains_key("oneOf")
+            && !Overlap::new(&root, false).any(members)
+        {
             let all = std::mem::take(map);
             map.extend(all.into_iter().map(|(keyword, value)| match keyword.as_str() {
                 "anyOf" => ("oneOf".to_owned(), value),

@@ -124,8 +124,7 @@ pub(crate) struct RequestLimits {
 }
 
 impl RequestLimits {
-    const NONE: Self =
-        Self { tools: usize::MAX, strict_tools: usize::MAX, weight: Weight::NONE };
+    const NONE: Self = Self { tools: usize::MAX, strict_tools: usize::MAX, weight: Weight::NONE };
 
     /// The limits of a dialect's requests.
     pub(crate) fn of(dialect: Dialect) -> &'static Self {

@@ -85,7 +85,8 @@ pub(crate) fn faults_of_request(dialect: Dialect, tools: &[(bool, Value)]) -> Ve
     for (strict, schema) in tools {
         faults.extend(self::faults(dialect, *strict, schema));
         if dialect == Dialect::Anthropic && *strict {
-            let mut judge = Judge { dialect, strict: true, root: schema, faults: Vec::new(), sums: (0, 0) };
+            let mut judge =
+                Judge { dialect, strict: true, root: schema, faults: Vec::new(), sums: (0, 0) };
             judge.every();
             strict_tools += 1;
             optional += judge.sums.0;
@@ -93,7 +94,9 @@ pub(crate) fn faults_of_request(dialect: Dialect, tools: &[(bool, Value)]) -> Ve
         }
     }
     if strict_tools > 20 || optional > 24 || unions > 16 {
-        faults.push(format!("{strict_tools} strict tools, {optional} optional fields, {unions} unions"));
+        faults.push(format!(
+            "{strict_tools} strict tools, {optional} optional fields, {unions} unions"
+        ));
     }
     let most = match dialect {
         Dialect::OpenAiStrict | Dialect::OpenAiLoose => 128,

@@ -1,0 +1,151 @@
+//! Which tools an agent can be made of, and what its provider is sent of them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+mod support;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwright_module::testing::Scripted;
+use toolwright_module::{
+    Capabilities, Contract, Dialect, Effect, LanguageModel, Reply, Signature, Tool, ToolCall,
+    ToolOutput,
+};
+use toolwright_orchestrator::{Choosing, Error as SetupError, ReAct, Task, ToolOrchestrator};
+use toolwright_signature::Error as ContractError;
+
+use support::{look, replies, run, tidy};
+
+fn model(dialect: Dialect) -> impl LanguageModel {
+    let capabilities = Capabilities::new(dialect).with_tools(true);
+    Scripted::new(|_| Ok(Reply::text("Done."))).with_capabilities(capabilities)
+}
+
+fn taking(name: &str, input: Value) -> Tool {
+    let contract = Contract::dynamic(name, "", input, None).unwrap();
+    Tool::dynamic(contract, Effect::Read, |text, _| async move { Ok(ToolOutput::text_only(text)) })
+}
+
+/// Tools that one strict dialect or another cannot say.
+fn awkward() -> Vec<Tool> {
+    let tree = json!({"$ref": "#/$defs/tree"});
+    let node = json!({"type": "object", "properties": {"below": {"type": "array", "items": tree}}});
+    let property =
+        |name: &str, schema: Value| json!({"type": "object", "properties": {name: schema}});
+    vec![
+        taking("anything", property("value", json!({}))),
+        taking("free_form", property("value", json!({"type": "object"}))),
+        taking(
+            "recursive",
+            json!({"type": "object", "properties": {"tree": tree}, "$defs": {"tree": node}}),
+        ),
+        taking("odd_name", property("filter[id]", json!({"type": "string"}))),
+        taking("plain", property("value", json!({"type": "string"}))),
+    ]
+}
+
+#[tokio::test]
+async fn no_tool_makes_an_agent_impossible_and_each_loss_is_listed() {
+    for dialect in Dialect::ALL {
+        for choosing in [Choosing::Calls, Choosing::Selector] {
+            let agent = ToolOrchestrator::new(model(dialect), awkward()).unwrap();
+            let agent = agent.with_choosing(choosing).unwrap();
+            let losses = agent.losses();
+            let mut loose: Vec<&str> = losses
+                .iter()
+                .filter(|(_, loss)| loss.keyword == "strict")
+                .map(|(tool, _)| tool.as_str())
+                .collect();
+            loose.dedup();
+            let expected: &[&str] = match (dialect, choosing) {
+                (Dialect::OpenAiStrict | Dialect::Anthropic, Choosing::Selector) => {
+                    &["select_tool"]
+                }
+                (Dialect::OpenAiStrict, _) => &["anything", "free_form"],
+                (Dialect::Anthropic, _) => &["anything", "free_form", "recursive", "odd_name"],
+                _ => &[],
+            };
+            assert_eq!(loose, expected, "{dialect}, {choosing:?}");
+        }
+    }
+}
+
+#[test]
+fn an_agent_has_as_many_tools_as_one_request_takes() {
+    let tools = |count: usize| -> Vec<Tool> {
+        (0..count).map(|i| look().named(&format!("look_{i}")).unwrap()).collect()
+    };
+    let new = |dialect, count| ToolOrchestrator::new(model(dialect), tools(count));
+    assert!(new(Dialect::OpenAiLoose, 128).is_ok());
+    assert!(new(Dialect::JsonSchema2020, 1_000).is_ok());
+    let error = new(Dialect::OpenAiLoose, 129).unwrap_err();
+    let too_many =
+        ContractError::TooManyTools { dialect: Dialect::OpenAiLoose, count: 129, most: 128 };
+    assert_eq!(error.to_string(), too_many.to_string());
+
+    // The last of them is `finish`.
+    let react = |count| ReAct::<Task>::new(model(Dialect::OpenAiStrict), tools(count));
+    assert!(react(127).is_ok());
+    let error = react(128).unwrap_err();
+    assert!(matches!(error, SetupError::Contract(ContractError::TooManyTools { .. })), "{error:?}");
+}
+
+#[test]
+fn which_tools_are_strict_is_chosen_for_the_whole_request_and_listed() {
+    let tools: Vec<Tool> = (0..25).map(|i| look().named(&format!("look_{i}")).unwrap()).collect();
+    let agent = ToolOrchestrator::new(model(Dialect::Anthropic), tools).unwrap();
+    let loose: Vec<String> = agent.losses().into_iter().map(|(tool, _)| tool).collect();
+    assert_eq!(loose, ["look_20", "look_21", "look_22", "look_23", "look_24"]);
+}
+
+/// End the task.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Finish {
+    place: String,
+}
+
+impl Signature for Finish {
+    type Output = String;
+}
+
+fn finish() -> Tool {
+    look().named("finish").unwrap()
+}
+
+#[tokio::test]
+async fn a_tool_called_finish_is_like_any_other_where_no_output_is_asked_for() {
+    let call = || Reply::calls([ToolCall::new("1", "finish", r#"{"place": "hall"}"#)]);
+    let (model, asked) = replies([call(), Reply::text("Done.")]);
+    let agent = ToolOrchestrator::new(model, [finish(), tidy()]).unwrap();
+    let finished = run(&agent).await;
+    assert_eq!(
+        (finished.answer.as_str(), &*finished.tools_used),
+        ("Done.", &["finish".to_owned()][..])
+    );
+    assert_eq!(asked.requests()[0].tools[0].name(), "finish");
+
+    let selects = r#"{"selection": {"action": "call_tool", "tool_name": "finish", "tool_input": {"place": "hall"}}}"#;
+    let ends = r#"{"selection": {"action": "finish"}}"#;
+    let (model, _) = replies([selects, ends, "Done."].map(Reply::text));
+    let agent = ToolOrchestrator::new(model, [finish(), tidy()]).unwrap();
+    let finished = run(&agent.with_choosing(Choosing::Selector).unwrap()).await;
+    assert_eq!(
+        (finished.answer.as_str(), &*finished.tools_used),
+        ("Done.", &["finish".to_owned()][..])
+    );
+}
+
+#[test]
+fn a_typed_run_keeps_the_name_finish_for_itself() {
+    let error = ReAct::<Task>::new(model(Dialect::OpenAiLoose), [finish()]).unwrap_err();
+    assert!(matches!(error, SetupError::ReservedTool), "{error:?}");
+    let agent = ToolOrchestrator::new(model(Dialect::OpenAiLoose), [finish()]).unwrap();
+    let output = Contract::of::<Finish>().unwrap();
+    let error = agent.start("Tidy up.").unwrap().with_output(output.into()).unwrap_err();
+    assert!(matches!(error, SetupError::ReservedTool), "{error:?}");
+}
