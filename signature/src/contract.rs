@@ -416,6 +416,7 @@ impl Contract {
             // The type takes every text.
             input: Readable::holding(schema, input, typed),
             lowered_input: Cache::default(),
+            loose_input: Cache::default(),
             ..self.clone()
         })
     }

@@ -33,7 +33,7 @@ fn fields(optional: usize, unions: usize) -> Value {
     let unions: Vec<_> = (0..unions).map(|i| (format!("u{i}"), union.clone())).collect();
     let required: Vec<_> = unions.iter().map(|(name, _)| name.clone()).collect();
     let properties: Map<_, _> = optional.chain(unions).collect();
-    json!({"type": "object", "properties": properties, "required": required})
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
 fn lowered(dialect: Dialect, tools: &[Contract]) -> Vec<&Lowered> {
