@@ -55,10 +55,14 @@ pub(crate) struct Kind {
     fields: HashSet<String>,
     /// Each as it is written, and as the type has it.
     values: Vec<(Value, Value)>,
-    read: Box<dyn Fn(&str, Policy) -> Option<(Value, Vec<Repair>)>>,
+    read: Box<Read>,
     /// What serde alone makes of a text.
-    plain: Box<dyn Fn(&str) -> Option<Value>>,
+    plain: Box<Plain>,
 }
+
+type Read = dyn Fn(&str, Policy) -> Option<(Value, Vec<Repair>)>;
+
+type Plain = dyn Fn(&str) -> Option<Value>;
 
 /// Every type of the zoo, as an answer, as arguments, and as a field of arguments.
 pub(crate) fn kinds() -> Vec<Kind> {
