@@ -257,6 +257,8 @@ fn a_union_in_itself_is_not_tried_in_all_ways() {
 fn a_large_text_full_of_mistakes_is_read_in_no_time() {
     const MANY: usize = 100_000;
     let numbered = |of: &dyn Fn(usize) -> String| (0..MANY).map(of).collect::<String>();
+    // Each bracket begins what may be a comment up to the end of the line.
+    let one_line = |open: &str| format!("x {}\n) {{\"text\": \"\"}}", open.repeat(MANY));
     let cases = [
         (
             "pairs",
@@ -286,6 +288,11 @@ fn a_large_text_full_of_mistakes_is_read_in_no_time() {
         ("quotes", "\\\"".repeat(MANY)),
         ("strings", format!("{{\"text\": {}", "\"a\" ".repeat(MANY))),
         ("comments", format!("{}{{\"text\": \"\"}}", "/* { */".repeat(MANY))),
+        ("hashes", one_line("{#")),
+        ("list hashes", one_line("[#")),
+        ("words", one_line("{# a ")),
+        ("list words", one_line("[# a ")),
+        ("names", one_line("{a # b ")),
         ("fences", "```\n".repeat(MANY)),
         ("digits", format!(r#"{{"text": "", "number": {}}}"#, "1".repeat(MANY))),
         ("exponent", format!(r#"{{"text": "", "counts": {{"a": 1e{}}}}}"#, "9".repeat(MANY))),

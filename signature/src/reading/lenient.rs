@@ -25,6 +25,15 @@ const BARE_VALUE: &str = "this is a comment or a value without quotes; write it 
 
 const ARITHMETIC: &str = "this is a comment or arithmetic; write the number alone";
 
+const TOO_MANY: &str = "too many brackets open no value; give the value alone";
+
+/// How many times a text may be looked at from brackets that open no value: a comment takes the
+/// rest of a line, and each bracket on the line begins another.
+const MOST_VAIN: usize = 16;
+
+/// So many bytes may be, in a text of any length.
+const USUAL_VAIN: usize = 100_000;
+
 /// One kind of thing that was put right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
@@ -145,6 +154,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
     let mut words = vec![String::new()];
     let mut brackets = false;
     let mut at = 0;
+    let mut left = USUAL_VAIN + text.len().saturating_mul(MOST_VAIN);
     while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
         if let Some(end) = comment(text, at) {
             at = end;
@@ -165,7 +175,12 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
                 Err(refusal) if looks_like_json(text.get(at..).unwrap_or_default(), asked) => {
                     return Err(refusal);
                 }
-                Err(_) => {}
+                Err(_) => {
+                    left = left.saturating_sub(parser.looked_at(at));
+                    if left == 0 {
+                        return Err(Refusal::Unclear { at, what: TOO_MANY });
+                    }
+                }
             }
         }
         words.last_mut().into_iter().for_each(|words| words.push(c));
@@ -365,12 +380,19 @@ struct Parser<'t> {
     path: Vec<String>,
     /// The last text or number.
     ended: Ended,
+    /// The length of the comment that was refused.
+    refused: usize,
 }
 
 impl<'t> Parser<'t> {
     fn new(text: &'t str, at: usize) -> Self {
         let (out, notes, path) = (String::new(), Vec::new(), Vec::new());
-        Self { text, at, out, notes, path, ended: Ended::Other }
+        Self { text, at, out, notes, path, ended: Ended::Other, refused: 0 }
+    }
+
+    /// How many bytes were looked at since a start.
+    fn looked_at(&self, start: usize) -> usize {
+        self.at.saturating_sub(start) + self.refused
     }
 
     fn found(self) -> Found {
@@ -441,6 +463,7 @@ impl<'t> Parser<'t> {
             };
             let comment = trimmed.get(..length).unwrap_or(trimmed);
             if let Some(what) = self.doubt(comment, start, place) {
+                self.refused = comment.len();
                 return Err(self.unclear(what));
             }
             if length > trimmed.len() {
