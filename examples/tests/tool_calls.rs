@@ -130,7 +130,7 @@ fn s172_s173_the_async_programs_dispatch_all_calls_of_a_reply_together() {
         let path = format!("{}/examples/{program}.rs", env!("CARGO_MANIFEST_DIR"));
         let source = std::fs::read_to_string(path).unwrap();
         assert_eq!(source.matches("let calls = reply.calls();").count(), 1, "{program}");
-        assert_eq!(source.matches("in tools.dispatch(&calls, ").count(), 1, "{program}");
+        assert_eq!(source.matches(" tools.dispatch(&calls, ").count(), 1, "{program}");
         assert_eq!(source.matches(".run(").count(), 0, "{program}");
     }
 }

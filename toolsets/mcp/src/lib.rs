@@ -82,8 +82,9 @@
 //! |---|---|
 //! | [`Contract`](toolwright_module::Contract) | `name`, `title`, `description`, `inputSchema`, `outputSchema`; an output that is no object is `{"result": …}` |
 //! | [`Effect::Read`] | `readOnlyHint` and `idempotentHint` |
-//! | [`Effect::Idempotent`] | `idempotentHint` and `destructiveHint`: it may overwrite |
-//! | [`Effect::Write`], [`Effect::Irreversible`] | `destructiveHint`, as MCP assumes where nothing is said |
+//! | [`Effect::Idempotent`] | `idempotentHint`; no `destructiveHint`, so MCP assumes that it may overwrite |
+//! | [`Effect::Write`] | no hint, so MCP assumes that it may overwrite |
+//! | [`Effect::Irreversible`] | `destructiveHint` |
 //! | whatever the effect | `openWorldHint`, as MCP assumes: no effect says it |
 //! | an output | `structuredContent`; as text what a model reads, and the JSON where that says something else |
 //! | an image as `data:…;base64,` | an image; of type `audio/…` a sound, of any other an embedded resource |

@@ -147,17 +147,22 @@ fn unfit(source: toolwright_signature::Error) -> Error {
     Error::other(source).at(Stage::Module)
 }
 
-/// What MCP assumes where nothing is said is said too: some clients take silence for more.
+/// The hints that say an effect to a client.
 ///
-/// What only adds is not destructive to MCP; what overwrites is, and no effect tells the one
-/// from the other. So whatever writes may destroy.
+/// `destructiveHint` is left out for a write that can be undone: no effect says whether it
+/// overwrites, and MCP then assumes that it may. An import that trusts the hints so gets the
+/// very effect.
 fn annotations(effect: Effect) -> ToolAnnotations {
     let reads = effect == Effect::Read;
-    ToolAnnotations::new()
+    let hints = ToolAnnotations::new()
         .read_only(reads)
-        .destructive(!reads)
         .idempotent(reads || effect == Effect::Idempotent)
-        .open_world(true)
+        .open_world(true);
+    match effect {
+        Effect::Read => hints.destructive(false),
+        Effect::Irreversible => hints.destructive(true),
+        _ => hints,
+    }
 }
 
 /// What stands beside the text: what its address holds, or the address.
