@@ -56,6 +56,7 @@ fn open_schemas() -> Vec<(&'static str, Value)> {
         ("optional any", object(json!(true), false)),
         ("list of any", object(json!({"type": "array"}), true)),
         ("free form", object(json!({"type": "object"}), true)),
+        ("no field named", object(json!({"type": "object", "properties": {}}), true)),
         ("open", object(json!({"type": "object", "additionalProperties": true}), true)),
         ("map of any", object(json!({"type": "object", "additionalProperties": {}}), true)),
         (

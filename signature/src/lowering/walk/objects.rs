@@ -18,6 +18,9 @@ impl Walk<'_> {
         path: &str,
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
+        if self.closes_all(&this, map, path) {
+            return Err(self.no_any(map, path));
+        }
         let mut properties = Map::new();
         let mut required = Vec::new();
         let mut unnamed = false;
@@ -66,6 +69,14 @@ impl Walk<'_> {
             out.shift_remove("additionalProperties");
         }
         Ok(out)
+    }
+
+    /// Whether an object that others describe without naming any field would let none in. At
+    /// the root that is a tool without arguments; a type says so of itself.
+    fn closes_all(&self, this: &Struct<'_>, map: &Schema, path: &str) -> bool {
+        let nothing_said = !map.contains_key("additionalProperties") && this.pairs().is_none();
+        let no_fields = this.properties.is_none_or(Map::is_empty);
+        self.rules.closed && !self.typed && path != "$" && no_fields && nothing_said
     }
 
     fn field(&mut self, this: &Struct<'_>, name: &str, property: &Value, path: &str) -> Lowered {
