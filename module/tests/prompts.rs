@@ -297,34 +297,3 @@ async fn a_failing_model_keeps_its_own_stage_and_what_earlier_attempts_cost() {
     assert_eq!(error.usage(), Usage::new(11, 2));
     assert_eq!(error.raws().collect::<Vec<_>>(), ["no JSON", "{\"cho"]);
 }
-
-#[tokio::test]
-async fn what_a_provider_cannot_be_asked_is_found_when_model_and_signature_meet() {
-    /// Fetch whatever there is.
-    #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-    struct FetchAnything {}
-
-    #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-    struct Anything {
-        found: serde_json::Value,
-    }
-
-    impl Signature for FetchAnything {
-        type Output = Anything;
-    }
-
-    let (model, asked) = replies(structured(), []);
-    let error = Predict::<FetchAnything>::new(model).unwrap_err();
-    assert!(
-        error.to_string().contains("`fetch_anything` does not fit openai-strict at $.found"),
-        "{error}"
-    );
-
-    // A context's model is only met at the call.
-    let (late, asked_late) = replies(structured(), []);
-    let module = Predict::<FetchAnything>::from_context().unwrap();
-    let cx = Context::default().with_model(late);
-    let late = module.forward(FetchAnything {}, &cx).await.unwrap_err();
-    assert_eq!((late.stage(), late.to_string()), (Stage::Setup, error.to_string()));
-    assert!(asked.requests().is_empty() && asked_late.requests().is_empty());
-}

@@ -75,13 +75,15 @@ async fn what_a_tool_leaves_behind_may_panic_and_its_siblings_go_on() {
 }
 
 #[tokio::test]
-async fn a_tool_called_finish_is_refused_however_it_came_by_the_name() {
+async fn only_a_typed_run_refuses_a_tool_called_finish() {
     let finish = look().contract().finish().unwrap();
     let finish = Tool::dynamic(finish, Effect::Read, async |_, _| {
         Ok(toolwright_module::ToolOutput::text_only("x"))
     });
     let (model, _) = replies([]);
-    let error = ToolOrchestrator::new(model, [finish]).unwrap_err();
+    ToolOrchestrator::new(model, [finish.clone()]).unwrap();
+    let (model, _) = replies([]);
+    let error = toolwright_orchestrator::ReAct::<Look>::new(model, [finish]).unwrap_err();
     insta::assert_snapshot!(error, @"no tool may be called `finish`, which ends a typed run; give it another name with `Tool::named`");
 }
 
