@@ -1,8 +1,10 @@
 use std::collections::HashSet;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_module::{CallKind, Delta, Finish, Reasoning, ReplyPart, ToolCall};
+use toolwright_module::{CallKind, Delta, Finish, Reasoning, ReplyPart, ToolCall, Usage};
 
+use crate::error::{Error, Result};
 use crate::streaming::Deltas;
 
 /// A reply put together from its pieces, in the order in which they began.
@@ -51,7 +53,8 @@ impl Assembly {
         }
     }
 
-    /// More of a call. Id and name count once: some servers repeat them.
+    /// More of a call. Id and name count once: some servers repeat them. An empty object
+    /// only keeps the place of arguments that follow.
     pub(crate) fn more_of_call(
         &mut self,
         index: usize,
@@ -74,7 +77,8 @@ impl Assembly {
             name: call.name.clone(),
             arguments: arguments.clone(),
         });
-        if call.arguments.is_empty() {
+        let begins = is_empty_object(&call.arguments) && !arguments.trim().is_empty();
+        if call.arguments.is_empty() || begins && call.kind == CallKind::Function {
             call.arguments = arguments;
         } else {
             call.arguments.push_str(&arguments);
@@ -86,7 +90,8 @@ impl Assembly {
         let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else {
             return;
         };
-        if arguments.is_empty() {
+        let holds_more = call.kind == CallKind::Function && !call.arguments.trim().is_empty();
+        if arguments.is_empty() || holds_more && is_empty_object(&arguments) {
             return;
         }
         if let Some(rest) = arguments.strip_prefix(&*call.arguments) {
@@ -121,7 +126,19 @@ impl Assembly {
 /// An id that two calls share is the first one's. `turn` is the number of messages
 /// before the reply: it keeps ids that were made here apart in a whole conversation.
 /// Arguments that are not there are an empty object, unless they may have been cut off.
-pub(crate) fn mended(mut parts: Vec<ReplyPart>, turn: usize, finish: &Finish) -> Vec<ReplyPart> {
+/// A name cannot be made up.
+pub(crate) fn mended(
+    mut parts: Vec<ReplyPart>,
+    turn: usize,
+    finish: &Finish,
+    usage: Usage,
+) -> Result<Vec<ReplyPart>> {
+    let is_nameless =
+        |part: &ReplyPart| matches!(part, ReplyPart::Call(call) if call.name.trim().is_empty());
+    if parts.iter().any(is_nameless) {
+        let raw = serde_json::to_string(&parts).unwrap_or_default();
+        return Err(Error::Unclear { fault: "a call has no name", raw, usage });
+    }
     let several = parts.iter().filter(|part| matches!(part, ReplyPart::Call(_))).nth(1).is_some();
     let mut ids = HashSet::new();
     for (index, part) in parts.iter_mut().enumerate() {
@@ -136,7 +153,19 @@ pub(crate) fn mended(mut parts: Vec<ReplyPart>, turn: usize, finish: &Finish) ->
             "{}".clone_into(&mut call.arguments);
         }
     }
-    parts
+    Ok(parts)
+}
+
+/// Whether it is `{}`, which some servers send before the arguments themselves.
+pub(crate) fn is_empty_object(text: &str) -> bool {
+    let inside = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    inside.is_some_and(|inside| inside.trim().is_empty())
+}
+
+/// Whether two texts are the same but for white space, or the same JSON.
+pub(crate) fn is_same(a: &str, b: &str) -> bool {
+    let value = |text| serde_json::from_str::<Value>(text).ok();
+    a.trim() == b.trim() || value(a).is_some_and(|a| Some(a) == value(b))
 }
 
 /// The provider's words for a reply that is not finished: nothing in it counts.
@@ -152,4 +181,15 @@ pub(crate) fn is_unfinished(word: &str) -> bool {
             | "abort"
             | "aborted"
     )
+}
+
+/// Whether it is an object or a list, whole.
+pub(crate) fn is_complete(arguments: &str) -> bool {
+    arguments.trim_start().starts_with(['{', '['])
+        && arguments.trim_end().ends_with(['}', ']'])
+        && is_json(arguments)
+}
+
+pub(crate) fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }

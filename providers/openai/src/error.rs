@@ -179,6 +179,17 @@ pub enum Error {
         usage: Usage,
     },
 
+    /// The reply says two things of a call, or too little to make it.
+    #[error(fmt = unclear)]
+    Unclear {
+        /// What is wrong with it.
+        fault: &'static str,
+        /// What came so far, the first 64 KiB.
+        raw: String,
+        /// What the call cost nevertheless.
+        usage: Usage,
+    },
+
     /// The reply took too long in all.
     #[error(fmt = too_slow)]
     TooSlow {
@@ -242,6 +253,7 @@ impl Error {
             | Self::Reported { raw, .. }
             | Self::Decoding { raw, .. }
             | Self::Unfinished { raw, .. }
+            | Self::Unclear { raw, .. }
             | Self::TooSlow { raw, .. }
             | Self::Truncated { raw, .. } => Some(raw).filter(|raw| !raw.is_empty()),
             _ => None,
@@ -259,6 +271,7 @@ impl Error {
             Self::Decoding { .. }
             | Self::Empty { .. }
             | Self::Encoding { .. }
+            | Self::Unclear { .. }
             | Self::Unfinished { .. } => Stage::Decoding,
             Self::TooLarge { .. } | Self::TooSlow { .. } => Stage::Limit,
             _ => Stage::Setup,
@@ -271,6 +284,7 @@ impl Error {
             // A server that reports none leaves it open.
             Self::Reported { usage, .. }
             | Self::Empty { usage }
+            | Self::Unclear { usage, .. }
             | Self::Unfinished { usage, .. } => Some(*usage).filter(|usage| !usage.incomplete),
             // Nobody was asked.
             Self::Connect { .. } => Some(Usage::default()),
@@ -383,7 +397,7 @@ impl Error {
                 clean(status, MOST_SAID);
                 clean(raw, MOST_RAW);
             }
-            Self::TooSlow { raw, .. } => clean(raw, MOST_RAW),
+            Self::TooSlow { raw, .. } | Self::Unclear { raw, .. } => clean(raw, MOST_RAW),
             Self::Encoding { what } => clean(what, MOST_SAID),
             Self::Truncated { raw, source } => {
                 clean(raw, MOST_RAW);
@@ -470,7 +484,7 @@ fn words(error: &Value) -> Option<String> {
         return Some(several.join("; ")).filter(|words| !words.is_empty());
     }
     let field = |name| error.get(name).and_then(text);
-    let named = ["message", "msg", "detail", "error", "errors", "error_description"];
+    let named = ["message", "msg", "detail", "error", "errors", "error_description", "reason"];
     let words = named.into_iter().find_map(field).or_else(|| text(error))?;
     // FastAPI says where it is.
     let Some(Value::Array(path)) = error.get("loc") else { return Some(words) };
@@ -575,6 +589,14 @@ fn unfinished(status: &str, raw: &str, _: &Usage, f: &mut fmt::Formatter<'_>) ->
     write!(
         f,
         "the server did not finish the reply, whose status is {status:?}; try again, and turn background replies off"
+    )?;
+    evidence(raw, f)
+}
+
+fn unclear(fault: &str, raw: &str, _: &Usage, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        f,
+        "the server's reply is unclear: {fault}; try again, and if that does not help, another model or server"
     )?;
     evidence(raw, f)
 }

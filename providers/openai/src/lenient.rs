@@ -13,6 +13,8 @@ use serde::de::{
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::assembly::is_empty_object;
+
 /// Reads `null` as if the field were not there.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -120,6 +122,23 @@ impl<'de> Deserialize<'de> for Arguments {
     }
 }
 
+impl Arguments {
+    /// The first that says anything; `{}` only where none says more.
+    pub(crate) fn first(of: impl IntoIterator<Item = Self>) -> Self {
+        let mut found = Self::default();
+        for other in of {
+            let says_more = !other.0.trim().is_empty() && !is_empty_object(&other.0);
+            if says_more || found.0.trim().is_empty() && !other.0.is_empty() {
+                found = other;
+            }
+            if says_more {
+                break;
+            }
+        }
+        found
+    }
+}
+
 /// A number of things; `None` for whatever is no such number, such as `"n/a"` or -1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Count(pub(crate) Option<u64>);
@@ -185,6 +204,20 @@ where
     T: Deserialize<'de> + Default,
 {
     Ok(if_object(deserializer)?.unwrap_or_default())
+}
+
+/// An object, or nothing for `null`. Serde would read a list as its fields, in their order.
+pub(crate) fn fields<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let raw = <Box<RawValue>>::deserialize(deserializer)?;
+    match raw.get().as_bytes() {
+        b"null" => Ok(T::default()),
+        [b'{', ..] => serde_json::from_str(raw.get()).map_err(D::Error::custom),
+        _ => Err(D::Error::custom("an object was expected")),
+    }
 }
 
 /// An object; `None` for whatever else there is, such as `"n/a"`.

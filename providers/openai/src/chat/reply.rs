@@ -1,14 +1,14 @@
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use toolwright_module::{Finish, Reply, ReplyPart, Request, ToolCall, Usage};
+use serde_json::value::RawValue;
+use toolwright_module::{CallKind, Finish, Reply, ReplyPart, Request, ToolCall, Usage};
 
 use super::PROVIDER;
-use crate::assembly::{Assembly, is_unfinished, mended};
-use crate::error::{Error, Result};
-use crate::lenient::{
-    Arguments, Count, Listed, Text, if_object, is_said, list, object, or_default,
+use crate::assembly::{
+    Assembly, is_complete, is_empty_object, is_json, is_same, is_unfinished, mended,
 };
+use crate::error::{Error, Result};
+use crate::lenient::{Arguments, Count, Text, fields, if_object, is_said, object, or_default};
 use crate::streaming::{Decoder, Deltas};
 
 /// A whole reply, or one piece of a streamed one: they differ in one field.
@@ -34,6 +34,12 @@ pub(crate) struct Completion {
     errors: Value,
     #[serde(default)]
     message: Value,
+    #[serde(default)]
+    msg: Value,
+    #[serde(default)]
+    status: Value,
+    #[serde(default)]
+    success: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -46,12 +52,17 @@ struct Groq {
 struct Choice {
     #[serde(default)]
     index: Count,
-    /// In a whole reply.
-    #[serde(default, deserialize_with = "or_default")]
+    /// In a whole reply; some servers' streams end with it.
+    #[serde(default, deserialize_with = "fields")]
     message: Said,
     /// In a stream.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "fields")]
     delta: Said,
+    /// What the API before this one has in their place.
+    #[serde(default)]
+    text: Text,
+    #[serde(default)]
+    error: Value,
     #[serde(default)]
     finish_reason: Text,
 }
@@ -59,7 +70,7 @@ struct Choice {
 #[derive(Default, Deserialize)]
 struct Said {
     #[serde(default)]
-    content: Text,
+    content: Content,
     #[serde(default)]
     refusal: Text,
     #[serde(default)]
@@ -67,7 +78,7 @@ struct Said {
     /// Another word for the same; some servers say both.
     #[serde(default)]
     reasoning: Text,
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "calls")]
     tool_calls: Vec<Call>,
     /// The one call of the API's first form.
     #[serde(default, deserialize_with = "object")]
@@ -82,15 +93,19 @@ struct Call {
     id: Text,
     #[serde(rename = "type", default)]
     kind: Text,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "fields")]
     function: Function,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "fields")]
     custom: Custom,
     // Where some servers have them.
     #[serde(default)]
     name: Text,
     #[serde(default)]
     arguments: Arguments,
+    #[serde(default)]
+    parameters: Arguments,
+    #[serde(default)]
+    input: Arguments,
 }
 
 #[derive(Default, Deserialize)]
@@ -99,6 +114,11 @@ struct Function {
     name: Text,
     #[serde(default)]
     arguments: Arguments,
+    // Other servers' words for the same.
+    #[serde(default)]
+    parameters: Arguments,
+    #[serde(default)]
+    input: Arguments,
 }
 
 #[derive(Default, Deserialize)]
@@ -109,29 +129,107 @@ struct Custom {
     input: Text,
 }
 
-impl Listed for Call {
-    fn of_text(text: &str) -> Vec<Self> {
-        let text = text.trim_start();
-        // Calls that were written as text; any other text there is no call.
-        match text.as_bytes() {
-            [b'[', ..] => serde_json::from_str(text).unwrap_or_default(),
-            [b'{', ..] => serde_json::from_str(text).map(|call| vec![call]).unwrap_or_default(),
-            _ => Vec::new(),
+/// What is said to the user: a text or a list of pieces.
+#[derive(Default)]
+struct Content {
+    text: String,
+    refusal: String,
+    calls: Vec<Call>,
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Kind {
+            #[serde(rename = "type", default)]
+            kind: Text,
+            #[serde(default)]
+            refusal: Text,
         }
+        let raw = <Box<RawValue>>::deserialize(deserializer)?;
+        let mut content = Self::default();
+        if !raw.get().starts_with('[') {
+            content.text = read::<Text, _>(&raw)?.0;
+            return Ok(content);
+        }
+        for piece in read::<Vec<Box<RawValue>>, D::Error>(&raw)? {
+            if piece.get().starts_with('{') {
+                let Kind { kind, refusal } = read(&piece)?;
+                if matches!(&*kind, "tool_use" | "tool_call" | "function_call" | "function") {
+                    content.calls.push(read(&piece)?);
+                    continue;
+                }
+                content.refusal.push_str(&refusal);
+            }
+            let [text]: [Text; 1] = read_str(&format!("[[{}]]", piece.get()))?;
+            content.text.push_str(&text);
+        }
+        Ok(content)
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned, E: serde::de::Error>(raw: &RawValue) -> Result<T, E> {
+    read_str(raw.get())
+}
+
+fn read_str<T: serde::de::DeserializeOwned, E: serde::de::Error>(text: &str) -> Result<T, E> {
+    serde_json::from_str(text).map_err(E::custom)
+}
+
+/// The calls of a message: a list, in a list again, one by itself, or any of them written
+/// as a text.
+fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Error> {
+    fn add<E: serde::de::Error>(text: &str, calls: &mut Vec<Call>) -> Result<(), E> {
+        match text.trim_start().as_bytes() {
+            [] | b"null" | b"false" => {}
+            [b'[', ..] => {
+                for entry in read_str::<Vec<Box<RawValue>>, E>(text)? {
+                    add(entry.get(), calls)?;
+                }
+            }
+            [b'{', ..] => calls.push(read_str(text)?),
+            [b'"', ..] => {
+                let text: String = read_str(text)?;
+                // Words for no call.
+                if ["none", "null", "n/a"].iter().any(|word| text.trim().eq_ignore_ascii_case(word))
+                {
+                    return Ok(());
+                }
+                // A text in a text is no call.
+                if text.trim_start().starts_with('"') {
+                    return Err(E::custom("a text is no call"));
+                }
+                add(&text, calls)?;
+            }
+            _ => return Err(E::custom("it is no call")),
+        }
+        Ok(())
+    }
+    let raw = <Box<RawValue>>::deserialize(deserializer)?;
+    let mut calls = Vec::new();
+    add::<D::Error>(raw.get(), &mut calls)?;
+    Ok(calls)
+}
+
+impl Function {
+    /// The arguments, by whatever name they go.
+    fn said(self) -> (Text, Arguments) {
+        (self.name, Arguments::first([self.arguments, self.parameters, self.input]))
     }
 }
 
 impl Call {
     /// The name and the arguments, from where the server has them.
     fn function(self) -> (Text, Text, String, bool) {
-        let Self { id, kind, function, custom, name, arguments, .. } = self;
+        let Self { id, kind, function, custom, name, arguments, parameters, input, .. } = self;
         let first = |a: Text, b: Text| if a.is_empty() { b } else { a };
         let is_custom = &*kind == "custom" || !custom.name.is_empty();
         if is_custom {
-            return (id, first(custom.name, name), custom.input.0, true);
+            return (id, first(custom.name, name), first(custom.input, Text(input.0)).0, true);
         }
-        let text = if function.arguments.0.is_empty() { arguments } else { function.arguments };
-        (id, first(function.name, name), text.0, false)
+        let (called, text) = function.said();
+        let text = Arguments::first([text, arguments, parameters, input]);
+        (id, first(called, name), text.0, false)
     }
 }
 
@@ -215,17 +313,23 @@ pub(crate) struct Pieces {
     turn: usize,
     assembly: Assembly,
     calls: Vec<Slot>,
+    /// How many events there were with calls in them.
+    events: usize,
     /// Where the pieces of a call in the API's first form go.
     legacy: Option<usize>,
     model: Option<String>,
     usage: Option<Usage>,
     finish: Option<Finish>,
+    /// Whether the reason to stop is that there are calls.
+    is_for_calls: bool,
     refused: bool,
     heard: bool,
     chosen: bool,
     /// Choices that are not the first, until the first is seen: only one is asked for, and
     /// some servers count it from elsewhere.
     others: Vec<Choice>,
+    /// Whether a stream says anything where it should.
+    in_deltas: bool,
     /// Whether all comes at once.
     is_whole: bool,
     /// Whether the server said that nothing follows.
@@ -236,6 +340,10 @@ pub(crate) struct Pieces {
 struct Slot {
     index: Option<u64>,
     part: usize,
+    /// In which event it began.
+    event: usize,
+    /// Whether what came for it can be no JSON any more.
+    is_broken: bool,
 }
 
 impl Pieces {
@@ -244,14 +352,17 @@ impl Pieces {
             turn: request.messages.len(),
             assembly: Assembly::default(),
             calls: Vec::new(),
+            events: 0,
             legacy: None,
             model: None,
             usage: None,
             finish: None,
+            is_for_calls: false,
             refused: false,
             heard: false,
             chosen: false,
             others: Vec::new(),
+            in_deltas: false,
             is_whole: false,
             done: false,
         }
@@ -278,7 +389,7 @@ impl Pieces {
                     self.chosen = true;
                     self.others = Vec::new();
                 }
-                self.choose(choice, deltas);
+                self.choose(choice, deltas)?;
             } else if !self.chosen {
                 self.others.push(choice);
             }
@@ -286,47 +397,87 @@ impl Pieces {
         Ok(())
     }
 
-    fn choose(&mut self, choice: Choice, deltas: &mut Deltas) {
+    fn choose(&mut self, choice: Choice, deltas: &mut Deltas) -> Result<()> {
+        if is_said(&choice.error) {
+            return Err(Error::reported(&choice.error, self.reported_usage()));
+        }
         if let Some(word) = choice.finish_reason.filled() {
+            let is_for_calls = is_for_calls(&word);
             let finish = finish(word);
             // A reply that was cut off stays so, whatever else is said of its end.
             let is_kept = finish == Finish::Stop
                 && matches!(self.finish, Some(Finish::Length | Finish::Refused));
             if !is_kept {
                 self.finish = Some(finish);
+                self.is_for_calls = is_for_calls;
             }
         }
-        let said = if self.is_whole { choice.message } else { choice.delta };
-        self.hear(said, deltas);
+        let Choice { message, delta, text, .. } = choice;
+        let (mut said, other) = if self.is_whole { (message, delta) } else { (delta, message) };
+        // Where one says nothing the other does, or what both would have been before.
+        let says = said.says_anything();
+        if !says && !self.in_deltas {
+            said = other;
+            if !said.says_anything() {
+                said.content.text = text.0;
+            }
+        } else if !says {
+            said = self.unheard(other);
+        } else if !self.is_whole {
+            self.in_deltas = true;
+        }
+        self.hear(said, deltas)
     }
 
-    fn hear(&mut self, said: Said, deltas: &mut Deltas) {
+    /// What a whole message after its pieces says and they did not.
+    fn unheard(&self, mut message: Said) -> Said {
+        for part in self.assembly.parts() {
+            match part {
+                ReplyPart::Text(_) => {
+                    message.content.text.clear();
+                    message.content.refusal.clear();
+                    message.refusal.0.clear();
+                }
+                ReplyPart::Reasoning(_) => {
+                    message.reasoning_content.0.clear();
+                    message.reasoning.0.clear();
+                }
+                ReplyPart::Call(_) => {
+                    message.content.calls.clear();
+                    message.tool_calls.clear();
+                    message.function_call = Function::default();
+                }
+                _ => {}
+            }
+        }
+        message
+    }
+
+    fn hear(&mut self, said: Said, deltas: &mut Deltas) -> Result<()> {
         let reasoning = said.reasoning_content.filled();
         if let Some(piece) = reasoning.or_else(|| said.reasoning.filled()) {
             self.assembly.reasoning(PROVIDER, piece, deltas);
         }
-        if let Some(piece) = said.content.filled() {
-            self.assembly.text(piece, deltas);
+        let Content { text, refusal, calls } = said.content;
+        if !text.is_empty() {
+            self.assembly.text(text, deltas);
         }
-        if let Some(piece) = said.refusal.filled() {
-            self.refused = true;
-            self.assembly.text(piece, deltas);
+        for piece in [refusal, said.refusal.0] {
+            if !piece.is_empty() {
+                self.refused = true;
+                self.assembly.text(piece, deltas);
+            }
         }
-        for call in said.tool_calls {
+        self.events += 1;
+        for call in calls.into_iter().chain(said.tool_calls) {
             let index = call.index.0;
             let (id, name, arguments, is_custom) = call.function();
-            // In a whole reply every entry is a call, whatever it is counted as.
-            let part = if self.is_whole {
-                self.assembly.begin_call()
-            } else {
-                self.slot(index, &id, &name, &arguments)
-            };
-            if is_custom {
-                self.assembly.is_custom(part);
+            if id.is_empty() && name.is_empty() && arguments.is_empty() {
+                continue;
             }
-            self.assembly.more_of_call(part, id.0, name.0, arguments, deltas);
+            self.call(Piece { index, id, name, arguments, is_custom }, deltas)?;
         }
-        let Function { name, arguments } = said.function_call;
+        let (name, arguments) = said.function_call.said();
         // Some servers fill it in for every reply.
         if !name.is_empty() || !arguments.0.trim().is_empty() {
             let part = match self.legacy {
@@ -335,26 +486,165 @@ impl Pieces {
             };
             self.assembly.more_of_call(part, String::new(), name.0, arguments.0, deltas);
         }
+        Ok(())
     }
 
-    /// The call that a piece belongs to, by its index where it has one.
-    ///
-    /// Some servers count every call as the first, and some give every call the same
-    /// id.
-    fn slot(&mut self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> usize {
-        let known = match index {
-            Some(_) => self.calls.iter().rev().find(|slot| slot.index == index),
-            None => self.calls.last(),
+    /// Takes in a piece of a call.
+    fn call(&mut self, mut piece: Piece, deltas: &mut Deltas) -> Result<()> {
+        let place = if self.is_whole { self.twin(&piece) } else { self.known(&piece) };
+        let mut place = match place {
+            Some(place) => self.told(place, &piece)?,
+            None => Place::New,
         };
-        if let Some(slot) = known
-            && let Some(call) = self.assembly.call(slot.part)
-            && !begins(index, id, name, arguments, call)
-        {
-            return slot.part;
+        if let Place::New = place {
+            let part = self.assembly.begin_call();
+            self.calls.push(Slot {
+                index: piece.index,
+                part,
+                event: self.events,
+                is_broken: false,
+            });
+            place = Place::More(self.calls.len() - 1);
         }
-        let part = self.assembly.begin_call();
-        self.calls.push(Slot { index, part });
-        part
+        let Place::More(at) = place else {
+            // It was said before.
+            return Ok(());
+        };
+        let part = self.calls[at].part;
+        if piece.is_custom {
+            self.assembly.is_custom(part);
+        }
+        let arguments = std::mem::take(&mut piece.arguments);
+        self.assembly.more_of_call(part, piece.id.0, piece.name.0, arguments, deltas);
+        Ok(())
+    }
+
+    /// In a whole reply every entry is a call, whatever it is counted as, but for one that is
+    /// there twice.
+    fn twin(&self, piece: &Piece) -> Option<usize> {
+        self.calls.iter().position(|slot| {
+            self.assembly.call(slot.part).is_some_and(|call| {
+                !piece.id.is_empty()
+                    && *call.id == *piece.id
+                    && *call.name == *piece.name
+                    && slot.index == piece.index
+                    && is_same(&call.arguments, &piece.arguments)
+            })
+        })
+    }
+
+    /// The call that a piece may belong to: by its id, else by its index, else the last.
+    ///
+    /// Some servers count every call as the first, and some give every call the same id.
+    fn known(&self, piece: &Piece) -> Option<usize> {
+        let last = |wanted: &dyn Fn(&Slot, &str) -> bool| {
+            self.calls.iter().rposition(|slot| {
+                let id = self.assembly.call(slot.part).map_or("", |call| call.id.as_str());
+                wanted(slot, id)
+            })
+        };
+        let same_place = |slot: &Slot| slot.index == piece.index;
+        let by_id = || {
+            let is_it = |_: &Slot, id: &str| *id == *piece.id;
+            let both = last(&|slot, id| same_place(slot) && is_it(slot, id));
+            // A name at another place begins another call.
+            let counted = |slot: &Slot| slot.index.is_some() && piece.index.is_some();
+            let other = |slot: &Slot| counted(slot) && !piece.name.is_empty();
+            both.or_else(|| last(&|slot, id| is_it(slot, id) && !other(slot)))
+        };
+        let found = if piece.id.is_empty() { None } else { by_id() };
+        found.or_else(|| match piece.index {
+            Some(_) => last(&|slot, _| same_place(slot)),
+            None => self.calls.len().checked_sub(1),
+        })
+    }
+
+    /// Whether a piece is more of the call that it may belong to, another call, or what was
+    /// said before.
+    ///
+    /// Another id, or another name after the call's end, tells another call; so does a name
+    /// where nothing counts or names the calls. What is said of one call twice has to be the
+    /// same.
+    fn told(&mut self, at: usize, piece: &Piece) -> Result<Place> {
+        let Some(slot) = self.calls.get_mut(at) else { return Ok(Place::New) };
+        let Some(known) = self.assembly.call(slot.part) else { return Ok(Place::New) };
+        let said = &*piece.arguments;
+        let other_id = !piece.id.is_empty() && !known.id.is_empty() && *piece.id != *known.id;
+        let other_name =
+            !piece.name.is_empty() && !known.name.is_empty() && *piece.name != *known.name;
+        let uncounted = piece.index.is_none() && piece.id.is_empty();
+        // Some servers make up an id for each piece.
+        if other_id {
+            let ended = !said.trim().is_empty() && is_complete(&known.arguments);
+            let more = piece.name.is_empty() && !ended;
+            return Ok(if more { Place::More(at) } else { Place::New });
+        }
+        if known.kind == CallKind::Custom || piece.is_custom {
+            return Ok(if other_name { Place::New } else { Place::More(at) });
+        }
+        let same_list = slot.event == self.events;
+        if uncounted && !piece.name.is_empty() && (same_list || other_name) {
+            return Ok(Place::New);
+        }
+        let is_empty = known.arguments.trim().is_empty();
+        if other_name {
+            return if !is_empty && is_complete(&known.arguments) {
+                Ok(Place::New)
+            } else {
+                Err(self.unclear("one call has two names", piece))
+            };
+        }
+        // Only a whole text can be one that is said again.
+        if is_empty || slot.is_broken || !is_complete(said) {
+            return Ok(Place::More(at));
+        }
+        if !known.arguments.trim_end().ends_with(['}', ']']) {
+            return Ok(Place::More(at));
+        }
+        if !is_complete(&known.arguments) {
+            slot.is_broken = true;
+            return Ok(Place::More(at));
+        }
+        if is_same(&known.arguments, said) {
+            return Ok(Place::Known);
+        }
+        match (is_empty_object(&known.arguments), is_empty_object(said)) {
+            (true, _) if uncounted && !piece.name.is_empty() => {}
+            (true, _) => return Ok(Place::More(at)),
+            // The end of a call, from a server that does not repeat it.
+            (false, true) if piece.name.is_empty() => return Ok(Place::Known),
+            _ if uncounted && !piece.name.is_empty() => return Ok(Place::New),
+            _ => {}
+        }
+        Err(self.unclear("one call has two sets of arguments", piece))
+    }
+
+    fn unclear(&self, fault: &'static str, piece: &Piece) -> Error {
+        let Piece { id, name, arguments, .. } = piece;
+        let call = ToolCall::new(id.0.clone(), name.0.clone(), arguments.clone());
+        let mut parts = self.assembly.parts().to_vec();
+        parts.push(ReplyPart::Call(call));
+        let raw = serde_json::to_string(&parts).unwrap_or_default();
+        Error::Unclear { fault, raw, usage: self.reported_usage() }
+    }
+
+    /// Whether a call without arguments may be the beginning of the next one: both have the
+    /// same name and place, and an id of their own.
+    fn is_torn(&self) -> bool {
+        let call = |slot: &Slot| self.assembly.call(slot.part).cloned();
+        self.calls.windows(2).any(|pair| {
+            let [first, second] = pair else { return false };
+            let is_one_place = first.index.is_some() && first.index == second.index;
+            is_one_place
+                && first.event != second.event
+                && call(first).zip(call(second)).is_some_and(|(first, second)| {
+                    let (empty, more) = (first.arguments.trim(), second.arguments.trim());
+                    first.kind == CallKind::Function
+                        && first.name == second.name
+                        && empty.is_empty()
+                        && !more.is_empty()
+                })
+        })
     }
 
     fn reported_usage(&self) -> Usage {
@@ -367,7 +657,7 @@ impl Pieces {
         let mut parts = self.assembly.take();
         if let (Some(place), Some(legacy)) = (self.legacy, legacy) {
             let is_same = |call: &ToolCall| {
-                call.name == legacy.name && call.arguments.trim() == legacy.arguments.trim()
+                call.name == legacy.name && is_same(&call.arguments, &legacy.arguments)
             };
             let mut others = parts.iter().enumerate().filter(|(at, _)| *at != place);
             if others.any(|(_, part)| matches!(part, ReplyPart::Call(call) if is_same(call))) {
@@ -378,23 +668,32 @@ impl Pieces {
     }
 }
 
-/// Whether a piece that could be more of a call begins another one.
-///
-/// Only what brings a name can, and it does with another id, with nothing to count it
-/// by, or after the known call's end. Name and id alone may just be said once more.
-fn begins(index: Option<u64>, id: &str, name: &str, arguments: &str, known: &ToolCall) -> bool {
-    let other_id = !id.is_empty() && !known.id.is_empty() && *id != *known.id;
-    let uncounted = index.is_none() && id.is_empty();
-    let says_more = !arguments.is_empty() || name != known.name;
-    !name.is_empty() && (other_id || uncounted || says_more && is_complete(&known.arguments))
+/// A piece of a call.
+struct Piece {
+    index: Option<u64>,
+    id: Text,
+    name: Text,
+    arguments: String,
+    is_custom: bool,
 }
 
-fn is_complete(arguments: &str) -> bool {
-    arguments.trim_end().ends_with('}') && is_json(arguments)
+/// What a piece is.
+enum Place {
+    New,
+    More(usize),
+    Known,
 }
 
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
+impl Said {
+    fn says_anything(&self) -> bool {
+        let Content { text, refusal, calls } = &self.content;
+        let function = &self.function_call;
+        let texts = [text, refusal, &self.refusal.0, &self.reasoning_content.0, &self.reasoning.0];
+        texts.into_iter().chain([&function.name.0]).any(|text| !text.is_empty())
+            || !calls.is_empty()
+            || !self.tool_calls.is_empty()
+            || !function.arguments.0.is_empty()
+    }
 }
 
 impl Decoder for Pieces {
@@ -404,7 +703,11 @@ impl Decoder for Pieces {
         event.choices.is_empty()
             && !is_said(&event.error)
             && (&*event.object == "error"
-                || [&event.detail, &event.errors, &event.message].into_iter().any(is_said))
+                || event.success == Value::Bool(false)
+                || event.status.as_str().is_some_and(|status| matches!(status, "error" | "failed"))
+                || [&event.detail, &event.errors, &event.message, &event.msg]
+                    .into_iter()
+                    .any(is_said))
     }
 
     fn take(&mut self, event: Completion, deltas: &mut Deltas) -> Result<()> {
@@ -432,7 +735,7 @@ impl Decoder for Pieces {
             for choice in std::mem::take(&mut self.others) {
                 if choice.index.0 == first {
                     self.chosen = true;
-                    self.choose(choice, &mut Deltas::deaf());
+                    self.choose(choice, &mut Deltas::deaf())?;
                 }
             }
         }
@@ -456,13 +759,24 @@ impl Decoder for Pieces {
         };
         if let Finish::Other(word) = &finish
             && is_unfinished(word)
-            && !self.assembly.parts().is_empty()
+            && (word == "error" || !self.assembly.parts().is_empty())
         {
             let (status, raw) = (word.clone(), self.so_far());
             return Err(Error::Unfinished { status, raw, usage });
         }
         let finish = if self.refused { Finish::Refused } else { finish };
-        let reply = Reply::new(mended(self.parts(), self.turn, &finish));
+        if self.is_torn() {
+            let (fault, raw) = ("a call may be one or two", self.so_far());
+            return Err(Error::Unclear { fault, raw, usage });
+        }
+        let parts = self.parts();
+        let has_call = parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
+        if self.is_for_calls && !has_call {
+            let raw = serde_json::to_string(&parts).unwrap_or_default();
+            let fault = "it ends with calls and has none";
+            return Err(Error::Unclear { fault, raw, usage });
+        }
+        let reply = Reply::new(mended(parts, self.turn, &finish, usage)?);
         let mut reply = reply.with_finish(finish).with_usage(usage);
         reply.model = self.model;
         Ok(reply)
@@ -473,13 +787,19 @@ impl Decoder for Pieces {
     }
 }
 
+/// Whether a reason to stop is that there are calls.
+fn is_for_calls(word: &str) -> bool {
+    let words = ["tool_calls", "tool_call", "tool_use", "function_call"];
+    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
 fn finish(word: String) -> Finish {
     match &*word.to_ascii_lowercase() {
         "stop" | "tool_calls" | "function_call" => Finish::Stop,
         // Other servers' words for the model's own end.
         "eos" | "eos_token" | "end_turn" | "stop_sequence" | "tool_call" | "tool_use"
         | "complete" | "completed" => Finish::Stop,
-        "length" | "max_tokens" | "model_length" => Finish::Length,
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" => Finish::Length,
         "content_filter" | "refusal" => Finish::Refused,
         _ => Finish::Other(word),
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolwright_module::{CallKind, Finish, Reasoning, Reply, ReplyPart, Request, ToolCall, Usage};
 
 use super::PROVIDER;
-use crate::assembly::{Assembly, is_unfinished, mended};
+use crate::assembly::{Assembly, is_complete, is_empty_object, is_unfinished, mended};
 use crate::error::{Error, Result};
 use crate::lenient::{
     Arguments, Count, Listed, Text, if_object, is_said, list, object, or_default,
@@ -42,7 +42,20 @@ fn output<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<RawValue
             let content = format!(r#"{{"type":"message","content":{}}}"#, raw.get());
             RawValue::from_string(content).map(|item| vec![item]).map_err(D::Error::custom)
         }
-        _ => serde_json::from_str(raw.get()).map_err(D::Error::custom),
+        _ => {
+            let mut items = Vec::new();
+            let listed: Vec<Box<RawValue>> =
+                serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+            for item in listed {
+                match item.get().as_bytes() {
+                    b"null" => {}
+                    [b'{', ..] => items.push(item),
+                    // A list in the list, or a text.
+                    _ => items.extend(output(&*item).map_err(D::Error::custom)?),
+                }
+            }
+            Ok(items)
+        }
     }
 }
 
@@ -109,9 +122,53 @@ struct Item {
     name: Text,
     #[serde(default)]
     arguments: Arguments,
+    #[serde(default)]
+    parameters: Arguments,
     /// What a custom tool gets in their place.
     #[serde(default)]
-    input: Text,
+    input: Arguments,
+    /// Where the other API has name and arguments.
+    #[serde(default, deserialize_with = "object")]
+    function: Function,
+}
+
+#[derive(Default, Deserialize)]
+struct Function {
+    #[serde(default)]
+    name: Text,
+    #[serde(default)]
+    arguments: Arguments,
+    #[serde(default)]
+    parameters: Arguments,
+}
+
+impl Item {
+    fn of(raw: &RawValue) -> Result<Self> {
+        // Serde would read a list as an object's fields, in their order.
+        if !raw.get().starts_with('{') {
+            let source = serde_json::Error::custom("an item is an object");
+            return Err(Error::Decoding { source, raw: raw.get().to_owned() });
+        }
+        let mut item: Self = read(raw)?;
+        let Function { name, arguments, parameters } = std::mem::take(&mut item.function);
+        if item.name.is_empty() {
+            item.name = name;
+        }
+        item.arguments =
+            Arguments::first([std::mem::take(&mut item.arguments), arguments, parameters]);
+        let is_named = !item.name.is_empty() && !item.call_id.is_empty();
+        item.kind.0 = match &*item.kind {
+            "tool_call" | "tool_use" | "function" => "function_call",
+            "" if !item.name.is_empty() => "function_call",
+            "" if !item.content.is_empty() => "message",
+            "message" | "reasoning" | "function_call" | "custom_tool_call" => return Ok(item),
+            // Whatever it is called, it is answered with its id.
+            _ if is_named => "function_call",
+            _ => return Ok(item),
+        }
+        .to_owned();
+        Ok(item)
+    }
 }
 
 #[derive(Deserialize)]
@@ -170,6 +227,11 @@ impl Response {
             "failed" => return Err(Error::reported(&Value::Null, usage)),
             "incomplete" => incomplete(self.incomplete_details.reason.0),
             status if is_unfinished(status) => Finish::Other(status.to_owned()),
+            status
+                if !matches!(status, "" | "completed" | "complete" | "succeeded" | "success") =>
+            {
+                Finish::Other(status.to_owned())
+            }
             // llama.cpp calls a reply complete that it cut off.
             _ if usage.output_tokens >= asked.most => Finish::Length,
             _ => Finish::Stop,
@@ -184,6 +246,12 @@ impl Response {
             }
         }
         streamed.append(&mut parts);
+        let is_message =
+            |item: &RawValue| Item::of(item).is_ok_and(|item| &*item.kind == "message");
+        let is_empty = parts.is_empty() && finish == Finish::Stop;
+        if is_empty && !self.output.iter().any(|item| is_message(item)) {
+            return Err(Error::Empty { usage });
+        }
         if let Finish::Other(status) = &finish
             && is_unfinished(status)
             && !parts.is_empty()
@@ -191,8 +259,9 @@ impl Response {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             return Err(Error::Unfinished { status: status.clone(), raw, usage });
         }
-        let mut reply =
-            Reply::new(mended(parts, asked.turn, &finish)).with_finish(finish).with_usage(usage);
+        let mut reply = Reply::new(mended(parts, asked.turn, &finish, usage)?)
+            .with_finish(finish)
+            .with_usage(usage);
         reply.model = self.model.filled();
         Ok(reply)
     }
@@ -247,7 +316,7 @@ impl Streamed {
 
 fn incomplete(reason: String) -> Finish {
     match reason.as_str() {
-        "max_output_tokens" => Finish::Length,
+        "max_output_tokens" | "max_tokens" => Finish::Length,
         "content_filter" => Finish::Refused,
         _ => Finish::Other(reason),
     }
@@ -260,7 +329,7 @@ fn add(
     parts: &mut Vec<ReplyPart>,
     streamed: &mut Streamed,
 ) -> Result<bool> {
-    let item: Item = read(raw)?;
+    let item = Item::of(raw)?;
     let mut refused = false;
     match &*item.kind {
         "message" => {
@@ -283,7 +352,10 @@ fn add(
                 if call.name.is_empty() {
                     call.name = known.name;
                 }
-                if call.arguments.trim().is_empty() {
+                let is_function = call.kind == CallKind::Function;
+                let keeps_place = is_function && is_empty_object(&call.arguments);
+                let says_more = !known.arguments.trim().is_empty();
+                if call.arguments.trim().is_empty() || keeps_place && says_more {
                     call.arguments = known.arguments;
                 }
             }
@@ -299,7 +371,10 @@ fn called(item: Item) -> ToolCall {
     let id = item.call_id.filled().unwrap_or(item.id.0);
     match &*item.kind {
         "custom_tool_call" => ToolCall::custom(id, item.name.0, item.input.0),
-        _ => ToolCall::new(id, item.name.0, item.arguments.0),
+        _ => {
+            let arguments = Arguments::first([item.arguments, item.parameters, item.input]);
+            ToolCall::new(id, item.name.0, arguments.0)
+        }
     }
 }
 
@@ -336,7 +411,9 @@ pub(crate) struct Event {
     #[serde(default)]
     arguments: Arguments,
     #[serde(default)]
-    input: Text,
+    parameters: Arguments,
+    #[serde(default)]
+    input: Arguments,
     #[serde(default)]
     text: Text,
     #[serde(default)]
@@ -400,7 +477,7 @@ impl Pieces {
 
     /// Takes in the item of a call, at its beginning or whole.
     fn call(&mut self, raw: &RawValue, index: Count, deltas: &mut Deltas) -> Result<()> {
-        let item: Item = read(raw)?;
+        let item = Item::of(raw)?;
         if !matches!(&*item.kind, "function_call" | "custom_tool_call") {
             return Ok(());
         }
@@ -461,8 +538,26 @@ impl Pieces {
         let index = event.output_index.0;
         match self.part_of(&event.item_id, "", index, "") {
             Some(part) => part,
+            None if index.is_none()
+                && let Some(part) = self.only_open() =>
+            {
+                part
+            }
             None => self.begin(event.item_id.0.clone(), index),
         }
+    }
+
+    /// The one call whose arguments are not whole.
+    fn only_open(&self) -> Option<usize> {
+        let is_open = |slot: &&Slot| {
+            let call = self.assembly.call(slot.part);
+            call.is_some_and(|call| {
+                is_empty_object(&call.arguments) || !is_complete(&call.arguments)
+            })
+        };
+        let mut open = self.calls.iter().filter(is_open);
+        let only = open.next()?;
+        open.next().is_none().then_some(only.part)
     }
 
     /// More text, or the whole of a text of which no piece came.
@@ -486,7 +581,7 @@ impl Pieces {
     /// Keeps an item that is whole, in the place of one with its id.
     fn keep(&mut self, raw: Box<RawValue>) -> Result<()> {
         let place = self.items.len();
-        let known = match read::<Item>(&raw)?.id.filled() {
+        let known = match Item::of(&raw)?.id.filled() {
             Some(id) => *self.kept.entry(id).or_insert(place),
             None => place,
         };
@@ -510,7 +605,7 @@ impl Decoder for Pieces {
     }
 
     fn take(&mut self, event: Event, deltas: &mut Deltas) -> Result<()> {
-        if is_said(&event.error) || &*event.kind == "error" {
+        if is_said(&event.error) || matches!(&*event.kind, "error" | "response.error") {
             let flat = || json!({"code": &*event.code, "message": &*event.message});
             let error = if is_said(&event.error) { event.error.clone() } else { flat() };
             return Err(Error::reported(&error, Usage::unknown()));
@@ -539,8 +634,8 @@ impl Decoder for Pieces {
                 let part = self.piece_of(&event);
                 let (id, nothing) = (String::new(), String::new());
                 self.assembly.more_of_call(part, id, event.name.0, nothing, &mut Deltas::deaf());
-                let whole = Some(event.arguments.0).filter(|whole| !whole.is_empty());
-                self.assembly.settle(part, whole.unwrap_or(event.input.0), deltas);
+                let whole = Arguments::first([event.arguments, event.parameters, event.input]);
+                self.assembly.settle(part, whole.0, deltas);
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
