@@ -506,7 +506,7 @@ impl Visitor for Served {
 }
 
 /// Where values do not go through though the schemas fit, and what reading says then.
-const SAID_TOO_LITTLE: [(&str, &str); 8] = [
+const SAID_TOO_LITTLE: [(&str, &str); 10] = [
     // The standard library closes its types, and schemars does not say so.
     ("ranges", "unknown field"),
     ("durations_and_times", "unknown field"),
@@ -519,6 +519,10 @@ const SAID_TOO_LITTLE: [(&str, &str); 8] = [
     ("", "would lose digits as a float"),
     // An object of other fields alone would be read as nothing at all.
     ("", "expected some of `"),
+    // Another field's name may be a slip of one that is absent: `stars` and `status`, `side`
+    // and `size`.
+    ("", "write the name as it is asked for"),
+    ("union_that_overlaps with flattened_union", "expected an object with `name` or"),
     // Reading takes no value that two members fit, whatever the schema says.
     ("union_that_overlaps", "and also"),
 ];
