@@ -412,6 +412,11 @@ pub(crate) fn check(kinds: &[Kind], seed: u64) -> usize {
         return 0;
     };
     let text = &sent.text;
+    // A map of objects may have an entry of any name, `arguments` too. Repair takes the
+    // arguments out of one that is text, Coerce reads it as the entry. Both are listed.
+    if kind.name.starts_with("map_of") && text.contains(r#""arguments": "{"#) {
+        return 0;
+    }
     let told = |what: &str, found: &dyn std::fmt::Debug| {
         format!("seed {seed}, {}: {what}: {found:?}\nmeant {}\ntext {text}", kind.name, sent.meant)
     };
