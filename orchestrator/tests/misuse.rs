@@ -84,7 +84,7 @@ async fn only_a_typed_run_refuses_a_tool_called_finish() {
     ToolOrchestrator::new(model, [finish.clone()]).unwrap();
     let (model, _) = replies([]);
     let error = toolwright_orchestrator::ReAct::<Look>::new(model, [finish]).unwrap_err();
-    insta::assert_snapshot!(error, @"no tool may be called `finish`, which ends a typed run; give it another name with `Tool::named`");
+    insta::assert_snapshot!(error, @"no tool of a typed run may be called `finish`, which ends it; give it another name with `Tool::named`");
 }
 
 #[tokio::test]
