@@ -66,12 +66,13 @@ fn texts(count: usize, length: usize) -> Value {
 
 #[test]
 fn objects_nest_ten_levels() {
-    let nested = |levels: usize| (1..levels).fold(taking([]), |below, _| one(below));
+    let innermost = || one(json!({"type": "string"}));
+    let nested = |levels: usize| (1..levels).fold(innermost(), |below, _| one(below));
     accepted(nested(10));
     assert_snapshot!(loose(nested(11)), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is not asked for: more than 10 objects in each other; make it flatter");
     // Lists and unions are no levels, and what they hold counts.
     let listed = |levels: usize| {
-        (1..levels).fold(taking([]), |below, _| {
+        (1..levels).fold(innermost(), |below, _| {
             one(json!({"type": "array", "items": {"anyOf": [below, {"type": "null"}]}}))
         })
     };
