@@ -45,9 +45,10 @@ const CORE: [(&str, &[&str], usize); 2] = [
             "serde",
             "serde_json",
             "serde_path_to_error",
+            "strsim",
             "thiserror",
         ],
-        26,
+        27,
     ),
     (
         "toolwright-module",
@@ -63,7 +64,7 @@ const CORE: [(&str, &[&str], usize); 2] = [
             "tokio-util",
             "tracing",
         ],
-        39,
+        40,
     ),
 ];
 

@@ -390,6 +390,36 @@ async fn a_modules_output_is_held_to_its_schema() {
     assert_eq!(error.stage(), Stage::Module);
 }
 
+/// serde writes what is not a number as null, which the schema does not allow.
+#[tokio::test]
+async fn a_float_that_is_not_a_number_is_an_error() {
+    /// Divide two numbers.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Divide {
+        a: f64,
+        b: f64,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Quotient {
+        quotient: f64,
+        rest: Option<f64>,
+    }
+    impl Signature for Divide {
+        type Output = Quotient;
+    }
+    let divide =
+        from_fn(async |divide: Divide| Ok(Quotient { quotient: divide.a / divide.b, rest: None }));
+    let divide = Tool::new(divide).unwrap();
+    let cx = Context::default();
+    let output = divide.call(r#"{"a":1,"b":2}"#, &cx).await.unwrap();
+    assert_eq!(output.text(), r#"{"quotient":0.5,"rest":null}"#);
+    let error = divide.call(r#"{"a":0,"b":0}"#, &cx).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "output of `divide` does not fit: $.quotient: expected a number, got null"
+    );
+}
+
 #[tokio::test]
 async fn a_list_and_a_renamed_field_are_held_too() {
     /// Roll dice.

@@ -22,22 +22,8 @@ pub(crate) fn there_are(known: &[&str], name: &str) -> String {
     format!("There are {} tools, of which the nearest are: {}", known.len(), near.join(", "))
 }
 
-/// The number of bytes that have to be added, removed or changed.
+/// The number of letters that have to be added, removed, changed or exchanged.
 fn distance(one: &str, other: &str) -> usize {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let (one, other) = (&one[..one.len().min(LONGEST)], &other[..other.len().min(LONGEST)]);
-    // Of the beginning of `one` so far to each beginning of `other`.
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (done, byte) in one.iter().enumerate() {
-        let mut diagonal = done;
-        if let Some(first) = row.first_mut() {
-            *first = done + 1;
-        }
-        for (place, expected) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(!byte.eq_ignore_ascii_case(expected));
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(row[place] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
+    let plain = |name: &str| name.chars().take(LONGEST).collect::<String>().to_lowercase();
+    strsim::osa_distance(&plain(one), &plain(other))
 }

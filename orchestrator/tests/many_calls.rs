@@ -117,6 +117,6 @@ async fn a_tool_that_does_not_exist_is_answered_with_the_nearest_of_many() {
     }
     insta::assert_snapshot!(told.join("\n"), @r"
     There is no tool `lok_042`. The tools are: look_000, look_001, look_002.
-    There is no tool `lok_042`. There are 1000 tools, of which the nearest are: look_042, look_002, look_012, look_022, look_032.
+    There is no tool `lok_042`. There are 1000 tools, of which the nearest are: look_042, look_002, look_012, look_022, look_024.
     ");
 }

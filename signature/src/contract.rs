@@ -542,11 +542,15 @@ impl Contract {
         self.output.as_ref().map(|output| &output.to_write)
     }
 
-    /// Whether the schema of an output says more than its type does. A value that serde
-    /// wrote may then break the schema, so it is checked before it goes out.
+    /// Whether a value that serde wrote may break the schema of an output, so that it is
+    /// checked before it goes out: the schema says more than its type does, or has a float,
+    /// which is written `null` if it is not a number.
     #[must_use]
     pub fn checks_output(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.written().is_checked())
+        self.output.as_ref().is_some_and(|output| {
+            let written = output.written();
+            written.is_checked() || written.has_floats()
+        })
     }
 
     /// Holds an output, as serde writes it, to [`output_to_write`](Self::output_to_write).
@@ -583,10 +587,12 @@ impl Contract {
     ///
     /// [`Error::Reading`] with everything that does not fit.
     pub fn check_output(&self, json: &str) -> Result<()> {
-        match &self.output {
-            Some(output) if output.written().is_checked() => self.check_written(output, json),
-            _ => Ok(()),
-        }
+        let Some(output) = &self.output else {
+            return Ok(());
+        };
+        let written = output.written();
+        let may_break = written.is_checked() || written.has_floats() && json.contains("null");
+        if may_break { self.check_written(output, json) } else { Ok(()) }
     }
 
     fn refused(&self, side: Side, reason: &str) -> Error {

@@ -68,6 +68,11 @@ impl Readable {
         !self.form.is_plain()
     }
 
+    /// Whether it has a place for a float that is never null.
+    pub(crate) fn has_floats(&self) -> bool {
+        self.form.has_floats()
+    }
+
     /// Asks the type behind the schema what no schema says.
     pub(crate) fn ask<T: DeserializeOwned>(&self) {
         self.form.ask::<T>();

@@ -104,6 +104,17 @@ fn what_is_wrapped_is_unwrapped_and_listed_or_refused() {
         (r#"{"other":{"prefix":"tmp"}}"#, false),
         (r#"{"reason":"they are old"}"#, false),
         (r#"[{"prefix":"tmp"}]"#, false),
+        // One field where it belongs, and the others too deep.
+        (r#"{"dry_run":true,"arguments":{"prefix":"tmp"}}"#, false),
+        (r#"{"dry_run":true,"arguments":"{\"prefix\":\"tmp\"}"}"#, false),
+        (r#"{"dry_run":true,"request":{"Prefix":"tmp"}}"#, false),
+        (r#"{"prefix":"tmp","scope":{"older":5,"params":{"owner":"a"}}}"#, false),
+        // The flat call of another tool.
+        (r#"{"tool":"other","prefix":"tmp"}"#, false),
+        (r#"{"tool_name":"other","prefix":"tmp"}"#, false),
+        (r#"{"type":"delete_all","input":{"prefix":"tmp"}}"#, false),
+        (r#"{"name":"other","input":{"a":1},"prefix":"tmp"}"#, false),
+        (r#"{"type":"tool_use","id":"c1","name":"purge","input":{"prefix":"tmp"}}"#, true),
     ] {
         for policy in POLICIES {
             let read = read(wire, policy);
@@ -201,6 +212,104 @@ fn an_output_holds_one_of_its_fields_or_nothing() {
     }
 }
 
+/// A tag says which object it is; what was wrapped beside it is not dropped.
+#[test]
+fn an_object_that_says_only_its_tag_holds_nothing_too_deep() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    #[serde(tag = "type", rename_all = "snake_case")]
+    enum Work {
+        Say { text: Option<String> },
+        Wait { seconds: u32 },
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Run {
+        work: Work,
+    }
+    let work = Contract::of_input::<Work>("work", "").unwrap();
+    let run = Contract::of_input::<Run>("run", "").unwrap();
+    for policy in POLICIES {
+        for wire in [
+            r#"{"type":"say","arguments":{"text":"a"}}"#,
+            r#"{"type":"say","more":{"text":"a"}}"#,
+            r#"{"type":"say","input":{"type":"say","text":"5"}}"#,
+        ] {
+            let read = work.read_with::<Work>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+            let wire = format!(r#"{{"work":{wire}}}"#);
+            let read = run.read_with::<Run>(&wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+        let read = work.read_with::<Work>(r#"{"type":"say"}"#, policy).unwrap();
+        assert_eq!(read.value, Work::Say { text: None });
+    }
+}
+
+/// What a stricter policy reads, a milder one reads too.
+#[test]
+fn a_field_of_another_member_is_not_left_out_under_any_policy() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    #[serde(untagged)]
+    enum Point {
+        Line { x: i32 },
+        Plane { x: i32, y: i32 },
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Go {
+        to: Point,
+    }
+    let contract = Contract::of_input::<Go>("go", "").unwrap();
+    for policy in POLICIES {
+        let read = contract.read_with::<Go>(r#"{"to":{"x":1,"Y":2}}"#, policy);
+        assert!(read.is_err(), "{policy:?}: {read:?}");
+    }
+}
+
+/// A map takes an entry of any name, so what is in `arguments` may be one.
+#[test]
+fn what_may_be_an_entry_of_a_map_or_a_wrapper_is_refused() {
+    use std::collections::BTreeMap;
+
+    let contract =
+        Contract::of_input::<BTreeMap<String, BTreeMap<String, u32>>>("count", "").unwrap();
+    for policy in POLICIES {
+        let read = contract
+            .read_with::<BTreeMap<String, BTreeMap<String, u32>>>(r#"{"arguments":"{}"}"#, policy);
+        assert!(read.is_err(), "{policy:?}: {read:?}");
+    }
+}
+
+#[test]
+fn what_stands_beside_a_result_is_listed() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct List {}
+    impl Signature for List {
+        type Output = Vec<String>;
+    }
+    let contract = Contract::of::<List>().unwrap();
+    let read =
+        |wire: &str, policy| contract.read_output_with::<Vec<String>>(wire, policy).map_err(drop);
+    for policy in POLICIES {
+        let reading = read(r#"{"result":["a"],"more":["b"],"none":null}"#, policy).unwrap();
+        assert_eq!(reading.value, ["a"]);
+        let listed: Vec<String> = reading.repairs.iter().map(ToString::to_string).collect();
+        assert_eq!(listed, ["$.more: left out a field that is not asked for"]);
+        assert!(read(r#"{"result":[],"results":["b"]}"#, policy).is_err());
+    }
+    assert!(read(r#"{"result":["a"],"more":["b"]}"#, Policy::Exact).is_err());
+    assert!(read(r#"{"result":["a"]}"#, Policy::Exact).is_ok());
+}
+
+#[test]
+fn a_type_that_an_object_is_said_to_have_is_listed() {
+    let read = read(r#"{"prefix":"tmp","_type":"Purge"}"#, Policy::Strict).unwrap();
+    assert_eq!(read.repairs.len(), 1);
+    assert!(self::read(r#"{"prefix":"tmp","_type":"Purge"}"#, Policy::Exact).is_err());
+    let contract = Contract::of::<Exact>().unwrap();
+    let read =
+        contract.read_with::<Exact>(r#"{"prefix":"a","_type":"Exact"}"#, Policy::Strict).unwrap();
+    assert_eq!(read.repairs.len(), 1);
+}
+
 /// Without a type, a value goes on whole, unless it evidently holds the fields too deep.
 #[test]
 fn a_run_time_contract_keeps_what_it_does_not_know() {
@@ -275,6 +384,15 @@ fn a_call_is_not_taken_for_arguments_that_hold_a_name() {
         assert_eq!(read(more, policy).unwrap().value, kate);
     }
     assert_eq!(read(call, Policy::Coerce).unwrap().value, kate);
+    // The form of an API around it.
+    for whole in [
+        format!(r#"{{"type":"function","function":{call}}}"#),
+        format!(r#"{{"tool_calls":[{{"id":"c1","type":"function","function":{call}}}]}}"#),
+    ] {
+        assert_eq!(read(&whole, Policy::Repair).unwrap().value, kate, "{whole}");
+        let other = whole.replace("greet", "insult");
+        assert!(read(&other, Policy::Coerce).is_err(), "{other}");
+    }
 }
 
 #[test]

@@ -26,11 +26,6 @@ impl Visitor for StoredAndBack {
             assert_eq!(back, contract, "{case}");
             assert_eq!(back.fingerprint(), contract.fingerprint(), "{case}");
             assert_eq!(serde_json::to_string(&back).unwrap(), text, "{case}");
-            // A type without fields is closed. Its schema does not say so, and what was stored
-            // is lowered as the open object that the schema means.
-            if text.contains(r#""properties":{}"#) {
-                continue;
-            }
             for dialect in Dialect::ALL {
                 assert_eq!(tool(&back, dialect), tool(&contract, dialect), "{case}");
                 assert_eq!(output(&back, dialect), output(&contract, dialect), "{case}");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Contract;
 use crate::name;
@@ -22,6 +22,7 @@ impl Serialize for Contract {
                 .output_to_write()
                 .filter(|output| Some(*output) != self.output_to_read())
                 .map(Cow::Borrowed),
+            typed: self.input.typed && self.leaves_open(),
         }
         .serialize(serializer)
     }
@@ -45,7 +46,37 @@ impl<'de> Deserialize<'de> for Contract {
         );
         let title = stored.title.map(Cow::into_owned);
         let marker = stored.marker.map(Cow::into_owned);
-        contract.map(|contract| Self { title, marker, ..contract }).map_err(D::Error::custom)
+        let mut contract = contract.map_err(D::Error::custom)?;
+        // It is lowered as the type was, and read as its schema says.
+        contract.input.typed = stored.typed;
+        if let Some(output) = &mut contract.output {
+            output.to_read.typed = stored.typed;
+        }
+        Ok(Self { title, marker, ..contract })
+    }
+}
+
+impl Contract {
+    /// Whether a schema of a type has an object without fields: it is closed, for the type
+    /// lets none in, and only says so if one knows of the type.
+    fn leaves_open(&self) -> bool {
+        fn below(schema: &Value) -> bool {
+            match schema {
+                Value::Object(map) => {
+                    let named = map.get("properties").and_then(Value::as_object);
+                    let is_object = map.get("type").and_then(Value::as_str) == Some("object");
+                    is_object
+                        && named.is_none_or(Map::is_empty)
+                        && !map.contains_key("additionalProperties")
+                        || map.values().any(below)
+                }
+                Value::Array(items) => items.iter().any(below),
+                _ => false,
+            }
+        }
+        // The root is an object of arguments, whatever its type is.
+        let roots = [Some(self.input()), self.output_to_read()].into_iter().flatten();
+        roots.filter_map(Value::as_object).any(|root| root.values().any(below))
     }
 }
 
@@ -63,4 +94,7 @@ struct Stored<'a> {
     /// Only where it differs: most types are written as they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output_to_write: Option<Cow<'a, Value>>,
+    /// Whether a type stood behind it, where that matters: see [`Contract::leaves_open`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    typed: bool,
 }

@@ -79,6 +79,12 @@ impl Form {
         }
     }
 
+    /// Whether a number without a value, which serde writes as null, would be no number here.
+    pub(super) fn has_floats(&self) -> bool {
+        let float = |node: &Node| node.kinds.has(Kinds::NUMBER) && !node.takes_null();
+        self.nodes.iter().any(float)
+    }
+
     /// Whether some place at or below a node lists its texts.
     pub(super) fn lists_below(&self, id: Id) -> bool {
         self.node(id).values.is_some() || self.any_below(id, |_, node| node.values.is_some())

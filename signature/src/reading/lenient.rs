@@ -211,7 +211,9 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
     };
     let before = words.first().map_or("", String::as_str);
     let after = words.last().map_or("", String::as_str);
-    let nested = ends_early(&found.0) && after.contains(['}', ']']);
+    // A further bracket may belong to a list of lists, whose first one was lost.
+    let in_list = found.0.starts_with('[') && after.trim_start().starts_with(']');
+    let nested = ends_early(&found.0) && after.contains(['}', ']']) || in_list;
     if nested || is_part(before, after) {
         return Err(Refusal::Unclear { at: start, what: "it may be a part of something larger" });
     }
@@ -253,13 +255,17 @@ fn names_a_field(words: &str, list_follows: bool, asked: &Asked<'_>) -> bool {
         if before.ends_with(['"', '”']) {
             return sign == ":";
         }
-        let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
-        let bare = before.strip_suffix('\'').unwrap_or(before);
-        let rest = bare.trim_end_matches(part);
-        let name = bare.get(rest.len()..).unwrap_or_default();
-        if bare.len() < before.len() {
-            return rest.ends_with('\'') && !name.is_empty();
+        if let Some(quoted) = before.strip_suffix('\'') {
+            // An apostrophe stands in a word or behind it, a quote before one.
+            let opens = |(at, _): (usize, _)| {
+                let before = quoted.get(..at).and_then(|before| before.chars().next_back());
+                !before.is_some_and(char::is_alphanumeric)
+            };
+            return quoted.rmatch_indices('\'').next().is_some_and(opens);
         }
+        let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+        let rest = before.trim_end_matches(part);
+        let name = before.get(rest.len()..).unwrap_or_default();
         let after = after.get(1..).unwrap_or_default().trim_start_matches(['*', '`', ' ']);
         (asked.field)(name) && (is_value(after) || list_follows && after.trim().is_empty())
     })

@@ -15,6 +15,16 @@ use crate::reading::words::{counted, excerpt, expected, is_near, shortened};
 /// Many systems say with this field what an object is; it never is a value.
 pub(super) const TAG: &str = "_type";
 
+/// Fields that models and servers put arguments into.
+pub(super) const WRAPPERS: [&str; 8] =
+    ["input", "arguments", "args", "parameters", "params", "kwargs", "tool_input", "action_input"];
+
+/// Further ones that models put arguments into, and that say less.
+const AROUND: [&str; 7] = ["properties", "request", "result", "data", "body", "payload", "fields"];
+
+/// What is said of a field that is left out.
+pub(super) const UNASKED: &str = "left out a field that is not asked for";
+
 /// Maximum number of unknown fields that are compared with the names of absent ones.
 const MOST_UNKNOWN: usize = 64;
 
@@ -38,7 +48,7 @@ struct Entry<'t> {
 }
 
 /// Whether nothing is lost with a value.
-fn is_void(tape: &Tape<'_>, value: usize) -> bool {
+pub(super) fn is_void(tape: &Tape<'_>, value: usize) -> bool {
     match tape.kind(value) {
         Kind::Null => true,
         Kind::List | Kind::Object => tape.next(value) == value + 1,
@@ -54,6 +64,7 @@ impl Fit<'_> {
         let mut fits = self.near_names(at, rule, &mut plan, level);
         fits &= self.no_slips(at, rule, &plan);
         fits &= self.says_something(at, rule, &plan);
+        fits &= self.holds_nothing_deeper(at, rule, &plan);
         fits &= self.agrees_with_tags(at, rule, &plan);
         self.out.push('{');
         // Those that stay; what stands for an absent one is left out.
@@ -140,6 +151,9 @@ impl Fit<'_> {
         }
         if !rule.fields.is_empty() {
             if name == TAG && at.tape.is_text(at.token) && !matches!(rule.rest, Rest::Of(_)) {
+                if self.form.typed {
+                    self.repaired(at.path, UNASKED.to_owned());
+                }
                 // Where any field is let in, it may be one of a map: that is for the type.
                 return matches!(rule.rest, Rest::Closed) || self.pass_on(at, key);
             }
@@ -173,7 +187,7 @@ impl Fit<'_> {
     fn unasked(&mut self, at: At<'_>, key: usize) -> bool {
         self.unknown += 1;
         if self.form.typed {
-            self.repaired(at.path, "left out a field that is not asked for".to_owned());
+            self.repaired(at.path, UNASKED.to_owned());
         }
         self.pass_on(at, key)
     }
@@ -284,15 +298,17 @@ impl Fit<'_> {
     /// Whether an object that holds something holds any field that is asked for: one that does
     /// not is wrapped in something, or meant for something else, and would be read as nothing.
     fn says_something(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if rule.fields.is_empty()
-            || rule.fields.iter().any(|field| field.required)
-            || (0..rule.fields.len()).any(|index| plan.says(at, index))
+        // A tag says which object it is, and nothing of what is in it.
+        let mut own =
+            rule.fields.iter().enumerate().filter(|(_, field)| field.only.is_none()).peekable();
+        if own.peek().is_none() || own.any(|(index, field)| field.required || plan.says(at, index))
         {
             return true;
         }
         // Without a type behind it, all of it goes on to whoever asked for it.
+        let tagged = rule.fields.iter().any(|field| field.only.is_some());
         let lost = |entry: &&Entry<'_>| {
-            self.form.typed || holds_a_field(at.tape, entry.value, rule, DEEPEST_WRAPPER)
+            self.form.typed && !tagged || holds_a_field(at.tape, entry.value, rule, DEEPEST_WRAPPER)
         };
         let Some(entry) = plan.unknown(at, rule).find(lost) else {
             return true;
@@ -302,6 +318,42 @@ impl Fit<'_> {
         let expected = format!("some of {}, or an empty object", known.join(", "));
         let got = format!("only `{}`, {NOT_ASKED_FOR}", shortened(&entry.name));
         self.push_fault(at.path, expected, got, "")
+    }
+
+    /// Whether a field that is absent here is in a field around it that nobody asked for:
+    /// `{"dry_run": true, "arguments": {"prefix": "tmp"}}`.
+    fn holds_nothing_deeper(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
+        if !self.form.typed {
+            return true;
+        }
+        let around = |name: &str| WRAPPERS.contains(&name) || AROUND.contains(&name);
+        let absent = |name: &str| {
+            let name = folded(name);
+            let field = rule.fields.iter().position(|field| folded(&field.name) == name);
+            field.is_some_and(|index| !plan.says(at, index))
+        };
+        let inside = |entry: &&Entry<'_>| {
+            let holds = |tape: &Tape<'_>, object| {
+                tape.entries(object).any(|(key, _)| absent(&tape.text(key)))
+            };
+            match at.tape.kind(entry.value) {
+                Kind::Object => holds(at.tape, entry.value),
+                Kind::Text | Kind::Escaped => {
+                    let text = at.tape.text(entry.value);
+                    let tape = Tape::parse(&text).ok();
+                    tape.is_some_and(|tape| tape.kind(0) == Kind::Object && holds(&tape, 0))
+                }
+                _ => false,
+            }
+        };
+        let found = plan.unknown(at, rule).filter(|entry| around(&entry.name)).find(inside);
+        let Some(entry) = found else {
+            return true;
+        };
+        let path = Path::Field(at.path, &entry.name);
+        let expected = "all fields side by side".to_owned();
+        let got = format!("some of them inside `{}`", entry.name);
+        self.push_fault(&path, expected, got, "")
     }
 
     /// What is required and not there.

@@ -4,16 +4,13 @@ use crate::error::Fault;
 use crate::reading::coerce::folded;
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Form, Kinds};
+use crate::reading::form::{Form, Kinds, Rest};
 use crate::reading::lenient::{self, Asked, Note, Refusal};
+use crate::reading::object::{UNASKED, WRAPPERS, is_void};
 use crate::reading::policy::{Policy, Repair};
 use crate::reading::tape::{Broken, Kind, Tape};
-use crate::reading::words::{excerpt, shortened};
+use crate::reading::words::{excerpt, is_near, shortened};
 use crate::schema::WRAPPER;
-
-/// Fields that models and servers put arguments into.
-const WRAPPERS: [&str; 8] =
-    ["input", "arguments", "args", "parameters", "params", "kwargs", "tool_input", "action_input"];
 
 /// Fields that APIs put a whole call into: its name and its arguments.
 const CALLS: [&str; 4] = ["function", "function_call", "tool_call", "tool_calls"];
@@ -34,6 +31,12 @@ const BESIDE: [&str; 10] = [
 
 /// Those among them that name the tool.
 const NAMES: [&str; 5] = ["name", "tool", "tool_name", "function", "action"];
+
+/// Those that name a tool and nothing else, even without arguments beside them.
+const TOOLS: [&str; 2] = ["tool", "tool_name"];
+
+/// What the `type` of a call is, where it is not the name of the tool.
+const TYPES: [&str; 6] = ["function", "function_call", "tool", "tool_call", "tool_use", "object"];
 
 /// Maximum number of wrappers in each other: a list of calls, the call, its arguments, and the
 /// text that they are written in.
@@ -107,6 +110,10 @@ impl Root<'_> {
         self.wrapper == UNION
     }
 
+    fn is_map(&self) -> bool {
+        self.form.node(self.form.root).object.is_map()
+    }
+
     fn level(&self) -> Level {
         if self.policy == Policy::Coerce { Level::Coerce } else { Level::Restore }
     }
@@ -123,7 +130,8 @@ impl Root<'_> {
             let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == WRAPPER);
             if let Some((_, inner)) = inner {
                 let below = format!("{path}.{WRAPPER}");
-                return match self.fit(tape, inner, &below) {
+                let found = self.fit(tape, inner, &below);
+                return match found.and_then(|found| self.beside_result(tape, token, path, found)) {
                     Ok(found) => Ok(found),
                     Err(refused) => self.fit(tape, token, path).map_err(|_| refused),
                 };
@@ -134,20 +142,20 @@ impl Root<'_> {
         {
             return Ok(found);
         }
+        // What one policy finds unclear is so under each: a stricter one must not read more.
+        let lenient = Self { policy: Policy::Coerce, ..*self };
         if let Some((name, inner)) = self.wrapper(tape, token, true)
             && left > 0
-            && let Ok(mut found) = self.value(tape, inner, &format!("{path}.{name}"), left - 1)
+            && (lenient.value(tape, inner, &format!("{path}.{name}"), left - 1).is_ok()
+                || self.names_itself(tape, token))
         {
             return if self.policy >= Policy::Repair && self.names_itself(tape, token) {
+                let mut found = self.value(tape, inner, &format!("{path}.{name}"), left - 1)?;
                 let what = format!("took the value out of `{name}`");
                 found.repairs.insert(0, Repair { path: path.to_owned(), what });
                 Ok(found)
             } else {
-                let message = format!(
-                    "it may be the value, or a call with the value in `{name}`; give the value alone"
-                );
-                let got = format!("a value in `{name}` too");
-                Err(refused(path, "one value", &got, &message))
+                Err(may_be_either(path, &name))
             };
         }
         let as_is = self.fit(tape, token, path);
@@ -169,8 +177,51 @@ impl Root<'_> {
             Some((name, inner)) if left > 0 => {
                 self.unwrapped(tape, token, (&name, inner), path, as_is, left)
             }
-            _ => as_is,
+            _ => {
+                let found = as_is?;
+                self.names_no_other(tape, token, path)?;
+                Ok(found)
+            }
         }
+    }
+
+    /// Whether what was left out of the arguments says that they are those of another tool.
+    fn names_no_other(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<(), Refused> {
+        let object = &self.form.node(self.form.root).object;
+        let leaves_out = self.form.typed && matches!(object.rest, Rest::Open);
+        if !leaves_out || tape.kind(token) != Kind::Object {
+            return Ok(());
+        }
+        let unknown = || tape.entries(token).filter(|(key, _)| !self.knows(&tape.text(*key)));
+        let is_call = unknown().any(|(key, value)| {
+            let name = tape.text(key);
+            TOOLS.contains(&&*name)
+                || !is_void(tape, value) && (WRAPPERS.contains(&&*name) || CALLS.contains(&&*name))
+        });
+        if is_call { self.is_call_of(tape, unknown(), path) } else { Ok(()) }
+    }
+
+    /// Lists what stands beside a wrapped output, which nobody asked for.
+    fn beside_result(
+        &self,
+        tape: &Tape<'_>,
+        token: usize,
+        path: &str,
+        mut found: Found,
+    ) -> Result<Found, Refused> {
+        for (key, _) in tape.entries(token).filter(|(_, value)| !is_void(tape, *value)) {
+            let name = tape.text(key);
+            let path = format!("{path}.{}", shortened(&name));
+            if is_near(WRAPPER, &name) && name != WRAPPER {
+                let got = format!("`{}` beside `{WRAPPER}`", shortened(&name));
+                let message = format!("there is `{WRAPPER}` too, and one of them is meant");
+                return Err(refused(&path, "one value", &got, &message));
+            }
+            if name != WRAPPER {
+                found.repairs.push(Repair { path, what: UNASKED.to_owned() });
+            }
+        }
+        Ok(found)
     }
 
     /// The value in the field that lowering gave it: a union, or a map as its pairs.
@@ -202,6 +253,13 @@ impl Root<'_> {
         let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
         let below = format!("{path}.{name}");
         let refused_as_is = match as_is {
+            // An entry of a map that has to be repaired may be no entry.
+            Ok(found) if !restoring && !found.repairs.is_empty() && self.is_map() => {
+                return match self.value(tape, inner, &below, left - 1) {
+                    Ok(other) if other.json != found.json => Err(may_be_either(path, name)),
+                    _ => Ok(found),
+                };
+            }
             // What fits as it stands needs no guess at what is around it.
             Ok(found) if !restoring => {
                 // A type without fields takes the call of any other tool.
@@ -209,6 +267,15 @@ impl Root<'_> {
                     self.is_own_call(tape, token, path)?;
                 }
                 return Ok(found);
+            }
+            // It is a value as it stands under a milder policy, which takes it for that.
+            Err(refused)
+                if self.policy < Policy::Coerce
+                    && (Self { policy: Policy::Coerce, ..*self })
+                        .fit(tape, token, path)
+                        .is_ok() =>
+            {
+                return Err(refused);
             }
             Ok(found) => {
                 return self.value(tape, inner, &below, left - 1).or(Ok(found));
@@ -238,15 +305,22 @@ impl Root<'_> {
 
     /// Arguments of another tool may fit by chance, and then do what nobody asked for.
     fn is_own_call(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<(), Refused> {
+        self.is_call_of(tape, tape.entries(token), path)
+    }
+
+    fn is_call_of(
+        &self,
+        tape: &Tape<'_>,
+        entries: impl Iterator<Item = (usize, usize)>,
+        path: &str,
+    ) -> Result<(), Refused> {
         let Some(tool) = self.tool else {
             return Ok(());
         };
-        for (key, value) in tape.entries(token) {
+        for (key, value) in entries {
             let (key, said) = (tape.text(key), tape.text(value));
-            if !NAMES.contains(&&*key) || !tape.is_text(value) {
-                continue;
-            }
-            if !is_name_of(&said, tool) {
+            let names = NAMES.contains(&&*key) || key == "type" && !TYPES.contains(&&*said);
+            if names && tape.is_text(value) && !is_name_of(&said, tool) {
                 let expected = format!("the arguments of `{tool}`");
                 let got = format!("a call of {}", excerpt(&said));
                 let message = format!("expected {expected}, got {got}");
@@ -299,7 +373,7 @@ impl Root<'_> {
     fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<(String, usize)> {
         let root = self.form.node(self.form.root);
         let holds = match tape.kind(value) {
-            Kind::Object => true,
+            Kind::Object | Kind::Null => true,
             // Where a text is a value, this may be one, or the JSON of another.
             Kind::Text | Kind::Escaped => !root.kinds.has(Kinds::TEXT),
             _ => false,
@@ -313,7 +387,9 @@ impl Root<'_> {
                 _ => vec![value],
             };
             let call = calls.pop().filter(|_| calls.is_empty())?;
-            let (below, inner) = self.wrapper(tape, call, false)?;
+            let shadowed =
+                || self.wrapper(tape, call, true).filter(|_| self.names_itself(tape, call));
+            let (below, inner) = self.wrapper(tape, call, false).or_else(shadowed)?;
             let index = if call == value { "" } else { "[0]" };
             let own = self.is_own_call(tape, call, "$").is_ok();
             return own.then(|| (format!("{name}{index}.{below}"), inner));
@@ -390,6 +466,12 @@ fn is_name_of(said: &str, tool: &str) -> bool {
     let plain = said.rsplit(['.', '/', ':']).next().unwrap_or_default();
     let plain = plain.rsplit("__").next().unwrap_or_default();
     [said, plain].iter().any(|name| folded(name) == folded(tool))
+}
+
+fn may_be_either(path: &str, name: &str) -> Refused {
+    let message =
+        format!("it may be the value, or a call with the value in `{name}`; give the value alone");
+    refused(path, "one value", &format!("a value in `{name}` too"), &message)
 }
 
 fn refused(path: &str, expected: &str, got: &str, message: &str) -> Refused {

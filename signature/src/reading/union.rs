@@ -229,7 +229,11 @@ impl Fit<'_> {
                 .map(|(key, _)| at.tape.text(key))
                 .filter(|name| own.object.field(name, 0).is_none())
                 .find(|name| {
-                    let known = |id: &Id| self.form.node(*id).object.field(name, 0).is_some();
+                    let name = folded(name);
+                    let known = |id: &Id| {
+                        let fields = &self.form.node(*id).object.fields;
+                        fields.iter().any(|field| folded(&field.name) == name)
+                    };
                     union.members.iter().enumerate().any(|(index, id)| others(index) && known(id))
                 });
             if let Some(name) = lost {

@@ -256,26 +256,15 @@ pub(super) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Whether one name may be a slip of the pen for another: one letter more, less or other,
-/// and in a long name two.
+/// Whether one name may be a slip of the pen for another: one letter more, less or other, or
+/// two that changed places, and in a long name two such slips.
 pub(super) fn is_near(name: &str, other: &str) -> bool {
-    let (name, other): (Vec<char>, Vec<char>) =
-        (name.to_lowercase().chars().collect(), other.to_lowercase().chars().collect());
-    let slips = if name.len() > 5 { 2 } else { 1 };
-    if name.len() < 3 || name.len() > 64 || name.len().abs_diff(other.len()) > slips {
-        return false;
-    }
-    // The distance of each beginning of `other` from the part of `name` so far.
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, c) in name.iter().enumerate() {
-        let mut left = at + 1;
-        let mut diagonal = at;
-        for (cell, d) in row.iter_mut().skip(1).zip(&other) {
-            left = (diagonal + usize::from(c != d)).min(*cell + 1).min(left + 1);
-            diagonal = std::mem::replace(cell, left);
-        }
-    }
-    row.last().is_some_and(|distance| *distance <= slips)
+    let (name, other) = (name.to_lowercase(), other.to_lowercase());
+    let (length, others) = (name.chars().count(), other.chars().count());
+    let slips = if length > 5 { 2 } else { 1 };
+    (3..=64).contains(&length)
+        && length.abs_diff(others) <= slips
+        && strsim::osa_distance(&name, &other) <= slips
 }
 
 /// What a member of a union is called in an advice.
