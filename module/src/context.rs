@@ -48,8 +48,6 @@ pub struct Context {
     inner: Option<Arc<Inner>>,
     /// Apart, because every call of a tool has another.
     path: Option<Arc<Way>>,
-    /// Apart too: how many groups are inside each other.
-    groups: u32,
 }
 
 #[derive(Clone, Default)]
@@ -85,7 +83,7 @@ impl Way {
     }
 }
 
-/// How many runs may be inside each other, and how many groups.
+/// How many runs may be inside each other.
 const DEEPEST: u32 = 16;
 
 /// After this many pieces of a stream everything else gets its turn: deadlines and whoever
@@ -115,18 +113,6 @@ impl Context {
             return Err(Error::stop(text).at(Stage::Limit));
         }
         Ok(self.clone().with(|inner| inner.depth = depth + 1))
-    }
-
-    /// The context of a call in a group: one deeper. Groups that call themselves end here,
-    /// and not with the stack.
-    pub(crate) fn in_group(&self) -> Result<Self> {
-        if self.groups >= DEEPEST {
-            let text = format!(
-                "groups of tools call each other more than {DEEPEST} deep; does one call itself?"
-            );
-            return Err(Error::stop(text).at(Stage::Limit));
-        }
-        Ok(Self { groups: self.groups + 1, ..self.clone() })
     }
 
     /// Gives the call a model, for modules that have none of their own.
@@ -247,7 +233,7 @@ impl Context {
         names.push_str(&call.name);
         names.push_str(&call.id);
         let way = Way { names, tool: call.name.len(), above: self.path.clone() };
-        Self { inner: self.inner.clone(), path: Some(Arc::new(way)), groups: self.groups }
+        Self { inner: self.inner.clone(), path: Some(Arc::new(way)) }
     }
 
     /// The calls that this is in, the outermost first.

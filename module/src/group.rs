@@ -290,7 +290,6 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             let error = Error::retry(format!("Tool, `{}` not found.", shown(&call.name, 100)));
             return Ok(Outcome::failed(call, FailReason::InvalidName, error));
         };
-        let cx = &cx.in_group()?;
         let (definition, work) = (&self.definitions[at], &self.works[at]);
         if definition.kind() != call.kind {
             return Err(other_kind(call));

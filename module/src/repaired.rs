@@ -75,6 +75,14 @@ impl Arguments<'_> {
         self,
         note: impl FnOnce(Repaired),
     ) -> Result<T, Failed> {
+        match self.contract.read_plain(self.text) {
+            Some(value) => Ok(value),
+            None => self.read_closely(note),
+        }
+    }
+
+    #[inline(never)]
+    fn read_closely<T: DeserializeOwned>(self, note: impl FnOnce(Repaired)) -> Result<T, Failed> {
         match self.contract.read_with(self.text, self.policy) {
             Ok(reading) => {
                 if !reading.repairs.is_empty() {

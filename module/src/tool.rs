@@ -1,4 +1,5 @@
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -95,6 +96,7 @@ struct Typed<M> {
     module: M,
     /// Whether the schema of the output says more than its type does.
     checks_output: bool,
+    has_floats: bool,
 }
 
 impl<M: Module> Handler for Typed<M> {
@@ -109,10 +111,17 @@ impl<M: Module> Handler for Typed<M> {
             let Place { output: place, with_value } = place;
             let input = arguments.read(|repaired| place.repaired = Some(Box::new(repaired)))?;
             let output = self.module.forward(input, cx).await.map_err(Failed::work)?;
-            if self.checks_output {
+            let text =
+                M::Signature::render(&output).map_err(|source| Failed::work(broken(source)))?;
+            // A float that is no number is written as null.
+            if self.checks_output || self.has_floats && text.contains("null") {
                 check(arguments.contract, &output).map_err(Failed::work)?;
             }
-            place.fill::<M::Signature>(output, with_value).map_err(Failed::work)
+            place.text = text;
+            if with_value {
+                place.value = Some(Box::new(output));
+            }
+            Ok(())
         })
     }
 }
@@ -173,6 +182,12 @@ impl Failed {
         (self.0, arguments)
     }
 
+    #[cold]
+    fn too_deep() -> Self {
+        let text = format!("tools call each other more than {DEEPEST} deep; does one call itself?");
+        Self::work(Error::stop(text).at(Stage::Limit))
+    }
+
     fn panicked(panic: Box<dyn Any + Send>) -> Self {
         let text = format!("the tool panicked: {}", panics::text_of(panic));
         Self::work(Error::other(text).at(Stage::Panic))
@@ -211,15 +226,31 @@ impl<'a> Begun<'a> {
 struct Pending<'a>(Option<BoxFuture<'a, Ended>>);
 
 impl Drop for Pending<'_> {
+    #[inline]
     fn drop(&mut self) {
-        let Some(work) = self.0.take() else { return };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
-            panics::text_of(panic);
+        if let Some(work) = self.0.take() {
+            drop_quietly(work);
         }
     }
 }
 
-/// Keeps a panic inside the call, so that its siblings go on.
+#[cold]
+fn drop_quietly(work: BoxFuture<'_, Ended>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
+        panics::text_of(panic);
+    }
+}
+
+/// How many calls may be polled inside each other: each takes a part of the stack.
+const DEEPEST: u32 = 32;
+
+thread_local! {
+    /// How many calls are polled inside each other now.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Keeps a panic inside the call, so that its siblings go on, and ends calls that call
+/// themselves before the stack does.
 ///
 /// Not around the work before its type is gone: that would be compiled anew for every
 /// handler, and cost more at every call.
@@ -239,8 +270,14 @@ pub(crate) fn contained<'a>(
             (None, Some(work)) => work.as_mut().poll(task),
             (None, None) => Poll::Pending,
         };
+        let depth = DEPTH.get();
+        if depth >= DEEPEST {
+            return Poll::Ready(Err(Failed::too_deep()));
+        }
+        DEPTH.set(depth + 1);
         // What the module shares may be left in any state: its locks say so by poisoning.
         let polled = catch_unwind(AssertUnwindSafe(poll));
+        DEPTH.set(depth);
         polled.unwrap_or_else(|panic| Poll::Ready(Err(Failed::panicked(panic))))
     })
 }
@@ -253,8 +290,9 @@ impl Tool {
     /// Whatever is wrong with the contract; see [`Contract::of`].
     pub fn new<M: Module>(module: M) -> toolwright_signature::Result<Self> {
         let contract = Arc::new(Contract::of::<M::Signature>()?);
-        let (effect, checks_output) = (module.effect(), contract.checks_output());
-        let handler = Arc::new(Typed { module, checks_output });
+        let effect = module.effect();
+        let (checks_output, has_floats) = (contract.checks_output(), contract.output_has_floats());
+        let handler = Arc::new(Typed { module, checks_output, has_floats });
         Ok(Self::erased(contract, effect, handler))
     }
 
@@ -475,22 +513,15 @@ impl<T: Serialize + Send + Sync> ToValue for T {
 /// model cannot fix a module.
 #[cold]
 fn check<T: Serialize>(contract: &Contract, output: &T) -> Result<()> {
-    let broken = |source| Error::other(source).at(Stage::Module);
-    let json = serde_json::to_string(output);
-    let json = json.map_err(|source| Error::other(source).at(Stage::Module))?;
+    let json = serde_json::to_string(output).map_err(broken)?;
     contract.check_output(&json).map_err(broken)
 }
 
-impl ToolOutput {
-    /// A signature's output, rendered as the signature says.
-    fn fill<S: Signature>(&mut self, output: S::Output, with_value: bool) -> Result<()> {
-        self.text = S::render(&output).map_err(|source| Error::other(source).at(Stage::Module))?;
-        if with_value {
-            self.value = Some(Box::new(output));
-        }
-        Ok(())
-    }
+fn broken(source: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::other(source).at(Stage::Module)
+}
 
+impl ToolOutput {
     /// Text, and nothing else.
     pub fn text_only(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }

@@ -266,7 +266,7 @@ fn a_context_is_small_and_goes_to_every_thread() {
     goes_anywhere::<Context>();
     goes_anywhere::<Cancellation>();
     goes_anywhere::<Ledger>();
-    assert_eq!(size_of::<Context>(), 3 * size_of::<usize>());
+    assert_eq!(size_of::<Context>(), 2 * size_of::<usize>());
 }
 
 #[test]

@@ -56,20 +56,18 @@ type Cache = [OnceLock<Box<Lowered>>; Dialect::ALL.len()];
 #[derive(Debug, Clone)]
 struct Output {
     to_read: Readable,
-    to_write: Value,
-    /// What a written value is held to, where it is not held to `to_read`.
-    written: Option<Readable>,
+    /// What serde writes, where it is not what is read.
+    to_write: Option<Readable>,
 }
 
 impl Output {
     fn new(to_read: Value, to_write: Value, typed: bool) -> Self {
-        let written =
-            (to_read != to_write).then(|| Readable::new(Value::Null, to_write.clone(), typed));
-        Self { to_read: readable(to_read, typed), to_write, written }
+        let to_write = (to_read != to_write).then(|| readable(to_write, typed));
+        Self { to_read: readable(to_read, typed), to_write }
     }
 
     fn written(&self) -> &Readable {
-        self.written.as_ref().unwrap_or(&self.to_read)
+        self.to_write.as_ref().unwrap_or(&self.to_read)
     }
 }
 
@@ -131,6 +129,7 @@ impl Contract {
         contract.input.ask::<S>();
         if let Some(output) = &contract.output {
             output.to_read.ask::<S::Output>();
+            output.written().ask::<S::Output>();
         }
         Ok(Self { title: schema::title_of::<S>(), ..contract })
     }
@@ -437,7 +436,7 @@ impl Contract {
         };
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
-        let (to_read, to_write) = (both(&output.to_read.source), both(&output.to_write));
+        let (to_read, to_write) = (both(&output.to_read.source), both(&output.written().source));
         let output = Output::new(to_read, to_write, output.to_read.typed);
         Ok(Self { output: Some(output), lowered_output: Cache::default(), ..self.clone() })
     }
@@ -539,23 +538,26 @@ impl Contract {
     /// The schema of an output as a tool gives it.
     #[must_use]
     pub fn output_to_write(&self) -> Option<&Value> {
-        self.output.as_ref().map(|output| &output.to_write)
+        self.output.as_ref().map(|output| &output.written().schema)
     }
 
-    /// Whether a value that serde wrote may break the schema of an output, so that it is
-    /// checked before it goes out: the schema says more than its type does, or has a float,
-    /// which is written `null` if it is not a number.
+    /// Whether the schema of an output says more than its type does. A value that serde
+    /// wrote may then break the schema, so it is checked before it goes out.
     #[must_use]
     pub fn checks_output(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| {
-            let written = output.written();
-            written.is_checked() || written.has_floats()
-        })
+        self.output.as_ref().is_some_and(|output| output.written().is_checked())
+    }
+
+    /// Whether an output has a float that is never null: serde writes `null` for one that is
+    /// not a number, so an output with a `null` in it is checked.
+    #[must_use]
+    pub fn output_has_floats(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.written().has_floats())
     }
 
     /// Holds an output, as serde writes it, to [`output_to_write`](Self::output_to_write).
     ///
-    /// It costs nothing where [`checks_output`](Self::checks_output) is false.
+    /// It costs little where [`checks_output`](Self::checks_output) is false.
     ///
     /// ```
     /// # use schemars::JsonSchema;

@@ -81,7 +81,8 @@ fn definitions_again() {
         "{:<8}{:>12}{:>12}{:>12}{:>12}{:>12}",
         "tools", "bytes", "copy", "/asked", "/and copied", "/first time"
     );
-    for size in SIZES {
+    // A request holds at most 128 tools.
+    for size in SIZES.into_iter().filter(|size| *size <= 128) {
         let group = handlers(size);
         let ready = group.tools(Api::Chat).unwrap().get().to_owned();
         let mut costs = [const { Vec::new() }; 3];

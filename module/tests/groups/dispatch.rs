@@ -338,6 +338,6 @@ async fn a_group_that_calls_itself_ends_with_a_limit_and_not_with_the_stack() {
     let cx = Context::default();
     let error = inner.group.get().unwrap().run(&call, &inner, &cx).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
-    insta::assert_snapshot!(error, @"groups of tools call each other more than 16 deep; does one call itself?");
-    assert_eq!(inner.deepest.load(Ordering::Relaxed), 16);
+    insta::assert_snapshot!(error, @"tools call each other more than 32 deep; does one call itself?");
+    assert_eq!(inner.deepest.load(Ordering::Relaxed), 32);
 }

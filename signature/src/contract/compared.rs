@@ -94,7 +94,7 @@ impl Contract {
         let Some(written) = self.input_to_write.filter(|_| !self.unit_input) else {
             return self.input().clone();
         };
-        let mut input = written();
+        let mut input = schema::without_noise(written());
         schema::root_object(&mut input);
         schema::modernise(&mut input);
         input

@@ -46,6 +46,15 @@ impl Contract {
         }
     }
 
+    /// Reads an input of a plain contract that is as it should be; `None` asks for
+    /// [`read_with`](Self::read_with). For callers that have no time to spare.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
+        self.input.read_plain(wire)
+    }
+
     /// Reads an output: what a model was asked to produce by
     /// [`lower_output`](Self::lower_output).
     ///
