@@ -7,8 +7,8 @@ use async_openai::types::chat::{
     ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
 };
 use common::{GROUP_PROMPT, MODEL, group, show};
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
 use toolwright_module::{Context, Result};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {

@@ -7,8 +7,8 @@ use async_openai::types::chat::{
     ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
 };
 use common::{Client, GROUP_PROMPT, MODEL, group, show};
-use toolwright_module::blocking::{Context, Result};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::blocking::{Context, Result};
 
 fn main() -> Result<()> {
     let client = Client::new()?;

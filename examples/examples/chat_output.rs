@@ -9,8 +9,9 @@ use async_openai::types::chat::{
 };
 use common::{EntitiesResponse, MODEL, OUTPUT_PROMPT, StrictEntitiesResponse, show};
 use serde::de::DeserializeOwned;
-use toolwright_module::{Definition, Error, Result};
-use toolwright_openai::{DefinitionExt, ReplyExt};
+use toolwright_group::Definition;
+use toolwright_group::async_openai::{DefinitionExt, ReplyExt};
+use toolwright_module::{Error, Result};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {

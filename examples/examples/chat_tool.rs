@@ -7,8 +7,9 @@ use async_openai::types::chat::{
     ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
 };
 use common::{MODEL, SayHello, TOOL_PROMPT, show};
-use toolwright_module::{Context, Result, ToolGroup};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::ToolGroup;
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_module::{Context, Result};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {

@@ -7,8 +7,8 @@ use async_openai::types::chat::{
     ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
 };
 use common::{Client, MODEL, SayHello, TOOL_PROMPT, show};
-use toolwright_module::blocking::{Context, Result, ToolGroup};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::blocking::{Context, Result, ToolGroup};
 
 fn main() -> Result<()> {
     let client = Client::new()?;

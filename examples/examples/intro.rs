@@ -4,8 +4,9 @@ use async_openai::Client;
 use async_openai::types::responses::CreateResponseArgs;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolwright_module::{Context, Custom, Format, Handle, Result, ToolGroup};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::{Custom, Format, Handle, ToolGroup};
+use toolwright_module::{Context, Result};
 
 /// Write a biography of the user.
 #[derive(Deserialize, JsonSchema)]

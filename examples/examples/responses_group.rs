@@ -5,8 +5,8 @@ mod common;
 use async_openai::Client;
 use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
 use common::{GROUP_PROMPT, MODEL, group, show};
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
 use toolwright_module::{Context, Result};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {

@@ -5,8 +5,8 @@ mod common;
 
 use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
 use common::{Client, GROUP_PROMPT, MODEL, group, show};
-use toolwright_module::blocking::{Context, Result};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::blocking::{Context, Result};
 
 fn main() -> Result<()> {
     let client = Client::new()?;

@@ -6,8 +6,8 @@ mod common;
 use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
 use common::{Client, EntitiesResponse, MODEL, OUTPUT_PROMPT, StrictEntitiesResponse, show};
 use serde::de::DeserializeOwned;
-use toolwright_module::blocking::{Definition, Error, Result};
-use toolwright_openai::{DefinitionExt, ReplyExt};
+use toolwright_group::async_openai::{DefinitionExt, ReplyExt};
+use toolwright_group::blocking::{Definition, Error, Result};
 
 fn main() -> Result<()> {
     let client = Client::new()?;

@@ -5,8 +5,9 @@ mod common;
 use async_openai::Client;
 use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
 use common::{MODEL, SayHello, TOOL_PROMPT, show};
-use toolwright_module::{Context, Result, ToolGroup};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::ToolGroup;
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_module::{Context, Result};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {

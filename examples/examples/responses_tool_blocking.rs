@@ -5,8 +5,8 @@ mod common;
 
 use async_openai::types::responses::{CreateResponseArgs, EasyInputMessage, InputItem};
 use common::{Client, MODEL, SayHello, TOOL_PROMPT, show};
-use toolwright_module::blocking::{Context, Result, ToolGroup};
-use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
+use toolwright_group::blocking::{Context, Result, ToolGroup};
 
 fn main() -> Result<()> {
     let client = Client::new()?;

@@ -101,7 +101,7 @@ fn a_test_is_told_from_other_functions_and_what_keeps_it_from_running_is_seen() 
     let ignored = "ignored: needs a server: tests/server.sh".to_owned();
     let expected = [("plain".to_owned(), None), ("ignored".to_owned(), Some(ignored))];
     assert_eq!(tests_of("module/tests/x.rs", source), expected);
-    let compiler = tests_of("module/tests/compile_fail.rs", "#[test]\nfn fails() {}");
+    let compiler = tests_of("group/tests/compile_fail.rs", "#[test]\nfn fails() {}");
     assert!(compiler[0].1.as_ref().unwrap().starts_with("with rustc 1."), "{compiler:?}");
 }
 
@@ -603,8 +603,8 @@ fn s158_what_is_the_same_every_time_is_documented() {
 
 #[test]
 fn s160_the_layer_of_tool_calls_has_no_loop_and_no_model() {
-    let folders = ["module/src/group", "module/src/blocking", "providers/openai/src/wire"];
-    let mut files = vec![root().join("module/src/group.rs")];
+    let folders = ["module/src/group", "group/src/blocking", "providers/openai/src/wire"];
+    let mut files = vec![root().join("group/src/tool_group.rs")];
     for folder in folders {
         let entries = fs::read_dir(root().join(folder)).unwrap();
         files.extend(entries.map(|entry| entry.unwrap().path()));

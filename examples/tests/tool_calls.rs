@@ -197,7 +197,7 @@ fn s163_s170_the_programs_share_a_setup_and_the_blocking_one_differs_in_async_on
     let (with, without) = (text("common/mod.rs"), text("common/blocking.rs"));
     let with = with
         .replace("async fn", "fn")
-        .replace("toolwright_module::", "toolwright_module::blocking::");
+        .replace("toolwright_module::", "toolwright_group::blocking::");
     // From the data on they are the same; before it the blocking one makes its client.
     let from_data = |text: &str| text[text.find("/// What a text names.").unwrap()..].to_owned();
     assert_eq!(from_data(&with), from_data(&without));

@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use toolwright_signature::{Contract, Policy, Reading};
 
 use crate::context::Context;
+use crate::driver::shown;
 use crate::error::{Error, Result, Stage};
 use crate::event::EventKind;
-use crate::group::shown;
 use crate::language_model::{Finish, LanguageModel, Reply, Request, ToolChoice, Usage};
 use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
 use crate::output_mode::OutputMode;

@@ -12,22 +12,19 @@
 //! | let a model do it | [`Predict`], [`ChainOfThought`] |
 //! | choose while the program runs | [`AnyModule`] |
 //! | show it to a model | [`Tool`] |
-//! | run what a model calls, in a loop of your own | [`ToolGroup`], [`Handle`] |
-//! | the same without `async` | the module `blocking`, a feature |
+//! | run what a model calls, in a loop of your own | the crate `toolwright-group` |
 //! | test without a model | [`testing`] |
 
 mod approval;
-#[cfg(feature = "blocking")]
-pub mod blocking;
 mod budget;
 mod chain_of_thought;
 mod context;
 mod conversation;
+pub mod driver;
 mod effect;
 mod error;
 mod event;
 mod example;
-mod group;
 mod language_model;
 mod ledger;
 mod message;
@@ -37,6 +34,7 @@ mod output_mode;
 mod panics;
 mod predict;
 mod predict_stream;
+pub mod provider;
 mod question;
 mod repaired;
 mod settings;
@@ -53,7 +51,6 @@ pub use error::{Audience, Error, Failure, Result, Stage};
 pub use event::{Ending, Event, EventKind, InCall};
 pub use example::Example;
 pub use futures_core::{future::BoxFuture, stream::BoxStream};
-pub use group::{Custom, Definition, FailReason, Format, Handle, Outcome, Parameters, ToolGroup};
 pub use language_model::{
     Capabilities, Delta, Finish, LanguageModel, Reply, Request, ToolChoice, Usage,
 };

@@ -60,21 +60,25 @@ impl Repaired {
     }
 }
 
-/// A call's arguments and what they are read with.
-#[derive(Clone, Copy)]
-pub(crate) struct Arguments<'a> {
-    pub(crate) contract: &'a Contract,
-    pub(crate) text: &'a str,
-    pub(crate) policy: Policy,
+/// The arguments of a call, and what they are read with.
+#[derive(Debug, Clone, Copy)]
+pub struct Arguments<'a> {
+    /// The contract that they have to fit.
+    pub contract: &'a Contract,
+    /// The text, as the model wrote it.
+    pub text: &'a str,
+    /// How far they may be repaired.
+    pub policy: Policy,
 }
 
 impl Arguments<'_> {
-    /// The arguments as a `T`; `note` gets what was repaired, if anything was.
+    /// Reads the arguments as a `T`; `note` gets the repairs, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// [`Failed::read`] if they do not fit.
     #[inline]
-    pub(crate) fn read<T: DeserializeOwned>(
-        self,
-        note: impl FnOnce(Repaired),
-    ) -> Result<T, Failed> {
+    pub fn read<T: DeserializeOwned>(self, note: impl FnOnce(Repaired)) -> Result<T, Failed> {
         match self.contract.read_plain(self.text) {
             Some(value) => Ok(value),
             None => self.read_closely(note),

@@ -63,7 +63,8 @@ pub struct Tool {
 ///
 /// What it gives back is put into a place that the caller keeps: returned, it would be
 /// moved once for each future around it, which costs more than the call itself.
-pub(crate) trait Handler: Send + Sync {
+pub trait Handler: Send + Sync {
+    /// Starts a call and polls it for the first time.
     fn begin<'a>(
         &'a self,
         arguments: Arguments<'a>,
@@ -73,18 +74,20 @@ pub(crate) trait Handler: Send + Sync {
     ) -> Begun<'a>;
 }
 
-/// Where an output goes.
-pub(crate) struct Place<'a> {
-    pub(crate) output: &'a mut ToolOutput,
-    /// Whether somebody may ask for the value that the text was made from.
-    pub(crate) with_value: bool,
+/// The place of a call's output.
+pub struct Place<'a> {
+    /// The output, empty at first.
+    pub output: &'a mut ToolOutput,
+    /// Whether to keep the value that the text is made from.
+    pub with_value: bool,
 }
 
-/// Why a call failed, told apart where it happened: an error that a module passes up may
-/// say of itself that arguments did not fit, and means others.
+/// The error of a call, and whether its own arguments did not fit.
 ///
-/// One pointer, so that a call's result stands in registers.
-pub(crate) struct Failed(Error);
+/// It is marked where it happens: an error that a module passes up may be about the
+/// arguments of another call. One pointer, so that a call's result stands in registers.
+#[derive(Debug)]
+pub struct Failed(Error);
 
 impl From<Failed> for Error {
     fn from(failed: Failed) -> Self {
@@ -161,23 +164,27 @@ where
 }
 
 impl Failed {
-    /// The arguments did not fit.
-    pub(crate) fn arguments(error: Error) -> Self {
+    /// The arguments did not fit the contract, as `error` says.
+    #[must_use]
+    pub fn arguments(error: Error) -> Self {
         Self(error.of_this_calls_arguments(true))
     }
 
-    /// They could not be read.
-    pub(crate) fn read(error: toolwright_signature::Error, arguments: &str) -> Self {
+    /// The arguments could not be read: `error` is of their contract.
+    #[must_use]
+    pub fn read(error: toolwright_signature::Error, arguments: &str) -> Self {
         Self::arguments(Error::arguments(error, arguments))
     }
 
-    /// Everything after that.
-    pub(crate) fn work(error: Error) -> Self {
+    /// The call failed after its arguments were read.
+    #[must_use]
+    pub fn work(error: Error) -> Self {
         Self(error.of_this_calls_arguments(false))
     }
 
     /// The error, and whether the arguments did not fit.
-    pub(crate) fn apart(self) -> (Error, bool) {
+    #[must_use]
+    pub fn apart(self) -> (Error, bool) {
         let arguments = self.0.is_of_this_calls_arguments();
         (self.0, arguments)
     }
@@ -194,25 +201,25 @@ impl Failed {
     }
 }
 
-/// How a call's work ends; what it gives back is in its place.
-pub(crate) type Ended = Result<(), Failed>;
+/// The end of a call's work; its output is in its [`Place`].
+pub type Ended = Result<(), Failed>;
 
 /// A call that has begun.
 ///
 /// Its work is polled for the first time where its type is still known: where a program has
 /// many tools, the processor does not foresee which comes next, and most calls so have one
 /// such jump and not two.
-pub(crate) enum Begun<'a> {
+pub enum Begun<'a> {
+    /// It ended with its first poll.
     Ended(Ended),
+    /// It waits for something.
     Pending(BoxFuture<'a, Ended>),
 }
 
 impl<'a> Begun<'a> {
+    /// Polls `work` once.
     #[inline]
-    pub(crate) fn of(
-        task: &mut task::Context<'_>,
-        work: impl Future<Output = Ended> + Send + 'a,
-    ) -> Self {
+    pub fn of(task: &mut task::Context<'_>, work: impl Future<Output = Ended> + Send + 'a) -> Self {
         let mut work = Box::pin(work);
         match work.as_mut().poll(task) {
             Poll::Ready(ended) => Self::Ended(ended),
@@ -254,7 +261,7 @@ thread_local! {
 ///
 /// Not around the work before its type is gone: that would be compiled anew for every
 /// handler, and cost more at every call.
-pub(crate) fn contained<'a>(
+pub fn contained<'a>(
     begin: impl FnOnce(&mut task::Context<'_>) -> Begun<'a> + Send,
 ) -> impl Future<Output = Ended> + Send {
     let (mut begin, mut pending) = (Some(begin), Pending(None));

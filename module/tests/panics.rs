@@ -9,15 +9,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Approval, Audience, BoxFuture, BoxStream, Budget, Capabilities, Context, Decision, Delta,
-    Dialect, Effect, Handle, LanguageModel, Ledger, Message, Reply, Request, Result, Stage,
-    ToolCall, ToolGroup,
+    Dialect, Effect, LanguageModel, Ledger, Message, Reply, Request, Result, Stage, ToolCall,
 };
 
 fn ask() -> Request {
@@ -53,39 +49,6 @@ async fn an_approver_that_panics_is_an_error_that_ends_the_run() {
         assert_eq!((error.stage(), error.audience()), (Stage::Panic, Audience::Run));
         assert_eq!(error.to_string(), "the approver panicked: nobody is there");
     }
-}
-
-/// Wait for ever.
-#[derive(Deserialize, JsonSchema)]
-struct Wait {}
-
-/// Falls when it is dropped, and counts that.
-struct Falling(Arc<AtomicUsize>);
-
-impl Drop for Falling {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        panic!("the shelf fell");
-    }
-}
-
-impl Handle<Arc<AtomicUsize>> for Wait {
-    async fn handle(self, dropped: &Arc<AtomicUsize>, _: &Context) -> Result<(String, ())> {
-        let _falling = Falling(Arc::clone(dropped));
-        std::future::pending().await
-    }
-}
-
-#[tokio::test]
-async fn calls_that_panic_when_their_dispatch_is_dropped_panic_alone() {
-    let group = ToolGroup::new().handler::<Wait>().unwrap();
-    let calls = ["1", "2", "3"].map(|id| ToolCall::new(id, "wait", "{}"));
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let cx = Context::default();
-    let mut dispatch = Box::pin(group.dispatch(&calls, &dropped, &cx));
-    assert!((&mut dispatch).now_or_never().is_none());
-    drop(dispatch);
-    assert_eq!(dropped.load(Ordering::Relaxed), 3);
 }
 
 /// A model that falls over after some pieces.

@@ -12,10 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    Audience, Context, Contract, Dialect, Effect, LanguageModel, Message, Module, Request, Result,
-    Signature, Stage, Tool, ToolGroup, from_fn,
+    Audience, Context, Dialect, Effect, LanguageModel, Message, Module, Request, Result, Signature,
+    Stage, Tool, from_fn,
 };
-use toolwright_signature::NameFault;
 
 /// Does something.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -191,31 +190,6 @@ fn a_prefix_that_makes_no_name_is_refused() {
         let error = query().prefixed(prefix).unwrap_err();
         assert!(error.to_string().contains(told), "{error}");
     }
-}
-
-/// End it.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Finish {}
-
-impl Signature for Finish {
-    type Output = String;
-}
-
-#[test]
-fn a_name_that_is_taken_is_refused_when_a_group_is_made() {
-    let twice = ToolGroup::<(), ()>::new()
-        .module(from_fn(async |query: Query| Ok(query.sql)))
-        .and_then(|group| group.tool(query()));
-    let fault = |refused: toolwright_signature::Result<ToolGroup>| match refused.unwrap_err() {
-        toolwright_signature::Error::Name { name, fault } => (name, fault),
-        other => panic!("{other}"),
-    };
-    assert_eq!(fault(twice), ("query".to_owned(), NameFault::Duplicate));
-
-    // Only a typed run has a `finish` of its own.
-    let finish = ToolGroup::<(), ()>::new().module(from_fn(async |_: Finish| Ok(String::new())));
-    let finish = finish.and_then(|group| group.tool(query().named(Contract::FINISH)?));
-    assert_eq!(fault(finish), (Contract::FINISH.to_owned(), NameFault::Duplicate));
 }
 
 #[test]

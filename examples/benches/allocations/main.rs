@@ -31,8 +31,9 @@ use std::hint::black_box;
 use add::add;
 use clients::{ARGUMENTS, Clients, NAMES, STEPS, dispatch_by_hand};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use toolwright_module::{Context, ToolGroup};
-use toolwright_openai::{Api, GroupExt};
+use toolwright_group::ToolGroup;
+use toolwright_group::async_openai::{Api, GroupExt};
+use toolwright_module::Context;
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

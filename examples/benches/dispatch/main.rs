@@ -24,8 +24,9 @@ use std::time::Duration;
 use cpu_time::ProcessTime;
 use tokio::runtime::Runtime;
 use tools::{Dispatch, SIZES, by_hand, calls, handlers, modules};
-use toolwright_module::{Context, ToolCall, ToolGroup};
-use toolwright_openai::{Api, GroupExt};
+use toolwright_group::ToolGroup;
+use toolwright_group::async_openai::{Api, GroupExt};
+use toolwright_module::{Context, ToolCall};
 
 /// Rounds in which each has its turn, and calls in a turn.
 const ROUNDS: usize = 41;

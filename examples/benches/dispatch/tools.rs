@@ -4,9 +4,8 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{
-    Context, Effect, Handle, Result, Signature, Tool, ToolCall, ToolGroup, from_fn,
-};
+use toolwright_group::{Handle, ToolGroup};
+use toolwright_module::{Context, Effect, Result, Signature, Tool, ToolCall, from_fn};
 
 pub(crate) const SIZES: [usize; 3] = [3, 30, 300];
 

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
-use toolwright_module::blocking::{Context, Error, Handle, Result, ToolGroup};
-use toolwright_openai::ReplyExt;
+use toolwright_group::async_openai::ReplyExt;
+use toolwright_group::blocking::{Context, Error, Handle, Result, ToolGroup};
 
 pub(crate) const MODEL: &str = "gpt-4.1";
 

@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolwright_module::{Context, Error, Handle, Result, ToolGroup};
-use toolwright_openai::ReplyExt;
+use toolwright_group::async_openai::ReplyExt;
+use toolwright_group::{Handle, ToolGroup};
+use toolwright_module::{Context, Error, Result};
 
 pub(crate) const MODEL: &str = "gpt-4.1";
 

@@ -38,81 +38,6 @@
 //! | choose the API | [`OpenAi::with_api`] |
 //! | know what went wrong | [`Error`] inside the error of the call |
 //!
-//! # A loop of your own
-//!
-//! With `default-features = false` there is no client in this crate, only what turns a
-//! [`ToolGroup`](toolwright_module::ToolGroup) into `tools`, replies in `async-openai`'s
-//! types into [`ToolCall`](toolwright_module::ToolCall)s and outcomes into messages:
-//! [`GroupExt`], [`DefinitionExt`], [`ReplyExt`], [`IntoToolCall`], [`OutcomeExt`].
-//!
-//! <!-- code: examples/examples/intro.rs -->
-//!
-//! ```no_run
-//! use async_openai::Client;
-//! use async_openai::types::responses::CreateResponseArgs;
-//! use schemars::JsonSchema;
-//! use serde::Deserialize;
-//! use toolwright_module::{Context, Custom, Format, Handle, Result, ToolGroup};
-//! use toolwright_openai::{GroupExt, OutcomeExt, ReplyExt};
-//!
-//! /// Write a biography of the user.
-//! #[derive(Deserialize, JsonSchema)]
-//! struct Bio(String);
-//!
-//! impl Custom for Bio {
-//!     async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
-//!         Ok((format!("Saved {} characters.", self.0.chars().count()), ()))
-//!     }
-//! }
-//!
-//! /// Say when the user was born.
-//! #[derive(Deserialize, JsonSchema)]
-//! struct Timestamp(String);
-//!
-//! impl Custom for Timestamp {
-//!     fn format() -> Option<Format> {
-//!         Some(Format::Regex(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}".into()))
-//!     }
-//!
-//!     async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
-//!         Ok((format!("Saved {}.", self.0), ()))
-//!     }
-//! }
-//!
-//! /// Say hello to somebody.
-//! #[derive(Deserialize, JsonSchema)]
-//! struct SayHello {
-//!     name: String,
-//! }
-//!
-//! impl Handle for SayHello {
-//!     async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
-//!         Ok((format!("Message delivered to {}.", self.name), ()))
-//!     }
-//! }
-//!
-//! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> Result<()> {
-//!     let tools = ToolGroup::new().custom::<Bio>()?.custom::<Timestamp>()?.handler::<SayHello>()?;
-//!     let definitions = tools.responses_tools()?;
-//!     println!("{}", serde_json::to_string_pretty(&definitions)?);
-//!
-//!     let request = CreateResponseArgs::default()
-//!         .model("gpt-5")
-//!         .input("I am Kate, born on 1 May 1990 at noon, and I bake bread. Use each tool once.")
-//!         .tools(definitions)
-//!         .build()?;
-//!     let reply = Client::new().responses().create(request).await?;
-//!     for outcome in tools.dispatch(&reply.calls(), &(), &Context::default()).await {
-//!         println!("{}", serde_json::to_string(&outcome?.output_item())?);
-//!     }
-//!     Ok(())
-//! }
-//! ```
-//!
-//! Programs with a loop, for structured output, one tool and a group of tools, with
-//! `async` and without, are on the page `docs/tool-calls.md` of the project.
-//!
 //! # How a request is sent
 //!
 //! Tools and answers are lowered to the model's
@@ -164,7 +89,6 @@ mod sse;
 mod streaming;
 #[cfg(feature = "client")]
 mod transport;
-mod wire;
 
 pub use api::Api;
 #[cfg(feature = "client")]
@@ -173,4 +97,3 @@ pub use async_openai::config::OpenAIConfig;
 pub use error::{Error, Result};
 #[cfg(feature = "client")]
 pub use open_ai::OpenAi;
-pub use wire::{DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call};

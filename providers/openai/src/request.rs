@@ -6,11 +6,11 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+use toolwright_module::provider::object_of;
 use toolwright_module::{ReplyPart, Request, ToolCall, ToolChoice};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::error::Result;
-use crate::wire::object_of;
 
 /// What a model is told besides the request itself.
 #[derive(Debug, Clone, Copy)]

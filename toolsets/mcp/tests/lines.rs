@@ -421,7 +421,8 @@ async fn a_call_has_the_servers_context_and_a_path_of_its_own() {
 
 #[tokio::test]
 async fn a_group_is_served_once_it_is_bound() {
-    use toolwright_module::{Handle, Result, ToolGroup};
+    use toolwright_group::{Handle, ToolGroup};
+    use toolwright_module::Result;
 
     /// Scale a number.
     #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -1,0 +1,125 @@
+use async_openai::types::chat::{
+    ChatCompletionMessageCustomToolCall, ChatCompletionMessageToolCall,
+    ChatCompletionMessageToolCalls,
+};
+use async_openai::types::responses::{CustomToolCall, FunctionToolCall};
+use serde_json::Value;
+use toolwright_module::ToolCall;
+
+/// A call in any of `async-openai`'s types as the one that a
+/// [`ToolGroup`](crate::ToolGroup) runs.
+///
+/// ```
+/// use async_openai::types::responses::FunctionToolCall;
+/// use toolwright_group::async_openai::IntoToolCall;
+///
+/// let call = FunctionToolCall {
+///     call_id: "call_1".to_owned(),
+///     name: "say_hello".to_owned(),
+///     arguments: r#"{"name": "Kate"}"#.to_owned(),
+///     ..FunctionToolCall::default()
+/// };
+/// let call = call.into_tool_call();
+/// assert_eq!((call.id.as_str(), call.name.as_str()), ("call_1", "say_hello"));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a call of a function or of a custom tool",
+    note = "take the calls out of the reply: `message.tool_calls` of Chat Completions, items of the kinds `FunctionCall` and `CustomToolCall` of Responses"
+)]
+pub trait IntoToolCall {
+    /// The same call.
+    fn into_tool_call(self) -> ToolCall;
+}
+
+impl IntoToolCall for ToolCall {
+    fn into_tool_call(self) -> ToolCall {
+        self
+    }
+}
+
+impl IntoToolCall for FunctionToolCall {
+    fn into_tool_call(self) -> ToolCall {
+        // Its `id` is the item's, and nobody is answered by it.
+        ToolCall::new(self.call_id, self.name, self.arguments)
+    }
+}
+
+impl IntoToolCall for CustomToolCall {
+    fn into_tool_call(self) -> ToolCall {
+        ToolCall::custom(self.call_id, self.name, self.input)
+    }
+}
+
+impl IntoToolCall for ChatCompletionMessageToolCall {
+    fn into_tool_call(self) -> ToolCall {
+        ToolCall::new(self.id, self.function.name, self.function.arguments)
+    }
+}
+
+impl IntoToolCall for ChatCompletionMessageCustomToolCall {
+    fn into_tool_call(self) -> ToolCall {
+        ToolCall::custom(self.id, self.custom_tool.name, self.custom_tool.input)
+    }
+}
+
+impl IntoToolCall for ChatCompletionMessageToolCalls {
+    fn into_tool_call(self) -> ToolCall {
+        match self {
+            Self::Function(call) => call.into_tool_call(),
+            Self::Custom(call) => call.into_tool_call(),
+        }
+    }
+}
+
+impl<T: IntoToolCall + Clone> IntoToolCall for &T {
+    fn into_tool_call(self) -> ToolCall {
+        self.clone().into_tool_call()
+    }
+}
+
+/// A call as it stands in a reply's JSON, of either API; `None` if it is something else.
+///
+/// For replies that are read into types of one's own. async-openai 0.43 looks for a custom
+/// call of Chat Completions under `custom_tool`, where OpenAI writes `custom`; here both
+/// are read. So is what compatible servers write of a call: no `type`, a number as its id,
+/// arguments as an object. What a call leaves out is an empty text, so that none is lost.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_group::async_openai::read_call;
+///
+/// let item = json!({"type": "function_call", "call_id": "1", "name": "add", "arguments": "{}"});
+/// assert_eq!(read_call(&item).unwrap().name, "add");
+/// let item = json!({"id": 1, "function": {"name": "add", "arguments": {"a": 2}}});
+/// assert_eq!(read_call(&item).unwrap().arguments, r#"{"a":2}"#);
+/// assert_eq!(read_call(&json!({"type": "message"})), None);
+/// ```
+#[must_use]
+pub fn read_call(item: &Value) -> Option<ToolCall> {
+    let given = |name: &str| item.get(name).filter(|value| value.is_object());
+    let function = given("function");
+    let custom = given("custom").or_else(|| given("custom_tool"));
+    // In Chat Completions the name stands further in, and in Responses beside the id.
+    let is_function = match item.get("type").and_then(Value::as_str) {
+        Some("function" | "function_call") => true,
+        Some("custom" | "custom_tool_call") => false,
+        Some(_) => return None,
+        None => custom.is_none(),
+    };
+    let called = if is_function { function } else { custom }.unwrap_or(item);
+    let name = called.get("name")?.as_str()?;
+    let id = Some(text(item, "call_id")).filter(|id| !id.is_empty());
+    let id = id.unwrap_or_else(|| text(item, "id"));
+    Some(match is_function {
+        true => ToolCall::new(id, name, text(called, "arguments")),
+        false => ToolCall::custom(id, name, text(called, "input")),
+    })
+}
+
+fn text(of: &Value, name: &str) -> String {
+    match of.get(name) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}

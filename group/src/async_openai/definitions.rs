@@ -1,0 +1,379 @@
+use std::sync::Arc;
+
+use async_openai::types::chat::{
+    ChatCompletionTool, ChatCompletionTools, CustomGrammarFormatParam, CustomToolChatCompletions,
+    CustomToolProperties, CustomToolPropertiesFormat, FunctionObject, GrammarSyntax,
+    ResponseFormat, ResponseFormatJsonSchema,
+};
+use async_openai::types::responses::{
+    CustomToolParam, CustomToolParamFormat, FunctionTool, TextResponseFormatConfiguration, Tool,
+};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use toolwright_module::CallKind;
+use toolwright_signature::{Dialect, Error, Result};
+
+use crate::{Definition, Format, Parameters, ToolGroup};
+
+/// Which of OpenAI's two APIs a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Api {
+    /// Chat Completions.
+    Chat,
+    /// Responses.
+    Responses,
+}
+
+/// A definition as OpenAI takes it: JSON that can be sent, and `async-openai`'s types.
+///
+/// A strict definition is lowered to OpenAI's strict dialect, every other one to the
+/// loose one; a schema that a type brought itself stays as it is. A strict definition whose
+/// schema OpenAI's strict mode cannot say is sent with `strict: false`
+/// ([`Definition::parameters`] says why).
+pub trait DefinitionExt {
+    /// An entry of `tools`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lowering`] if the schema means nothing. So do all functions here.
+    fn tool(&self, api: Api) -> Result<Box<RawValue>>;
+
+    /// The structured output that is asked for: `response_format` of Chat Completions,
+    /// `text.format` of Responses.
+    ///
+    /// # Errors
+    ///
+    /// As [`tool`](Self::tool).
+    fn format_json(&self, api: Api) -> Result<Box<RawValue>>;
+
+    /// An entry of `tools` for Chat Completions. `async-openai` cannot leave out a custom
+    /// tool's description and format: they are empty and plain text.
+    ///
+    /// # Errors
+    ///
+    /// As [`tool`](Self::tool).
+    fn chat_tool(&self) -> Result<ChatCompletionTools>;
+
+    /// An entry of `tools` for Responses; see [`chat_tool`](Self::chat_tool).
+    ///
+    /// # Errors
+    ///
+    /// As [`tool`](Self::tool).
+    fn responses_tool(&self) -> Result<Tool>;
+
+    /// `response_format` of Chat Completions.
+    ///
+    /// # Errors
+    ///
+    /// As [`tool`](Self::tool).
+    fn response_format(&self) -> Result<ResponseFormat>;
+
+    /// `text.format` of Responses.
+    ///
+    /// # Errors
+    ///
+    /// As [`tool`](Self::tool).
+    fn text_format(&self) -> Result<TextResponseFormatConfiguration>;
+}
+
+impl DefinitionExt for Definition {
+    fn tool(&self, api: Api) -> Result<Box<RawValue>> {
+        raw(self.name(), &Wire::tool(self, api)?)
+    }
+
+    fn format_json(&self, api: Api) -> Result<Box<RawValue>> {
+        raw(self.name(), &Wire::format(self, api)?)
+    }
+
+    fn chat_tool(&self) -> Result<ChatCompletionTools> {
+        Ok(match self.kind() {
+            CallKind::Custom => ChatCompletionTools::Custom(CustomToolChatCompletions {
+                custom: CustomToolProperties {
+                    name: self.name().to_owned(),
+                    description: Some(self.description().to_owned()),
+                    format: match self.format().and_then(grammar) {
+                        Some(grammar) => CustomToolPropertiesFormat::Grammar { grammar },
+                        None => CustomToolPropertiesFormat::Text,
+                    },
+                },
+            }),
+            _ => {
+                let (parameters, strict) = parameters(self)?;
+                ChatCompletionTools::Function(ChatCompletionTool {
+                    function: FunctionObject {
+                        name: self.name().to_owned(),
+                        description: Some(self.description().to_owned()),
+                        parameters: Some(parameters),
+                        strict: Some(strict),
+                    },
+                })
+            }
+        })
+    }
+
+    fn responses_tool(&self) -> Result<Tool> {
+        Ok(match self.kind() {
+            CallKind::Custom => Tool::Custom(CustomToolParam {
+                name: self.name().to_owned(),
+                description: Some(self.description().to_owned()),
+                format: match self.format().and_then(grammar) {
+                    Some(grammar) => CustomToolParamFormat::Grammar(grammar),
+                    None => CustomToolParamFormat::Text,
+                },
+                ..CustomToolParam::default()
+            }),
+            _ => {
+                let (parameters, strict) = parameters(self)?;
+                Tool::Function(FunctionTool {
+                    name: self.name().to_owned(),
+                    description: Some(self.description().to_owned()),
+                    parameters: Some(parameters),
+                    strict: Some(strict),
+                    ..FunctionTool::default()
+                })
+            }
+        })
+    }
+
+    fn response_format(&self) -> Result<ResponseFormat> {
+        Ok(ResponseFormat::JsonSchema { json_schema: json_schema(self)? })
+    }
+
+    fn text_format(&self) -> Result<TextResponseFormatConfiguration> {
+        Ok(TextResponseFormatConfiguration::JsonSchema(json_schema(self)?))
+    }
+}
+
+/// All definitions of a group as OpenAI takes them.
+pub trait GroupExt {
+    /// `tools`: made once for each API and kept, so that it costs nothing to ask again.
+    ///
+    /// # Errors
+    ///
+    /// As [`DefinitionExt::tool`], and [`Error::TooManyTools`]. So do all functions here.
+    fn tools(&self, api: Api) -> Result<Arc<RawValue>>;
+
+    /// `tools` for Chat Completions in `async-openai`'s types, made anew each time.
+    ///
+    /// # Errors
+    ///
+    /// As [`DefinitionExt::tool`].
+    fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>>;
+
+    /// `tools` for Responses in `async-openai`'s types, made anew each time.
+    ///
+    /// # Errors
+    ///
+    /// As [`DefinitionExt::tool`].
+    fn responses_tools(&self) -> Result<Vec<Tool>>;
+}
+
+macro_rules! group_ext {
+    ($group:ty) => {
+        impl<In, Out> GroupExt for $group {
+            fn tools(&self, api: Api) -> Result<Arc<RawValue>> {
+                self.wire_form(key(api), |definitions| tools(definitions, api))
+            }
+
+            fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>> {
+                checked(self.definitions())?.iter().map(Definition::chat_tool).collect()
+            }
+
+            fn responses_tools(&self) -> Result<Vec<Tool>> {
+                checked(self.definitions())?.iter().map(Definition::responses_tool).collect()
+            }
+        }
+    };
+}
+
+group_ext!(ToolGroup<In, Out>);
+#[cfg(feature = "blocking")]
+group_ext!(crate::blocking::ToolGroup<In, Out>);
+
+fn key(api: Api) -> &'static str {
+    match api {
+        Api::Chat => "openai chat",
+        Api::Responses => "openai responses",
+    }
+}
+
+/// The definitions, if one request takes so many.
+fn checked(definitions: &[Definition]) -> Result<&[Definition]> {
+    let (dialect, count) = (Dialect::OpenAiLoose, definitions.len());
+    match dialect.max_tools() {
+        Some(most) if count > most => Err(Error::TooManyTools { dialect, count, most }),
+        _ => Ok(definitions),
+    }
+}
+
+fn tools(definitions: &[Definition], api: Api) -> Result<Box<RawValue>> {
+    let all = checked(definitions)?.iter();
+    let all: Vec<_> = all.map(|one| Wire::tool(one, api)).collect::<Result<_>>()?;
+    raw(definitions.first().map_or("", Definition::name), &all)
+}
+
+fn raw(name: &str, value: &impl Serialize) -> Result<Box<RawValue>> {
+    to_raw_value(value).map_err(|source| Error::Write { contract: name.to_owned(), source })
+}
+
+/// The dialect in which a definition's schema is sent.
+fn dialect(definition: &Definition) -> Dialect {
+    if definition.strict() { Dialect::OpenAiStrict } else { Dialect::OpenAiLoose }
+}
+
+/// The parameters, and whether they are strict.
+fn parameters(definition: &Definition) -> Result<(Value, bool)> {
+    let parameters = definition.parameters(dialect(definition))?;
+    let schema = serde_json::from_str(parameters.schema.get())
+        .map_err(|source| Error::Write { contract: definition.name().to_owned(), source })?;
+    Ok((schema, parameters.strict))
+}
+
+fn json_schema(definition: &Definition) -> Result<ResponseFormatJsonSchema> {
+    let (schema, strict) = parameters(definition)?;
+    Ok(ResponseFormatJsonSchema {
+        description: Some(definition.description().to_owned()),
+        name: definition.name().to_owned(),
+        schema,
+        strict: Some(strict),
+    })
+}
+
+fn grammar(format: &Format) -> Option<CustomGrammarFormatParam> {
+    let (syntax, definition) = match format {
+        Format::Regex(regex) => (GrammarSyntax::Regex, regex),
+        Format::Lark(grammar) => (GrammarSyntax::Lark, grammar),
+        _ => return None,
+    };
+    Some(CustomGrammarFormatParam { definition: definition.to_string(), syntax })
+}
+
+/// What is sent, in the order of OpenAI's documents. Chat Completions puts everything one
+/// level deeper.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Wire<'a> {
+    ChatFunction {
+        r#type: &'static str,
+        function: Function<'a>,
+    },
+    Function {
+        r#type: &'static str,
+        name: &'a str,
+        description: &'a str,
+        parameters: &'a RawValue,
+        strict: bool,
+    },
+    ChatCustom {
+        r#type: &'static str,
+        custom: Custom<'a>,
+    },
+    Custom {
+        r#type: &'static str,
+        #[serde(flatten)]
+        custom: Custom<'a>,
+    },
+    ChatFormat {
+        r#type: &'static str,
+        json_schema: Schema<'a>,
+    },
+    Format {
+        r#type: &'static str,
+        name: &'a str,
+        description: &'a str,
+        schema: &'a RawValue,
+        strict: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a RawValue,
+    strict: bool,
+}
+
+#[derive(Serialize)]
+struct Schema<'a> {
+    name: &'a str,
+    description: &'a str,
+    schema: &'a RawValue,
+    strict: bool,
+}
+
+#[derive(Serialize)]
+struct Custom<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<CustomFormat<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum CustomFormat<'a> {
+    Text { r#type: &'static str },
+    ChatGrammar { r#type: &'static str, grammar: Grammar<'a> },
+    Grammar { r#type: &'static str, syntax: &'static str, definition: &'a str },
+}
+
+#[derive(Serialize)]
+struct Grammar<'a> {
+    syntax: &'static str,
+    definition: &'a str,
+}
+
+impl<'a> Wire<'a> {
+    fn tool(of: &'a Definition, api: Api) -> Result<Self> {
+        let (name, description) = (of.name(), of.description());
+        if of.kind() == CallKind::Custom {
+            let format = of.format().map(|format| CustomFormat::of(format, api));
+            let (r#type, custom) = ("custom", Custom { name, description, format });
+            return Ok(match api {
+                Api::Chat => Self::ChatCustom { r#type, custom },
+                Api::Responses => Self::Custom { r#type, custom },
+            });
+        }
+        let Parameters { schema: parameters, strict, .. } = of.parameters(dialect(of))?;
+        let r#type = "function";
+        Ok(match api {
+            Api::Chat => {
+                let function = Function { name, description, parameters, strict };
+                Self::ChatFunction { r#type, function }
+            }
+            Api::Responses => Self::Function { r#type, name, description, parameters, strict },
+        })
+    }
+
+    fn format(of: &'a Definition, api: Api) -> Result<Self> {
+        let (name, description) = (of.name(), of.description());
+        let Parameters { schema, strict, .. } = of.parameters(dialect(of))?;
+        let r#type = "json_schema";
+        Ok(match api {
+            Api::Chat => {
+                let json_schema = Schema { name, description, schema, strict };
+                Self::ChatFormat { r#type, json_schema }
+            }
+            Api::Responses => Self::Format { r#type, name, description, schema, strict },
+        })
+    }
+}
+
+impl<'a> CustomFormat<'a> {
+    fn of(format: &'a Format, api: Api) -> Self {
+        let (syntax, definition) = match format {
+            Format::Regex(regex) => ("regex", regex),
+            Format::Lark(grammar) => ("lark", grammar),
+            _ => return Self::Text { r#type: "text" },
+        };
+        let r#type = "grammar";
+        match api {
+            Api::Chat => Self::ChatGrammar { r#type, grammar: Grammar { syntax, definition } },
+            Api::Responses => Self::Grammar { r#type, syntax, definition },
+        }
+    }
+}

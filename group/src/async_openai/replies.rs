@@ -1,0 +1,185 @@
+use std::collections::HashMap;
+
+use async_openai::types::chat::{
+    ChatChoice, ChatCompletionMessageToolCalls, ChatCompletionRequestAssistantMessage,
+    ChatCompletionRequestMessage, ChatCompletionResponseMessage, CreateChatCompletionResponse,
+};
+use async_openai::types::responses::{
+    InputItem, OutputItem, OutputMessageContent, Response, WebSearchToolCallAction,
+};
+use toolwright_module::provider::object_of;
+use toolwright_module::{Repair, ToolCall};
+
+use crate::Outcome;
+use crate::async_openai::IntoToolCall;
+
+/// A reply in `async-openai`'s types: what it says, what it calls, and itself as a part of
+/// the next request.
+///
+/// Of a reply of Chat Completions with several choices this is the first.
+///
+/// ```
+/// use async_openai::types::responses::{InputItem, Response};
+/// use toolwright_group::async_openai::ReplyExt;
+///
+/// fn after(reply: &Response, input: &mut Vec<InputItem>) {
+///     for call in reply.calls() {
+///         println!("{} {}", call.name, call.arguments);
+///     }
+///     input.extend(reply.to_input());
+/// }
+/// ```
+pub trait ReplyExt {
+    /// A part of a conversation, as the API takes it.
+    type Input;
+
+    /// The calls of functions and of custom tools, in their order. async-openai 0.43 reads no
+    /// custom call of Chat Completions: see [`read_call`](crate::read_call).
+    fn calls(&self) -> Vec<ToolCall>;
+
+    /// What it says to the user, if it does.
+    fn text(&self) -> Option<String>;
+
+    /// The whole reply as the next request has to repeat it, as the model wrote it.
+    fn to_input(&self) -> Vec<Self::Input>;
+
+    /// The same with the arguments of the calls as they were read.
+    ///
+    /// Those that had to be repaired go back as [`Outcome::repaired`] has them. Those that
+    /// are no JSON object go back in one, `{"invalid_arguments": "…"}`, because some servers
+    /// fail on anything else.
+    ///
+    /// ```
+    /// use async_openai::types::responses::{InputItem, Response};
+    /// use toolwright_group::ToolGroup;
+    /// use toolwright_module::{Context, Result};
+    /// use toolwright_group::async_openai::{OutcomeExt, ReplyExt};
+    ///
+    /// async fn after(reply: &Response, tools: &ToolGroup) -> Result<Vec<InputItem>> {
+    ///     let outcomes = tools.dispatch(&reply.calls(), &(), &Context::default()).await;
+    ///     let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
+    ///     let mut input = reply.to_input_with(&outcomes);
+    ///     input.extend(outcomes.iter().map(|outcome| outcome.output_item().into()));
+    ///     Ok(input)
+    /// }
+    /// ```
+    fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input>;
+}
+
+/// What was read of the calls that had to be repaired, by their ids.
+struct AsRead<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> AsRead<'a> {
+    fn of<Out>(outcomes: &'a [Outcome<Out>]) -> Self {
+        let read = outcomes.iter().filter_map(|outcome| {
+            let repaired = outcome.repaired()?;
+            // The model wrote what its dialect asks for.
+            let as_asked = repaired.repairs.iter().all(Repair::is_null_for_default);
+            (!as_asked).then_some((outcome.id.as_str(), repaired.json.as_str()))
+        });
+        Self(read.collect())
+    }
+
+    fn put(&self, id: &str, arguments: &mut String) {
+        let read = self.0.get(id).map(|json| (*json).to_owned());
+        if let Some(read) = read.or_else(|| object_of(arguments).map(Into::into)) {
+            *arguments = read;
+        }
+    }
+}
+
+impl ReplyExt for CreateChatCompletionResponse {
+    type Input = ChatCompletionRequestMessage;
+
+    fn calls(&self) -> Vec<ToolCall> {
+        let calls = message(self).and_then(|message| message.tool_calls.as_ref());
+        calls.into_iter().flatten().map(IntoToolCall::into_tool_call).collect()
+    }
+
+    fn text(&self) -> Option<String> {
+        message(self)?.content.clone()
+    }
+
+    fn to_input(&self) -> Vec<Self::Input> {
+        said(self).into_iter().map(Into::into).collect()
+    }
+
+    fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input> {
+        let (read, mut said) = (AsRead::of(outcomes), said(self));
+        let calls = said.iter_mut().filter_map(|message| message.tool_calls.as_mut()).flatten();
+        for call in calls {
+            if let ChatCompletionMessageToolCalls::Function(call) = call {
+                read.put(&call.id, &mut call.function.arguments);
+            }
+        }
+        said.into_iter().map(Into::into).collect()
+    }
+}
+
+fn said(reply: &CreateChatCompletionResponse) -> Option<ChatCompletionRequestAssistantMessage> {
+    message(reply).map(|message| ChatCompletionRequestAssistantMessage {
+        content: message.content.clone().map(Into::into),
+        refusal: message.refusal.clone(),
+        tool_calls: message.tool_calls.clone(),
+        ..ChatCompletionRequestAssistantMessage::default()
+    })
+}
+
+fn message(reply: &CreateChatCompletionResponse) -> Option<&ChatCompletionResponseMessage> {
+    reply.choices.first().map(|ChatChoice { message, .. }| message)
+}
+
+impl ReplyExt for Response {
+    type Input = InputItem;
+
+    fn calls(&self) -> Vec<ToolCall> {
+        let calls = self.output.iter().filter_map(|item| match item {
+            OutputItem::FunctionCall(call) => Some(call.into_tool_call()),
+            OutputItem::CustomToolCall(call) => Some(call.into_tool_call()),
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    fn text(&self) -> Option<String> {
+        self.output_text()
+    }
+
+    fn to_input(&self) -> Vec<Self::Input> {
+        self.output.iter().cloned().map(|item| sendable(item).into()).collect()
+    }
+
+    fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input> {
+        let read = AsRead::of(outcomes);
+        let items = self.output.iter().cloned().map(|item| {
+            let mut item = sendable(item);
+            if let OutputItem::FunctionCall(call) = &mut item {
+                read.put(&call.call_id, &mut call.arguments);
+            }
+            item.into()
+        });
+        items.collect()
+    }
+}
+
+/// Fills in the lists that `async-openai` 0.43 writes as `null`, which OpenAI's own
+/// description does not allow.
+fn sendable(mut item: OutputItem) -> OutputItem {
+    match &mut item {
+        OutputItem::Message(message) => {
+            for content in &mut message.content {
+                if let OutputMessageContent::OutputText(text) = content {
+                    text.logprobs.get_or_insert_default();
+                }
+            }
+        }
+        OutputItem::WebSearchCall(call) => {
+            if let Some(WebSearchToolCallAction::Search(search)) = &mut call.action {
+                search.queries.get_or_insert_default();
+                search.sources.get_or_insert_default();
+            }
+        }
+        _ => {}
+    }
+    item
+}

@@ -1,0 +1,212 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use toolwright_signature::Policy;
+
+use crate::blocking::handle::{Custom, FreeText, Function, Handle};
+use crate::blocking::runner::Runner;
+use crate::definition::{Definition, Said, SaidKind};
+use crate::outcome::Outcome;
+use crate::tool_group;
+use crate::work::Work;
+use toolwright_module::Context;
+use toolwright_module::Module;
+use toolwright_module::Result;
+use toolwright_module::Tool;
+use toolwright_module::ToolCall;
+
+/// Tools by name for a program without `async`: the async
+/// [`ToolGroup`](crate::ToolGroup) and a runtime of its own.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::Deserialize;
+/// use toolwright_group::blocking::{Context, Handle, Result, ToolCall, ToolGroup};
+///
+/// /// Say hello to somebody.
+/// #[derive(Deserialize, JsonSchema)]
+/// struct SayHello {
+///     name: String,
+/// }
+///
+/// impl Handle for SayHello {
+///     fn handle(self, _cx_in: &(), _cx: &Context) -> Result<(String, ())> {
+///         Ok((format!("Message delivered to {}.", self.name), ()))
+///     }
+/// }
+///
+/// let group = ToolGroup::new().handler::<SayHello>()?;
+/// let call = ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#);
+/// let outcome = group.run(&call, &(), &Context::default())?;
+/// assert_eq!(outcome.content, "Message delivered to Kate.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ToolGroup<In = (), Out = ()> {
+    group: tool_group::ToolGroup<In, Out>,
+    runner: Runner,
+}
+
+impl<In, Out> Default for ToolGroup<In, Out> {
+    fn default() -> Self {
+        Self { group: tool_group::ToolGroup::new(), runner: Runner::default() }
+    }
+}
+
+impl<In, Out> ToolGroup<In, Out> {
+    /// A group without tools.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// As [`ToolGroup::definitions`](crate::ToolGroup::definitions).
+    #[must_use]
+    pub fn definitions(&self) -> &[Definition] {
+        self.group.definitions()
+    }
+
+    /// As [`ToolGroup::get`](crate::ToolGroup::get).
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Definition> {
+        self.group.get(name)
+    }
+
+    /// As [`ToolGroup::wire_form`](crate::ToolGroup::wire_form).
+    ///
+    /// # Errors
+    ///
+    /// What `make` fails with.
+    pub fn wire_form<E>(
+        &self,
+        key: &'static str,
+        make: impl FnOnce(&[Definition]) -> Result<Box<RawValue>, E>,
+    ) -> Result<Arc<RawValue>, E> {
+        self.group.wire_form(key, make)
+    }
+
+    /// As [`ToolGroup::with_policy`](crate::ToolGroup::with_policy).
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { group: self.group.with_policy(policy), ..self }
+    }
+
+    /// The definitions for people.
+    #[must_use]
+    pub fn pretty(&self) -> String {
+        self.group.pretty()
+    }
+}
+
+impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
+    fn with(
+        self,
+        change: impl FnOnce(
+            tool_group::ToolGroup<In, Out>,
+        ) -> toolwright_signature::Result<tool_group::ToolGroup<In, Out>>,
+    ) -> toolwright_signature::Result<Self> {
+        Ok(Self { group: change(self.group)?, runner: self.runner })
+    }
+
+    /// Adds a type that handles itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`ToolGroup::handler`](crate::ToolGroup::handler).
+    pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
+        let said = Said {
+            name: T::name(),
+            generate_name: T::generate_name,
+            description: T::description(),
+            effect: T::effect(),
+            policy: T::policy(),
+            kind: SaidKind::Function { schema: T::schema(), strict: T::strict() },
+        };
+        let work = Work::Typed(Box::new(Function::<T>(PhantomData)));
+        self.with(|group| group.with(Definition::said_of::<T>(said)?, work))
+    }
+
+    /// Adds a type that handles text and not JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`ToolGroup::custom`](crate::ToolGroup::custom).
+    pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
+        let said = Said {
+            name: T::name(),
+            generate_name: T::generate_name,
+            description: T::description(),
+            effect: T::effect(),
+            policy: Policy::default(),
+            kind: SaidKind::Custom { format: T::format() },
+        };
+        let work = Work::Typed(Box::new(FreeText::<T>(PhantomData)));
+        self.with(|group| group.with(Definition::said_of::<T>(said)?, work))
+    }
+
+    /// Adds a module; it may be async.
+    ///
+    /// # Errors
+    ///
+    /// As [`ToolGroup::module`](crate::ToolGroup::module).
+    pub fn module<M: Module>(self, module: M) -> toolwright_signature::Result<Self> {
+        self.with(|group| group.module(module))
+    }
+
+    /// Adds a tool; it may be async.
+    ///
+    /// # Errors
+    ///
+    /// As [`ToolGroup::tool`](crate::ToolGroup::tool).
+    pub fn tool(self, tool: Tool) -> toolwright_signature::Result<Self> {
+        self.with(|group| group.tool(tool))
+    }
+
+    /// Runs all calls and waits for all of them: each has its own result, in the order of
+    /// the calls. Handlers run one after the other, modules take turns where they wait.
+    ///
+    /// # Errors
+    ///
+    /// [`InsideRuntime`](crate::blocking::InsideRuntime), before any call has run; what
+    /// one call fails with stands in its own place.
+    pub fn dispatch(
+        &self,
+        calls: &[ToolCall],
+        cx_in: &In,
+        cx: &Context,
+    ) -> Result<Vec<Result<Outcome<Out>>>> {
+        self.runner.wait(self.group.dispatch(calls, cx_in, cx))
+    }
+
+    /// Runs one call.
+    ///
+    /// # Errors
+    ///
+    /// [`InsideRuntime`](crate::blocking::InsideRuntime), and what the model is not to be
+    /// told.
+    pub fn run(&self, call: &ToolCall, cx_in: &In, cx: &Context) -> Result<Outcome<Out>> {
+        self.runner.wait(self.group.run(call, cx_in, cx))?
+    }
+}
+
+impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
+    /// As [`ToolGroup::bind`](crate::ToolGroup::bind). The handlers then block the task
+    /// that calls them.
+    pub fn bind(self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
+        self.group.bind(cx_in, on_out)
+    }
+}
+
+impl<In, Out> fmt::Debug for ToolGroup<In, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.group, f)
+    }
+}
+
+/// As [`pretty`](ToolGroup::pretty).
+impl<In, Out> fmt::Display for ToolGroup<In, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.group, f)
+    }
+}

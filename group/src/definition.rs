@@ -1,0 +1,376 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Dialect, Loss, Policy};
+
+use crate::custom::{Format, as_function};
+use crate::pretty;
+use toolwright_module::CallKind;
+use toolwright_module::Effect;
+use toolwright_module::Result;
+use toolwright_module::Tool;
+use toolwright_module::driver::Failed;
+
+/// A tool as a model is told of it, or the answer that a model is asked for.
+///
+/// A [`ToolGroup`](crate::ToolGroup) makes one of each of its tools. [`Definition::of`]
+/// makes one of plain data, for structured output. A provider's crate writes both in its
+/// own form.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use toolwright_group::Definition;
+///
+/// /// People and places that a text names.
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Entities {
+///     people: Vec<String>,
+///     places: Vec<String>,
+/// }
+///
+/// let format = Definition::of::<Entities>()?.with_strict(true);
+/// assert_eq!(format.name(), "entities");
+///
+/// let reply = r#"{"people": ["Kate"], "places": []}"#;
+/// assert_eq!(format.read::<Entities>(reply)?.people, ["Kate"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// Of a custom tool it is the function that stands for it.
+    contract: Arc<Contract>,
+    type_name: Cow<'static, str>,
+    effect: Effect,
+    policy: Policy,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Function { strict: bool, schema: Option<Arc<Schema>> },
+    Custom { description: Cow<'static, str>, format: Option<Format> },
+}
+
+/// What a handler says of its tool, before the rules that fill in the rest.
+pub(crate) struct Said {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) generate_name: fn(&str) -> Cow<'static, str>,
+    pub(crate) description: Cow<'static, str>,
+    pub(crate) effect: Effect,
+    pub(crate) policy: Policy,
+    pub(crate) kind: SaidKind,
+}
+
+pub(crate) enum SaidKind {
+    Function { schema: Option<Value>, strict: bool },
+    Custom { format: Option<Format> },
+}
+
+/// A schema that is sent as it is, with its bytes.
+#[derive(Debug)]
+struct Schema {
+    value: Value,
+    raw: Box<RawValue>,
+}
+
+/// The parameters of a [`Definition`] in one dialect.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Parameters<'a> {
+    /// The schema, ready to be sent.
+    pub schema: &'a RawValue,
+    /// Whether it is sent with `strict: true`; a strict dialect cannot say every schema.
+    pub strict: bool,
+    /// What the dialect could not say.
+    pub losses: &'a [Loss],
+}
+
+impl Definition {
+    /// The definition of plain data: a type that a model fills in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Contract::of`].
+    pub fn of<T: DeserializeOwned + JsonSchema>() -> toolwright_signature::Result<Self> {
+        Ok(Self::function::<T>(Contract::of_input::<T>("", "")?, Effect::Read))
+    }
+
+    /// What `T`'s handler says of it, by the rules of [`Handle`](crate::Handle).
+    pub(crate) fn said_of<T: JsonSchema>(said: Said) -> toolwright_signature::Result<Self> {
+        let schema = match &said.kind {
+            SaidKind::Function { schema, .. } => schema.as_ref(),
+            SaidKind::Custom { .. } => None,
+        };
+        let name = or(said.name, || default_name::<T>(said.generate_name));
+        // The type's own name was computed; one that is written down was meant, also for
+        // every instance of a generic type.
+        let own = matches!(&name, Cow::Owned(name) if *name == Contract::name_of::<T>());
+        let given = if own { "" } else { &*name };
+        let description = or(said.description, || default_description::<T>(schema));
+        let (contract, kind) = match said.kind {
+            SaidKind::Function { schema: None, strict } => {
+                let contract = Contract::of_input::<T>(given, &description)?;
+                (contract, Kind::Function { strict, schema: None })
+            }
+            SaidKind::Function { schema: Some(value), strict } if is_deep(&value) => {
+                // The contract refuses it; a copy would take all the stack before.
+                let contract = Contract::dynamic(&name, &description, value, None)?;
+                (contract, Kind::Function { strict, schema: None })
+            }
+            SaidKind::Function { schema: Some(value), strict } => {
+                let raw = serde_json::value::to_raw_value(&value).map_err(|source| {
+                    toolwright_signature::Error::Write { contract: name.to_string(), source }
+                })?;
+                let contract = Contract::dynamic(&name, &description, value.clone(), None)?;
+                let schema = Some(Arc::new(Schema { value, raw }));
+                (contract, Kind::Function { strict, schema })
+            }
+            SaidKind::Custom { format } => {
+                let function = as_function(format.as_ref());
+                let contract = Contract::dynamic(&name, &description, function, None)?;
+                (contract, Kind::Custom { description, format })
+            }
+        };
+        Ok(Self { kind, policy: said.policy, ..Self::function::<T>(contract, said.effect) })
+    }
+
+    pub(crate) fn of_tool(tool: &Tool, type_name: Cow<'static, str>) -> Self {
+        let contract = Arc::clone(tool.contract());
+        let kind = Kind::Function { strict: false, schema: None };
+        Self { contract, type_name, effect: tool.effect(), policy: tool.policy(), kind }
+    }
+
+    fn function<T: JsonSchema>(contract: Contract, effect: Effect) -> Self {
+        let kind = Kind::Function { strict: false, schema: None };
+        let (contract, policy) = (Arc::new(contract), Policy::default());
+        Self { contract, type_name: T::schema_name(), effect, policy, kind }
+    }
+
+    /// The same under another name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Contract::named`].
+    pub fn named(self, name: &str) -> toolwright_signature::Result<Self> {
+        Ok(Self { contract: Arc::new(self.contract.named(name)?), ..self })
+    }
+
+    /// The same with another description.
+    #[must_use]
+    pub fn described(mut self, text: &str) -> Self {
+        self.contract = Arc::new(self.contract.described(text));
+        if let Kind::Custom { description, .. } = &mut self.kind {
+            *description = Cow::Owned(text.to_owned());
+        }
+        self
+    }
+
+    /// Says whether the provider has to guarantee that what the model writes fits; a
+    /// custom tool has its format instead.
+    #[must_use]
+    pub fn with_strict(mut self, value: bool) -> Self {
+        if let Kind::Function { strict, .. } = &mut self.kind {
+            *strict = value;
+        }
+        self
+    }
+
+    /// What the model calls it by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.contract.name()
+    }
+
+    /// What it is for; empty for a custom tool that does not say.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        match &self.kind {
+            Kind::Function { .. } => self.contract.description(),
+            Kind::Custom { description, .. } => description,
+        }
+    }
+
+    /// The name of the type that it was made of.
+    #[must_use]
+    pub fn type_name(&self) -> &str {
+        &self.type_name
+    }
+
+    /// Whether it is a function or a custom tool.
+    #[must_use]
+    pub fn kind(&self) -> CallKind {
+        match &self.kind {
+            Kind::Function { .. } => CallKind::Function,
+            Kind::Custom { .. } => CallKind::Custom,
+        }
+    }
+
+    /// Whether the provider has to guarantee that what the model writes fits.
+    #[must_use]
+    pub fn strict(&self) -> bool {
+        matches!(self.kind, Kind::Function { strict: true, .. })
+    }
+
+    /// What a custom tool's text has to look like, if it says so.
+    #[must_use]
+    pub fn format(&self) -> Option<&Format> {
+        match &self.kind {
+            Kind::Function { .. } => None,
+            Kind::Custom { format, .. } => format.as_ref(),
+        }
+    }
+
+    /// What a call does to the world.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// Sets how far what a model writes may be repaired. Default: [`Policy::Coerce`].
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// How far what a model writes may be repaired.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// What a model's text is read with. A custom tool's asks for its text as one field,
+    /// for providers that only know functions.
+    #[must_use]
+    pub fn contract(&self) -> &Arc<Contract> {
+        &self.contract
+    }
+
+    /// The JSON Schema of the parameters, before any provider's dialect.
+    #[must_use]
+    pub fn schema(&self) -> &Value {
+        self.own_schema().map_or_else(|| self.contract.input(), |schema| &schema.value)
+    }
+
+    /// The parameters as a provider takes them, ready to be sent. A schema that the type
+    /// brought itself stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Contract::lower`].
+    pub fn parameters(&self, dialect: Dialect) -> toolwright_signature::Result<Parameters<'_>> {
+        if let Some(schema) = self.own_schema() {
+            return Ok(Parameters { schema: &schema.raw, strict: self.strict(), losses: &[] });
+        }
+        let lowered = self.contract.lower(dialect)?;
+        Ok(Parameters { schema: &lowered.schema, strict: lowered.strict, losses: &lowered.losses })
+    }
+
+    fn own_schema(&self) -> Option<&Schema> {
+        match &self.kind {
+            Kind::Function { schema, .. } => schema.as_deref(),
+            Kind::Custom { .. } => None,
+        }
+    }
+
+    /// Reads what a model wrote, as far as the [policy](Self::with_policy) goes.
+    ///
+    /// To see what was repaired, read it with the [contract](Self::contract):
+    /// [`Contract::read_with`].
+    ///
+    /// # Errors
+    ///
+    /// [`Stage::Arguments`](toolwright_module::Stage::Arguments) with a text for the model that names
+    /// what does not fit.
+    pub fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
+        let read = self.contract.read_with(text, self.policy);
+        read.map(|reading| reading.value).map_err(|error| Failed::read(error, text).into())
+    }
+
+    /// The definition for people: the type's name around its JSON.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// # use toolwright_group::Definition;
+    /// /// Answer pong.
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Ping {}
+    ///
+    /// let pretty = Definition::of::<Ping>()?.pretty();
+    /// assert!(pretty.starts_with("Ping({\n    \"type\": \"function\",\n    \"name\": \"ping\","));
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    #[must_use]
+    pub fn pretty(&self) -> String {
+        self.to_string()
+    }
+
+    fn shown(&self) -> Value {
+        match &self.kind {
+            Kind::Function { strict, .. } => json!({
+                "type": "function",
+                "name": self.name(),
+                "description": self.description(),
+                "strict": strict,
+                "json_schema": self.schema(),
+            }),
+            Kind::Custom { description, format } => {
+                let mut shown = json!({"type": "custom", "name": self.name()});
+                if !description.is_empty() {
+                    shown["description"] = json!(description);
+                }
+                if let Some(format) = format {
+                    shown["format"] = pretty::format(format);
+                }
+                shown
+            }
+        }
+    }
+}
+
+/// As [`pretty`](Definition::pretty).
+impl fmt::Display for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.type_name, pretty::indented(&self.shown()))
+    }
+}
+
+/// The first that is not empty.
+fn or(first: Cow<'static, str>, second: impl FnOnce() -> Cow<'static, str>) -> Cow<'static, str> {
+    if first.is_empty() { second() } else { first }
+}
+
+/// What a generator makes of the type's name, or that name in snake case.
+pub(crate) fn default_name<T: JsonSchema>(
+    generate: impl FnOnce(&str) -> Cow<'static, str>,
+) -> Cow<'static, str> {
+    or(generate(&T::schema_name()), || Contract::name_of::<T>().into())
+}
+
+/// What a schema says of itself, or the type's doc comment.
+pub(crate) fn default_description<T: JsonSchema>(schema: Option<&Value>) -> Cow<'static, str> {
+    let own = schema.and_then(|schema| schema.get("description")?.as_str());
+    or(own.unwrap_or_default().trim().to_owned().into(), || {
+        Contract::description_of::<T>().unwrap_or_default().into()
+    })
+}
+
+/// Whether copying or writing the schema may take more stack than there is: more levels than
+/// JSON that can be read has.
+fn is_deep(schema: &Value) -> bool {
+    fn exceeds(node: &Value, levels: u8) -> bool {
+        let below = |node| levels == 0 || exceeds(node, levels - 1);
+        match node {
+            Value::Object(map) => map.values().any(below),
+            Value::Array(items) => items.iter().any(below),
+            _ => false,
+        }
+    }
+    exceeds(schema, 128)
+}

@@ -1,0 +1,120 @@
+use std::borrow::Cow;
+use std::future::Future;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toolwright_signature::Policy;
+
+use crate::definition::{default_description, default_name};
+use toolwright_module::Context;
+use toolwright_module::Effect;
+use toolwright_module::Result;
+
+/// Arguments that know what to do: a type that a model fills in, and its handler.
+///
+/// The type is the tool. Its name is the type's in snake case, its doc comment is the
+/// description, its fields are the parameters; each can be said otherwise by overriding a
+/// provided function, and nothing of that appears among the parameters.
+///
+/// `In` is what your program gives every handler of a
+/// [`ToolGroup`](crate::ToolGroup), `Out` is what each gives back beside its text. Both
+/// are checked when the program is compiled.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use toolwright_group::Handle;
+/// use toolwright_module::{Context, Error, Result};
+///
+/// /// Look up how many of an article are left.
+/// #[derive(Deserialize, JsonSchema)]
+/// struct CheckStock {
+///     /// The article's number.
+///     article: u32,
+/// }
+///
+/// struct Store {
+///     shelves: Vec<u64>,
+/// }
+///
+/// impl Handle<Store, u64> for CheckStock {
+///     async fn handle(self, store: &Store, _cx: &Context) -> Result<(String, u64)> {
+///         let left = store.shelves.get(self.article as usize);
+///         let left = *left.ok_or(Error::retry("There is no such article."))?;
+///         Ok((format!("{left} are left."), left))
+///     }
+/// }
+///
+/// assert_eq!(CheckStock::name(), "check_stock");
+/// ```
+///
+/// # Which name, which description
+///
+/// | | first that is not empty |
+/// |---|---|
+/// | name | [`name`](Self::name), [`generate_name`](Self::generate_name), the type's name in snake case |
+/// | description | [`description`](Self::description), the one in [`schema`](Self::schema), the doc comment, the name in words |
+/// | parameters | [`schema`](Self::schema) as it is, the type's own |
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle calls in a group with context `{In}` in and `{Out}` out",
+    label = "needs `impl Handle<{In}, {Out}> for {Self}`",
+    note = "every handler of a `ToolGroup<In, Out>` takes the same `In` and gives the same `Out`; a module is added with `module`, a custom tool with `custom`"
+)]
+pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'static {
+    /// Does the work with arguments that fit: text for the model, and `Out` for the
+    /// program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::retry`](toolwright_module::Error::retry) and [`Error::refuse`](toolwright_module::Error::refuse)
+    /// tell the model; every other error is the program's to deal with.
+    fn handle(self, cx_in: &In, cx: &Context)
+    -> impl Future<Output = Result<(String, Out)>> + Send;
+
+    /// What the model calls it by.
+    fn name() -> Cow<'static, str> {
+        default_name::<Self>(Self::generate_name)
+    }
+
+    /// Makes a name of the type's name, for a rule that many tools share; empty for none.
+    #[must_use]
+    fn generate_name(type_name: &str) -> Cow<'static, str> {
+        let _ = type_name;
+        Cow::Borrowed("")
+    }
+
+    /// What it is for, as the model reads it.
+    fn description() -> Cow<'static, str> {
+        default_description::<Self>(Self::schema().as_ref())
+    }
+
+    /// A JSON Schema that the model is shown instead of the type's own, unchanged. What
+    /// the model sends is held to it and read into the type: say the same as the type, and
+    /// say its fields (`{"type": "object"}` alone lets none in).
+    #[must_use]
+    fn schema() -> Option<Value> {
+        None
+    }
+
+    /// Whether the provider has to guarantee that arguments fit the schema, which it can
+    /// for some schemas only.
+    #[must_use]
+    fn strict() -> bool {
+        false
+    }
+
+    /// What a call does to the world, for whoever drives the tools.
+    #[must_use]
+    fn effect() -> Effect {
+        Effect::Write
+    }
+
+    /// How far arguments may be repaired. Default: [`Policy::Coerce`].
+    ///
+    /// The strictest policy holds of this one, the group's and the context's.
+    #[must_use]
+    fn policy() -> Policy {
+        Policy::default()
+    }
+}

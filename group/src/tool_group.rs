@@ -1,0 +1,369 @@
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::FixedState;
+use futures_util::future::join_all;
+use schemars::JsonSchema;
+use serde_json::value::RawValue;
+use toolwright_signature::{NameFault, Policy};
+
+use crate::custom::Custom;
+use crate::definition::{Definition, Said, SaidKind};
+use crate::handle::Handle;
+use crate::outcome::{FailReason, Outcome};
+use crate::pretty;
+use crate::work::{Binding, Work};
+use toolwright_module::Context;
+use toolwright_module::Module;
+use toolwright_module::driver::Arguments;
+use toolwright_module::driver::{self, Failed, contained, shown};
+use toolwright_module::{Audience, Error, Result, Stage};
+use toolwright_module::{CallKind, ToolCall};
+use toolwright_module::{Tool, ToolOutput};
+
+/// Tools by name: one call from your own loop runs whichever the model chose.
+///
+/// There is no loop in it and no model. You show a model the
+/// [`definitions`](Self::definitions), hand the calls in its reply to
+/// [`dispatch`](Self::dispatch), and send the outcomes back. The page `docs/tool-calls.md` of
+/// the project shows whole programs.
+///
+/// `In` is what every handler is given, `Out` is what each gives back; handlers of other
+/// types do not compile.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::Deserialize;
+/// use toolwright_group::{FailReason, Handle, ToolGroup};
+/// use toolwright_module::{Context, Result, ToolCall};
+///
+/// /// Say hello to somebody.
+/// #[derive(Deserialize, JsonSchema)]
+/// struct SayHello {
+///     name: String,
+/// }
+///
+/// impl Handle for SayHello {
+///     async fn handle(self, _cx_in: &(), _cx: &Context) -> Result<(String, ())> {
+///         Ok((format!("Message delivered to {}.", self.name), ()))
+///     }
+/// }
+///
+/// let group = ToolGroup::new().handler::<SayHello>()?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// // As they come in a model's reply.
+/// let calls = [
+///     ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#),
+///     ToolCall::new("call_2", "say_hi", r#"{"name": "John"}"#),
+/// ];
+/// let outcomes = group.dispatch(&calls, &(), &Context::default()).await;
+/// let [Ok(kate), Ok(john)] = &outcomes[..] else { panic!("neither is the program's error") };
+/// assert_eq!(kate.content, "Message delivered to Kate.");
+/// assert_eq!(john.content, "Tool, `say_hi` not found.");
+/// assert_eq!(john.fail_reason, Some(FailReason::InvalidName));
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ToolGroup<In = (), Out = ()> {
+    definitions: Vec<Definition>,
+    works: Vec<Work<In, Out>>,
+    /// Where each name stands. The names are the program's own and a model only looks them up, so
+    /// nobody chooses keys that collide.
+    by_name: HashMap<Box<str>, usize, FixedState>,
+    policy: Policy,
+    wire_forms: Mutex<Vec<(&'static str, Arc<RawValue>)>>,
+}
+
+impl<In, Out> Default for ToolGroup<In, Out> {
+    fn default() -> Self {
+        Self {
+            definitions: Vec::new(),
+            works: Vec::new(),
+            by_name: HashMap::default(),
+            policy: Policy::default(),
+            wire_forms: Mutex::default(),
+        }
+    }
+}
+
+impl<In, Out> ToolGroup<In, Out> {
+    /// A group without tools.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how far arguments may be repaired, for all tools of the group. Default:
+    /// [`Policy::Coerce`].
+    ///
+    /// The strictest policy holds of those that are set: here, on the tool or its
+    /// [`Handle`], and on the [`Context`] of the call.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// # use toolwright_group::{FailReason, Handle, ToolGroup};
+    /// # use toolwright_module::{Context, Policy, Result, ToolCall};
+    /// # /// Wait.
+    /// # #[derive(Deserialize, JsonSchema)]
+    /// # struct Wait { seconds: u32 }
+    /// # impl Handle for Wait {
+    /// #     async fn handle(self, _: &(), _: &Context) -> Result<(String, ())> {
+    /// #         Ok((format!("Waited {} s.", self.seconds), ()))
+    /// #     }
+    /// # }
+    /// let call = ToolCall::new("call_1", "wait", r#"{"seconds": "3"}"#);
+    /// let cx = Context::default();
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let outcome = ToolGroup::new().handler::<Wait>()?.run(&call, &(), &cx).await?;
+    /// let repaired = outcome.repaired().unwrap();
+    /// assert_eq!(repaired.json, r#"{"seconds":3}"#);
+    ///
+    /// let strict = ToolGroup::new().handler::<Wait>()?.with_policy(Policy::Strict);
+    /// let outcome = strict.run(&call, &(), &cx).await?;
+    /// assert_eq!(outcome.fail_reason, Some(FailReason::InvalidArguments));
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    pub(crate) fn with(
+        mut self,
+        definition: Definition,
+        work: Work<In, Out>,
+    ) -> toolwright_signature::Result<Self> {
+        let name = definition.name();
+        if self.by_name.contains_key(name) {
+            let (name, fault) = (name.to_owned(), NameFault::Duplicate);
+            return Err(toolwright_signature::Error::Name { name, fault });
+        }
+        self.by_name.insert(name.into(), self.works.len());
+        self.definitions.push(definition);
+        self.works.push(work);
+        self.wire_forms = Mutex::default();
+        Ok(self)
+    }
+
+    /// The definitions of all tools, in the order in which they were added.
+    #[must_use]
+    pub fn definitions(&self) -> &[Definition] {
+        &self.definitions
+    }
+
+    /// The definition of one tool.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Definition> {
+        self.definitions.get(*self.by_name.get(name)?)
+    }
+
+    /// All definitions as one provider wants them: made once for each `key`, and kept.
+    ///
+    /// For crates of providers; their users have a method of their own.
+    ///
+    /// # Errors
+    ///
+    /// What `make` fails with; then nothing is kept.
+    pub fn wire_form<E>(
+        &self,
+        key: &'static str,
+        make: impl FnOnce(&[Definition]) -> Result<Box<RawValue>, E>,
+    ) -> Result<Arc<RawValue>, E> {
+        let kept = |forms: &[(&str, Arc<RawValue>)]| {
+            forms.iter().find(|(known, _)| *known == key).map(|(_, form)| Arc::clone(form))
+        };
+        if let Some(form) = kept(&self.wire_forms.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(form);
+        }
+        // Not under the lock: `make` is the caller's. Two at once make the same.
+        let form: Arc<RawValue> = make(&self.definitions)?.into();
+        let mut forms = self.wire_forms.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept(&forms).is_none() {
+            forms.push((key, Arc::clone(&form)));
+        }
+        Ok(form)
+    }
+
+    /// The definitions for people.
+    #[must_use]
+    pub fn pretty(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
+    /// Adds a type that handles itself.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with its name or its schema; see [`Handle`]. No two tools of a group
+    /// have the same name.
+    pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
+        let said = Said {
+            name: T::name(),
+            generate_name: T::generate_name,
+            description: T::description(),
+            effect: T::effect(),
+            policy: T::policy(),
+            kind: SaidKind::Function { schema: T::schema(), strict: T::strict() },
+        };
+        self.with(Definition::said_of::<T>(said)?, Work::function::<T>())
+    }
+
+    /// Adds a type that handles text and not JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`handler`](Self::handler).
+    pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
+        let said = Said {
+            name: T::name(),
+            generate_name: T::generate_name,
+            description: T::description(),
+            effect: T::effect(),
+            policy: Policy::default(),
+            kind: SaidKind::Custom { format: T::format() },
+        };
+        self.with(Definition::said_of::<T>(said)?, Work::custom::<T>())
+    }
+
+    /// Adds a module: code, a language model, or both. It knows nothing of `In` and gives
+    /// no `Out`.
+    ///
+    /// # Errors
+    ///
+    /// As [`handler`](Self::handler).
+    pub fn module<M: Module>(self, module: M) -> toolwright_signature::Result<Self> {
+        let tool = Tool::new(module)?;
+        let definition = Definition::of_tool(&tool, M::Signature::schema_name());
+        self.with(definition, Work::Tool(tool))
+    }
+
+    /// Adds a tool, such as one with a name of its own or one that another server has.
+    ///
+    /// # Errors
+    ///
+    /// As [`handler`](Self::handler).
+    pub fn tool(self, tool: Tool) -> toolwright_signature::Result<Self> {
+        let name = Cow::Owned(tool.contract().name().to_owned());
+        self.with(Definition::of_tool(&tool, name), Work::Tool(tool))
+    }
+
+    /// Runs all calls at the same time and waits for all of them.
+    ///
+    /// Every call has its own result, in the order of the calls. What the model is to be
+    /// told is an [`Outcome`], also where it is a failure: an unknown name, arguments that
+    /// do not fit, an [`Error::retry`] or [`Error::refuse`] of the handler. Every other
+    /// error is an `Err`, and its siblings go on all the same. A panic is that call's
+    /// `Err` too. To go on after an `Err`, answer the call with [`Outcome::of_error`].
+    ///
+    /// "At the same time" is on the task that awaits this: calls take turns where they
+    /// wait.
+    pub async fn dispatch(
+        &self,
+        calls: &[ToolCall],
+        cx_in: &In,
+        cx: &Context,
+    ) -> Vec<Result<Outcome<Out>>> {
+        match calls {
+            [call] => vec![self.run(call, cx_in, cx).await],
+            calls => join_all(calls.iter().map(|call| self.run(call, cx_in, cx))).await,
+        }
+    }
+
+    /// Runs one call.
+    ///
+    /// # Errors
+    ///
+    /// What the model is not to be told; see [`dispatch`](Self::dispatch).
+    pub async fn run(&self, call: &ToolCall, cx_in: &In, cx: &Context) -> Result<Outcome<Out>> {
+        let Some(&at) = self.by_name.get(call.name.as_str()) else {
+            let error = Error::retry(format!("Tool, `{}` not found.", shown(&call.name, 100)));
+            return Ok(Outcome::failed(call, FailReason::InvalidName, error));
+        };
+        let (definition, work) = (&self.definitions[at], &self.works[at]);
+        if definition.kind() != call.kind {
+            return Err(other_kind(call));
+        }
+        let mut outcome = Outcome::new(call.id.as_str().to_owned(), call.kind);
+        let policy = self.policy.min(definition.policy()).min(cx.policy());
+        let arguments =
+            Arguments { contract: definition.contract(), text: &call.arguments, policy };
+        let ended = match work {
+            Work::Typed(typed) => {
+                contained(|task| typed.begin(arguments, cx_in, cx, &mut outcome, task)).await
+            }
+            Work::Tool(tool) => {
+                let mut output = ToolOutput::default();
+                let ended =
+                    contained(|task| driver::begin(tool, arguments, cx, &mut output, task)).await;
+                outcome.fill(output);
+                ended
+            }
+        };
+        match ended {
+            Ok(()) => Ok(outcome),
+            Err(failed) => told(call, failed, &mut outcome),
+        }
+    }
+}
+
+impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
+    /// The group as plain tools, for an orchestrator: every handler gets `cx_in`, and what
+    /// it gives back goes to `on_out` with the tool's name.
+    ///
+    /// A custom tool becomes a function with its text as the only field, because a
+    /// [`LanguageModel`](toolwright_module::LanguageModel) knows functions only.
+    pub fn bind(self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
+        let binding = Arc::new(Binding { cx_in, on_out: Box::new(on_out) });
+        let both = self.definitions.iter().zip(self.works);
+        both.map(|(definition, work)| {
+            let custom = definition.kind() == CallKind::Custom;
+            let tool = work.bind(definition.contract(), definition.effect(), custom, &binding);
+            tool.with_policy(self.policy.min(definition.policy()))
+        })
+        .collect()
+    }
+}
+
+/// What the model is told of a failure, if it is.
+fn told<Out>(call: &ToolCall, failed: Failed, outcome: &mut Outcome<Out>) -> Result<Outcome<Out>> {
+    let (error, of_arguments) = failed.apart();
+    let error = driver::with_repaired(error, outcome.take_repaired());
+    let reason = match error.audience() {
+        _ if of_arguments => FailReason::InvalidArguments,
+        Audience::ModelMayRetry | Audience::ModelFinal => FailReason::ExplicitHandlerError,
+        // The rest is not for the model.
+        _ => return Err(error),
+    };
+    Ok(Outcome::failed(call, reason, error))
+}
+
+fn other_kind(call: &ToolCall) -> Error {
+    let (called, is) = match call.kind {
+        CallKind::Function => ("a function", "a custom tool"),
+        _ => ("a custom tool", "a function"),
+    };
+    let name = &call.name;
+    Error::other(format!("`{name}` is called as {called} and is {is}; send its own definition"))
+        .at(Stage::Decoding)
+}
+
+impl<In, Out> fmt::Debug for ToolGroup<In, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.definitions.iter().map(Definition::name);
+        f.debug_tuple("ToolGroup").field(&names.collect::<Vec<_>>()).finish()
+    }
+}
+
+/// As [`pretty`](ToolGroup::pretty).
+impl<In, Out> fmt::Display for ToolGroup<In, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = self.definitions.iter().map(|member| pretty::deeper(&member.pretty()));
+        write!(f, "ToolGroup([\n{}\n])", members.collect::<Vec<_>>().join(",\n"))
+    }
+}

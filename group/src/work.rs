@@ -1,0 +1,176 @@
+//! What stands behind a name in a group.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toolwright_signature::Contract;
+
+use crate::custom::Custom;
+use crate::handle::Handle;
+use crate::outcome::Outcome;
+use toolwright_module::CallKind;
+use toolwright_module::Context;
+use toolwright_module::Effect;
+use toolwright_module::driver::Arguments;
+use toolwright_module::driver::{self, Begun, Failed, Handler, Place, contained, shown};
+use toolwright_module::{Error, Stage};
+use toolwright_module::{Tool, ToolOutput};
+
+/// Whoever answers a call.
+pub(crate) enum Work<In, Out> {
+    Tool(Tool),
+    Typed(Box<dyn Typed<In, Out>>),
+}
+
+/// What is left of a handler once its type is gone. It fills in the
+/// outcome; see [`Handler`] for why.
+pub(crate) trait Typed<In, Out>: Send + Sync {
+    fn begin<'a>(
+        &'a self,
+        arguments: Arguments<'a>,
+        cx_in: &'a In,
+        cx: &'a Context,
+        outcome: &'a mut Outcome<Out>,
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a>;
+}
+
+/// Handles JSON.
+pub(crate) struct Function<T>(PhantomData<fn() -> T>);
+
+/// Handles text.
+pub(crate) struct FreeText<T>(PhantomData<fn() -> T>);
+
+impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
+    pub(crate) fn function<T: Handle<In, Out>>() -> Self {
+        Self::Typed(Box::new(Function::<T>(PhantomData)))
+    }
+
+    pub(crate) fn custom<T: Custom<In, Out>>() -> Self {
+        Self::Typed(Box::new(FreeText::<T>(PhantomData)))
+    }
+}
+
+impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
+    fn begin<'a>(
+        &'a self,
+        arguments: Arguments<'a>,
+        cx_in: &'a In,
+        cx: &'a Context,
+        outcome: &'a mut Outcome<Out>,
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        Begun::of(task, async move {
+            let input: T = arguments.read(|repaired| outcome.set_repaired(repaired))?;
+            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
+            outcome.content = content;
+            outcome.context = Some(out);
+            Ok(())
+        })
+    }
+}
+
+impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
+    fn begin<'a>(
+        &'a self,
+        arguments: Arguments<'a>,
+        cx_in: &'a In,
+        cx: &'a Context,
+        outcome: &'a mut Outcome<Out>,
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        Begun::of(task, async move {
+            let input: T = read_text(arguments)?;
+            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
+            outcome.content = content;
+            outcome.context = Some(out);
+            Ok(())
+        })
+    }
+}
+
+pub(crate) fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T, Failed> {
+    let Arguments { contract, text, .. } = arguments;
+    serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
+        let fault = fault.to_string();
+        let told = format!("input of `{}` does not fit: {}", contract.name(), shown(&fault, 300));
+        Failed::arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
+    })
+}
+
+/// What a bound group's tools share.
+pub(crate) struct Binding<In, Out> {
+    pub(crate) cx_in: In,
+    pub(crate) on_out: OnOut<Out>,
+}
+
+/// Takes a tool's name and what its handler gives back.
+type OnOut<Out> = Box<dyn Fn(&str, Out) + Send + Sync>;
+
+/// A handler with its context in, and a place for its context out.
+struct Bound<In, Out> {
+    typed: Box<dyn Typed<In, Out>>,
+    binding: Arc<Binding<In, Out>>,
+    custom: bool,
+}
+
+/// The arguments of a function that stands for a custom tool.
+#[derive(Deserialize)]
+struct Input {
+    input: String,
+}
+
+impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> {
+    fn begin<'a>(
+        &'a self,
+        arguments: Arguments<'a>,
+        cx: &'a Context,
+        place: Place<'a>,
+        task: &mut task::Context<'_>,
+    ) -> Begun<'a> {
+        Begun::of(task, async move {
+            let mut outcome = Outcome::new(String::new(), CallKind::Function);
+            let input: Input;
+            let mut given = arguments;
+            if self.custom {
+                input = arguments.read(|repaired| outcome.set_repaired(repaired))?;
+                given.text = &input.input;
+            }
+            let cx_in = &self.binding.cx_in;
+            let typed = &self.typed;
+            let ended = contained(|task| typed.begin(given, cx_in, cx, &mut outcome, task)).await;
+            let repaired = outcome.take_repaired();
+            if ended.is_ok() {
+                if let Some(out) = outcome.context {
+                    (self.binding.on_out)(arguments.contract.name(), out);
+                }
+                *place.output = ToolOutput::text_only(outcome.content);
+            }
+            driver::set_repaired(place.output, repaired);
+            ended
+        })
+    }
+}
+
+impl<In: Send + Sync + 'static, Out: Send + 'static> Work<In, Out> {
+    /// The same as a plain tool.
+    pub(crate) fn bind(
+        self,
+        contract: &Arc<Contract>,
+        effect: Effect,
+        custom: bool,
+        binding: &Arc<Binding<In, Out>>,
+    ) -> Tool {
+        match self {
+            Self::Tool(tool) => tool,
+            Self::Typed(typed) => {
+                let bound = Bound { typed, binding: Arc::clone(binding), custom };
+                driver::tool(Arc::clone(contract), effect, Arc::new(bound))
+            }
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! Groups of tools in OpenAI's JSON and in async-openai's types.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::sync::Arc;
+
+use async_openai::types::chat::{
+    ChatCompletionMessageCustomToolCall, ChatCompletionMessageToolCall,
+    ChatCompletionMessageToolCalls, CreateChatCompletionResponse, CustomTool, FunctionCall,
+};
+use async_openai::types::responses::{CustomToolCall, FunctionToolCall, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolwright_group::async_openai::{
+    Api, DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call,
+};
+use toolwright_group::{Custom, Definition, Format, Handle, ToolGroup};
+use toolwright_module::{
+    Context, Contract, Dialect, Effect, Image, Result, Tool, ToolCall, ToolOutput,
+};
+
+const APIS: [Api; 2] = [Api::Chat, Api::Responses];
+
+/// Say hello to somebody.
+#[derive(Deserialize, JsonSchema)]
+struct SayHello {
+    /// Whom to greet.
+    name: String,
+    /// How to say it.
+    greeting: Option<String>,
+}
+
+impl Handle for SayHello {
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        let greeting = self.greeting.unwrap_or("Message".to_owned());
+        Ok((format!("{greeting} delivered to {}.", self.name), ()))
+    }
+}
+
+/// The same, guaranteed by the provider.
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code, reason = "only its definition counts")]
+struct SayHelloStrictly {
+    name: String,
+    greeting: Option<String>,
+}
+
+impl Handle for SayHelloStrictly {
+    fn strict() -> bool {
+        true
+    }
+
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        Ok((String::new(), ()))
+    }
+}
+
+/// Says its schema itself.
+#[derive(Deserialize, JsonSchema)]
+struct GetStockPrice {}
+
+impl Handle for GetStockPrice {
+    fn schema() -> Option<Value> {
+        Some(json!({"title": "As it is", "type": "object", "properties": {}}))
+    }
+
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        Ok((String::new(), ()))
+    }
+}
+
+macro_rules! custom {
+    ($name:ident, $format:expr) => {
+        impl Custom for $name {
+            fn format() -> Option<Format> {
+                $format
+            }
+
+            async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+                Ok((self.0, ()))
+            }
+        }
+    };
+}
+
+/// Write a biography.
+#[derive(Deserialize, JsonSchema)]
+struct Bio(String);
+custom!(Bio, None);
+
+#[derive(Deserialize, JsonSchema)]
+struct Note(String);
+custom!(Note, Some(Format::Text));
+
+/// Say when.
+#[derive(Deserialize, JsonSchema)]
+struct Timestamp(String);
+custom!(Timestamp, Some(Format::Regex(r"\d{2}:\d{2}".into())));
+
+/// Say where to.
+#[derive(Deserialize, JsonSchema)]
+struct Direction(String);
+custom!(Direction, Some(Format::Lark(r#"start: "left" | "right""#.into())));
+
+fn group() -> ToolGroup {
+    ToolGroup::new()
+        .handler::<SayHello>()
+        .and_then(|group| group.handler::<SayHelloStrictly>())
+        .and_then(|group| group.handler::<GetStockPrice>())
+        .and_then(|group| group.custom::<Bio>())
+        .and_then(|group| group.custom::<Note>())
+        .and_then(|group| group.custom::<Timestamp>())
+        .and_then(|group| group.custom::<Direction>())
+        .unwrap()
+}
+
+fn value(raw: &serde_json::value::RawValue) -> Value {
+    serde_json::from_str(raw.get()).unwrap()
+}
+
+#[test]
+fn s182_s192_the_definitions_for_chat_completions() {
+    insta::assert_json_snapshot!(value(&group().tools(Api::Chat).unwrap()));
+}
+
+#[test]
+fn s183_s192_the_definitions_for_responses() {
+    insta::assert_json_snapshot!(value(&group().tools(Api::Responses).unwrap()));
+}
+
+/// People, places and numbers that a text names.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[allow(dead_code, reason = "only its definition counts")]
+struct EntitiesResponse {
+    people: Vec<String>,
+    places: Vec<String>,
+    numbers: Vec<String>,
+}
+
+#[test]
+fn s184_s185_s192_structured_output_for_both_apis() {
+    let loose = Definition::of::<EntitiesResponse>().unwrap();
+    let strict = loose.clone().with_strict(true);
+    let formats: Vec<_> = [&loose, &strict]
+        .iter()
+        .flat_map(|definition| APIS.map(|api| value(&definition.format_json(api).unwrap())))
+        .collect();
+    insta::assert_json_snapshot!(formats);
+    for (definition, formats) in [&loose, &strict].into_iter().zip(formats.chunks(2)) {
+        let typed = serde_json::to_value(definition.response_format().unwrap()).unwrap();
+        assert_eq!(typed, formats[0]);
+        let typed = serde_json::to_value(definition.text_format().unwrap()).unwrap();
+        assert_eq!(typed, formats[1]);
+    }
+}
+
+#[test]
+fn s156_definitions_in_async_openais_types_are_the_same_json() {
+    let group = group();
+    let typed = |api| match api {
+        Api::Chat => serde_json::to_value(group.chat_tools().unwrap()).unwrap(),
+        _ => serde_json::to_value(group.responses_tools().unwrap()).unwrap(),
+    };
+    for api in APIS {
+        let mut own = value(&group.tools(api).unwrap());
+        // What async-openai cannot leave out says the same as leaving it out.
+        for tool in own.as_array_mut().unwrap() {
+            if tool["type"] != "custom" {
+                continue;
+            }
+            let inner = if api == Api::Chat { &mut tool["custom"] } else { tool };
+            let inner = inner.as_object_mut().unwrap();
+            inner.entry("description").or_insert("".into());
+            inner.entry("format").or_insert(json!({"type": "text"}));
+        }
+        assert_eq!(typed(api), own);
+    }
+}
+
+#[test]
+fn definitions_are_made_once_and_one_is_as_it_is_among_all() {
+    let group = group();
+    for api in APIS {
+        let all = group.tools(api).unwrap();
+        assert!(Arc::ptr_eq(&all, &group.tools(api).unwrap()));
+        let each: Vec<_> = group.definitions().iter().map(|one| one.tool(api).unwrap()).collect();
+        assert_eq!(serde_json::to_string(&each).unwrap(), all.get());
+    }
+    let none = ToolGroup::<(), ()>::new();
+    assert_eq!(none.tools(Api::Chat).unwrap().get(), "[]");
+}
+
+#[test]
+fn s190_all_four_types_of_calls_become_the_one() {
+    let function = ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#);
+    let custom = ToolCall::custom("call_2", "bio", "I am Kate.");
+    let chat_function = ChatCompletionMessageToolCall {
+        id: function.id.clone(),
+        function: FunctionCall {
+            name: function.name.clone(),
+            arguments: function.arguments.clone(),
+        },
+    };
+    let chat_custom = ChatCompletionMessageCustomToolCall {
+        id: custom.id.clone(),
+        custom_tool: CustomTool { name: custom.name.clone(), input: custom.arguments.clone() },
+    };
+    let responses_function = FunctionToolCall {
+        call_id: function.id.clone(),
+        id: Some("fc_1".to_owned()),
+        name: function.name.clone(),
+        arguments: function.arguments.clone(),
+        ..FunctionToolCall::default()
+    };
+    let responses_custom: CustomToolCall = serde_json::from_value(json!({
+        "id": "ctc_1", "call_id": custom.id, "name": custom.name, "input": custom.arguments,
+    }))
+    .unwrap();
+
+    assert_eq!((&chat_function).into_tool_call(), function);
+    assert_eq!((&chat_custom).into_tool_call(), custom);
+    assert_eq!(responses_function.into_tool_call(), function);
+    assert_eq!(responses_custom.into_tool_call(), custom);
+    let either = ChatCompletionMessageToolCalls::Function(chat_function);
+    assert_eq!(either.into_tool_call(), function);
+    let either = ChatCompletionMessageToolCalls::Custom(chat_custom);
+    assert_eq!(either.into_tool_call(), custom);
+    // Itself unchanged.
+    assert_eq!(function.clone().into_tool_call(), function);
+}
+
+#[test]
+fn s190_all_four_forms_of_calls_are_read_from_json() {
+    let function = ToolCall::new("1", "add", "{}");
+    let custom = ToolCall::custom("2", "bio", "text");
+    for (item, call) in [
+        (
+            json!({"type": "function", "id": "1", "function": {"name": "add", "arguments": "{}"}}),
+            &function,
+        ),
+        (
+            json!({"type": "function_call", "id": "fc", "call_id": "1", "name": "add", "arguments": "{}"}),
+            &function,
+        ),
+        (json!({"type": "custom", "id": "2", "custom": {"name": "bio", "input": "text"}}), &custom),
+        (
+            json!({"type": "custom", "id": "2", "custom_tool": {"name": "bio", "input": "text"}}),
+            &custom,
+        ),
+        (
+            json!({"type": "custom_tool_call", "call_id": "2", "name": "bio", "input": "text"}),
+            &custom,
+        ),
+    ] {
+        assert_eq!(read_call(&item).as_ref(), Some(call), "{item}");
+    }
+    for item in
+        [json!({}), json!([]), json!({"type": "reasoning"}), json!({"type": "function", "id": "1"})]
+    {
+        assert_eq!(read_call(&item), None, "{item}");
+    }
+}
+
+#[tokio::test]
+async fn s190_s191_outcomes_become_a_message_and_an_item() {
+    let group = group();
+    let calls = [
+        ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#),
+        ToolCall::custom("call_2", "bio", "I am Kate."),
+        ToolCall::new("call_3", "unknown", "{}"),
+    ];
+    let outcomes = group.dispatch(&calls, &(), &Context::default()).await;
+    let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+    let messages: Vec<_> = outcomes.iter().map(OutcomeExt::tool_message).collect();
+    let items: Vec<_> = outcomes.iter().map(OutcomeExt::output_item).collect();
+    insta::assert_json_snapshot!(json!({"messages": messages, "items": items}));
+}
+
+#[tokio::test]
+async fn images_of_a_module_go_into_the_item_and_beside_the_message() {
+    let contract = || {
+        let input = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        Contract::dynamic("screenshot", "Take a picture.", input, None).unwrap()
+    };
+    let image = Image::Url("data:image/png;base64,AAAA".to_owned());
+    let tool = Tool::dynamic(contract(), Effect::Read, move |_, _| {
+        let output = ToolOutput::text_only("Taken.").with_images(vec![image.clone()]);
+        async { Ok(output) }
+    });
+    let group = ToolGroup::<(), ()>::new().tool(tool).unwrap();
+    let call = ToolCall::new("call_1", "screenshot", "{}");
+    let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
+    insta::assert_json_snapshot!(json!({
+        "messages": [outcome.tool_message(), outcome.image_message()],
+        "item": outcome.output_item(),
+    }));
+}
+
+fn chat_reply(messages: &[Value]) -> CreateChatCompletionResponse {
+    let choice = |(index, message)| json!({"index": index, "message": message});
+    let choices: Vec<_> = messages.iter().enumerate().map(choice).collect();
+    serde_json::from_value(json!({
+        "id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": choices,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_reply_of_chat_completions_is_its_first_choice() {
+    let call =
+        json!({"type": "function", "id": "call_1", "function": {"name": "add", "arguments": "{"}});
+    let first = json!({"role": "assistant", "content": "Well.", "tool_calls": [call]});
+    let reply = chat_reply(&[first.clone(), json!({"role": "assistant", "content": "No."})]);
+    assert_eq!(reply.calls(), [ToolCall::new("call_1", "add", "{")]);
+    assert_eq!(reply.text().as_deref(), Some("Well."));
+    assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), json!([first]));
+
+    let refused = json!({"role": "assistant", "refusal": "I may not."});
+    let reply = chat_reply(std::slice::from_ref(&refused));
+    assert_eq!((reply.calls(), reply.text()), (vec![], None));
+    assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), json!([refused]));
+
+    let nothing = chat_reply(&[]);
+    assert_eq!((nothing.calls(), nothing.text()), (vec![], None));
+    assert!(nothing.to_input().is_empty());
+}
+
+#[tokio::test]
+async fn calls_go_back_as_they_were_read() {
+    /// Add.
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Add {
+        a: i64,
+    }
+    impl toolwright_group::Handle for Add {
+        async fn handle(
+            self,
+            (): &(),
+            _: &toolwright_module::Context,
+        ) -> toolwright_module::Result<(String, ())> {
+            Ok((self.a.to_string(), ()))
+        }
+    }
+    let written = [r#"{"a": 1}"#, "{'a': '2'}", "{", ""];
+    let sent = [r#"{"a": 1}"#, r#"{"a":2}"#, r#"{"invalid_arguments":"{"}"#, "{}"];
+    let group = toolwright_group::ToolGroup::new().handler::<Add>().unwrap();
+    let cx = toolwright_module::Context::default();
+    let chat = |arguments: &[&str]| {
+        let calls = arguments.iter().enumerate().map(|(id, arguments)| {
+            let function = json!({"name": "add", "arguments": arguments});
+            json!({"type": "function", "id": format!("call_{id}"), "function": function})
+        });
+        json!({"role": "assistant", "content": null, "tool_calls": calls.collect::<Vec<_>>()})
+    };
+    let reply = chat_reply(&[chat(&written)]);
+    let outcomes = group.dispatch(&reply.calls(), &(), &cx).await;
+    let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+    let mut expected = chat(&sent);
+    expected.as_object_mut().unwrap().remove("content");
+    let input = serde_json::to_value(reply.to_input_with(&outcomes)).unwrap();
+    assert_eq!(input, json!([expected]));
+
+    let items = |arguments: &[&str]| {
+        let items = arguments.iter().enumerate().map(|(id, arguments)| {
+            json!({"type": "function_call", "call_id": format!("call_{id}"), "name": "add", "arguments": arguments})
+        });
+        items.collect::<Vec<_>>()
+    };
+    let reply: Response = serde_json::from_value(json!({
+        "id": "resp_1", "object": "response", "created_at": 0, "status": "completed",
+        "model": "m", "output": items(&written),
+    }))
+    .unwrap();
+    let input = serde_json::to_value(reply.to_input_with(&outcomes)).unwrap();
+    let arguments: Vec<_> =
+        input.as_array().unwrap().iter().map(|item| item["arguments"].as_str().unwrap()).collect();
+    assert_eq!(arguments, sent);
+}
+
+#[test]
+fn a_reply_of_responses_goes_back_whole_and_in_order() {
+    let output = json!([
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+        {"type": "message", "content": [{"type": "output_text", "annotations": [], "logprobs": [], "text": "Well."}],
+         "id": "msg_1", "role": "assistant", "status": "completed"},
+        {"type": "function_call", "arguments": "{}", "call_id": "call_1", "name": "add", "id": "fc_1"},
+        {"type": "web_search_call", "action": {"type": "search", "query": "x", "queries": [], "sources": []}, "id": "ws_1", "status": "completed"},
+        {"type": "custom_tool_call", "call_id": "call_2", "input": "text", "name": "bio", "id": "ctc_1"},
+    ]);
+    let mut sent = output.clone();
+    // Some servers leave these out, and async-openai would send `null`.
+    sent[1]["content"][0].as_object_mut().unwrap().remove("logprobs");
+    sent[3]["action"] = json!({"type": "search", "query": "x"});
+    let reply = json!({
+        "id": "resp_1", "object": "response", "created_at": 0, "status": "completed",
+        "model": "m", "output": sent,
+    });
+    let reply: Response = serde_json::from_value(reply).unwrap();
+    let calls = [ToolCall::new("call_1", "add", "{}"), ToolCall::custom("call_2", "bio", "text")];
+    assert_eq!(reply.calls(), calls);
+    assert_eq!(reply.text().as_deref(), Some("Well."));
+    assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), output);
+}
+
+/// Takes what no strict schema can say, and asks for strict all the same.
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code, reason = "only its definition counts")]
+struct StoreAnything {
+    value: Value,
+}
+
+impl Handle for StoreAnything {
+    fn strict() -> bool {
+        true
+    }
+
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        Ok((String::new(), ()))
+    }
+}
+
+#[test]
+fn a_strict_definition_that_strict_mode_cannot_say_is_sent_without_it() {
+    let group = ToolGroup::new().handler::<StoreAnything>().unwrap();
+    for api in [Api::Chat, Api::Responses] {
+        let tools: Value = serde_json::from_str(group.tools(api).unwrap().get()).unwrap();
+        let tool = if api == Api::Chat { &tools[0]["function"] } else { &tools[0] };
+        assert_eq!(tool["strict"], false);
+        assert!(tool["parameters"]["properties"]["value"].is_object());
+    }
+    let parameters = group.definitions()[0].parameters(Dialect::OpenAiStrict).unwrap();
+    assert!(!parameters.strict);
+    assert_eq!(
+        (&*parameters.losses[0].path, &*parameters.losses[0].keyword),
+        ("$.value", "strict")
+    );
+}
+
+#[test]
+fn a_group_of_more_tools_than_one_request_takes_is_refused_in_every_form() {
+    let tool = |i: usize| {
+        let contract =
+            Definition::of::<SayHelloStrictly>().unwrap().contract().named(&format!("t{i}"));
+        Tool::dynamic(contract.unwrap(), Effect::Read, |_, _| async {
+            Ok(ToolOutput::text_only("done"))
+        })
+    };
+    let group = (0..128).fold(ToolGroup::<(), ()>::new(), |group, i| group.tool(tool(i)).unwrap());
+    assert!(group.tools(Api::Chat).is_ok());
+    let group = group.tool(tool(128)).unwrap();
+    let refused =
+        [group.tools(Api::Chat).err(), group.chat_tools().err(), group.responses_tools().err()];
+    for error in refused {
+        let error = error.unwrap().to_string();
+        assert!(error.contains("129 tools are more than the 128"), "{error}");
+    }
+}

@@ -1,0 +1,309 @@
+//! Groups for programs without `async`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use toolwright_group::blocking::{
+    Context, Custom, Error, FailReason, Format, Handle, InsideRuntime, Result, ToolCall, ToolGroup,
+};
+use toolwright_module::{Signature, Stage, from_fn};
+
+/// Say hello to somebody.
+#[derive(Deserialize, JsonSchema)]
+struct SayHello {
+    name: String,
+}
+
+impl Handle<u32, usize> for SayHello {
+    fn handle(self, cx_in: &u32, _cx: &Context) -> Result<(String, usize)> {
+        match self.name.as_str() {
+            "nobody" => Err(Error::retry("Greet somebody.")),
+            "panic" => panic!("hello"),
+            name => Ok((format!("Message {cx_in} delivered to {name}."), name.len())),
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Bio(String);
+
+impl Custom<u32, usize> for Bio {
+    fn format() -> Option<Format> {
+        Some(Format::Text)
+    }
+
+    fn handle(self, _cx_in: &u32, _cx: &Context) -> Result<(String, usize)> {
+        Ok(("Thanks.".to_owned(), self.0.len()))
+    }
+}
+
+/// Add two numbers.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+impl Signature for Add {
+    type Output = i64;
+}
+
+fn group() -> ToolGroup<u32, usize> {
+    let add = from_fn(async |Add { a, b }: Add| {
+        // Waits like anything async does.
+        tokio::task::yield_now().await;
+        Ok(a + b)
+    });
+    let group = ToolGroup::new().handler::<SayHello>().unwrap();
+    group.custom::<Bio>().unwrap().module(add).unwrap()
+}
+
+fn calls() -> Vec<ToolCall> {
+    vec![
+        ToolCall::new("1", "say_hello", r#"{"name": "Kate"}"#),
+        ToolCall::custom("2", "bio", "I am Kate."),
+        ToolCall::new("3", "add", r#"{"a": 1, "b": 2}"#),
+        ToolCall::new("4", "say_hello", r#"{"name": "nobody"}"#),
+        ToolCall::new("5", "say_hello", r#"{"name": "panic"}"#),
+        ToolCall::new("6", "say_hello", r#"{"name": 6}"#),
+        ToolCall::new("7", "say_hi", "{}"),
+    ]
+}
+
+#[test]
+fn s204_blocking_handlers_have_the_same_outcomes_in_call_order() {
+    let (group, cx) = (group(), Context::default());
+    let outcomes = group.dispatch(&calls(), &7, &cx).unwrap();
+    let told: Vec<_> = outcomes
+        .iter()
+        .map(|outcome| match outcome {
+            Ok(done) => (done.content.as_str(), done.context, done.fail_reason),
+            Err(error) => {
+                assert_eq!(error.stage(), Stage::Panic);
+                ("panicked", None, None)
+            }
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("Message 7 delivered to Kate.", Some(4), None),
+            ("Thanks.", Some(10), None),
+            ("3", None, None),
+            ("Greet somebody.", None, Some(FailReason::ExplicitHandlerError)),
+            ("panicked", None, None),
+            (
+                outcomes[5].as_ref().unwrap().content.as_str(),
+                None,
+                Some(FailReason::InvalidArguments)
+            ),
+            ("Tool, `say_hi` not found.", None, Some(FailReason::InvalidName)),
+        ]
+    );
+    let one = group.run(&calls()[0], &8, &cx).unwrap();
+    assert_eq!(one.content, "Message 8 delivered to Kate.");
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Step {
+    number: u8,
+}
+
+type Steps = std::sync::Mutex<Vec<(u8, &'static str, thread::ThreadId)>>;
+
+impl Handle<Steps> for Step {
+    fn handle(self, steps: &Steps, _cx: &Context) -> Result<(String, ())> {
+        for what in ["begins", "ends"] {
+            steps.lock().unwrap().push((self.number, what, thread::current().id()));
+            // Time for another one to begin, if it could.
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok((String::new(), ()))
+    }
+}
+
+/// A blocking handler blocks: the next one begins once it is done, on the thread that asked,
+/// and the call gives back an answer and no future.
+#[test]
+fn s204_blocking_handlers_run_one_after_another_on_the_thread_that_asks() {
+    let group = ToolGroup::<Steps>::new().handler::<Step>().unwrap();
+    let call = |number: u8| ToolCall::new("", "step", format!(r#"{{"number": {number}}}"#));
+    let steps = Steps::default();
+    let outcomes = group.dispatch(&[1, 2, 3].map(call), &steps, &Context::default()).unwrap();
+    assert!(outcomes.iter().all(|outcome| outcome.is_ok()));
+    let here = thread::current().id();
+    let expected =
+        [1, 2, 3].map(|number| [(number, "begins", here), (number, "ends", here)]).concat();
+    assert_eq!(*steps.lock().unwrap(), expected);
+}
+
+#[test]
+fn a_blocking_group_refuses_to_run_inside_a_runtime_and_may_be_dropped_there() {
+    let group = group();
+    // Its own runtime is there and idle.
+    group.run(&calls()[0], &8, &Context::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async move {
+        let error = group.dispatch(&calls(), &7, &Context::default()).unwrap_err();
+        assert!(error.downcast_ref::<InsideRuntime>().is_some());
+        assert_eq!(error.stage(), Stage::Setup);
+        insta::assert_snapshot!(error, @"a blocking group cannot run inside an async runtime; use `toolwright_group::ToolGroup` there and await it, or give this one a plain thread (`std::thread`)");
+        let error = group.run(&calls()[0], &7, &Context::default()).unwrap_err();
+        assert!(error.downcast_ref::<InsideRuntime>().is_some());
+        drop(group);
+    });
+}
+
+/// What takes the runtime itself, as a timer or a socket does: a task.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Wake {}
+
+impl Signature for Wake {
+    type Output = String;
+}
+
+/// A group that its own handlers can reach.
+#[derive(Default)]
+struct Nest(OnceLock<ToolGroup<Nest>>);
+
+impl Nest {
+    fn run(&self, name: &str) -> Result<String> {
+        let call = ToolCall::new("1", name, "{}");
+        let outcome = self.0.get().unwrap().run(&call, self, &Context::default())?;
+        Ok(outcome.content)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Nested {}
+
+impl Handle<Nest> for Nested {
+    fn handle(self, nest: &Nest, _cx: &Context) -> Result<(String, ())> {
+        let content = thread::scope(|scope| scope.spawn(|| nest.run("wake")).join().unwrap())?;
+        Ok((content, ()))
+    }
+}
+
+#[test]
+fn a_handler_may_call_its_own_group_on_a_thread_and_holds_up_no_other() {
+    let wake = from_fn(async |_: Wake| Ok(tokio::spawn(async { "awake".to_owned() }).await?));
+    let group = ToolGroup::new().handler::<Nested>().unwrap().module(wake).unwrap();
+    let nest = Nest::default();
+    nest.0.set(group).unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(nest.run("nested").unwrap()));
+    // It would wait for ever.
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("awake"));
+}
+
+/// Ask what was begun once and serves every call after, as a pool of connections does.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Ask {}
+
+impl Signature for Ask {
+    type Output = String;
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct First {}
+
+impl Handle<Nest> for First {
+    fn handle(self, nest: &Nest, _cx: &Context) -> Result<(String, ())> {
+        // The first to ask while another call is under way.
+        let content = thread::scope(|scope| scope.spawn(|| nest.run("ask")).join().unwrap())?;
+        Ok((content, ()))
+    }
+}
+
+#[test]
+fn what_one_call_began_goes_on_in_every_other() {
+    let server = Arc::new(OnceLock::<tokio::sync::mpsc::Sender<oneshot::Sender<String>>>::new());
+    let ask = from_fn(move |_: Ask| {
+        let server = Arc::clone(&server);
+        async move {
+            let requests = server.get_or_init(|| {
+                let (requests, mut asked) = tokio::sync::mpsc::channel::<oneshot::Sender<_>>(1);
+                tokio::spawn(async move {
+                    while let Some(answer) = asked.recv().await {
+                        let _ = answer.send("here".to_owned());
+                    }
+                });
+                requests
+            });
+            let (answer, answered) = oneshot::channel();
+            requests.send(answer).await?;
+            Ok(answered.await?)
+        }
+    });
+    let group = ToolGroup::new().handler::<First>().unwrap().module(ask).unwrap();
+    let nest = Nest::default();
+    nest.0.set(group).unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for name in ["first", "ask"] {
+            tell.send(nest.run(name).unwrap()).unwrap();
+        }
+    });
+    for _ in 0..2 {
+        // It would wait for ever.
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("here"));
+    }
+}
+
+#[test]
+fn a_blocking_group_works_on_many_threads_at_once() {
+    let group = group();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let group = &group;
+            scope.spawn(move || {
+                let outcome = group.run(&calls()[2], &number, &Context::default()).unwrap();
+                assert_eq!(outcome.content, "3");
+            });
+        }
+    });
+}
+
+#[test]
+fn s177_the_blocking_and_the_async_side_have_the_same_names() {
+    // Both compile, so both exist; what they offer is compared in their sources.
+    #[allow(unused_imports, reason = "that they are there is the test")]
+    use toolwright_group::blocking::{
+        CallKind as _, Context as _, Custom as _, Definition as _, Error as _, FailReason as _,
+        Format as _, Handle as _, Outcome as _, Result as _, ToolCall as _, ToolGroup as _,
+    };
+    #[allow(unused_imports, reason = "that they are there is the test")]
+    use toolwright_group::{Custom, Definition, FailReason, Format, Handle, Outcome, ToolGroup};
+
+    let source = |path: &str| {
+        std::fs::read_to_string(format!("{}/src/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    let public = |text: &str| {
+        names(text, "    pub fn ").chain(names(text, "    pub async fn ")).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(public(&source("tool_group.rs")), public(&source("blocking/tool_group.rs")));
+
+    let of_trait = |text: &str, name: &str| {
+        let start = text.find(&format!("pub trait {name}<")).unwrap();
+        let body = &text[start..];
+        let body = &body[..body.find("\n}\n").unwrap()];
+        names(body, "    fn ").collect::<BTreeSet<_>>()
+    };
+    let blocking = source("blocking/handle.rs");
+    assert_eq!(of_trait(&source("handle.rs"), "Handle"), of_trait(&blocking, "Handle"));
+    assert_eq!(of_trait(&source("custom.rs"), "Custom"), of_trait(&blocking, "Custom"));
+}
+
+/// The names that follow `start` at the start of a line.
+fn names<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = String> + 'a {
+    text.lines().filter_map(move |line| {
+        let rest = line.strip_prefix(start)?;
+        Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+    })
+}

@@ -1,0 +1,52 @@
+//! Names that a group refuses.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+)]
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_group::ToolGroup;
+use toolwright_module::{Contract, Signature, Tool, from_fn};
+use toolwright_signature::NameFault;
+
+/// Query the database.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Query {
+    sql: String,
+}
+
+impl Signature for Query {
+    type Output = String;
+}
+
+fn query() -> Tool {
+    Tool::new(from_fn(async |query: Query| Ok(query.sql))).unwrap()
+}
+
+/// End it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Finish {}
+
+impl Signature for Finish {
+    type Output = String;
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_when_a_group_is_made() {
+    let twice = ToolGroup::<(), ()>::new()
+        .module(from_fn(async |query: Query| Ok(query.sql)))
+        .and_then(|group| group.tool(query()));
+    let fault = |refused: toolwright_signature::Result<ToolGroup>| match refused.unwrap_err() {
+        toolwright_signature::Error::Name { name, fault } => (name, fault),
+        other => panic!("{other}"),
+    };
+    assert_eq!(fault(twice), ("query".to_owned(), NameFault::Duplicate));
+
+    // Only a typed run has a `finish` of its own.
+    let finish = ToolGroup::<(), ()>::new().module(from_fn(async |_: Finish| Ok(String::new())));
+    let finish = finish.and_then(|group| group.tool(query().named(Contract::FINISH)?));
+    assert_eq!(fault(finish), (Contract::FINISH.to_owned(), NameFault::Duplicate));
+}
