@@ -10,9 +10,9 @@
 //! use async_openai::types::responses::CreateResponseArgs;
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
+//! use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
 //! use toolwright_group::{Custom, Format, Handle, ToolGroup};
 //! use toolwright_module::{Context, Result};
-//! use toolwright_group::async_openai::{GroupExt, OutcomeExt, ReplyExt};
 //!
 //! /// Write a biography of the user.
 //! #[derive(Deserialize, JsonSchema)]
