@@ -430,8 +430,8 @@ pub struct Usage {
     /// Tokens written while thinking; part of `output_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
-    /// Whether a server did not report some of the tokens read or written: the counts are
-    /// then a lower bound.
+    /// Whether a server did not report some of the tokens read or written. They are not in
+    /// the counts, or, where a budget reserved tokens for the call, the reservation is.
     #[serde(default, skip_serializing_if = "is_false")]
     pub incomplete: bool,
 }

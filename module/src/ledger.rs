@@ -40,7 +40,7 @@ use crate::language_model::{LanguageModel, Request, Usage};
 /// # Ok::<(), toolwright_module::Exhausted>(())
 /// ```
 ///
-/// The default counts and bounds nothing. Cloned, every copy is the same ledger.
+/// The default counts, and bounds nothing. Cloned, every copy is the same ledger.
 #[derive(Clone, Default)]
 pub struct Ledger(Arc<Account>);
 
@@ -373,7 +373,7 @@ fn sentence(exhausted: &Exhausted) -> String {
 /// Money is bounded, and nobody said what this model costs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a budget bounds money, but nothing says what `{model}` costs; give its price with `Ledger::with_prices`"
+    "a budget bounds money, but nothing says what `{model}` costs; give its price with `Ledger::with_prices`, and the ledger with `Context::with_ledger`"
 )]
 pub(crate) struct NoPrice {
     model: String,

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::{self, StreamExt};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
 use toolwright_module::{
     Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit,
-    Repair, Repaired, Reply, Result, Spent, Stage, ToolCall, ToolResult,
+    Repair, Repaired, Reply, Result, Spent, Stage, Tool, ToolCall, ToolResult,
 };
 use tracing::Instrument;
 
@@ -366,19 +367,13 @@ impl<'a> Driver<'a> {
             tracing::warn!(tool = call.name, ?elapsed, "a tool kept its thread");
             self.cx.emit(|| EventKind::ToolBlocked { call: call.clone(), elapsed });
         }
-        match outcome {
-            Some(Err(error)) if self.own_limit(&error).is_some() => self.told(call, error),
-            Some(outcome) => {
-                let (mut result, error) = ToolResult::of(call, outcome);
-                if let Some(repaired) = &mut result.repaired
-                    && self.run.calls_natively()
-                {
-                    let dialect = self.agent.model().capabilities().dialect;
-                    let lower = |value: &Value| tool.contract().lower_value(dialect, value);
-                    as_asked(&mut repaired.json, lower);
-                }
+        let (mut result, error) = match outcome {
+            Some(Err(error)) if self.own_limit(&error).is_some() => {
+                let (mut result, error) = self.told(call, error);
+                result.repaired = self.repaired(tool, call);
                 (result, error)
             }
+            Some(outcome) => ToolResult::of(call, outcome),
             None => {
                 let known = if tool.effect() == Effect::Read {
                     ""
@@ -386,10 +381,27 @@ impl<'a> Driver<'a> {
                     " Whether it took effect is not known."
                 };
                 let text = format!("The call was given up after {:.1?}.{known}", started.elapsed());
-                let error = Error::retry(text).at(Stage::Limit);
-                ToolResult::of(call, Err(error))
+                let (mut result, error) =
+                    ToolResult::of(call, Err(Error::retry(text).at(Stage::Limit)));
+                result.repaired = self.repaired(tool, call);
+                (result, error)
             }
+        };
+        if let Some(repaired) = &mut result.repaired
+            && self.run.calls_natively()
+        {
+            let dialect = self.agent.model().capabilities().dialect;
+            let lower = |value: &Value| tool.contract().lower_value(dialect, value);
+            as_asked(&mut repaired.json, lower);
         }
+        (result, error)
+    }
+
+    /// The repairs of a call that ran and gave no output.
+    fn repaired(&self, tool: &Tool, call: &ToolCall) -> Option<Box<Repaired>> {
+        let policy = tool.policy().min(self.cx.policy());
+        let reading = tool.contract().read_with::<IgnoredAny>(&call.arguments, policy).ok()?;
+        Repaired::of(&reading).map(Box::new)
     }
 
     /// What the model is told where a limit of its own run is in the way of a call.

@@ -371,7 +371,7 @@ async fn a_model_without_a_price_is_not_asked_where_money_is_bounded() {
     let agent = ToolOrchestrator::new(model, []).unwrap().with_limits(within(budget));
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Setup);
-    insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`");
+    insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`, and the ledger with `Context::with_ledger`");
 }
 
 #[tokio::test]

@@ -53,8 +53,8 @@ use crate::signature::Signature;
 ///     type Output = ();
 /// }
 ///
-/// // the input of `Store` cannot be sent to openai-strict: input $.value: `strict` is not
-/// // asked for: any value at all; give it a type
+/// // the input of `Store` cannot be sent strict to openai-strict: input $.value: `strict` is
+/// // off: any value at all; give it a type
 /// assert_fits::<Store>(Dialect::OpenAiStrict);
 /// ```
 #[track_caller]
@@ -66,7 +66,7 @@ pub fn assert_fits<S: Signature>(dialect: Dialect) -> Vec<Loss> {
     for (what, lowered) in [("input", input), ("output", output)] {
         if let Some(loss) = lowered.losses.iter().find(|loss| loss.keyword == "strict") {
             let name = type_name::<S>();
-            panic!("the {what} of `{name}` cannot be sent to {dialect}: {loss}");
+            panic!("the {what} of `{name}` cannot be sent strict to {dialect}: {loss}");
         }
     }
     input.losses.iter().chain(&output.losses).cloned().collect()

@@ -60,7 +60,8 @@ impl Form {
 const LONGEST_TOLD: usize = 10_000;
 
 /// Why a schema that could be strict is not.
-const NO_ROOM: &str = "is not asked for: the request has no room for another strict tool, and those before it come first";
+const NO_ROOM: &str =
+    "is off: the request has no room for another strict tool, and those before it come first";
 
 /// What a dialect takes as it is, and values with it.
 fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> Parts {
@@ -128,7 +129,7 @@ impl Lowering<'_> {
             let why = match self.may_be_strict.then(|| self.lower_by(rules, &plain, wrapper)) {
                 Some(Ok(parts)) => return Ok(parts),
                 Some(Err(Refusal { path, advice })) => {
-                    self.loss(&path, "strict", format!("is not asked for: {advice}"))
+                    self.loss(&path, "strict", format!("is off: {advice}"))
                 }
                 None => self.loss("$", "strict", NO_ROOM),
             };

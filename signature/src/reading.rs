@@ -27,7 +27,7 @@ mod words;
 
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use crate::error::{Error, Fault, Result, Side};
@@ -116,10 +116,29 @@ impl Target<'_> {
         };
         let form = &*readable.form;
         form.ask::<T>();
+        // What is known of the type now is known of every later text.
+        if let Some(value) = readable.read_plain(wire) {
+            return Ok(Reading::clean(value));
+        }
         match self.read_checked(form, wire) {
             Some(value) => Ok(Reading::clean(value)),
             None => self.read_slowly(form, wire, policy),
         }
+    }
+
+    /// Holds a value that serde wrote to its schema. What a model may have meant is of no
+    /// matter here: whatever fits is right.
+    pub(crate) fn check(&self, json: &str) -> Result<()> {
+        let Some(readable) = self.readable else {
+            return Ok(());
+        };
+        let form = &*readable.form;
+        if let Ok(tape) = Tape::parse(json)
+            && Exact::new(form, &tape).fits(&tape, 0, form.root) != Fits::No
+        {
+            return Ok(());
+        }
+        self.read_slowly::<IgnoredAny>(form, json, Policy::Strict).map(drop)
     }
 
     /// A text that fits as it is.
@@ -171,7 +190,8 @@ impl Target<'_> {
         let mut json = serde_json::Deserializer::from_str(json);
         match serde_path_to_error::deserialize(&mut json) {
             Ok(value) => {
-                let json = if self.unit { "{}".to_owned() } else { found.json };
+                let read = found.clean.unwrap_or(found.json);
+                let json = if self.unit { "{}".to_owned() } else { read };
                 Ok(Reading::repaired(value, found.repairs, json))
             }
             Err(error) => {

@@ -175,6 +175,7 @@ fn unknown_fields_beside_known_ones_are_left_out_and_listed() {
         let read = read(r#"{"prefix":"tmp","reason":"they are old","scope":{}}"#, policy).unwrap();
         assert_eq!(read.value, Purge { scope: Some(Scope::default()), ..tmp() });
         assert_eq!(read.repairs.len(), 1, "{:?}", read.repairs);
+        assert_eq!(read.json(), Some(r#"{"prefix":"tmp","scope":{}}"#));
         // Nothing is lost with these.
         for wire in ["{}", r#"{"reason":null}"#, r#"{"extra":{}}"#, r#"{"_type":"Purge"}"#] {
             assert_eq!(self::read(wire, policy).unwrap().value, Purge::default(), "{wire}");
@@ -405,5 +406,200 @@ fn a_tool_without_arguments_refuses_the_call_of_another() {
         assert!(read(r#"{"name":"start","arguments":{}}"#).is_err());
         assert!(read(r#"{"name":"stop","arguments":{}}"#).is_ok());
         assert!(read(r#"{"dummy":""}"#).is_ok());
+    }
+}
+
+/// What goes back to the model has no field that was left out, wherever it stood.
+#[test]
+fn what_was_left_out_is_not_in_the_json() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    #[serde(tag = "kind", rename_all = "snake_case")]
+    enum Shape {
+        Circle { radius: u32 },
+        Square { side: u32 },
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    #[serde(untagged)]
+    enum Place {
+        At { x: i32 },
+        Named { name: String },
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Draw {
+        shapes: Vec<Shape>,
+        at: Option<Place>,
+        colour: String,
+    }
+    let contract = Contract::of_input::<Draw>("draw", "").unwrap();
+    let plain = r#"{"shapes":[{"kind":"circle","radius":1},{"kind":"square","side":2}],"at":{"x":3},"colour":"red"}"#;
+    for wire in [
+        r#"{"a":1,"b":[2],"shapes":[{"c":3,"kind":"circle","radius":1,"d":4},{"kind":"square","e":{},"f":5,"side":2}],"at":{"g":6,"x":3},"colour":"red","h":7}"#,
+        r#"{"shapes":[{"kind":"circle","c":"}","radius":1},{"d":4,"kind":"square","side":2}],"at":{"x":3,"g":",{"},"h":7,"colour":"red"}"#,
+    ] {
+        for policy in POLICIES {
+            let read = contract.read_with::<Draw>(wire, policy).unwrap();
+            assert_eq!(read.json(), Some(plain), "{wire}");
+            let again = contract.read_with::<Draw>(plain, Policy::Exact).unwrap();
+            assert_eq!(again.value, read.value);
+        }
+    }
+}
+
+/// A text that stands for a field that is left out says as little as null.
+#[test]
+fn an_empty_text_for_a_number_does_not_hide_a_slip_or_a_wrapper() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Clean {
+        older_than_days: Option<u32>,
+        name: Option<String>,
+    }
+    let contract = Contract::of_input::<Clean>("clean", "").unwrap();
+    for policy in POLICIES {
+        for wire in [
+            r#"{"older_than_days":"","older_than_day":30}"#,
+            r#"{"older_than_days":"null","arguments":{"older_than_days":30}}"#,
+            r#"{"older_than_days":"","zz":{"a":1}}"#,
+        ] {
+            let read = contract.read_with::<Clean>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+        let read = contract.read_with::<Clean>(r#"{"name":"","zz":1}"#, policy).unwrap();
+        assert_eq!(read.value.name.as_deref(), Some(""));
+    }
+}
+
+/// A member whose text serde refuses is not exchanged for the next one.
+#[test]
+fn a_text_that_is_no_address_does_not_make_it_another_member() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    #[serde(untagged)]
+    enum Target {
+        One { url: url::Url },
+        Host { ip: std::net::IpAddr },
+        All {},
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Watch {
+        target: Target,
+    }
+    let contract = Contract::of_input::<Watch>("watch", "").unwrap();
+    for policy in POLICIES {
+        for wire in [
+            r#"{"target":{"url":"example.com"}}"#,
+            r#"{"target":{"ip":"1.2.3"}}"#,
+            r#"{"target":{"user":3}}"#,
+        ] {
+            let read = contract.read_with::<Watch>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+        for wire in [
+            r#"{"target":{"url":"https://example.com"}}"#,
+            r#"{"target":{"ip":"::1"}}"#,
+            r#"{"target":{}}"#,
+        ] {
+            assert!(contract.read_with::<Watch>(wire, policy).is_ok(), "{wire}");
+        }
+    }
+}
+
+/// A decimal that is a number in JSON goes through a float, and must not change there.
+#[test]
+fn a_decimal_that_a_float_does_not_hold_is_a_fault() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Pay {
+        amount: rust_decimal::Decimal,
+    }
+    let contract = Contract::of_input::<Pay>("pay", "").unwrap();
+    for policy in POLICIES {
+        for wire in [
+            r#"{"amount":12345678901234567.89}"#,
+            r#"{"amount":9007199254740993.0}"#,
+            r#"{"amount":0.12345678901234567890123}"#,
+        ] {
+            let read = contract.read_with::<Pay>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+        for wire in [
+            r#"{"amount":19.99}"#,
+            r#"{"amount":3}"#,
+            r#"{"amount":"12345678901234567.89"}"#,
+            r#"{"amount":0.1}"#,
+        ] {
+            assert!(contract.read_with::<Pay>(wire, policy).is_ok(), "{wire}");
+        }
+    }
+}
+
+/// What a type writes is right if it fits, whatever a model would have meant by it.
+#[test]
+fn an_output_that_fits_its_schema_is_never_a_fault() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(untagged)]
+    enum Hit {
+        Brief { title: String },
+        Full { title: String, body: String },
+    }
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Search {}
+    impl Signature for Search {
+        type Output = Vec<Hit>;
+    }
+    let contract = Contract::of::<Search>().unwrap();
+    let hits = [
+        Hit::Full { title: "a".to_owned(), body: "b".to_owned() },
+        Hit::Brief { title: "a".to_owned() },
+    ];
+    contract.check_output(&serde_json::to_string(&hits).unwrap()).unwrap();
+    assert!(contract.check_output(r#"[{"body":"b"}]"#).is_err());
+}
+
+#[test]
+fn a_second_reading_is_as_the_first() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    #[serde(rename_all = "snake_case")]
+    enum Level {
+        Low,
+        #[serde(alias = "mid")]
+        Medium,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Set {
+        level: Level,
+    }
+    for policy in POLICIES {
+        let contract = Contract::of_input::<Set>("set", "").unwrap();
+        let read = || contract.read_with::<Set>(r#"{"level":"mid"}"#, policy).is_ok();
+        assert_eq!([read(), read(), read()], [true; 3], "{policy:?}");
+    }
+}
+
+#[test]
+fn a_key_of_a_map_is_not_read_as_a_field_in_another_case() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Put {
+        prefix: Option<String>,
+        #[serde(flatten)]
+        rest: std::collections::BTreeMap<String, Value>,
+    }
+    let contract = Contract::of_input::<Put>("put", "").unwrap();
+    for policy in POLICIES {
+        for wire in [r#"{"PREFIX":{"a":1}}"#, r#"{"Prefix":"a","b":{"c":1}}"#] {
+            let read = contract.read_with::<Put>(wire, policy).unwrap();
+            assert_eq!((read.value.prefix, read.repairs.len()), (None, 0), "{wire}");
+        }
+    }
+}
+
+#[test]
+fn a_call_of_another_tool_beside_the_fields_is_refused() {
+    for wire in [
+        r#"{"prefix":"a","tool_calls":[{"name":"other","arguments":{}}]}"#,
+        r#"{"function":{"name":"other"},"prefix":"a"}"#,
+        r#"{"prefix":"a","tool_calls":[{"function":{"name":"other"}}]}"#,
+    ] {
+        for policy in POLICIES {
+            let read = read(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
     }
 }

@@ -288,7 +288,7 @@ fn a_signature_that_does_not_fit_is_told_so_in_a_test() {
         assert_fits::<Bare<zoo::Anything>>(Dialect::OpenAiStrict);
     });
     let text = *panicked.unwrap_err().downcast::<String>().unwrap();
-    insta::assert_snapshot!(text, @"the input of `dialects::zoo::Bare<dialects::zoo::maps::Anything>` cannot be sent to openai-strict: input $.value: `strict` is not asked for: any value at all; give it a type");
+    insta::assert_snapshot!(text, @"the input of `dialects::zoo::Bare<dialects::zoo::maps::Anything>` cannot be sent strict to openai-strict: input $.value: `strict` is off: any value at all; give it a type");
 }
 
 #[test]

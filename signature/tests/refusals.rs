@@ -69,7 +69,7 @@ fn objects_nest_ten_levels() {
     let innermost = || one(json!({"type": "string"}));
     let nested = |levels: usize| (1..levels).fold(innermost(), |below, _| one(below));
     accepted(nested(10));
-    assert_snapshot!(loose(nested(11)), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is not asked for: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(nested(11)), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 objects in each other; make it flatter");
     // Lists and unions are no levels, and what they hold counts.
     let listed = |levels: usize| {
         (1..levels).fold(innermost(), |below, _| {
@@ -77,7 +77,7 @@ fn objects_nest_ten_levels() {
         })
     };
     accepted(listed(10));
-    assert_snapshot!(loose(listed(11)), @"input $.a[].a[].a[].a[].a[].a[].a[].a[].a[].a[]: `strict` is not asked for: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(listed(11)), @"input $.a[].a[].a[].a[].a[].a[].a[].a[].a[].a[]: `strict` is off: more than 10 objects in each other; make it flatter");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn levels_behind_references_count_once() {
     chain["$defs"] = definitions.into();
     accepted(chain.clone());
     chain["$defs"]["d8"] = one(one(json!({"$ref": "#/$defs/d0"})));
-    assert_snapshot!(loose(chain), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is not asked for: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(chain), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 objects in each other; make it flatter");
 
     // Each refers to all: as many ways through them as there are orders of them.
     let all: Vec<_> = (0..14).map(|i| json!({"$ref": format!("#/$defs/d{i}")})).collect();
@@ -103,31 +103,31 @@ fn levels_behind_references_count_once() {
 fn all_properties_together_are_5000() {
     let many = |count| taking((0..count).map(|i| (format!("p{i}"), json!({"type": "null"}))));
     accepted(many(5_000));
-    assert_snapshot!(loose(many(5_001)), @"input $: `strict` is not asked for: 5001 properties where 5000 are accepted; split it");
+    assert_snapshot!(loose(many(5_001)), @"input $: `strict` is off: 5001 properties where 5000 are accepted; split it");
     let halves = taking((0..2).map(|i| (format!("half{i}"), many(2_500))));
-    assert_snapshot!(loose(halves), @"input $: `strict` is not asked for: 5002 properties where 5000 are accepted; split it");
+    assert_snapshot!(loose(halves), @"input $: `strict` is off: 5002 properties where 5000 are accepted; split it");
 }
 
 #[test]
 fn all_values_of_enums_together_are_1000() {
     let enums = |count| taking((0..4).map(|i| (format!("e{i}"), texts(count, 4))));
     accepted(enums(250));
-    assert_snapshot!(loose(enums(251)), @"input $: `strict` is not asked for: 1004 values of enums where 1000 are accepted; split it");
+    assert_snapshot!(loose(enums(251)), @"input $: `strict` is off: 1004 values of enums where 1000 are accepted; split it");
 }
 
 #[test]
 fn a_long_enum_has_15000_characters() {
     accepted(one(texts(251, 59)));
     accepted(one(texts(250, 61)));
-    assert_snapshot!(loose(one(texts(251, 60))), @"input $.a: `strict` is not asked for: an enum of more than 250 values with more than 15000 characters; shorten the values or take text");
+    assert_snapshot!(loose(one(texts(251, 60))), @"input $.a: `strict` is off: an enum of more than 250 values with more than 15000 characters; shorten the values or take text");
 }
 
 #[test]
 fn all_names_and_values_together_have_120000_characters() {
     let long = |length: usize| taking((0..100).map(|i| (format!("{i:0length$}"), text())));
     accepted(long(1_200));
-    assert_snapshot!(loose(long(1_201)), @"input $: `strict` is not asked for: 120100 characters of names and values where 120000 are accepted; split it");
-    assert_snapshot!(loose(one(json!({"const": "ä".repeat(120_000)}))), @"input $: `strict` is not asked for: 120001 characters of names and values where 120000 are accepted; split it");
+    assert_snapshot!(loose(long(1_201)), @"input $: `strict` is off: 120100 characters of names and values where 120000 are accepted; split it");
+    assert_snapshot!(loose(one(json!({"const": "ä".repeat(120_000)}))), @"input $: `strict` is off: 120001 characters of names and values where 120000 are accepted; split it");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_type_too_deep_for_strict_is_sent_without_it_too() {
     let deep = Contract::of::<Echo<A>>().unwrap();
     let lowered = deep.lower_output(Dialect::OpenAiStrict).unwrap();
     assert!(!lowered.strict);
-    assert_snapshot!(lowered.losses[0], @"output $.below.below.below.below.below.below.below.below.below.below: `strict` is not asked for: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(lowered.losses[0], @"output $.below.below.below.below.below.below.below.below.below.below: `strict` is off: more than 10 objects in each other; make it flatter");
 }
 
 #[test]

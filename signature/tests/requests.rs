@@ -180,7 +180,7 @@ fn anthropic_takes_20_strict_tools_and_the_others_without_strict() {
     let tools: Vec<_> = (0..22).map(|i| tool(&format!("t{i}"), fields(0, 0))).collect();
     let all = strict(Dialect::Anthropic, &tools);
     assert_eq!(all, [vec![true; 20], vec![false; 2]].concat());
-    assert_snapshot!(lowered(Dialect::Anthropic, &tools)[21].losses[0], @"input $: `strict` is not asked for: the request has no room for another strict tool, and those before it come first");
+    assert_snapshot!(lowered(Dialect::Anthropic, &tools)[21].losses[0], @"input $: `strict` is off: the request has no room for another strict tool, and those before it come first");
     // By itself it is strict, and what was chosen for one request holds for that one only.
     assert!(tools[21].lower(Dialect::Anthropic).unwrap().strict);
     assert_eq!(strict(Dialect::OpenAiStrict, &tools), [true; 22]);
@@ -290,7 +290,7 @@ fn a_field_whose_name_anthropic_refuses_is_described_instead() {
     assert_snapshot!(lowered.schema, @r#"{"type":"object","properties":{"page":{"type":"object","properties":{"of all":{"type":"integer"}},"additionalProperties":false}},"description":"Required field \"$filter\": {\"type\":\"string\",\"description\":\"An OData filter.\"}."}"#);
     let losses: Vec<_> = lowered.losses.iter().map(ToString::to_string).collect();
     assert_snapshot!(losses.join("\n"), @r"
-    input $.$filter: `strict` is not asked for: its name must be 1 to 64 characters of A-Z a-z 0-9 _ . -; rename it
+    input $.$filter: `strict` is off: its name must be 1 to 64 characters of A-Z a-z 0-9 _ . -; rename it
     input $.$filter: `properties` is said in the description only
     ");
     let value = json!({"$filter": "a eq 1", "page": {"of all": 2}});

@@ -1,6 +1,6 @@
 //! What a model wrote, read as a contract says.
 
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 
 use super::{Contract, Output};
 use crate::error::{Result, Side};
@@ -105,7 +105,7 @@ impl Contract {
     pub(super) fn check_written(&self, output: &Output, json: &str) -> Result<()> {
         let target =
             Target { readable: Some(output.written()), wrapped: false, ..self.output_target() };
-        target.read_closely::<IgnoredAny>(json, Policy::Strict).map(drop)
+        target.check(json)
     }
 
     fn input_target(&self) -> Target<'_> {

@@ -1,7 +1,7 @@
 //! Formats of texts that are checked: those that leave no doubt.
 
 use std::borrow::Cow;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A `format` that a text has to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(crate) enum Format {
     Uuid,
     Ipv4,
     Ipv6,
+    Ip,
+    Uri,
 }
 
 impl Format {
@@ -21,6 +23,8 @@ impl Format {
             "uuid" => Self::Uuid,
             "ipv4" => Self::Ipv4,
             "ipv6" => Self::Ipv6,
+            "ip" => Self::Ip,
+            "uri" => Self::Uri,
             _ => return None,
         })
     }
@@ -33,6 +37,8 @@ impl Format {
             Self::Uuid => "a UUID",
             Self::Ipv4 => "an IPv4 address",
             Self::Ipv6 => "an IPv6 address",
+            Self::Ip => "an IP address",
+            Self::Uri => "a URI with a scheme like https://example.com",
         }
     }
 
@@ -43,6 +49,8 @@ impl Format {
             Self::Uuid => is_uuid(text),
             Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
             Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
+            Self::Ip => text.parse::<IpAddr>().is_ok(),
+            Self::Uri => is_uri(text),
         }
     }
 
@@ -209,4 +217,16 @@ mod tests {
             assert_eq!(normal(text), None, "{text}");
         }
     }
+}
+
+/// Whether a text has the scheme of a URI, and something after it.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(known)
+        && !rest.is_empty()
+        && !rest.contains(char::is_whitespace)
 }

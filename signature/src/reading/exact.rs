@@ -426,8 +426,11 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
     {
         return Fits::Yes;
     }
+    // A decimal is asked for as a number or a text: the number goes through a float.
+    let is_decimal = kinds.has(Kinds::NUMBER) && kinds.has(Kinds::TEXT) && !rule.float;
     if !integer
         && kinds.has(Kinds::NUMBER)
+        && !is_decimal
         && let Some((low, high)) = rule.quick_fraction
         && literal.parse::<f64>().is_ok_and(|n| low < n && n < high && n != 0.0)
     {
@@ -445,6 +448,9 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
     {
         return Fits::No;
     }
+    if is_decimal && !survives(literal, &decimal) {
+        return Fits::No;
+    }
     // Nothing says that a float is behind it, so every digit may matter.
     if any_number && !rule.float && integer && !is_common(literal) && !is_whole_float(literal) {
         return Fits::No;
@@ -454,6 +460,12 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
         return Fits::No;
     }
     if any_number || integer && literal != "-0" { Fits::Yes } else { Fits::Nearly }
+}
+
+/// Whether a number is the same after it was a float.
+fn survives(literal: &str, decimal: &Decimal) -> bool {
+    let float = literal.parse::<f64>().ok().filter(|float| float.is_finite());
+    float.and_then(|float| Decimal::parse(&float.to_string())).is_some_and(|read| read == *decimal)
 }
 
 /// Whether a text keeps its rules; lengths are counted in characters.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use crate::error::Fault;
 use crate::reading::exact::{Exact, Fits, INVOLVED, anything, is_among, number, text};
@@ -89,6 +90,9 @@ pub(super) struct Fit<'f> {
     pub(super) more_repairs: usize,
     /// Fields with a value that nobody asked for.
     pub(super) unknown: usize,
+    /// Where in `out` they are: the type may know one of them by an alias, so serde gets
+    /// them, and nobody else does.
+    pub(super) left_out: Vec<Range<usize>>,
     /// Nobody will hear of the faults: it is only being tried.
     pub(super) trying: bool,
     /// Steps left: a union of unions could be tried in too many ways.
@@ -108,6 +112,7 @@ impl<'f> Fit<'f> {
             repairs: Vec::new(),
             more_repairs: 0,
             unknown: 0,
+            left_out: Vec::new(),
             trying: false,
             steps: 4_000 + 64 * tape.len(),
             depth: 0,
@@ -342,6 +347,7 @@ impl<'f> Fit<'f> {
     pub(super) fn attempt(&mut self, at: At<'_>, id: Id, level: Level) -> Option<Attempt> {
         let out = std::mem::take(&mut self.out);
         let repairs = std::mem::take(&mut self.repairs);
+        let left_out = std::mem::take(&mut self.left_out);
         let (unknown, trying) = (self.unknown, self.trying);
         self.trying = true;
         self.unknown = 0;
@@ -350,6 +356,7 @@ impl<'f> Fit<'f> {
             json: std::mem::replace(&mut self.out, out),
             repairs: std::mem::replace(&mut self.repairs, repairs),
             unknown: self.unknown,
+            left_out: std::mem::replace(&mut self.left_out, left_out),
             level,
         };
         self.unknown = unknown;
@@ -358,10 +365,26 @@ impl<'f> Fit<'f> {
     }
 
     pub(super) fn take(&mut self, attempt: Attempt) -> bool {
+        let start = self.out.len();
+        let moved = |left_out: Range<usize>| left_out.start + start..left_out.end + start;
+        self.left_out.extend(attempt.left_out.into_iter().map(moved));
         self.out.push_str(&attempt.json);
         self.repairs.extend(attempt.repairs);
         self.unknown += attempt.unknown;
         true
+    }
+
+    /// The value without the fields that were left out; `None` if there are none.
+    pub(super) fn without_left_out(&self) -> Option<String> {
+        self.left_out.first()?;
+        let mut json = String::with_capacity(self.out.len());
+        let mut done = 0;
+        for Range { start, end } in self.left_out.iter().cloned() {
+            push_after(&mut json, self.out.get(done..start).unwrap_or_default());
+            done = done.max(end);
+        }
+        push_after(&mut json, self.out.get(done..).unwrap_or_default());
+        Some(json)
     }
 
     /// Writes a text.
@@ -371,11 +394,19 @@ impl<'f> Fit<'f> {
     }
 }
 
+/// Writes what follows a field that was left out: it begins with a comma, also where that
+/// field was the first one.
+fn push_after(json: &mut String, rest: &str) {
+    let first = json.ends_with('{');
+    json.push_str(if first { rest.strip_prefix(',').unwrap_or(rest) } else { rest });
+}
+
 /// What a value would be.
 pub(super) struct Attempt {
     pub(super) json: String,
     pub(super) repairs: Vec<Repair>,
     pub(super) unknown: usize,
+    left_out: Vec<Range<usize>>,
     pub(super) level: Level,
 }
 

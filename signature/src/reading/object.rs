@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::reading::coerce::{folded, is_nothing};
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Field, Kinds, Node, ObjectRule, Rest};
+use crate::reading::form::{Field, Form, Kinds, Node, ObjectRule, Rest};
 use crate::reading::policy::NULL_FOR_DEFAULT;
 use crate::reading::restore::FURTHER;
 use crate::reading::tape::{Kind, Tape};
@@ -147,7 +147,7 @@ impl Fit<'_> {
         if self.form.typed && rule.is_free() {
             // A struct without fields passes over all it gets.
             let tag = name == TAG && at.tape.is_text(at.token);
-            return if tag { self.pass_on(at, key) } else { self.unasked(at, key) };
+            return if tag { self.leave_out(at, key) } else { self.unasked(at, key) };
         }
         if !rule.fields.is_empty() {
             if name == TAG && at.tape.is_text(at.token) && !matches!(rule.rest, Rest::Of(_)) {
@@ -155,7 +155,7 @@ impl Fit<'_> {
                     self.repaired(at.path, UNASKED.to_owned());
                 }
                 // Where any field is let in, it may be one of a map: that is for the type.
-                return matches!(rule.rest, Rest::Closed) || self.pass_on(at, key);
+                return matches!(rule.rest, Rest::Closed) || self.leave_out(at, key);
             }
             if level >= Level::Restore
                 && name == FURTHER
@@ -189,7 +189,17 @@ impl Fit<'_> {
         if self.form.typed {
             self.repaired(at.path, UNASKED.to_owned());
         }
-        self.pass_on(at, key)
+        self.leave_out(at, key)
+    }
+
+    /// Writes a field that goes to the type, and not back to the model.
+    fn leave_out(&mut self, at: At<'_>, key: usize) -> bool {
+        let start = self.out.len();
+        let fits = self.pass_on(at, key);
+        if self.form.typed {
+            self.left_out.push(start..self.out.len());
+        }
+        fits
     }
 
     fn pass_on(&mut self, at: At<'_>, key: usize) -> bool {
@@ -266,14 +276,17 @@ impl Fit<'_> {
     /// Fields that nobody asked for, under names that are a slip of the pen away from that of
     /// an absent field: to leave one out would lose what it says.
     fn no_slips(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        let unknown: Vec<&Entry<'_>> = plan.unknown(at, rule).take(MOST_UNKNOWN).collect();
+        // A name that is much longer than any that is asked for is no slip.
+        let longest = rule.fields.iter().map(|field| field.name.len()).max().unwrap_or_default();
+        let unknown = plan.unknown(at, rule).filter(|entry| entry.name.len() <= 2 * longest + 8);
+        let unknown: Vec<&Entry<'_>> = unknown.take(MOST_UNKNOWN).collect();
         if unknown.is_empty() {
             return true;
         }
         let mut fits = true;
         // What is required and absent is a fault by itself, and names the slip.
         for (index, field) in rule.fields.iter().enumerate().filter(|(_, field)| !field.required) {
-            if plan.says(at, index) {
+            if plan.says(self.form, rule, at, index) {
                 continue;
             }
             for entry in &unknown {
@@ -301,7 +314,8 @@ impl Fit<'_> {
         // A tag says which object it is, and nothing of what is in it.
         let mut own =
             rule.fields.iter().enumerate().filter(|(_, field)| field.only.is_none()).peekable();
-        if own.peek().is_none() || own.any(|(index, field)| field.required || plan.says(at, index))
+        if own.peek().is_none()
+            || own.any(|(index, field)| field.required || plan.says(self.form, rule, at, index))
         {
             return true;
         }
@@ -330,7 +344,7 @@ impl Fit<'_> {
         let absent = |name: &str| {
             let name = folded(name);
             let field = rule.fields.iter().position(|field| folded(&field.name) == name);
-            field.is_some_and(|index| !plan.says(at, index))
+            field.is_some_and(|index| !plan.says(self.form, rule, at, index))
         };
         let inside = |entry: &&Entry<'_>| {
             let holds = |tape: &Tape<'_>, object| {
@@ -363,8 +377,8 @@ impl Fit<'_> {
         let telling = rule
             .fields
             .iter()
-            .zip(&plan.given)
-            .any(|(field, given)| *given && field.only.is_none())
+            .enumerate()
+            .any(|(index, field)| field.only.is_none() && plan.says(self.form, rule, at, index))
             // What nobody asked for may be the tag by another name, and another tag.
             && plan.entries.iter().all(|entry| entry.field.is_some());
         for (field, given) in rule.fields.iter().zip(&plan.given) {
@@ -458,7 +472,8 @@ impl Fit<'_> {
         let given: HashMap<String, &str> =
             given.map(|(field, _)| (folded(&field.name), &*field.name)).collect();
         let mut fits = true;
-        for entry in plan.entries.iter().filter(|entry| entry.field.is_none()) {
+        let unknown = plan.entries.iter().filter(|entry| entry.field.is_none());
+        for entry in unknown.filter(|entry| !is_void(at.tape, entry.value)) {
             if let Some(name) = given.get(&folded(&entry.name)) {
                 let path = Path::Field(at.path, &entry.name);
                 let expected = format!("`{name}` alone, which is there too");
@@ -481,6 +496,10 @@ impl Fit<'_> {
         level: Level,
     ) -> bool {
         if plan.entries.iter().all(|entry| entry.field.is_some()) {
+            return true;
+        }
+        // In a map it is a key of its own.
+        if matches!(rule.rest, Rest::Of(_)) {
             return true;
         }
         let mut fits = self.said_once(at, rule, plan);
@@ -575,13 +594,20 @@ impl<'t> Plan<'t> {
     }
 
     /// Whether a declared field is there with a value.
-    fn says(&self, at: At<'_>, index: usize) -> bool {
+    fn says(&self, form: &Form, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
+        let field = rule.fields.get(index).map(|field| form.node(field.node));
+        let takes_text = field.is_some_and(|node| node.kinds.has(Kinds::TEXT));
+        let left_out = |value| match at.tape.kind(value) {
+            Kind::Null => true,
+            // Read as left out where no text is asked for.
+            _ => !takes_text && at.tape.is_text(value) && is_nothing(&at.tape.text(value)),
+        };
         self.given.get(index) == Some(&true)
             && self
                 .entries
                 .iter()
                 .filter(|entry| entry.field == Some(index))
-                .any(|entry| at.tape.kind(entry.value) != Kind::Null)
+                .any(|entry| !left_out(entry.value))
     }
 
     fn new(tape: &Tape<'t>, object: usize, rule: &ObjectRule) -> Self {

@@ -99,8 +99,8 @@ impl<T> Reading<T> {
         Self { value, repairs, json: Some(json) }
     }
 
-    /// JSON of what was read, in the contract's own shape; `None` if the text itself is
-    /// that.
+    /// JSON of what was read, in the contract's own shape and without fields that were left
+    /// out; `None` if the text itself is that.
     ///
     /// It is what to send back to a model in place of arguments that had to be repaired.
     ///

@@ -48,6 +48,8 @@ const UNION: &str = "input";
 /// The value as JSON, where it was in the text, and what was put right.
 pub(super) struct Found {
     pub(super) json: String,
+    /// The same without the fields that nobody asked for; `None` if there are none.
+    pub(super) clean: Option<String>,
     pub(super) path: String,
     pub(super) repairs: Vec<Repair>,
 }
@@ -126,11 +128,18 @@ impl Root<'_> {
         path: &str,
         left: usize,
     ) -> Result<Found, Refused> {
+        // What one policy finds unclear is so under each: a stricter one must not read more.
+        let lenient = Self { policy: Policy::Coerce, ..*self };
         if self.wrapped && tape.kind(token) == Kind::Object {
             let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == WRAPPER);
             if let Some((_, inner)) = inner {
                 let below = format!("{path}.{WRAPPER}");
                 let found = self.fit(tape, inner, &below);
+                let beside =
+                    tape.entries(token).filter(|(_, value)| !is_void(tape, *value)).count();
+                if beside > 1 && found.is_ok() && lenient.fit(tape, token, path).is_ok() {
+                    return Err(may_be_either(path, WRAPPER));
+                }
                 return match found.and_then(|found| self.beside_result(tape, token, path, found)) {
                     Ok(found) => Ok(found),
                     Err(refused) => self.fit(tape, token, path).map_err(|_| refused),
@@ -142,8 +151,6 @@ impl Root<'_> {
         {
             return Ok(found);
         }
-        // What one policy finds unclear is so under each: a stricter one must not read more.
-        let lenient = Self { policy: Policy::Coerce, ..*self };
         if let Some((name, inner)) = self.wrapper(tape, token, true)
             && left > 0
             && (lenient.value(tape, inner, &format!("{path}.{name}"), left - 1).is_ok()
@@ -198,7 +205,25 @@ impl Root<'_> {
             TOOLS.contains(&&*name)
                 || !is_void(tape, value) && (WRAPPERS.contains(&&*name) || CALLS.contains(&&*name))
         });
-        if is_call { self.is_call_of(tape, unknown(), path) } else { Ok(()) }
+        if !is_call {
+            return Ok(());
+        }
+        self.is_call_of(tape, unknown(), path)?;
+        for (key, value) in unknown().filter(|(key, _)| CALLS.contains(&&*tape.text(*key))) {
+            let path = format!("{path}.{}", tape.text(key));
+            let calls = match tape.kind(value) {
+                Kind::List => tape.items(value).collect(),
+                _ => vec![value],
+            };
+            for call in calls.into_iter().filter(|call| tape.kind(*call) == Kind::Object) {
+                self.is_own_call(tape, call, &path)?;
+                let inner = tape.entries(call).find(|(key, _)| tape.text(*key) == "function");
+                if let Some((_, inner)) = inner.filter(|(_, i)| tape.kind(*i) == Kind::Object) {
+                    self.is_own_call(tape, inner, &path)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lists what stands beside a wrapped output, which nobody asked for.
@@ -373,7 +398,7 @@ impl Root<'_> {
     fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<(String, usize)> {
         let root = self.form.node(self.form.root);
         let holds = match tape.kind(value) {
-            Kind::Object | Kind::Null => true,
+            Kind::Object => true,
             // Where a text is a value, this may be one, or the JSON of another.
             Kind::Text | Kind::Escaped => !root.kinds.has(Kinds::TEXT),
             _ => false,
@@ -454,7 +479,9 @@ impl Root<'_> {
                 let what = format!("and {} more of these", fit.more_repairs);
                 fit.repairs.push(Repair { path: path.to_owned(), what });
             }
-            return Ok(Found { json: fit.out, path: path.to_owned(), repairs: fit.repairs });
+            let clean = fit.without_left_out();
+            let path = path.to_owned();
+            return Ok(Found { json: fit.out, clean, path, repairs: fit.repairs });
         }
         Err((fit.faults, fit.more))
     }

@@ -223,6 +223,9 @@ impl Fit<'_> {
         let others = |index: usize| index != winner.index;
         if winner.attempt.unknown > 0 && at.kind() == Kind::Object {
             let own = self.form.node(winner.id);
+            if own.object.fields.is_empty() && !tagged {
+                return Some("no field of it is one of theirs".to_owned());
+            }
             let entries = at.tape.entries(at.token);
             let lost = entries
                 .filter(|(_, value)| at.tape.kind(*value) != Kind::Null)
