@@ -431,7 +431,7 @@ async fn money_is_not_spent_on_a_model_without_a_price() {
         Context::default().with_ledger(run.with_prices([("other", Price::per_million(1.0, 1.0))]));
     let error = cx.ask(&model, short(), false).await.unwrap_err();
     assert_eq!((error.stage(), asked.load(Ordering::Relaxed)), (Stage::Setup, 0));
-    insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`");
+    insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`, and the ledger with `Context::with_ledger`");
 }
 
 #[test]
