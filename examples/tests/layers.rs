@@ -9,7 +9,8 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates each of them may depend on.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
+    ("toolwright-http", &[]),
     ("toolwright-signature", &[]),
     ("toolwright-module", &["toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
