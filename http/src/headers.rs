@@ -60,8 +60,8 @@ pub struct RateLimit {
     pub limit: Option<u64>,
     /// How many are left in this period.
     pub remaining: Option<u64>,
-    /// How long until the next period begins.
-    pub reset: Option<Duration>,
+    /// When the next period begins.
+    pub reset: Option<SystemTime>,
 }
 
 /// The rate limits that a server reports, in the order of their resources.
@@ -80,7 +80,7 @@ pub struct RateLimit {
 /// let limits = toolwright_http::rate_limits(&headers);
 /// assert_eq!(limits[0].resource, "tokens");
 /// assert_eq!(limits[0].remaining, Some(149_984));
-/// assert_eq!(limits[0].reset.map(|reset| reset.as_secs()), Some(360));
+/// assert!(limits[0].reset > Some(std::time::SystemTime::now()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
@@ -107,34 +107,33 @@ pub fn rate_limits(headers: &HeaderMap) -> Vec<RateLimit> {
     limits
 }
 
-/// The time until a reset, in any of its forms.
-fn reset(value: &str) -> Option<Duration> {
-    if let Ok(number) = value.parse::<u64>() {
-        if number < FIRST_UNIX_TIME {
-            return Some(Duration::from_secs(number));
+/// The moment of a reset, in any of its forms.
+fn reset(value: &str) -> Option<SystemTime> {
+    match value.parse::<u64>() {
+        Ok(number) if number >= FIRST_UNIX_TIME => {
+            SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(number))
         }
-        let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(number))?;
-        return Some(moment.duration_since(SystemTime::now()).unwrap_or_default());
+        _ => SystemTime::now().checked_add(time(value)?),
     }
-    let (mut time, mut rest) = (0.0, value);
+}
+
+/// A time such as `6m0.5s` or `20ms`; a number without a unit counts seconds.
+fn time(value: &str) -> Option<Duration> {
+    let (mut seconds, mut rest) = (0.0, value);
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, unit) = rest.split_at(end);
-        let number: f64 = number.parse().ok()?;
-        let (seconds, after) = match unit {
-            // Before minutes, which begin with the same letter.
-            _ if unit.starts_with("ms") => (0.001, &unit[2..]),
-            _ if unit.starts_with('d') => (86_400.0, &unit[1..]),
-            _ if unit.starts_with('h') => (3600.0, &unit[1..]),
-            _ if unit.starts_with('m') => (60.0, &unit[1..]),
-            _ if unit.starts_with('s') => (1.0, &unit[1..]),
-            "" => (1.0, ""),
-            _ => return None,
+        let number: f64 = rest[..end].parse().ok()?;
+        // Milliseconds before minutes, which begin with the same letter.
+        let units = [("ms", 0.001), ("d", 86_400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
+        let unit = |&(unit, length): &(&str, f64)| Some((rest[end..].strip_prefix(unit)?, length));
+        let (after, length) = match &rest[end..] {
+            "" => ("", 1.0),
+            _ => units.iter().find_map(unit)?,
         };
-        time += number * seconds;
+        seconds += number * length;
         rest = after;
     }
-    Duration::try_from_secs_f64(time).ok()
+    Duration::try_from_secs_f64(seconds).ok().filter(|_| !value.is_empty())
 }
 
 /// A header's value as text, without white space around it.
@@ -188,22 +187,21 @@ mod tests {
             ("x-ratelimit-reset", "1000000000"),
             ("x-ratelimit-resource", "core"),
         ]));
-        let found: Vec<_> = found
-            .iter()
-            .map(|limit| (&*limit.resource, limit.limit, limit.remaining, limit.reset))
-            .collect();
+        let reset = found[1].reset.unwrap().duration_since(SystemTime::now()).unwrap();
+        assert!((59.0..=60.5).contains(&reset.as_secs_f64()), "{reset:?}");
+        let past = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        assert_eq!((found[0].reset, found[2].reset), (Some(past), None));
+        let found: Vec<_> =
+            found.iter().map(|limit| (&*limit.resource, limit.limit, limit.remaining)).collect();
         assert_eq!(
             found,
-            [
-                ("", None, Some(0), Some(Duration::ZERO)),
-                ("requests", Some(60), Some(59), Some(Duration::from_millis(60_500))),
-                ("tokens", None, Some(7), None),
-            ],
+            [("", None, Some(0)), ("requests", Some(60), Some(59)), ("tokens", None, Some(7)),],
         );
-        assert_eq!(reset("20ms"), Some(Duration::from_millis(20)));
-        assert_eq!(reset("1h2m3s"), Some(Duration::from_secs(3723)));
-        assert_eq!(reset("soon"), None);
-        assert_eq!(reset("1ä"), None);
+        assert_eq!(time("20ms"), Some(Duration::from_millis(20)));
+        assert_eq!(time("1h2m3s"), Some(Duration::from_secs(3723)));
+        assert_eq!(time("6m0.5s"), Some(Duration::from_millis(360_500)));
+        assert_eq!(time("7"), Some(Duration::from_secs(7)));
+        assert_eq!(["soon", "1ä", "", "1x", "s"].map(time), [None; 5]);
     }
 
     #[test]

@@ -30,7 +30,22 @@ const MARGIN: usize = 16 * 1024;
 /// assert!(!format!("{redactor:?}").contains("made"));
 /// ```
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<[Secret]>);
+pub struct Redactor(Arc<Secrets>);
+
+#[derive(Clone)]
+struct Secrets {
+    all: Vec<Secret>,
+    /// Whether a byte may begin one of them, plain or escaped.
+    may_begin: [bool; 256],
+}
+
+impl Default for Secrets {
+    fn default() -> Self {
+        let mut may_begin = [false; 256];
+        b"\\%&".iter().for_each(|byte| may_begin[usize::from(*byte)] = true);
+        Self { all: Vec::new(), may_begin }
+    }
+}
 
 #[derive(Clone)]
 struct Secret {
@@ -42,25 +57,31 @@ impl Redactor {
     /// Adds a secret, which is shown as its name in brackets.
     #[must_use]
     pub fn with_secret(&self, name: &str, secret: &str) -> Self {
-        if secret.len() < MIN_SECRET || self.0.iter().any(|known| known.text == secret) {
+        let is_known = self.0.all.iter().any(|known| known.text == secret);
+        if secret.len() < MIN_SECRET || is_known {
             return self.clone();
         }
-        let mut secrets = self.0.to_vec();
-        secrets.push(Secret { text: secret.to_owned(), shown: format!("[{name}]") });
+        let mut secrets = Secrets::clone(&self.0);
+        secrets.all.push(Secret { text: secret.to_owned(), shown: format!("[{name}]") });
         // A secret that contains another one is replaced first.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.text.len()));
-        Self(secrets.into())
+        secrets.all.sort_by_key(|secret| std::cmp::Reverse(secret.text.len()));
+        secrets.may_begin[usize::from(secret.as_bytes()[0])] = true;
+        Self(Arc::new(secrets))
     }
 
     /// The text with each secret replaced.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.0.is_empty() {
+        if self.0.all.is_empty() {
             return Cow::Borrowed(text);
         }
         let bytes = text.as_bytes();
         let (mut clean, mut kept, mut at) = (String::new(), 0, 0);
         while at < bytes.len() {
+            if !self.0.may_begin[usize::from(bytes[at])] {
+                at += 1;
+                continue;
+            }
             // An escape is undone from its beginning only.
             let inside = bytes[at] == b'\\' && at > 0 && bytes[at - 1] == b'\\';
             let found = (!inside).then(|| self.secret_at(&bytes[at..])).flatten();
@@ -104,7 +125,7 @@ impl Redactor {
     }
 
     fn secret_at(&self, text: &[u8]) -> Option<(usize, &str)> {
-        self.0.iter().find_map(|secret| {
+        self.0.all.iter().find_map(|secret| {
             let length = spelled(text, &secret.text)?;
             Some((length, secret.shown.as_str()))
         })
@@ -114,7 +135,7 @@ impl Redactor {
 /// The number of secrets, and none of them.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("secrets", &self.0.len()).finish()
+        f.debug_struct("Redactor").field("secrets", &self.0.all.len()).finish()
     }
 }
 

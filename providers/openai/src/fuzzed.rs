@@ -68,7 +68,7 @@ fn read_with<D: Decoder>(decoder: D, chunks: impl Iterator<Item = Vec<u8>>) -> H
         }
     };
     for chunk in chunks {
-        reader.push(&chunk);
+        reader.push(chunk.into());
         if let Err(error) = drained(&mut reader) {
             return (deltas, Err(error));
         }

@@ -1,9 +1,9 @@
 //! OpenAI's models, and those of every server that speaks like OpenAI.
 //!
 //! [`OpenAi`] is a [`LanguageModel`](toolwright_module::LanguageModel) over Chat
-//! Completions or Responses, whole or streamed. It takes `async-openai`'s configuration.
-//! The types of requests and replies are this crate's, because closed ones would reject
-//! what compatible servers say.
+//! Completions or Responses, whole or streamed. The types of requests and replies are this
+//! crate's, because closed ones would reject what compatible servers say. Addresses,
+//! retries, limits and redaction are those of `toolwright-http`.
 //!
 //! ```no_run
 //! use toolwright_module::{Context, Predict, Signature};
@@ -34,13 +34,14 @@
 //! |---|---|
 //! | ask OpenAI | [`OpenAi::from_env`] |
 //! | ask llama.cpp, Ollama, vLLM, LM Studio, OpenRouter, … | [`OpenAi::at`] |
-//! | set organization, project or headers | [`OpenAi::with_config`] |
+//! | set organization, project or headers | [`OpenAi::with_organization`], [`OpenAi::with_project`], [`OpenAi::with_header`] |
+//! | use your own `reqwest::Client` | [`OpenAi::with_http`] |
 //! | choose the API | [`OpenAi::with_api`] |
 //! | know what went wrong | [`Error`] inside the error of the call |
 //!
 //! # A loop of your own
 //!
-//! With `default-features = false` there is no client in this crate, only what turns a
+//! With `default-features = false` there is no client in this crate. The feature `wire` turns a
 //! [`ToolGroup`](toolwright_module::ToolGroup) into `tools`, replies in `async-openai`'s
 //! types into [`ToolCall`](toolwright_module::ToolCall)s and outcomes into messages:
 //! [`GroupExt`], [`DefinitionExt`], [`ReplyExt`], [`IntoToolCall`], [`OutcomeExt`].
@@ -135,15 +136,15 @@
 //! - Azure's addresses: its configuration is another type.
 //! - Images in tool results over Chat Completions, which has no place for them.
 
+// The section on a loop of your own names them.
+#![cfg_attr(not(all(feature = "client", feature = "wire")), allow(rustdoc::broken_intra_doc_links))]
+
 mod api;
 #[cfg(feature = "client")]
 mod assembly;
-#[cfg(feature = "client")]
-mod bounded;
+mod calls;
 #[cfg(feature = "client")]
 mod chat;
-#[cfg(feature = "client")]
-mod endpoint;
 #[cfg(feature = "client")]
 mod error;
 #[cfg(all(test, feature = "client"))]
@@ -157,20 +158,18 @@ mod request;
 #[cfg(feature = "client")]
 mod responses;
 #[cfg(feature = "client")]
-mod retry;
-#[cfg(feature = "client")]
-mod sse;
-#[cfg(feature = "client")]
 mod streaming;
-#[cfg(feature = "client")]
-mod transport;
+#[cfg(feature = "wire")]
 mod wire;
 
 pub use api::Api;
-#[cfg(feature = "client")]
-pub use async_openai::config::OpenAIConfig;
+pub use calls::read_call;
 #[cfg(feature = "client")]
 pub use error::{Error, Result};
 #[cfg(feature = "client")]
 pub use open_ai::OpenAi;
-pub use wire::{DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call};
+/// The reqwest whose client [`OpenAi::with_http`] takes.
+#[cfg(feature = "client")]
+pub use toolwright_http::reqwest;
+#[cfg(feature = "wire")]
+pub use wire::{DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt};

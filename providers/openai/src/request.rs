@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use toolwright_module::{ReplyPart, Request, ToolCall, ToolChoice};
 use toolwright_signature::{Dialect, LoweredRequest};
 
+use crate::calls::object_of;
 use crate::error::Result;
-use crate::wire::object_of;
 
 /// What a model is told besides the request itself.
 #[derive(Debug, Clone, Copy)]

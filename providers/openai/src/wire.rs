@@ -5,11 +5,7 @@ mod definitions;
 mod outcomes;
 mod replies;
 
-#[cfg(feature = "client")]
-pub(crate) use calls::object_of;
-pub use calls::{IntoToolCall, read_call};
+pub use calls::IntoToolCall;
 pub use definitions::{DefinitionExt, GroupExt};
 pub use outcomes::OutcomeExt;
-#[cfg(feature = "client")]
-pub(crate) use outcomes::images_of;
 pub use replies::ReplyExt;

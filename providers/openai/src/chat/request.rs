@@ -5,11 +5,11 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use toolwright_module::{Image, Message, Part, ReplyPart, Request, ToolCall, ToolResult};
 
+use crate::calls::images_of;
 use crate::error::Result;
 use crate::request::{
     Function, Options, Schema, Schemas, Texts, arguments, schemas, tool_choice, unknown,
 };
-use crate::wire::images_of;
 
 /// A request's body.
 #[derive(Serialize)]

@@ -12,6 +12,8 @@ use async_openai::types::responses::{
 };
 use toolwright_module::{CallKind, Image, Outcome};
 
+use crate::calls::images_of;
+
 /// An outcome in `async-openai`'s types: what goes back to the model.
 pub trait OutcomeExt {
     /// The message that answers the call over Chat Completions.
@@ -93,9 +95,4 @@ fn address(image: &Image) -> Option<String> {
         Image::Url(url) => Some(url.clone()),
         _ => None,
     }
-}
-
-/// What stands before the images of a call's result.
-pub(crate) fn images_of(call: &str) -> String {
-    format!("Images of the result of call {call}:")
 }

@@ -9,8 +9,8 @@ use async_openai::types::responses::{
 };
 use toolwright_module::{Outcome, Repair, ToolCall};
 
+use crate::calls::object_of;
 use crate::wire::IntoToolCall;
-use crate::wire::calls::object_of;
 
 /// A reply in `async-openai`'s types: what it says, what it calls, and itself as a part of
 /// the next request.
