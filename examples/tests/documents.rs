@@ -15,8 +15,8 @@ fn text(path: &str) -> String {
 }
 
 /// The folders with sources of ours.
-const FOLDERS: [&str; 6] =
-    ["signature", "module", "orchestrator", "providers", "toolsets", "examples"];
+const FOLDERS: [&str; 7] =
+    ["http", "signature", "module", "orchestrator", "providers", "toolsets", "examples"];
 
 /// The Rust files below some folders, each with its path from the root.
 fn sources(folders: &[&str]) -> Vec<(String, String)> {

@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
-    ("toolwright-mcp", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-mcp", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-memory", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-text", &["toolwright-module", "toolwright-signature"]),
     (
