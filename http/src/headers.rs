@@ -21,8 +21,9 @@ pub fn request_id(headers: &HeaderMap) -> Option<&str> {
 
 /// How long the server asks to wait before the next request.
 ///
-/// It is read from `retry-after-ms`, in milliseconds, or from `retry-after`, in seconds,
-/// fractions included, or as a date. A date that is over means no wait.
+/// It is read from `retry-after-ms` or `x-ms-retry-after-ms`, in milliseconds, or from
+/// `retry-after`, in seconds, fractions included, or as a date. A date that is over means
+/// no wait.
 ///
 /// ```
 /// use std::time::Duration;

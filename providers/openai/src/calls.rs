@@ -1,13 +1,13 @@
 //! Calls in the JSON of both APIs.
+#![cfg_attr(
+    not(any(feature = "client", feature = "wire")),
+    allow(dead_code, reason = "only `read_call` is left")
+)]
 
-#[cfg(any(feature = "client", feature = "wire"))]
 use std::borrow::Cow;
 
-#[cfg(any(feature = "client", feature = "wire"))]
 use serde::de::IgnoredAny;
-use serde_json::Value;
-#[cfg(any(feature = "client", feature = "wire"))]
-use serde_json::json;
+use serde_json::{Value, json};
 use toolwright_module::ToolCall;
 
 /// A call as it stands in a reply's JSON, of either API; `None` if it is something else.
@@ -52,7 +52,6 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
 /// A JSON object to send back in place of arguments that are not one; `None` if they are.
 ///
 /// Some servers fail on anything else. What the model really wrote stays readable for it.
-#[cfg(any(feature = "client", feature = "wire"))]
 pub(crate) fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
     let text = arguments.trim();
     if text.is_empty() {
@@ -73,7 +72,6 @@ fn text(of: &Value, name: &str) -> String {
 }
 
 /// The line before the images of a call's result.
-#[cfg(any(feature = "client", feature = "wire"))]
 pub(crate) fn images_of(call: &str) -> String {
     format!("Images of the result of call {call}:")
 }
