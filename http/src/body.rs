@@ -47,7 +47,7 @@ pub enum Streamed {
 #[derive(Debug)]
 pub struct EventBody {
     begun: Option<Bytes>,
-    response: Response,
+    response: Box<Response>,
 }
 
 impl EventBody {
@@ -172,7 +172,10 @@ impl Response {
             first = joined(first, chunk);
         }
         if declared && !is_page(&first) || begins_events(&first) || first.is_empty() {
-            return Ok(Streamed::Events(EventBody { begun: Some(first), response: self }));
+            return Ok(Streamed::Events(EventBody {
+                begun: Some(first),
+                response: Box::new(self),
+            }));
         }
         utf8(self.rest(first).await?).map(Streamed::Whole)
     }
