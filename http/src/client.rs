@@ -30,9 +30,7 @@ impl Request {
     /// A `POST` request with JSON.
     #[must_use]
     pub fn post_json(url: Url, body: impl Into<Bytes>) -> Self {
-        let (method, body) = (Method::POST, Some(body.into()));
-        Self { method, url, headers: HeaderMap::new(), body }
-            .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+        Self { method: Method::POST, url, headers: HeaderMap::new(), body: Some(body.into()) }
     }
 
     /// Sets a header.
@@ -146,13 +144,19 @@ impl Client {
         if !self.endpoint.contains(url) {
             return Err(ErrorKind::Url(UrlFault::Outside).into());
         }
-        let sent = self.http.request(method.clone(), url.clone());
-        let mut sent = sent.headers(self.endpoint.headers().clone()).headers(headers.clone());
+        // A builder would copy each header once more.
+        let mut sent = reqwest::Request::new(method.clone(), url.clone());
+        *sent.headers_mut() = self.endpoint.headers().clone();
+        for (name, value) in headers {
+            sent.headers_mut().insert(name.clone(), value.clone());
+        }
         if let Some(body) = body {
-            sent = sent.body(body.clone());
+            let json = HeaderValue::from_static("application/json");
+            sent.headers_mut().entry(CONTENT_TYPE).or_insert(json);
+            *sent.body_mut() = Some(body.clone().into());
         }
         let redactor = self.endpoint.redactor();
-        let answer = in_time(sent.send(), &self.limits, deadline).await?;
+        let answer = in_time(self.http.execute(sent), &self.limits, deadline).await?;
         let answer = answer.map_err(|error| {
             let is_silence = error.is_timeout() && !error.is_connect();
             match is_silence {

@@ -9,8 +9,8 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::Error as _;
-use toolwright_http::reqwest;
 use toolwright_http::reqwest::header::HeaderName;
+use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Client, Deadline, Endpoint, Limits, Response, RetryPolicy, Streamed};
 use toolwright_module::{Capabilities, Delta, LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
@@ -65,6 +65,8 @@ pub struct OpenAi(Arc<Parts>);
 #[derive(Clone)]
 struct Parts {
     client: Client,
+    /// Where both APIs are: of [`Api::Chat`] and of [`Api::Responses`].
+    urls: [Url; 2],
     model: String,
     api: Api,
     dialect: Dialect,
@@ -108,9 +110,12 @@ impl OpenAi {
     ///
     /// [`Error::BaseUrl`] if the address cannot be used.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
-        let client = Client::new(Endpoint::new(base_url)?, Limits::default())?;
+        let endpoint = Endpoint::new(base_url)?;
+        let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
+        let client = Client::new(endpoint, Limits::default())?;
         Ok(Self(Arc::new(Parts {
             client,
+            urls,
             model: model.into(),
             api: Api::default(),
             dialect: Dialect::OpenAiLoose,
@@ -365,12 +370,12 @@ impl Parts {
             let source = format!("failed to serialize request: {error}").into();
             Error::Request { source }
         })?;
-        let path: &[&str] = match self.api {
-            Api::Chat => &["chat", "completions"],
-            Api::Responses => &["responses"],
+        let [chat, responses] = &self.urls;
+        let url = match self.api {
+            Api::Chat => chat,
+            Api::Responses => responses,
         };
-        let url = self.client.endpoint().url(path, &[])?;
-        let request = toolwright_http::Request::post_json(url, body);
+        let request = toolwright_http::Request::post_json(url.clone(), body);
         let attempt = || async {
             Ok::<_, Error>(self.client.send(&request, deadline).await?.or_refusal().await?)
         };
