@@ -1,9 +1,6 @@
-use std::fmt;
-#[cfg(feature = "client")]
-use std::str::FromStr;
-
-#[cfg(feature = "client")]
 use crate::error::Error;
+use std::fmt;
+use std::str::FromStr;
 
 /// Which of OpenAI's two APIs is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -40,7 +37,6 @@ impl fmt::Display for Api {
 /// );
 /// # Ok::<(), toolwright_openai::Error>(())
 /// ```
-#[cfg(feature = "client")]
 impl FromStr for Api {
     type Err = Error;
 

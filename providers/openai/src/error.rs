@@ -2,27 +2,25 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use async_openai::error::OpenAIError;
 use serde::de::Error as _;
 use serde_json::Value;
+use toolwright_http::{
+    Endpoint, ErrorKind, Redactor, Refusal, Retry, UrlFault, is_retryable_status, with_causes,
+};
 use toolwright_module::{Stage, Usage};
 
-use crate::bounded::is_gzip;
-use crate::endpoint::Endpoint;
 use crate::lenient::is_said;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The most of a server's answer that an error keeps, in bytes.
-const MOST_RAW: usize = 64 * 1024;
-/// The most of what a server says in a sentence.
-const MOST_SAID: usize = 1000;
-/// How much more is looked at: a key across the end of what is kept has to be known for
-/// one.
-const MARGIN: usize = 16 * 1024;
-/// The most of a refusal that is read.
-pub(crate) const MOST_READ: usize = MOST_RAW + MARGIN;
+/// What is below an error.
+type Source = Box<dyn StdError + Send + Sync>;
+
+/// Maximum size of a server's answer that an error keeps, in bytes.
+const MAX_RAW: usize = 64 * 1024;
+/// Maximum length of a server's sentence, in bytes.
+const MAX_SAID: usize = 1000;
 
 /// What can go wrong between a request and its reply.
 ///
@@ -70,7 +68,7 @@ pub enum Error {
     #[error("{what} holds a character that no HTTP header can carry; look for a line break in it")]
     Header {
         /// Which text.
-        what: &'static str,
+        what: String,
     },
 
     /// A name is not one of [`Api`](crate::Api)'s.
@@ -83,8 +81,8 @@ pub enum Error {
     /// There is no HTTP client on this machine.
     #[error("the HTTP client cannot be set up; check the system's certificates")]
     Client {
-        /// What reqwest says.
-        source: reqwest::Error,
+        /// What reqwest reports.
+        source: Box<dyn StdError + Send + Sync>,
     },
 
     /// A contract has no form in the model's dialect.
@@ -94,15 +92,15 @@ pub enum Error {
     /// The request could not be written.
     #[error("the request cannot be written")]
     Request {
-        /// What async-openai says.
-        source: OpenAIError,
+        /// Why not.
+        source: Box<dyn StdError + Send + Sync>,
     },
 
     /// There is no server.
     #[error("no server answers; check the base URL, the network and that the server runs")]
     Connect {
-        /// What reqwest says.
-        source: reqwest::Error,
+        /// What reqwest reports.
+        source: Box<dyn StdError + Send + Sync>,
     },
 
     /// The connection broke before a reply began.
@@ -239,10 +237,22 @@ impl Error {
             | Self::Truncated { .. }
             | Self::Empty { .. } => true,
             Self::Status { status, code, .. } => {
-                matches!(status, 408 | 409 | 429 | 500..=599) && !no_credit(code.as_deref())
+                is_retryable_status(*status) && !no_credit(code.as_deref())
             }
             Self::Reported { code, .. } => code.as_deref().is_some_and(passes),
             _ => false,
+        }
+    }
+
+    /// What to do after it, before an answer was used.
+    pub(crate) fn retry(&self) -> Retry {
+        match self {
+            Self::Connect { .. } | Self::Transport { .. } => Retry::Backoff,
+            Self::Truncated { .. } => Retry::AnswerBegan,
+            Self::Status { retry_after, .. } if self.is_retryable() => {
+                retry_after.map_or(Retry::Backoff, Retry::After)
+            }
+            _ => Retry::Never,
         }
     }
 
@@ -302,16 +312,6 @@ impl Error {
         }
     }
 
-    /// A body that is not text in UTF-8.
-    pub(crate) fn no_utf8(body: &[u8]) -> Self {
-        let what = if is_gzip(body) {
-            "compressed with gzip"
-        } else {
-            "in another encoding, such as Latin-1"
-        };
-        Self::Encoding { what: what.to_owned() }
-    }
-
     /// What does not fit the API in a whole body: the server's words, if it is an error.
     pub(crate) fn or_said_in(self, body: &[u8]) -> Self {
         let said = || serde_json::from_slice::<Value>(body).ok();
@@ -339,93 +339,74 @@ impl Error {
         Self::Decoding { source, raw }
     }
 
-    pub(crate) fn from_reqwest(error: reqwest::Error, silence: Duration) -> Self {
-        if error.is_connect() {
-            Self::Connect { source: error }
-        } else if error.is_timeout() {
-            Self::Timeout { after: silence }
-        } else if error.is_body() || error.is_decode() {
-            // The head was there; what failed is reading the rest.
-            Self::Truncated { raw: String::new(), source: Some(Box::new(error)) }
-        } else if error.is_builder() {
-            let source = OpenAIError::Reqwest(error);
-            Self::Request { source }
-        } else {
-            let source = Box::new(error);
-            Self::Transport { source }
-        }
-    }
-
-    /// The same as it may leave this crate: without the key, and no longer than what a
+    /// The error as it may leave this crate: without the key, and no longer than what a
     /// person reads.
     pub(crate) fn told(mut self, endpoint: &Endpoint) -> Self {
-        let clean = |text: &mut String, most| {
-            let seen = shortened(std::mem::take(text), most + MARGIN);
-            *text = shortened(endpoint.without_key(seen), most);
+        let redactor = endpoint.redactor();
+        let clean = |text: &mut String, max| *text = redactor.redact_start(text, max);
+        let clean_word = |text: &mut Option<String>| {
+            text.iter_mut().for_each(|text| clean(text, MAX_SAID));
         };
-        let clean_cause = |error: &(dyn StdError + 'static)| {
-            let said = in_full(error);
-            let mut text = said.clone();
-            clean(&mut text, MOST_SAID);
-            Some(text).filter(|text| *text != said)
-        };
-        let word =
-            |text: &mut Option<String>| text.iter_mut().for_each(|text| clean(text, MOST_SAID));
         match &mut self {
             Self::Status { status, request_id, code, message, body, .. } => {
-                word(request_id);
-                word(code);
-                clean(message, MOST_SAID);
-                if !endpoint.has_key() && asks_for_key(*status, message) {
+                clean_word(request_id);
+                clean_word(code);
+                clean(message, MAX_SAID);
+                if !endpoint.has_secret() && asks_for_key(*status, message) {
                     *message += "; the request had no key: give one with `OpenAi::with_key`, or set OPENAI_API_KEY and use `OpenAi::from_env`";
                 }
-                clean(body, MOST_RAW);
+                clean(body, MAX_RAW);
             }
             Self::Reported { code, message, raw, .. } => {
-                word(code);
-                clean(message, MOST_SAID);
-                clean(raw, MOST_RAW);
+                clean_word(code);
+                clean(message, MAX_SAID);
+                clean(raw, MAX_RAW);
             }
             Self::Decoding { raw, source } => {
-                clean(raw, MOST_RAW);
+                clean(raw, MAX_RAW);
                 // serde repeats the value that does not fit.
-                if let Some(text) = clean_cause(source) {
+                if let Some(text) = clean_cause(source, redactor) {
                     *source = serde_json::Error::custom(text);
                 }
             }
             Self::Unfinished { status, raw, .. } => {
-                clean(status, MOST_SAID);
-                clean(raw, MOST_RAW);
+                clean(status, MAX_SAID);
+                clean(raw, MAX_RAW);
             }
-            Self::TooSlow { raw, .. } | Self::Unclear { raw, .. } => clean(raw, MOST_RAW),
-            Self::Encoding { what } => clean(what, MOST_SAID),
+            Self::TooSlow { raw, .. } | Self::Unclear { raw, .. } => clean(raw, MAX_RAW),
             Self::Truncated { raw, source } => {
-                clean(raw, MOST_RAW);
+                clean(raw, MAX_RAW);
                 if let Some(source) = source
-                    && let Some(text) = clean_cause(&**source)
+                    && let Some(text) = clean_cause(&**source, redactor)
                 {
                     *source = text.into();
                 }
             }
-            Self::Transport { source } => {
-                if let Some(text) = clean_cause(&**source) {
+            Self::Request { source } => {
+                if let Some(text) = clean_cause(&**source, redactor) {
                     *source = text.into();
                 }
             }
-            Self::Request { source } => {
-                if let Some(text) = clean_cause(source) {
-                    *source = OpenAIError::InvalidArgument(text);
-                }
-            }
+            // The others come from toolwright-http, which shows no secret.
             _ => {}
         }
-        match self {
-            // What it may hold is the address.
-            Self::Connect { source } if clean_cause(&source).is_some() => {
-                Self::Connect { source: source.without_url() }
-            }
-            error => error,
+        self
+    }
+
+    /// A status that is not a success, with what the server says about it.
+    fn refused(refusal: Refusal) -> Self {
+        let Refusal { status, reason, request_id, retry_after, location, body, .. } = refusal;
+        let said = serde_json::from_str::<Value>(&body).map(|body| Said::of(&body)).ok();
+        let (code, message) = said.map_or((None, None), |said| (said.code, said.message));
+        // A proxy's page says nothing that can be quoted.
+        let mut message = message.unwrap_or_else(|| reason.unwrap_or("no reason given").to_owned());
+        if let Some(address) = location {
+            // If it leads to the same API, this is its base URL.
+            let paths = ["/chat/completions", "/responses"];
+            let base = paths.iter().find_map(|path| address.strip_suffix(path));
+            message += &format!(" to {}", base.unwrap_or(&address));
         }
+        Self::Status { status, request_id, code, message, retry_after, body }
     }
 
     /// An error object inside a reply that began well.
@@ -525,23 +506,50 @@ fn asks_for_key(status: u16, message: &str) -> bool {
     }
 }
 
-/// The first of it, cut between characters.
-fn shortened(mut text: String, most: usize) -> String {
-    if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
-    }
-    text
+/// What an error and its causes say, if that has to be changed before a person reads it.
+fn clean_cause(error: &(dyn StdError + 'static), redactor: &Redactor) -> Option<String> {
+    let said = with_causes(error);
+    Some(redactor.redact_start(&said, MAX_SAID)).filter(|text| *text != said)
 }
 
-/// What an error and its causes say.
-fn in_full(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
+/// In this provider's words.
+impl From<toolwright_http::Error> for Error {
+    fn from(error: toolwright_http::Error) -> Self {
+        let text = error.to_string();
+        let (kind, source) = error.into_parts();
+        let known = source.is_some();
+        let source = source.unwrap_or_else(|| text.into());
+        match kind {
+            ErrorKind::Url(fault) => Self::BaseUrl { fault: url_fault(fault) },
+            ErrorKind::Header { name } => Self::Header { what: name },
+            ErrorKind::Client => Self::Client { source },
+            ErrorKind::Connect => Self::Connect { source },
+            ErrorKind::Transport => Self::Transport { source },
+            ErrorKind::Truncated => {
+                Self::Truncated { raw: String::new(), source: known.then_some(source) }
+            }
+            ErrorKind::Silent { after } => Self::Timeout { after },
+            ErrorKind::TooSlow { after } => Self::TooSlow { after, raw: String::new() },
+            ErrorKind::Status(refusal) => Self::refused(refusal),
+            ErrorKind::Encoding { what } => Self::Encoding { what: what.into_owned() },
+            ErrorKind::TooLarge { what, max } => Self::TooLarge { what, most: max },
+            // Also a kind that toolwright-http has learned since.
+            _ => Self::Request { source },
+        }
     }
-    text
+}
+
+fn url_fault(fault: UrlFault) -> &'static str {
+    match fault {
+        UrlFault::NotAUrl => "it is no address; one looks like http://127.0.0.1:8080/v1",
+        UrlFault::Scheme => "it does not begin with http:// or https://",
+        UrlFault::Credentials => "it holds a name or a password; give the key with `with_key`",
+        UrlFault::Query => "it holds `?` or `#`; end it before them",
+        UrlFault::Plain => {
+            "it is plain http beyond this machine, where anybody on the way could read the API key; use https"
+        }
+        _ => "it leads out of the server's API",
+    }
 }
 
 /// As `{:#}` with the causes, so that `fn main() -> Result<(), Box<dyn Error>>` shows
@@ -576,11 +584,7 @@ fn not_understood(_: &serde_json::Error, raw: &str, f: &mut fmt::Formatter<'_>) 
     evidence(raw, f)
 }
 
-fn cut_off(
-    raw: &str,
-    _: &Option<Box<dyn StdError + Send + Sync>>,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
+fn cut_off(raw: &str, _: &Option<Source>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("the server's reply was cut off on the way; try again")?;
     evidence(raw, f)
 }

@@ -5,7 +5,7 @@
 //! renamed, of which no piece may be lost, changed or said twice; and bytes of any kind,
 //! which must read the same however they are cut.
 //!
-//! `FUZZ_RUNS=10000000 cargo test --release -p toolwright-openai --no-default-features --features client --lib fuzzed`
+//! `FUZZ_RUNS=10000000 cargo test --release -p toolwright-openai --no-default-features --lib fuzzed`
 
 #![allow(
     clippy::unwrap_used,
@@ -68,7 +68,7 @@ fn read_with<D: Decoder>(decoder: D, chunks: impl Iterator<Item = Vec<u8>>) -> H
         }
     };
     for chunk in chunks {
-        reader.push(&chunk);
+        reader.push(chunk.into());
         if let Err(error) = drained(&mut reader) {
             return (deltas, Err(error));
         }

@@ -1,9 +1,9 @@
 //! OpenAI's models, and those of every server that speaks like OpenAI.
 //!
 //! [`OpenAi`] is a [`LanguageModel`](toolwright_module::LanguageModel) over Chat
-//! Completions or Responses, whole or streamed. It takes `async-openai`'s configuration.
-//! The types of requests and replies are this crate's, because closed ones would reject
-//! what compatible servers say.
+//! Completions or Responses, whole or streamed. The types of requests and replies are this
+//! crate's, because closed ones would reject what compatible servers say. Addresses,
+//! retries, limits and redaction are those of `toolwright-http`.
 //!
 //! ```no_run
 //! use toolwright_module::{Context, Predict, Signature};
@@ -34,7 +34,8 @@
 //! |---|---|
 //! | ask OpenAI | [`OpenAi::from_env`] |
 //! | ask llama.cpp, Ollama, vLLM, LM Studio, OpenRouter, … | [`OpenAi::at`] |
-//! | set organization, project or headers | [`OpenAi::with_config`] |
+//! | set organization, project or headers | [`OpenAi::with_organization`], [`OpenAi::with_project`], [`OpenAi::with_header`] |
+//! | use your own `reqwest::Client` | [`OpenAi::with_http`] |
 //! | choose the API | [`OpenAi::with_api`] |
 //! | know what went wrong | [`Error`] inside the error of the call |
 //!
@@ -61,39 +62,19 @@
 //! - Images in tool results over Chat Completions, which has no place for them.
 
 mod api;
-#[cfg(feature = "client")]
 mod assembly;
-#[cfg(feature = "client")]
-mod bounded;
-#[cfg(feature = "client")]
 mod chat;
-#[cfg(feature = "client")]
-mod endpoint;
-#[cfg(feature = "client")]
 mod error;
-#[cfg(all(test, feature = "client"))]
+#[cfg(test)]
 mod fuzzed;
-#[cfg(feature = "client")]
 mod lenient;
-#[cfg(feature = "client")]
 mod open_ai;
-#[cfg(feature = "client")]
 mod request;
-#[cfg(feature = "client")]
 mod responses;
-#[cfg(feature = "client")]
-mod retry;
-#[cfg(feature = "client")]
-mod sse;
-#[cfg(feature = "client")]
 mod streaming;
-#[cfg(feature = "client")]
-mod transport;
 
 pub use api::Api;
-#[cfg(feature = "client")]
-pub use async_openai::config::OpenAIConfig;
-#[cfg(feature = "client")]
 pub use error::{Error, Result};
-#[cfg(feature = "client")]
 pub use open_ai::OpenAi;
+/// The reqwest whose client [`OpenAi::with_http`] takes.
+pub use toolwright_http::reqwest;

@@ -3,30 +3,28 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_openai::config::OpenAIConfig;
-use async_openai::error::OpenAIError;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::Error as _;
-use tokio::time::Instant;
+use toolwright_http::reqwest::header::HeaderName;
+use toolwright_http::reqwest::{self, Url};
+use toolwright_http::{Client, Deadline, Endpoint, Limits, Response, RetryPolicy, Streamed};
 use toolwright_module::{Capabilities, Delta, LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
-use crate::bounded::{self, Body};
-use crate::endpoint::{Endpoint, KEY};
 use crate::error::{Error, Result};
 use crate::request::Options;
-use crate::streaming::Patience;
-use crate::transport::Line;
-use crate::{chat, responses, streaming, transport};
+use crate::{chat, responses, streaming};
 
-const RETRIES: u32 = 2;
-/// A reasoning model may think for minutes before its first word.
-const SILENCE: Duration = Duration::from_secs(600);
+const OPENAI: &str = "https://api.openai.com/v1";
+/// The variable of the environment that holds the key.
+const KEY: &str = "OPENAI_API_KEY";
+const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
+const PROJECT: HeaderName = HeaderName::from_static("openai-project");
 /// A small server writes a long answer in this time; a server that drips has to end.
 const MAX_TIME: Duration = Duration::from_secs(1800);
 
@@ -66,16 +64,16 @@ pub struct OpenAi(Arc<Parts>);
 
 #[derive(Clone)]
 struct Parts {
-    http: reqwest::Client,
-    endpoint: Endpoint,
+    client: Client,
+    /// Where both APIs are: of [`Api::Chat`] and of [`Api::Responses`].
+    urls: [Url; 2],
     model: String,
     api: Api,
     dialect: Dialect,
     structured_output: bool,
     temperature: Option<f32>,
     encrypted_reasoning: bool,
-    retries: u32,
-    silence: Duration,
+    retry: RetryPolicy,
     max_time: Duration,
 }
 
@@ -86,15 +84,21 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::MissingKey`] if there is no key, otherwise as
-    /// [`with_config`](Self::with_config).
+    /// [`Error::MissingKey`] if there is no key, [`Error::Header`] if a variable cannot
+    /// travel in a header, [`Error::BaseUrl`] if `OPENAI_BASE_URL` cannot be used.
     pub fn from_env(model: impl Into<String>) -> Result<Self> {
-        match env::var(KEY) {
-            Ok(key) if !key.trim().is_empty() => {}
-            Err(VarError::NotUnicode(_)) => return Err(Error::Header { what: "the API key" }),
-            _ => return Err(Error::MissingKey { variable: KEY }),
+        let key = from_env(KEY, "the API key")?;
+        let key = key.filter(|key| !key.trim().is_empty());
+        let key = key.ok_or(Error::MissingKey { variable: KEY })?;
+        let base_url = from_env("OPENAI_BASE_URL", "the base URL")?;
+        let mut openai = Self::at(base_url.as_deref().unwrap_or(OPENAI), model)?.with_key(key)?;
+        if let Some(id) = from_env("OPENAI_ORG_ID", "the organization's id")? {
+            openai = openai.with_organization(&id)?;
         }
-        Self::with_config(OpenAIConfig::new(), model)
+        if let Some(id) = from_env("OPENAI_PROJECT_ID", "the project's id")? {
+            openai = openai.with_project(&id)?;
+        }
+        Ok(openai)
     }
 
     /// A model of any compatible server; the address ends in `/v1` for most.
@@ -104,43 +108,21 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::BaseUrl`] if the address is none.
+    /// [`Error::BaseUrl`] if the address cannot be used.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
-        Self::new(Endpoint::at(base_url)?, model.into())
-    }
-
-    /// A model with a configuration of async-openai's: organization, project, headers.
-    ///
-    /// ```
-    /// use toolwright_openai::{OpenAIConfig, OpenAi};
-    ///
-    /// let config = OpenAIConfig::new().with_api_key("sk-made-up").with_project_id("proj_1");
-    /// let model = OpenAi::with_config(config, "gpt-5-mini")?;
-    /// assert!(!format!("{model:?}").contains("made-up"));
-    /// # Ok::<(), toolwright_openai::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BaseUrl`], [`Error::Header`] and [`Error::MissingKey`] if the address or
-    /// the key cannot be used; no key at all can be.
-    pub fn with_config(config: OpenAIConfig, model: impl Into<String>) -> Result<Self> {
-        Self::new(Endpoint::of(&config)?, model.into())
-    }
-
-    fn new(endpoint: Endpoint, model: String) -> Result<Self> {
-        let http = transport::http(&endpoint, SILENCE)?;
+        let endpoint = Endpoint::new(base_url)?;
+        let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
+        let client = Client::new(endpoint, Limits::default())?;
         Ok(Self(Arc::new(Parts {
-            http,
-            endpoint,
-            model,
+            client,
+            urls,
+            model: model.into(),
             api: Api::default(),
             dialect: Dialect::OpenAiLoose,
             structured_output: true,
             temperature: None,
             encrypted_reasoning: false,
-            retries: RETRIES,
-            silence: SILENCE,
+            retry: RetryPolicy::default(),
             max_time: MAX_TIME,
         })))
     }
@@ -150,7 +132,16 @@ impl OpenAi {
         self
     }
 
-    /// The same with a key for its server.
+    fn with_endpoint(self, endpoint: Endpoint) -> Result<Self> {
+        let client = self.0.client.clone().with_endpoint(endpoint)?;
+        Ok(self.with(|parts| parts.client = client))
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        self.0.client.endpoint().clone()
+    }
+
+    /// Sets the API key of the server.
     ///
     /// # Errors
     ///
@@ -158,8 +149,79 @@ impl OpenAi {
     /// [`Error::BaseUrl`] if the server is asked in plain http and is not on this machine:
     /// anybody on the way could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
-        let endpoint = self.0.endpoint.with_key(key.into())?;
-        Ok(self.with(|parts| parts.endpoint = endpoint))
+        let key = key.into();
+        if key.trim().is_empty() {
+            return Err(Error::MissingKey { variable: KEY });
+        }
+        let endpoint = self.endpoint().with_bearer("key", &key);
+        let endpoint = endpoint.map_err(|error| named(error, "the API key"))?;
+        self.with_endpoint(endpoint)
+    }
+
+    /// Sets the organization that pays for the requests.
+    ///
+    /// ```
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let model = OpenAi::at("https://api.openai.com/v1", "gpt-5-mini")?
+    ///     .with_key("sk-made-up")?
+    ///     .with_organization("org-1")?
+    ///     .with_project("proj_1")?;
+    /// assert!(!format!("{model:?}").contains("made-up"));
+    /// # Ok::<(), toolwright_openai::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Header`] if it cannot travel in a header.
+    pub fn with_organization(self, id: &str) -> Result<Self> {
+        let endpoint = self.endpoint().with_header(ORGANIZATION, id);
+        let endpoint = endpoint.map_err(|error| named(error, "the organization's id"))?;
+        self.with_endpoint(endpoint)
+    }
+
+    /// Sets the project that the requests belong to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Header`] if it cannot travel in a header.
+    pub fn with_project(self, id: &str) -> Result<Self> {
+        let endpoint = self.endpoint().with_header(PROJECT, id);
+        let endpoint = endpoint.map_err(|error| named(error, "the project's id"))?;
+        self.with_endpoint(endpoint)
+    }
+
+    /// Sets a header of every request, such as the `api-key` of some servers.
+    ///
+    /// ```
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let model = OpenAi::at("https://example.com/v1", "m")?.with_header("api-key", "made-up")?;
+    /// # Ok::<(), toolwright_openai::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Header`] if it is not a header, [`Error::BaseUrl`] if it is one that
+    /// carries a key and the server is asked in plain http and is not on this machine.
+    pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
+        let header = name.parse::<HeaderName>();
+        let header =
+            header.map_err(|_| Error::Header { what: "the name of a header".to_owned() })?;
+        let shown = format!("the header `{header}`");
+        let endpoint = self.endpoint().with_header(header, value);
+        let endpoint = endpoint.map_err(|error| named(error, &shown))?;
+        self.with_endpoint(endpoint)
+    }
+
+    /// Sets a `reqwest::Client` of the caller's own, for a proxy, certificates or a shared
+    /// pool.
+    ///
+    /// Turn its redirects off, unless every place that they lead to may get the
+    /// conversation. The limits of this model hold as before.
+    #[must_use]
+    pub fn with_http(self, http: reqwest::Client) -> Self {
+        self.with(|parts| parts.client = parts.client.clone().with_http(http))
     }
 
     /// The same over another API; [`Api::Chat`] unless said.
@@ -205,7 +267,7 @@ impl OpenAi {
     /// How often a request is tried again; 2 unless said.
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
-        self.with(|parts| parts.retries = retries)
+        self.with(|parts| parts.retry = parts.retry.clone().with_retries(retries))
     }
 
     /// How long the server may be silent, before its reply and within; 10 minutes
@@ -218,11 +280,9 @@ impl OpenAi {
     ///
     /// [`Error::Client`], as for every constructor.
     pub fn with_timeout(self, silence: Duration) -> Result<Self> {
-        let http = transport::http(&self.0.endpoint, silence)?;
-        Ok(self.with(|parts| {
-            parts.http = http;
-            parts.silence = silence;
-        }))
+        let limits = self.0.client.limits().with_silence(silence);
+        let client = self.0.client.clone().with_limits(limits)?;
+        Ok(self.with(|parts| parts.client = client))
     }
 
     /// Sets how long one answer may take in all, retries included. Default: 30 minutes.
@@ -237,99 +297,89 @@ impl OpenAi {
     /// Where it asks.
     #[must_use]
     pub fn base_url(&self) -> &str {
-        self.0.endpoint.base()
+        self.0.client.endpoint().base_url()
     }
 
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
         let options = parts.options(false);
-        parts
-            .patience()
-            .during(async {
-                match parts.api {
-                    Api::Chat => {
-                        let body = parts.whole(&chat::Body::new(request, &options)?).await?;
-                        read(&body, |reply: chat::Completion| reply.into_reply(request))
-                    }
-                    Api::Responses => {
-                        let body = parts.whole(&responses::Body::new(request, &options)?).await?;
-                        read(&body, |reply: responses::Response| reply.into_reply(request))
-                    }
-                }
-            })
-            .await?
+        let deadline = Deadline::after(parts.max_time);
+        match parts.api {
+            Api::Chat => {
+                let body = parts.whole(&chat::Body::new(request, &options)?, deadline).await?;
+                read(&body, |reply: chat::Completion| reply.into_reply(request))
+            }
+            Api::Responses => {
+                let body = parts.whole(&responses::Body::new(request, &options)?, deadline).await?;
+                read(&body, |reply: responses::Response| reply.into_reply(request))
+            }
+        }
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
         let options = parts.options(true);
-        let patience = parts.patience();
-        patience
-            .during(async {
-                match parts.api {
-                    Api::Chat => {
-                        let body = chat::Body::new(request, &options)?;
-                        match parts.events(&body).await? {
-                            Body::Events(chunks) => {
-                                let pieces = chat::Pieces::new(request);
-                                Ok(streaming::deltas(chunks, pieces, patience))
-                            }
-                            Body::Whole(body) => {
-                                read(&body, |reply: chat::Completion| reply.into_reply(request))
-                                    .map(streaming::whole)
-                            }
-                        }
+        let deadline = Deadline::after(parts.max_time);
+        let silence = parts.client.limits().silence;
+        match parts.api {
+            Api::Chat => {
+                let body = chat::Body::new(request, &options)?;
+                match parts.events(&body, deadline).await? {
+                    Streamed::Events(body) => {
+                        Ok(streaming::deltas(body, chat::Pieces::new(request), silence))
                     }
-                    Api::Responses => {
-                        let body = responses::Body::new(request, &options)?;
-                        match parts.events(&body).await? {
-                            Body::Events(chunks) => {
-                                let pieces = responses::Pieces::new(request);
-                                Ok(streaming::deltas(chunks, pieces, patience))
-                            }
-                            Body::Whole(body) => {
-                                read(&body, |reply: responses::Response| reply.into_reply(request))
-                                    .map(streaming::whole)
-                            }
-                        }
+                    Streamed::Whole(body) => {
+                        read(&body, |reply: chat::Completion| reply.into_reply(request))
+                            .map(streaming::whole)
                     }
                 }
-            })
-            .await?
+            }
+            Api::Responses => {
+                let body = responses::Body::new(request, &options)?;
+                match parts.events(&body, deadline).await? {
+                    Streamed::Events(body) => {
+                        Ok(streaming::deltas(body, responses::Pieces::new(request), silence))
+                    }
+                    Streamed::Whole(body) => {
+                        read(&body, |reply: responses::Response| reply.into_reply(request))
+                            .map(streaming::whole)
+                    }
+                }
+            }
+        }
     }
 
     /// An error of ours as it leaves.
     fn told(&self, error: Error) -> toolwright_module::Error {
-        error.told(&self.0.endpoint).into_module()
+        error.told(self.0.client.endpoint()).into_module()
     }
 }
 
 impl Parts {
-    async fn whole(&self, body: &impl Serialize) -> Result<Bytes> {
-        bounded::whole(self.post(body).await?, self.silence).await
+    async fn whole(&self, body: &impl Serialize, deadline: Deadline) -> Result<Bytes> {
+        Ok(self.post(body, deadline).await?.text().await?)
     }
 
-    async fn events(&self, body: &impl Serialize) -> Result<Body> {
-        bounded::events(self.post(body).await?, self.silence).await
+    async fn events(&self, body: &impl Serialize, deadline: Deadline) -> Result<Streamed> {
+        Ok(self.post(body, deadline).await?.events().await?)
     }
 
-    async fn post(&self, body: &impl Serialize) -> Result<reqwest::Response> {
+    /// Sends a request, again where that may help, and returns the response of a success.
+    async fn post(&self, body: &impl Serialize, deadline: Deadline) -> Result<Response> {
         let body = serde_json::to_vec(body).map_err(|error| {
-            let text = format!("failed to serialize request: {error}");
-            Error::Request { source: OpenAIError::InvalidArgument(text) }
+            let source = format!("failed to serialize request: {error}").into();
+            Error::Request { source }
         })?;
-        let path = match self.api {
-            Api::Chat => "/chat/completions",
-            Api::Responses => "/responses",
+        let [chat, responses] = &self.urls;
+        let url = match self.api {
+            Api::Chat => chat,
+            Api::Responses => responses,
         };
-        let (http, endpoint) = (&self.http, &self.endpoint);
-        let line = Line { http, endpoint, silence: self.silence, retries: self.retries };
-        line.post(path, body.into()).await
-    }
-
-    fn patience(&self) -> Patience {
-        let (silence, max_time) = (self.silence, self.max_time);
-        Patience { silence, max_time, deadline: Instant::now().checked_add(max_time) }
+        let request = toolwright_http::Request::post_json(url.clone(), body);
+        let attempt = || async {
+            Ok::<_, Error>(self.client.send(&request, deadline).await?.or_refusal().await?)
+        };
+        self.retry.run(deadline, attempt, Error::retry).await
     }
 
     fn options(&self, stream: bool) -> Options<'_> {
@@ -341,6 +391,23 @@ impl Parts {
             encrypted_reasoning: self.encrypted_reasoning,
             stream,
         }
+    }
+}
+
+/// A variable of the environment, if it is there and not empty.
+fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
+    match env::var(variable) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(Error::Header { what: what.to_owned() }),
+    }
+}
+
+/// The error with a name for the text that no header can carry.
+fn named(error: toolwright_http::Error, what: &str) -> Error {
+    match Error::from(error) {
+        Error::Header { .. } => Error::Header { what: what.to_owned() },
+        error => error,
     }
 }
 

@@ -1,15 +1,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt, try_unfold};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
+use toolwright_http::{Event, EventBody, EventReader};
 use toolwright_module::{Delta, Reply, ReplyPart};
 
-use crate::bounded::Chunks;
 use crate::error::{Error, Result};
-use crate::sse::{Events, Message};
 
 /// How long to wait for what may follow the model's end, such as the usage.
 const USAGE_WAIT: Duration = Duration::from_secs(3);
@@ -63,7 +63,12 @@ impl Deltas {
 
 /// Reads a stream's bytes; needs no socket and no clock.
 pub(crate) struct Reader<D> {
-    events: Events,
+    events: EventReader,
+    decoding: Decoding<D>,
+}
+
+/// What the events of a stream have said.
+struct Decoding<D> {
     decoder: D,
     deltas: Deltas,
     is_over: bool,
@@ -71,10 +76,11 @@ pub(crate) struct Reader<D> {
 
 impl<D: Decoder> Reader<D> {
     pub(crate) fn new(decoder: D) -> Self {
-        Self { events: Events::default(), decoder, deltas: Deltas::default(), is_over: false }
+        let decoding = Decoding { decoder, deltas: Deltas::default(), is_over: false };
+        Self { events: EventReader::default(), decoding }
     }
 
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: Bytes) {
         self.events.push(bytes);
     }
 
@@ -82,48 +88,59 @@ impl<D: Decoder> Reader<D> {
     /// follows matters.
     pub(crate) fn next(&mut self) -> Result<Option<Delta>> {
         loop {
-            if let Some(delta) = self.deltas.queue.pop_front() {
+            if let Some(delta) = self.decoding.deltas.queue.pop_front() {
                 return Ok(Some(delta));
             }
             if self.is_over() {
                 return Ok(None);
             }
-            let Some(message) = self.events.next()? else { return Ok(None) };
-            self.take(&message)?;
+            let Some(event) = self.events.next()? else { return Ok(None) };
+            self.decoding.take(event)?;
         }
     }
 
     /// Takes in that the body ended; deltas may follow.
     pub(crate) fn end(&mut self) -> Result<()> {
         if !self.is_over()
-            && let Some(message) = self.events.last()?
+            && let Some(event) = self.events.end()?
         {
-            match self.take(&message) {
+            match self.decoding.take(event) {
                 // The body ended inside of it.
                 Err(Error::Decoding { .. }) => {}
                 taken => taken?,
             }
         }
-        self.is_over = true;
+        self.decoding.is_over = true;
         Ok(())
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over || self.decoder.is_complete()
+        self.decoding.is_over || self.decoding.decoder.is_complete()
+    }
+
+    /// Whether the model has ended; a broken stream does no harm any more.
+    fn has_ended(&self) -> bool {
+        self.decoding.decoder.has_ended()
+    }
+
+    fn so_far(&self) -> String {
+        self.decoding.decoder.so_far()
     }
 
     pub(crate) fn finish(self) -> Result<Reply> {
-        self.decoder.finish()
+        self.decoding.decoder.finish()
     }
+}
 
-    fn take(&mut self, message: &Message) -> Result<()> {
-        let data = message.data.trim();
+impl<D: Decoder> Decoding<D> {
+    fn take(&mut self, event: Event<'_>) -> Result<()> {
+        let (data, is_error) = (event.data.trim(), event.name == "error");
         if data == "[DONE]" {
             self.decoder.done();
             self.is_over = true;
             return Ok(());
         }
-        match self.take_json(data, message.is_error) {
+        match self.take_json(data, is_error) {
             // Some servers leave out the empty line between two events.
             Err(Error::Decoding { .. }) if data.contains('\n') => {
                 for line in data.lines().filter(|line| !line.trim().is_empty()) {
@@ -132,7 +149,7 @@ impl<D: Decoder> Reader<D> {
                         self.is_over = true;
                         break;
                     }
-                    self.take_json(line, message.is_error)?;
+                    self.take_json(line, is_error)?;
                 }
                 Ok(())
             }
@@ -164,50 +181,23 @@ impl<D: Decoder> Reader<D> {
     }
 }
 
-/// When to stop listening.
-#[derive(Clone, Copy)]
-pub(crate) struct Patience {
-    /// How long the server may be silent.
-    pub(crate) silence: Duration,
-    /// How long one answer may take in all.
-    pub(crate) max_time: Duration,
-    /// When that is over; `None` if it never is.
-    pub(crate) deadline: Option<Instant>,
-}
-
-impl Patience {
-    pub(crate) fn is_over(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-
-    /// Does the work until the time is over.
-    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        match self.deadline {
-            None => Ok(work.await),
-            Some(deadline) => timeout_at(deadline, work).await.map_err(|_| self.too_slow("")),
-        }
-    }
-
-    pub(crate) fn too_slow(&self, raw: impl Into<String>) -> Error {
-        Error::TooSlow { after: self.max_time, raw: raw.into() }
-    }
-}
-
 struct State<D: Decoder> {
-    chunks: Chunks,
+    body: EventBody,
     reader: Reader<D>,
-    patience: Patience,
+    /// How long to wait for what may follow the model's end.
+    wait: Duration,
     /// Until when a model that has ended is listened to.
     until: Option<Instant>,
 }
 
 /// The deltas of a stream; the last is [`Delta::Done`] or an error.
 pub(crate) fn deltas<D: Decoder>(
-    chunks: Chunks,
+    body: EventBody,
     decoder: D,
-    patience: Patience,
+    silence: Duration,
 ) -> BoxStream<'static, Result<Delta>> {
-    let state = State { chunks, reader: Reader::new(decoder), patience, until: None };
+    let wait = USAGE_WAIT.min(silence);
+    let state = State { body, reader: Reader::new(decoder), wait, until: None };
     try_unfold(Some(state), |state| async move {
         match state {
             Some(state) => state.step().await.map(Some),
@@ -245,15 +235,10 @@ impl<D: Decoder> State<D> {
                 Ok(None) => {}
                 Err(error) => return Err(self.broken(error)),
             }
-            // Also of a server that never makes anybody wait.
-            if self.patience.is_over() {
-                return Err(self.patience.too_slow(self.reader.decoder.so_far()));
-            }
             match self.chunk().await {
-                Some(Ok(chunk)) => self.reader.push(&chunk),
-                Some(Err(_)) if self.reader.decoder.has_ended() => self.reader.end()?,
-                Some(Err(error)) => return Err(self.broken(error)),
-                None => self.reader.end()?,
+                Ok(Some(chunk)) => self.reader.push(chunk),
+                Err(error) if !self.reader.has_ended() => return Err(self.broken(error)),
+                Ok(None) | Err(_) => self.reader.end()?,
             }
         }
         let reply = self.reader.finish()?;
@@ -261,31 +246,27 @@ impl<D: Decoder> State<D> {
     }
 
     /// The next bytes; not waited for without end where only the usage can come.
-    async fn chunk(&mut self) -> Option<Result<bytes::Bytes>> {
-        if self.reader.decoder.has_ended() {
-            let wait = USAGE_WAIT.min(self.patience.silence);
-            let until = *self.until.get_or_insert_with(|| Instant::now() + wait);
-            if Instant::now() > until {
-                return None;
-            }
-            return timeout_at(until, self.chunks.next()).await.unwrap_or_default();
+    async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        if !self.reader.has_ended() {
+            return Ok(self.body.chunk().await?);
         }
-        match self.patience.during(self.chunks.next()).await {
-            Ok(chunk) => chunk,
-            Err(error) => Some(Err(error)),
+        let until = *self.until.get_or_insert_with(|| Instant::now() + self.wait);
+        if Instant::now() > until {
+            return Ok(None);
+        }
+        match timeout_at(until, self.body.chunk()).await {
+            Ok(chunk) => Ok(chunk?),
+            Err(_) => Ok(None),
         }
     }
 
     /// An error with what came before it.
     fn broken(&self, error: Error) -> Error {
+        let raw = || self.reader.so_far();
         match error {
-            Error::Transport { source } => {
-                Error::Truncated { raw: self.reader.decoder.so_far(), source: Some(source) }
-            }
-            Error::Truncated { source, .. } => {
-                Error::Truncated { raw: self.reader.decoder.so_far(), source }
-            }
-            Error::TooSlow { .. } => self.patience.too_slow(self.reader.decoder.so_far()),
+            Error::Transport { source } => Error::Truncated { raw: raw(), source: Some(source) },
+            Error::Truncated { source, .. } => Error::Truncated { raw: raw(), source },
+            Error::TooSlow { after, .. } => Error::TooSlow { after, raw: raw() },
             error => error,
         }
     }

@@ -81,6 +81,16 @@ async fn as_long_as_the_server_asks_for() {
 }
 
 #[tokio::test]
+async fn a_wait_beyond_the_time_of_the_answer_is_left_to_the_caller() {
+    let server = Server::answering([limited("retry-after: 30\r\n")]).await;
+    let model = server.model(Api::Chat).with_max_time(Duration::from_secs(20));
+    let started = Instant::now();
+    let error = model.generate(&hi()).await.unwrap_err();
+    assert!(matches!(own(&error), Error::Status { status: 429, .. }), "{error:?}");
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
 async fn a_wait_until_a_date_is_kept() {
     let date = |wait| httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(wait));
     let over = "Sun, 06 Nov 1994 08:49:37 GMT";

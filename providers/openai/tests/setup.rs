@@ -13,13 +13,17 @@ use std::process::Command;
 
 use common::{Answer, Server, hi};
 use toolwright_module::LanguageModel;
-use toolwright_openai::{Api, Error, OpenAIConfig, OpenAi};
+use toolwright_openai::{Api, Error, OpenAi};
 use toolwright_signature::Dialect;
 
 const KEY: &str = "sk-very-secret-0123456789";
 
-fn keyed() -> OpenAIConfig {
-    OpenAIConfig::new().with_api_base("http://127.0.0.1:1/v1").with_api_key(KEY)
+fn local() -> OpenAi {
+    OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap()
+}
+
+fn keyed() -> OpenAi {
+    local().with_key(KEY).unwrap()
 }
 
 #[test]
@@ -65,14 +69,10 @@ fn a_key_is_not_sent_in_the_clear() {
         "HTTP://localhost.example.com/v1",
     ] {
         let model = OpenAi::at(url, "m").unwrap();
-        let config = || OpenAIConfig::new().with_api_base(url);
         for refused in [
-            model.with_key(KEY),
-            OpenAi::with_config(config().with_api_key(KEY), "m"),
-            OpenAi::with_config(
-                config().with_api_key("").with_header("api-key", KEY).unwrap(),
-                "m",
-            ),
+            model.clone().with_key(KEY),
+            model.clone().with_header("api-key", KEY),
+            model.clone().with_header("Authorization", KEY),
         ] {
             let error = refused.unwrap_err();
             assert!(matches!(error, Error::BaseUrl { .. }));
@@ -81,7 +81,7 @@ fn a_key_is_not_sent_in_the_clear() {
                 insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http beyond this machine, where anybody on the way could read the API key; use https");
             }
         }
-        assert!(OpenAi::with_config(config().with_api_key(""), "m").is_ok());
+        assert!(model.with_organization("org-1").is_ok());
     }
     for url in [
         "http://localhost:1/v1",
@@ -111,11 +111,12 @@ fn what_is_no_header_is_an_error_and_no_panic() {
     let mut all = String::new();
     let broken = format!("{KEY}\n");
     for refused in [
-        OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_key(&broken),
-        OpenAi::with_config(keyed().with_api_key(&broken), "m"),
-        OpenAi::with_config(keyed().with_api_key("sk\0"), "m"),
-        OpenAi::with_config(keyed().with_org_id("a\nb"), "m"),
-        OpenAi::with_config(keyed().with_project_id("a\nb"), "m"),
+        local().with_key(&broken),
+        keyed().with_key("sk\0"),
+        keyed().with_organization("a\nb"),
+        keyed().with_project("a\nb"),
+        keyed().with_header("x-title", "a\nb"),
+        keyed().with_header("a header", "b"),
     ] {
         let error = refused.unwrap_err();
         assert!(!format!("{error}{error:?}{error:#}").contains("secret"));
@@ -124,31 +125,26 @@ fn what_is_no_header_is_an_error_and_no_panic() {
     insta::assert_snapshot!(all, @"
     the API key holds a character that no HTTP header can carry; look for a line break in it
     the API key holds a character that no HTTP header can carry; look for a line break in it
-    the API key holds a character that no HTTP header can carry; look for a line break in it
     the organization's id holds a character that no HTTP header can carry; look for a line break in it
     the project's id holds a character that no HTTP header can carry; look for a line break in it
+    the header `x-title` holds a character that no HTTP header can carry; look for a line break in it
+    the name of a header holds a character that no HTTP header can carry; look for a line break in it
     ");
 }
 
 #[test]
 fn a_model_shows_what_it_is_and_not_its_key() {
-    let model = OpenAi::with_config(keyed().with_header("x-other-key", KEY).unwrap(), "m");
-    let model = model.unwrap().with_api(Api::Responses);
+    let model = keyed().with_header("x-other-key", KEY).unwrap().with_api(Api::Responses);
     insta::assert_snapshot!(format!("{model:?}"), @r#"OpenAi { model: "m", base_url: "http://127.0.0.1:1/v1", api: Responses, dialect: OpenAiLoose, .. }"#);
 }
 
 #[test]
 fn a_key_of_blanks_is_no_key() {
-    let local = || OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap();
-    for refused in [
-        local().with_key(""),
-        local().with_key(" \t"),
-        OpenAi::with_config(keyed().with_api_key("  "), "m"),
-    ] {
+    for refused in [local().with_key(""), local().with_key(" \t")] {
         assert!(matches!(refused.unwrap_err(), Error::MissingKey { .. }));
     }
-    // Some servers are told who asks in a header of their own.
-    assert!(OpenAi::with_config(keyed().with_api_key(""), "m").is_ok());
+    // Some servers read the key from a header of their own.
+    assert!(local().with_header("api-key", KEY).is_ok());
 }
 
 #[test]
@@ -159,7 +155,7 @@ fn an_error_that_ends_a_program_reads_like_a_sentence() {
 
 #[test]
 fn a_model_says_what_it_can_do() {
-    let model = OpenAi::with_config(keyed(), "m").unwrap();
+    let model = keyed();
     let capabilities = model.capabilities();
     assert_eq!(capabilities.dialect, Dialect::OpenAiLoose);
     assert!(capabilities.structured_output && capabilities.tools);
@@ -183,8 +179,38 @@ async fn a_key_that_a_server_sends_back_is_not_kept() {
 }
 
 #[tokio::test]
+async fn headers_of_the_callers_own_are_sent_and_kept_secret() {
+    let body = format!(r#"{{"error": {{"message": "No such key: {KEY}"}}}}"#);
+    let server = Server::answering([Answer::new(401, "", &body)]).await;
+    let model = server.model(Api::Chat).with_header("api-key", KEY).unwrap();
+    let model = model.with_organization("org-1").unwrap().with_project("proj_1").unwrap();
+    let error = model.generate(&hi()).await.unwrap_err().to_string();
+    assert!(error.contains("No such key: [api-key]"), "{error}");
+    assert!(!error.contains("with_key"), "{error}");
+    let head = server.seen()[0].head.clone();
+    for line in [&format!("api-key: {KEY}"), "openai-organization: org-1", "openai-project: proj_1"]
+    {
+        assert!(head.contains(line), "{line}: {head}");
+    }
+    assert!(!head.contains("authorization"), "{head}");
+}
+
+#[tokio::test]
+async fn a_client_of_the_callers_own_keeps_the_limits() {
+    let http = toolwright_http::reqwest::Client::builder().no_proxy().user_agent("mine/1");
+    let server = Server::answering([common::ok(Api::Chat), Answer::hang()]).await;
+    let silence = std::time::Duration::from_millis(200);
+    let model = server.model(Api::Chat).with_http(http.build().unwrap());
+    let model = model.with_timeout(silence).unwrap().with_key(KEY).unwrap();
+    model.generate(&hi()).await.unwrap();
+    assert!(server.seen()[0].head.contains("user-agent: mine/1"));
+    let error = model.generate(&hi()).await.unwrap_err();
+    assert!(matches!(common::own(&error), Error::Timeout { after } if *after == silence));
+}
+
+#[tokio::test]
 async fn a_connection_that_fails_does_not_show_the_key() {
-    let model = OpenAi::with_config(keyed(), "m").unwrap().with_retries(0);
+    let model = keyed().with_retries(0);
     let error = model.generate(&hi()).await.unwrap_err();
     let shown = format!("{error}{error:?}{error:#}{:?}", common::own(&error));
     assert!(!shown.contains("secret"), "{shown}");

@@ -1,16 +1,18 @@
 use std::collections::HashSet;
 use std::fmt;
-use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
-};
-use reqwest::redirect::Policy;
-use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use toolwright_http::reqwest::Url;
+use toolwright_http::reqwest::header::{
+    ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, USER_AGENT,
+};
+use toolwright_http::{
+    Deadline, Endpoint, ErrorKind, Limits, Request, Response, RetryPolicy, UrlFault, rate_limits,
+    retry_after, with_causes,
+};
 use toolwright_module::{Context, Result as ModuleResult};
 
 use crate::error::{Error, Result};
@@ -19,12 +21,11 @@ use crate::repo::{Repo, is_login};
 use crate::untrusted;
 use crate::wire::{Found, Item, User};
 
-/// The most that one answer may have, in bytes.
+const GITHUB: &str = "https://api.github.com";
+/// Maximum size of one answer, in bytes.
 const MOST_BODY: usize = 16 << 20;
-/// The most of an answer that an error keeps.
+/// Maximum size of the part of an answer that an error keeps.
 const MOST_RAW: usize = 16 << 10;
-/// Who asks for a longer pause than this is not asked again: the caller decides.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How often an answer may lead on to another address.
 const MOST_HOPS: usize = 3;
 /// How many pages of a list are looked at.
@@ -33,7 +34,10 @@ const MOST_PAGES: u32 = 20;
 const PAGE: u32 = 100;
 /// GitHub's own kind of JSON; plain JSON for what stands in for it; text where there is
 /// no JSON, as of `zen`.
-const MEDIA: &str = "application/vnd.github+json, application/json;q=0.9, */*;q=0.1";
+const MEDIA: HeaderValue =
+    HeaderValue::from_static("application/vnd.github+json, application/json;q=0.9, */*;q=0.1");
+const API_VERSION: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-github-api-version"), HeaderValue::from_static("2022-11-28"));
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the tools share: where to ask, with what, and how patiently.
@@ -42,19 +46,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// here, and the token goes nowhere else.
 #[derive(Clone)]
 pub(crate) struct Client {
-    http: reqwest::Client,
-    base: Url,
-    token: Option<Token>,
+    http: toolwright_http::Client,
+    /// The endpoint has it too; this one is for another endpoint.
+    token: Option<String>,
     repo: Option<Repo>,
-    retries: u32,
+    retry: RetryPolicy,
+    /// Maximum time of one attempt, from its start to the last byte of its answer.
     timeout: Duration,
-}
-
-/// A token, and the header that proves it.
-#[derive(Clone)]
-struct Token {
-    text: String,
-    header: HeaderValue,
 }
 
 /// An answer that is a success.
@@ -74,34 +72,34 @@ pub(crate) struct Listed {
 
 impl Client {
     pub(crate) fn new() -> Result<Self> {
-        let (base, loopback) = checked("https://api.github.com")?;
         let timeout = Duration::from_secs(30);
-        let http = http(loopback, timeout)?;
-        Ok(Self { http, base, token: None, repo: None, retries: 2, timeout })
+        let http = toolwright_http::Client::new(endpoint(GITHUB, None)?, limits(timeout));
+        // A request only reads, so that an answer that broke off may be asked for again.
+        let retry = RetryPolicy::default().with_begun_answers(true);
+        Ok(Self { http: http.map_err(refused)?, token: None, repo: None, retry, timeout })
     }
 
     pub(crate) fn with_base_url(mut self, base_url: &str) -> Result<Self> {
-        let (base, loopback) = checked(base_url)?;
-        self.http = http(loopback, self.timeout)?;
-        self.base = base;
-        self.sendable()
+        let endpoint = endpoint(base_url, self.token.as_deref())?;
+        self.http = self.http.with_endpoint(endpoint).map_err(refused)?;
+        Ok(self)
     }
 
     pub(crate) fn with_token(mut self, token: &str) -> Result<Self> {
         // As if it were in the environment: a line end is easily copied with it.
-        let text = token.trim();
-        let graphic = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let header = HeaderValue::from_str(&format!("Bearer {text}")).ok();
-        let Some(mut header) = header.filter(|_| graphic) else { return Err(Error::Token) };
-        header.set_sensitive(true);
-        self.token = Some(Token { text: text.to_owned(), header });
-        self.sendable()
+        let token = token.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::Token);
+        }
+        let endpoint = endpoint(self.http.endpoint().base_url(), Some(token))?;
+        self.http = self.http.with_endpoint(endpoint).map_err(refused)?;
+        self.token = Some(token.to_owned());
+        Ok(self)
     }
 
     pub(crate) fn with_timeout(mut self, timeout: Duration) -> Result<Self> {
-        self.http = http(is_loopback(&self.base), timeout)?;
-        self.timeout = timeout;
-        Ok(self)
+        self.http = self.http.with_limits(limits(timeout)).map_err(refused)?;
+        Ok(Self { timeout, ..self })
     }
 
     pub(crate) fn with_repo(self, repo: &str) -> Result<Self> {
@@ -109,16 +107,7 @@ impl Client {
     }
 
     pub(crate) fn with_retries(self, retries: u32) -> Self {
-        Self { retries, ..self }
-    }
-
-    /// A token is not sent where everybody on the way can read it.
-    fn sendable(self) -> Result<Self> {
-        if self.token.is_some() && self.base.scheme() == "http" && !is_loopback(&self.base) {
-            let fault = "a token is not sent over http://; use https://";
-            return Err(Error::BaseUrl { fault });
-        }
-        Ok(self)
+        Self { retry: self.retry.with_retries(retries), ..self }
     }
 
     /// The repository that was named, or the toolset's own.
@@ -203,74 +192,24 @@ impl Client {
         query: &[(&str, &str)],
         cx: &Context,
     ) -> Result<Reply, Failure> {
-        let url = self.url(path, query)?;
-        let mut used = 0;
-        loop {
-            let failure = match self.ask(url.clone()).await {
-                Ok(reply) => return Ok(reply),
-                Err(failure) => failure,
-            };
-            let wait = match &failure {
-                Failure::Limited { pause, .. } => Some(pause.wait()),
-                Failure::Status { status: 500.., .. }
-                | Failure::Page { status: 500.., .. }
-                | Failure::Transport { again: true, .. } => {
-                    Some(Duration::from_millis(500) * 2_u32.saturating_pow(used))
-                }
-                _ => None,
-            };
-            match wait.filter(|wait| used < self.retries && worth(*wait, cx)) {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => return Err(failure),
-            }
-            used += 1;
-        }
-    }
-
-    fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Url, Failure> {
-        let mut url = self.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        // It cannot be otherwise; a wall does not rest on that.
-        if self.is_below(&url) {
-            Ok(url)
-        } else {
-            Err(Failure::Argument("this is no path of the API".to_owned()))
-        }
-    }
-
-    fn is_below(&self, url: &Url) -> bool {
-        let base = self.base.path().trim_end_matches('/');
-        let rest = url.path().strip_prefix(base);
-        url.origin() == self.base.origin()
-            && url.username().is_empty()
-            && url.password().is_none()
-            && rest.is_some_and(|rest| rest.starts_with('/'))
+        let url = self.http.endpoint().url(path, query);
+        let url = url.map_err(|_| Failure::Argument("this is no path of the API".to_owned()))?;
+        let deadline = cx.deadline().map_or(Deadline::never(), Deadline::at);
+        self.retry.run(deadline, || self.ask(url.clone()), Failure::retry).await
     }
 
     async fn ask(&self, mut url: Url) -> Result<Reply, Failure> {
+        let deadline = Deadline::after(self.timeout);
         for _ in 0..=MOST_HOPS {
-            let mut request = self
-                .http
-                .get(url.clone())
-                .header(ACCEPT, MEDIA)
-                .header("x-github-api-version", "2022-11-28");
-            if let Some(token) = &self.token {
-                request = request.header(AUTHORIZATION, token.header.clone());
-            }
-            let response = request.send().await.map_err(|error| self.transport(error))?;
-            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            let (name, version) = API_VERSION;
+            let request = Request::get(url).with_header(ACCEPT, MEDIA).with_header(name, version);
+            let response = self.http.send(&request, deadline).await.map_err(transport)?;
+            if !matches!(response.status(), 301 | 302 | 303 | 307 | 308) {
                 return self.judge(response).await;
             }
-            let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-            let to = location.and_then(|to| url.join(to).ok());
-            match to {
+            match response.location() {
                 // A repository that moved: another path, the same place.
-                Some(to) if self.is_below(&to) => url = to,
+                Some(to) if self.http.endpoint().contains(&to) => url = to,
                 to => {
                     let host = to.and_then(|to| to.host_str().map(str::to_owned));
                     return Err(Failure::Elsewhere { host });
@@ -281,22 +220,22 @@ impl Client {
     }
 
     async fn judge(&self, response: Response) -> Result<Reply, Failure> {
-        let status = response.status();
-        let code = status.as_u16();
+        let (code, is_success) = (response.status(), response.is_success());
         let headers = response.headers().clone();
         let next = headers.get(LINK).map(|link| {
             let link = String::from_utf8_lossy(link.as_bytes());
             link.contains("rel=\"next\"") || link.contains("rel=next")
         });
-        let bytes = match self.body(response).await {
+        let bytes = match response.bytes().await {
             Ok(bytes) => bytes,
-            Err(failure) if status.is_success() => return Err(failure),
+            Err(error) if is_success => return Err(transport(error)),
             // A body that breaks off is no reason to forget the status.
-            Err(_) => Vec::new(),
+            Err(_) => Default::default(),
         };
-        let text = match String::from_utf8(bytes) {
-            Ok(text) => self.without_token(text),
-            Err(_) if status.is_success() => {
+        let text = match std::str::from_utf8(&bytes) {
+            // Should a server have sent the token back.
+            Ok(text) => self.http.endpoint().redactor().redact(text).into_owned(),
+            Err(_) if is_success => {
                 let fault = "the answer is no text".to_owned();
                 return Err(Failure::Parse { fault, body: String::new() });
             }
@@ -305,7 +244,7 @@ impl Client {
         if is_page(&headers, &text) {
             return Err(Failure::Page { status: code, body: start(&text) });
         }
-        if status.is_success() {
+        if is_success {
             return Ok(Reply { status: code, text, next });
         }
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -313,7 +252,7 @@ impl Client {
         let limited = code == 429
             || code == 403
                 && (headers.contains_key("retry-after")
-                    || number(&headers, "x-ratelimit-remaining") == Some(0)
+                    || used_up(&headers).is_some()
                     || said
                         .as_ref()
                         .is_some_and(|said| said.to_lowercase().contains("rate limit")));
@@ -323,50 +262,13 @@ impl Client {
         }
         Err(Failure::Status { status: code, said, body })
     }
-
-    async fn body(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
-        let too_large = || Failure::TooLarge { most: MOST_BODY };
-        if response.content_length().is_some_and(|length| length > MOST_BODY as u64) {
-            return Err(too_large());
-        }
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.transport(error))? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > MOST_BODY {
-                return Err(too_large());
-            }
-        }
-        Ok(bytes)
-    }
-
-    fn transport(&self, error: reqwest::Error) -> Failure {
-        let fault = if error.is_timeout() {
-            "GitHub took too long to answer"
-        } else if error.is_connect() {
-            "GitHub cannot be reached"
-        } else {
-            "the connection to GitHub broke"
-        };
-        // Whoever waited this long once does not want to wait as long again.
-        let again = !error.is_timeout();
-        let detail = with_causes(&error.without_url());
-        Failure::Transport { fault, detail: self.without_token(detail), again }
-    }
-
-    /// The text without the token, should a server have sent it back.
-    fn without_token(&self, text: String) -> String {
-        match &self.token {
-            Some(token) if text.contains(&token.text) => text.replace(&token.text, "[token]"),
-            _ => text,
-        }
-    }
 }
 
 /// Says where it asks, never with what.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GitHub")
-            .field("base_url", &self.base.as_str())
+            .field("base_url", &self.http.endpoint().as_url().as_str())
             .field("token", &self.token.is_some())
             .field("repo", &self.repo.as_ref().map(|repo| format!("{}/{}", repo.owner, repo.name)))
             .finish_non_exhaustive()
@@ -396,24 +298,20 @@ pub(crate) async fn told<T>(
     cx.until_cancelled(async { work.await.map_err(|failure| failure.told(words)) }).await
 }
 
-/// Whether a pause is short enough, and somebody still waits at its end.
-fn worth(wait: Duration, cx: &Context) -> bool {
-    let in_time = cx.deadline().is_none_or(|deadline| Instant::now() + wait < deadline);
-    wait <= LONGEST_PAUSE && in_time
-}
-
 fn pause(headers: &HeaderMap) -> Pause {
-    if let Some(seconds) = number(headers, "retry-after") {
-        return Pause::For(Duration::from_secs(seconds));
+    if let Some(wait) = retry_after(headers) {
+        return Pause::For(wait);
     }
-    let used_up = number(headers, "x-ratelimit-remaining") == Some(0);
-    let reset = number(headers, "x-ratelimit-reset").filter(|_| used_up);
-    let reset = reset.and_then(|reset| Timestamp::from_second(i64::try_from(reset).ok()?).ok());
+    let reset = used_up(headers).flatten();
+    let reset = reset.and_then(|moment| Timestamp::try_from(moment).ok());
     reset.map_or(Pause::Unknown, Pause::Until)
 }
 
-fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
-    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+/// Whether nothing is left of the rate limit, and when there is again.
+fn used_up(headers: &HeaderMap) -> Option<Option<SystemTime>> {
+    let limits = rate_limits(headers);
+    let own = limits.iter().find(|limit| limit.resource.is_empty())?;
+    (own.remaining == Some(0)).then_some(own.reset)
 }
 
 /// What GitHub says of a failure: its sentence and those on the single faults.
@@ -443,51 +341,47 @@ fn start(text: &str) -> String {
     text[..text.floor_char_boundary(MOST_RAW)].to_owned()
 }
 
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
+/// The base URL, and what every request carries.
+fn endpoint(base_url: &str, token: Option<&str>) -> Result<Endpoint> {
+    let agent = concat!("toolwright-github/", env!("CARGO_PKG_VERSION"));
+    let endpoint = Endpoint::new(base_url).and_then(|url| url.with_header(USER_AGENT, agent));
+    let endpoint = endpoint.and_then(|endpoint| match token {
+        Some(token) => endpoint.with_bearer("token", token),
+        None => Ok(endpoint),
+    });
+    endpoint.map_err(refused)
 }
 
-fn http(loopback: bool, timeout: Duration) -> Result<reqwest::Client> {
-    let mut client = reqwest::Client::builder()
-        .user_agent(concat!("toolwright-github/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT.min(timeout))
-        .timeout(timeout)
-        // They are followed by hand, where the token may go.
-        .redirect(Policy::none());
-    if loopback {
-        // No proxy reaches what listens on this machine only.
-        client = client.no_proxy();
-    }
-    client.build().map_err(|source| Error::Client { source })
+fn limits(timeout: Duration) -> Limits {
+    let limits = Limits::default().with_connect(CONNECT_TIMEOUT.min(timeout));
+    limits.with_silence(timeout).with_body(MOST_BODY)
 }
 
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// The base URL, and whether it is this machine's.
-fn checked(base_url: &str) -> Result<(Url, bool)> {
-    let refused = |fault| Err(Error::BaseUrl { fault });
-    let Ok(url) = Url::parse(base_url) else {
-        return refused("it is no address; one looks like https://github.example.com/api/v3");
+/// What is wrong with how the client is set up, in the words of this toolset.
+fn refused(error: toolwright_http::Error) -> Error {
+    let fault = match error.kind() {
+        ErrorKind::Url(UrlFault::NotAUrl) => {
+            "it is no address; one looks like https://github.example.com/api/v3"
+        }
+        ErrorKind::Url(UrlFault::Scheme) => "it does not begin with http:// or https://",
+        ErrorKind::Url(UrlFault::Credentials) => {
+            "it holds a name or a password; give the token with `with_token`"
+        }
+        ErrorKind::Url(UrlFault::Query) => "it holds `?` or `#`; end it before them",
+        ErrorKind::Url(UrlFault::Plain) => "a token is not sent over http://; use https://",
+        ErrorKind::Header { .. } => return Error::Token,
+        _ => return Error::Client { source: error },
     };
-    if !matches!(url.scheme(), "http" | "https") {
-        return refused("it does not begin with http:// or https://");
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return refused("it holds a name or a password; give the token with `with_token`");
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return refused("it holds `?` or `#`; end it before them");
-    }
-    let loopback = is_loopback(&url);
-    Ok((url, loopback))
+    Error::BaseUrl { fault }
+}
+
+/// Why there is no answer, or not all of it.
+fn transport(error: toolwright_http::Error) -> Failure {
+    let fault = match error.kind() {
+        ErrorKind::TooLarge { max, .. } => return Failure::TooLarge { most: *max },
+        ErrorKind::Silent { .. } | ErrorKind::TooSlow { .. } => "GitHub took too long to answer",
+        ErrorKind::Connect => "GitHub cannot be reached",
+        _ => "the connection to GitHub broke",
+    };
+    Failure::Transport { fault, detail: with_causes(&error), retry: error.retry() }
 }

@@ -47,7 +47,7 @@ pub enum Error {
     /// There is no HTTP client on this machine.
     #[error("the HTTP client cannot be set up; check the system's certificates")]
     Client {
-        /// What reqwest says.
-        source: reqwest::Error,
+        /// Why not.
+        source: toolwright_http::Error,
     },
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use toolwright_http::Retry;
 use toolwright_module::{Error, Stage};
 
 /// How a tool begins its sentences on what went wrong.
@@ -32,7 +33,7 @@ pub(crate) enum Failure {
     /// A web page where data should be.
     Page { status: u16, body: String },
     /// No answer, or not all of it; and whether to ask again at once.
-    Transport { fault: &'static str, detail: String, again: bool },
+    Transport { fault: &'static str, detail: String, retry: Retry },
     /// An answer that is too large to keep.
     TooLarge { most: usize },
     /// Not what it should be.
@@ -136,6 +137,16 @@ impl Failure {
         }
     }
 
+    /// Whether to ask again at once.
+    pub(crate) fn retry(&self) -> Retry {
+        match self {
+            Self::Limited { pause, .. } => Retry::After(pause.wait()),
+            Self::Status { status: 500.., .. } | Self::Page { status: 500.., .. } => Retry::Backoff,
+            Self::Transport { retry, .. } => *retry,
+            _ => Retry::Never,
+        }
+    }
+
     fn kind(&self) -> Option<CallError> {
         Some(match self {
             Self::Argument(_) | Self::Refused(_) => return None,
@@ -191,7 +202,7 @@ impl Failure {
                 let again = status >= 500;
                 Error::refuse(text).at(Stage::Provider).retryable(again).with_raw(body)
             }
-            Self::Transport { fault, detail, again: _ } => {
+            Self::Transport { fault, detail, retry: _ } => {
                 Error::refuse(format!("{doing}: {fault}; try later"))
                     .at(Stage::Transport)
                     .retryable(true)

@@ -404,6 +404,14 @@ async fn a_server_out_of_order_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_pause_may_be_a_date() {
+    let over = "retry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    let server = Server::answering([Answer::new(429, over, ""), Answer::json("[]")]).await;
+    assert_eq!(server.text("github_list_issues", "{}").await, "No issues found");
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[tokio::test]
 async fn who_cancelled_does_not_wait() {
     let server = Server::answering([Answer::bytes("").then_hang()]).await;
     let cancellation = Cancellation::default();
@@ -421,22 +429,25 @@ async fn who_cancelled_does_not_wait() {
 #[tokio::test]
 async fn nothing_shows_the_token() {
     let echo = json!({"message": format!("bad token {TOKEN}")}).to_string();
+    let escaped = echo.replace("ghp_secret", r"ghp\u005fsecret");
     let server = Server::answering([
         Answer::new(401, "", echo.clone()),
+        Answer::new(401, "", escaped.clone()),
         Answer::json(echo),
+        Answer::json(escaped),
         Answer::new(200, "content-type: text/html\r\n", format!("<html>{TOKEN}")),
     ])
     .await;
     let mut shown =
         format!("{:?} {:#?}", server.github(), GithubListIssuesTool::new(&server.github()));
-    for _ in 0..3 {
+    for _ in 0..5 {
         let zen = r#"{"endpoint": "zen"}"#;
         match call(&server.github(), "github_api_request", zen).await {
             Ok(output) => shown += &format!("{} {:?}", output.text(), output.value().unwrap()),
             Err(error) => shown += &format!("{error} {error:?} {}", error.for_model()),
         }
     }
-    assert!(!shown.contains(TOKEN), "{shown}");
+    assert!(!shown.contains("secretOfTheTests"), "{shown}");
     assert!(shown.contains("[token]"), "{shown}");
     for wrong in ["", " ", "a\nb", "a b", "ü"] {
         let error = GitHub::new().unwrap().with_token(wrong).unwrap_err();
@@ -493,6 +504,7 @@ fn an_address_that_cannot_be_the_apis_is_refused() {
         assert!(error.contains(why) && !error.contains("key"), "{error}");
     }
     github().with_base_url("http://localhost:1").unwrap();
+    github().with_base_url("http://[::ffff:127.0.0.1]:1").unwrap();
     let open = GitHub::new().unwrap().with_base_url("http://github.example.com").unwrap();
     assert!(open.with_token(TOKEN).is_err());
 }

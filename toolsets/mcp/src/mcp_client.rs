@@ -13,9 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 use rmcp::{Peer, RoleClient};
 use secrecy::SecretString;
+use toolwright_http::Redactor;
 use toolwright_module::Effect;
 
 use self::child::Command;
@@ -147,7 +148,7 @@ impl McpClient {
     /// read it on its way or if the server is no server over HTTP.
     pub fn with_token(self, token: impl Into<SecretString>) -> Result<Self> {
         let token = crate::token::checked(token.into())?;
-        self.web(|address| address.token = Some(token))
+        self.web(|address| address.set_token(token))
     }
 
     /// Sends a server that is reached over HTTP one more header, such as a key of its own.
@@ -165,16 +166,13 @@ impl McpClient {
         if own.contains(&name.as_str()) || name.as_str().starts_with("mcp-") {
             return Err(header());
         }
-        let mut value = HeaderValue::try_from(value).map_err(|_| header())?;
-        value.set_sensitive(true);
-        self.web(|address| address.headers.push((name, value)))
+        self.web(|address| address.set_header(name, value))
     }
 
-    fn web(mut self, change: impl FnOnce(&mut Address)) -> Result<Self> {
+    fn web(mut self, change: impl FnOnce(&mut Address) -> Result<()>) -> Result<Self> {
         match &mut self.home {
             Home::Web(address) => {
-                change(address);
-                address.sendable()?;
+                change(address)?;
                 Ok(self)
             }
             Home::Child(_) => Err(Error::Url { fault: "a child process has none; use `with_env`" }),
@@ -303,6 +301,14 @@ impl McpClient {
         match &self.home {
             Home::Child(command) => command.program.to_string_lossy().into_owned(),
             Home::Web(address) => address.shown(),
+        }
+    }
+
+    /// The removal of secrets from what the server says; a child process has its own.
+    fn redactor(&self) -> Redactor {
+        match &self.home {
+            Home::Child(_) => Redactor::default(),
+            Home::Web(address) => address.redactor().clone(),
         }
     }
 

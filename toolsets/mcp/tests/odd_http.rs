@@ -232,6 +232,22 @@ async fn what_is_no_server_is_said_to_be_none() {
 }
 
 #[tokio::test]
+async fn a_server_that_repeats_the_token_does_not_put_it_into_an_error() {
+    let said = |token: &str| {
+        format!(r#"{{"jsonrpc": "2.0", "error": {{"code": -32600, "message": "not {token}"}}}}"#)
+    };
+    for token in ["hunter2-secret", r"hunter2-\u0073ecret", "hunter2%2Dsecret"] {
+        let body = said(token);
+        let address = serve(move |_| Some(respond(200, "application/json", body.clone()))).await;
+        let client = client(address).with_token("hunter2-secret").unwrap();
+        let error = client.connect().await.unwrap_err();
+        let debug = format!("{error:?}");
+        let whole = format!("{debug} {:#}", toolwright_module::Error::from(error));
+        assert!(!whole.contains("ecret") && whole.contains("not [token]"), "{whole}");
+    }
+}
+
+#[tokio::test]
 async fn the_token_follows_no_redirect_to_another_server() {
     let asked_elsewhere = Arc::new(AtomicUsize::new(0));
     let counting = Arc::clone(&asked_elsewhere);
@@ -388,7 +404,12 @@ fn addresses_and_headers_that_cannot_be_used_are_refused() {
     let open = McpClient::http("http://example.com/mcp").unwrap();
     insta::assert_snapshot!(open.clone().with_token("a").unwrap_err(), @"the server's address cannot be used: a token or header is not sent over http://; use https://");
     insta::assert_snapshot!(open.clone().with_header("x-key", "a").unwrap_err(), @"the server's address cannot be used: a token or header is not sent over http://; use https://");
-    for local in ["http://localhost:1/mcp", "http://127.0.0.1:1/mcp", "http://[::1]:1/mcp"] {
+    for local in [
+        "http://localhost:1/mcp",
+        "http://127.0.0.1:1/mcp",
+        "http://[::1]:1/mcp",
+        "http://[::ffff:127.0.0.1]:1/mcp",
+    ] {
         McpClient::http(local).unwrap().with_token("a").unwrap();
     }
     let safe = McpClient::http("https://example.com/mcp?key=secret-7").unwrap();

@@ -18,6 +18,7 @@ use rmcp::{ErrorData, Peer, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::task::AbortOnDropHandle;
+use toolwright_http::{Redactor, with_causes};
 
 use crate::error::{Error, Result, Source};
 use crate::mcp_client::child::Told;
@@ -41,6 +42,7 @@ pub(crate) struct Live {
     running: RwLock<Option<Running>>,
     stop: Mutex<Option<RunningServiceCancellationToken>>,
     lost: Arc<AtomicBool>,
+    redactor: Redactor,
     /// It is listened to as long as it is there.
     _told: Option<Told>,
     _watching: AbortOnDropHandle<()>,
@@ -91,6 +93,7 @@ impl Live {
             stop: Mutex::new(Some(running.cancellation_token())),
             running: RwLock::new(Some(running)),
             lost,
+            redactor: client.redactor(),
             _told: told,
             _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
         })
@@ -118,7 +121,7 @@ impl Live {
         };
         // A server that comes back with a question is told that nobody answers, and goes on
         // without.
-        running.call_tool(call).await.map_err(fault)
+        running.call_tool(call).await.map_err(|error| fault(error).without_secrets(&self.redactor))
     }
 
     /// Ends it as the specification says.
@@ -141,6 +144,17 @@ const STRANGE: &str = "toolwright/strange";
 /// In the place of an answer that is none: without one its request would never end.
 pub(crate) fn strange() -> ErrorData {
     ErrorData::internal_error("the answer was not understood", Some(json!({ STRANGE: true })))
+}
+
+impl Fault {
+    fn without_secrets(self, redactor: &Redactor) -> Self {
+        match self {
+            Self::NotRun(source) => Self::NotRun(without_secrets(source, redactor)),
+            Self::Lost(source) => Self::Lost(without_secrets(source, redactor)),
+            Self::Told(text) => Self::Told(redactor.redact(&text).into_owned()),
+            fault => fault,
+        }
+    }
 }
 
 fn fault(error: ServiceError) -> Fault {
@@ -229,7 +243,7 @@ async fn begin(
         if error.is_authorization_required() {
             Error::Unauthorized { server }
         } else {
-            Error::connect(&server, &said, cause(error))
+            Error::connect(&server, &said, without_secrets(cause(error), &client.redactor()))
         }
     })
 }
@@ -252,6 +266,13 @@ fn sending(error: Source) -> Source {
         },
         Err(error) => error,
     }
+}
+
+/// The error without what proves to the server that we may ask, should it have repeated it.
+fn without_secrets(error: Source, redactor: &Redactor) -> Source {
+    let text = with_causes(&*error);
+    let shows = redactor.finds_secret(&text) || redactor.finds_secret(&format!("{error:?}"));
+    if shows { redactor.redact(&text).into() } else { error }
 }
 
 /// Tells those who look at the list, if it is another.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
+use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
-use reqwest::Url;
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
 use secrecy::{ExposeSecret, SecretString};
 use sse_stream::{Error as SseError, Sse};
 use tokio::sync::Semaphore;
+use toolwright_http::{Endpoint, ErrorKind, Redactor, UrlFault};
 
 use crate::error::{Error, Result};
 use crate::mcp_client::ANSWERS;
@@ -42,36 +43,45 @@ const RESUMPTION_PAUSE: Duration = Duration::from_millis(500);
 /// Where a server is, and what proves that we may ask.
 #[derive(Clone)]
 pub(crate) struct Address {
-    pub(crate) url: Url,
-    pub(crate) token: Option<SecretString>,
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    endpoint: Endpoint,
+    /// The endpoint has it too; rmcp wants it apart from the other headers.
+    token: Option<SecretString>,
     /// It was given what only a child process can have.
     pub(crate) for_a_child: bool,
 }
 
 impl Address {
     pub(crate) fn new(url: &str) -> Result<Self> {
-        let parsed = Url::parse(url).map_err(|_| Error::Url {
-            fault: "it is no URL; write it whole, such as http://127.0.0.1:8000/mcp",
-        })?;
-        if !matches!(parsed.scheme(), "http" | "https") {
-            return Err(Error::Url { fault: "only http:// and https:// lead to a server" });
+        let mut endpoint = Endpoint::exact(url).map_err(refused)?;
+        // What follows a `?` may be a secret.
+        let url = endpoint.as_url().clone();
+        if let Some(query) = url.query() {
+            endpoint = endpoint.with_secret("query", query);
         }
-        if !parsed.username().is_empty() || parsed.password().is_some() {
-            let fault = "it holds a name or a password; give a token with `with_token`";
-            return Err(Error::Url { fault });
+        for (name, value) in url.query_pairs() {
+            endpoint = endpoint.with_secret(&name, &value);
         }
-        Ok(Self { url: parsed, token: None, headers: Vec::new(), for_a_child: false })
+        Ok(Self { endpoint, token: None, for_a_child: false })
     }
 
-    /// A secret is not sent where everybody on the way can read it.
-    pub(crate) fn sendable(&self) -> Result<()> {
-        let secret = self.token.is_some() || !self.headers.is_empty();
-        if secret && self.url.scheme() == "http" && !is_loopback(&self.url) {
-            let fault = "a token or header is not sent over http://; use https://";
-            return Err(Error::Url { fault });
-        }
+    pub(crate) fn set_token(&mut self, token: SecretString) -> Result<()> {
+        let endpoint = self.endpoint.clone().with_bearer("token", token.expose_secret());
+        self.endpoint = endpoint.map_err(refused)?;
+        self.token = Some(token);
         Ok(())
+    }
+
+    /// Sets a header, which is a secret like the token.
+    pub(crate) fn set_header(&mut self, name: HeaderName, value: &str) -> Result<()> {
+        let shown = name.to_string();
+        let endpoint = self.endpoint.clone().with_secret_header(&shown, name, value);
+        self.endpoint = endpoint.map_err(refused)?;
+        Ok(())
+    }
+
+    /// The removal of token, headers and query from what a server says.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        self.endpoint.redactor()
     }
 
     pub(crate) fn transport(
@@ -85,15 +95,16 @@ impl Address {
             // of its own it does not.
             .pool_max_idle_per_host(0);
         // A proxy does not reach this machine from where it is.
-        let http = if is_loopback(&self.url) { http.no_proxy() } else { http };
+        let http = if self.endpoint.is_loopback() { http.no_proxy() } else { http };
         let http =
             http.build().map_err(|error| Error::connect(&self.shown(), "", error.without_url()))?;
-        let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
-            .max_concurrent_requests(PARALLEL)
-            .max_sse_event_size(max_message_bytes)
-            // A server that forgot the session may have other tools now: they are looked at
-            // before anything is called.
-            .reinit_on_expired_session(false);
+        let mut config =
+            StreamableHttpClientTransportConfig::with_uri(self.endpoint.as_url().as_str())
+                .max_concurrent_requests(PARALLEL)
+                .max_sse_event_size(max_message_bytes)
+                // A server that forgot the session may have other tools now: they are looked at
+                // before anything is called.
+                .reinit_on_expired_session(false);
         // A stream that broke off is asked for again, and not for ever: who waits for it may do
         // something else.
         let mut again = FixedInterval::default();
@@ -103,7 +114,9 @@ impl Address {
         if let Some(token) = &self.token {
             config = config.auth_header(token.expose_secret());
         }
-        config = config.custom_headers(self.headers.iter().cloned().collect::<HashMap<_, _>>());
+        let headers = self.endpoint.headers().iter().filter(|(name, _)| **name != AUTHORIZATION);
+        let headers = headers.map(|(name, value)| (name.clone(), value.clone()));
+        config = config.custom_headers(headers.collect::<HashMap<_, _>>());
         Ok(StreamableHttpClientTransport::with_client(
             Http { client: http, answers: Arc::new(Semaphore::new(ANSWERS)) },
             config,
@@ -112,11 +125,27 @@ impl Address {
 
     /// For people: what follows a `?` may be a secret.
     pub(crate) fn shown(&self) -> String {
-        let mut url = self.url.clone();
-        url.set_query(None);
-        url.set_fragment(None);
-        url.to_string()
+        self.endpoint.shown()
     }
+}
+
+/// What is wrong with an address, in the words of this toolset.
+fn refused(error: toolwright_http::Error) -> Error {
+    let fault = match error.kind() {
+        ErrorKind::Url(UrlFault::NotAUrl) => {
+            "it is no URL; write it whole, such as http://127.0.0.1:8000/mcp"
+        }
+        ErrorKind::Url(UrlFault::Scheme) => "only http:// and https:// lead to a server",
+        ErrorKind::Url(UrlFault::Credentials) => {
+            "it holds a name or a password; give a token with `with_token`"
+        }
+        ErrorKind::Url(UrlFault::Plain) => {
+            "a token or header is not sent over http://; use https://"
+        }
+        ErrorKind::Header { name } => return Error::Header { name: name.clone() },
+        _ => "it cannot be used; check it",
+    };
+    Error::Url { fault }
 }
 
 /// rmcp's own way to send, but for three things. Answers that name no request it passes over,
@@ -239,14 +268,5 @@ fn same_server(attempt: Attempt<'_>) -> reqwest::redirect::Action {
         attempt.follow()
     } else {
         attempt.stop()
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
-        None => false,
     }
 }

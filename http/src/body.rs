@@ -1,0 +1,304 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use reqwest::Url;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+
+use crate::client::in_time;
+use crate::endpoint::shown;
+use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::headers::{request_id, retry_after, text};
+use crate::limits::{Deadline, Limits};
+use crate::redact::Redactor;
+use crate::sse::{is_gzip, not_utf8};
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+/// How many bytes are enough to distinguish a stream of events from a page.
+const ENOUGH: usize = 1 << 10;
+/// A refusal is read a little further than it is kept, so that a secret across the cut is
+/// recognized.
+const MARGIN: usize = 16 * 1024;
+/// Maximum length of a redirect's address that an error keeps.
+const MAX_LOCATION: usize = 2000;
+/// How much memory a server's word about its length is worth.
+const MAX_RESERVED: u64 = 1 << 20;
+
+/// A response whose body is read within limits of size, silence and total time.
+pub struct Response {
+    inner: reqwest::Response,
+    limits: Limits,
+    deadline: Deadline,
+    redactor: Redactor,
+    left: usize,
+}
+
+/// The body of a server that was asked for a stream of events.
+#[derive(Debug)]
+pub enum Streamed {
+    /// Server-sent events, for an [`EventReader`](crate::EventReader).
+    Events(EventBody),
+    /// A whole reply or a page: UTF-8 without a byte order mark. Some servers do not stream.
+    Whole(Bytes),
+}
+
+/// The bytes of a stream of events, as they arrive.
+#[derive(Debug)]
+pub struct EventBody {
+    begun: Option<Bytes>,
+    response: Box<Response>,
+}
+
+impl EventBody {
+    /// The next bytes; `None` at the end of the body.
+    ///
+    /// Dropping the future loses no bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Response::chunk`].
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        match self.begun.take() {
+            Some(begun) => Ok(Some(begun)),
+            None => self.response.chunk().await,
+        }
+    }
+}
+
+impl Response {
+    pub(crate) fn new(
+        inner: reqwest::Response,
+        limits: Limits,
+        deadline: Deadline,
+        redactor: Redactor,
+    ) -> Self {
+        Self { inner, limits, deadline, redactor, left: limits.body }
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.inner.status().as_u16()
+    }
+
+    /// Whether the status is a success.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.inner.status().is_success()
+    }
+
+    /// The headers.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        self.inner.headers()
+    }
+
+    /// Where a redirect leads; `None` if there is no `location`, or it is not a URL.
+    #[must_use]
+    pub fn location(&self) -> Option<Url> {
+        self.inner.url().join(text(self.headers(), LOCATION.as_str())?).ok()
+    }
+
+    /// The next bytes of the body; `None` at its end.
+    ///
+    /// Dropping the future loses no bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Truncated`] if the connection breaks, [`ErrorKind::Silent`],
+    /// [`ErrorKind::TooSlow`] and [`ErrorKind::TooLarge`] if a limit is reached.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        let chunk = in_time(self.inner.chunk(), &self.limits, self.deadline).await?;
+        let chunk = chunk.map_err(|error| match error.is_timeout() {
+            // A limit of the caller's own client.
+            true => ErrorKind::Silent { after: self.limits.silence }.into(),
+            false => Error::from_reqwest(error, true, &self.redactor),
+        })?;
+        let length = chunk.as_ref().map_or(0, Bytes::len);
+        self.left = self.left.checked_sub(length).ok_or_else(|| self.too_large())?;
+        Ok(chunk)
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    ///
+    /// As [`chunk`](Self::chunk), before anything is read if the server announces more
+    /// than allowed.
+    pub async fn bytes(mut self) -> Result<Bytes> {
+        self.check_length()?;
+        self.rest(Bytes::new()).await
+    }
+
+    /// The whole body, which is UTF-8 and is returned without a byte order mark.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes), and [`ErrorKind::Encoding`] if it is compressed or is not
+    /// UTF-8.
+    pub async fn text(mut self) -> Result<Bytes> {
+        self.check_length()?;
+        let encoding = self.encoding();
+        let body = self.rest(Bytes::new()).await?;
+        match encoding {
+            Some(encoding) => Err(encoding),
+            None => utf8(body),
+        }
+    }
+
+    /// A stream of events, or the whole body of a server that does not stream.
+    ///
+    /// Some servers stream under another content type, some do not stream at all, and some
+    /// send a compressed body without a header for it. So the first bytes decide.
+    ///
+    /// # Errors
+    ///
+    /// As [`text`](Self::text).
+    pub async fn events(mut self) -> Result<Streamed> {
+        self.check_length()?;
+        if let Some(encoding) = self.encoding() {
+            return Err(encoding);
+        }
+        let declared = self.declares_events();
+        let enough = |first: &[u8]| {
+            let needed = if declared { 2 } else { 9 };
+            first.trim_ascii_start().len() >= needed || first.len() >= ENOUGH
+        };
+        let mut first = Bytes::new();
+        while !enough(&first)
+            && let Some(chunk) = self.chunk().await?
+        {
+            first = joined(first, chunk);
+        }
+        if declared && !is_page(&first) || begins_events(&first) || first.is_empty() {
+            return Ok(Streamed::Events(EventBody {
+                begun: Some(first),
+                response: Box::new(self),
+            }));
+        }
+        utf8(self.rest(first).await?).map(Streamed::Whole)
+    }
+
+    /// The response if its status is a success, otherwise the error that it stands for.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Status`]. A body that breaks off or drips is no reason to forget the
+    /// status: what was read of it by then is kept.
+    pub async fn or_refusal(self) -> Result<Self> {
+        match self.is_success() {
+            true => Ok(self),
+            // It is rare, and would make every call's future larger.
+            false => Err(Box::pin(self.refusal()).await),
+        }
+    }
+
+    /// The error that the response stands for, with the beginning of its body.
+    pub async fn refusal(mut self) -> Error {
+        let location = self.location().map(|url| shown(&url));
+        let location = location.filter(|_| self.inner.status().is_redirection());
+        let mut bytes = Vec::new();
+        let most = self.limits.refusal.saturating_add(MARGIN);
+        // All of it takes no longer than one silence.
+        let soon = Deadline::after(self.limits.silence);
+        self.deadline = self.deadline.or_earlier(soon);
+        while bytes.len() < most
+            && let Ok(Some(chunk)) = self.chunk().await
+        {
+            bytes.extend_from_slice(&chunk);
+        }
+        let clean = |text: &str, most| self.redactor.redact_start(text, most);
+        let headers = self.headers();
+        let refusal = Refusal {
+            status: self.status(),
+            reason: self.inner.status().canonical_reason(),
+            request_id: request_id(headers).map(|id| clean(id, usize::MAX)),
+            retry_after: retry_after(headers),
+            location: location.map(|location| clean(&location, MAX_LOCATION)),
+            body: clean(&String::from_utf8_lossy(&bytes), self.limits.refusal),
+        };
+        ErrorKind::Status(refusal).into()
+    }
+
+    async fn rest(&mut self, first: Bytes) -> Result<Bytes> {
+        // Most bodies come as one piece, which is not copied.
+        let mut one = first;
+        while one.is_empty() {
+            match self.chunk().await? {
+                Some(chunk) => one = chunk,
+                None => return Ok(one),
+            }
+        }
+        let Some(second) = self.chunk().await? else { return Ok(one) };
+        let announced = self.inner.content_length().unwrap_or_default().min(MAX_RESERVED);
+        let mut all = Vec::with_capacity(usize::try_from(announced).unwrap_or_default());
+        all.extend_from_slice(&one);
+        all.extend_from_slice(&second);
+        while let Some(chunk) = self.chunk().await? {
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all.into())
+    }
+
+    fn check_length(&self) -> Result<()> {
+        let announced = self.inner.content_length();
+        match announced.is_some_and(|length| length > self.limits.body as u64) {
+            true => Err(self.too_large()),
+            false => Ok(()),
+        }
+    }
+
+    fn too_large(&self) -> Error {
+        ErrorKind::TooLarge { what: "one reply", max: self.limits.body }.into()
+    }
+
+    /// The encoding of a body that nobody asked to be encoded.
+    fn encoding(&self) -> Option<Error> {
+        let encoding = text(self.headers(), CONTENT_ENCODING.as_str())?;
+        let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
+        let shown = || self.redactor.redact_start(encoding, 100);
+        (!plain).then(|| {
+            let what = Cow::Owned(format!("compressed with {}", shown()));
+            ErrorKind::Encoding { what }.into()
+        })
+    }
+
+    fn declares_events(&self) -> bool {
+        let kind = self.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+        let kind = kind.and_then(|kind| kind.get(..EVENT_STREAM.len()));
+        kind.is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
+    }
+}
+
+/// The status, without headers and body.
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+fn joined(first: Bytes, second: Bytes) -> Bytes {
+    match first.is_empty() {
+        true => second,
+        false => [first, second].concat().into(),
+    }
+}
+
+fn utf8(body: Bytes) -> Result<Bytes> {
+    if std::str::from_utf8(&body).is_err() {
+        return Err(not_utf8(&body));
+    }
+    let marked = body.starts_with(BYTE_ORDER_MARK);
+    Ok(if marked { body.slice(BYTE_ORDER_MARK.len()..) } else { body })
+}
+
+fn begins_events(text: &[u8]) -> bool {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
+    ["data:", "event:", "id:", "retry:", ":"].iter().any(|field| text.starts_with(field.as_bytes()))
+}
+
+/// Whether a body cannot be a stream of events, whatever its head calls it.
+fn is_page(first: &[u8]) -> bool {
+    is_gzip(first) || matches!(first.trim_ascii_start(), [b'{' | b'[' | b'<', ..])
+}

@@ -1,0 +1,217 @@
+use std::fmt;
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Method, Url};
+use tokio::time::{Instant, timeout_at};
+
+use crate::body::Response;
+use crate::endpoint::Endpoint;
+use crate::error::{Error, ErrorKind, Result, UrlFault};
+use crate::limits::{Deadline, Limits};
+
+/// A request, which may be sent more than once.
+#[derive(Debug, Clone)]
+pub struct Request {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Bytes>,
+}
+
+impl Request {
+    /// A `GET` request.
+    #[must_use]
+    pub fn get(url: Url) -> Self {
+        Self { method: Method::GET, url, headers: HeaderMap::new(), body: None }
+    }
+
+    /// A `POST` request with JSON.
+    #[must_use]
+    pub fn post_json(url: Url, body: impl Into<Bytes>) -> Self {
+        Self { method: Method::POST, url, headers: HeaderMap::new(), body: Some(body.into()) }
+    }
+
+    /// Sets a header.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+}
+
+/// A client for one endpoint.
+///
+/// It sends one attempt at a time; a [`RetryPolicy`](crate::RetryPolicy) repeats it. It
+/// follows no redirect, because neither a secret nor a conversation may go to a place that
+/// nobody chose. It uses no proxy for a server on this machine. Cloning is cheap and
+/// shares the connections. It runs on tokio.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use toolwright_http::{Client, Deadline, Endpoint, Error, Limits, Request, RetryPolicy};
+///
+/// # async fn ask() -> toolwright_http::Result<()> {
+/// let endpoint = Endpoint::new("https://api.example.com/v1")?.with_bearer("key", "sk-made-up")?;
+/// let client = Client::new(endpoint, Limits::default())?;
+/// let request = Request::get(client.endpoint().url(["models"], &[])?);
+/// let deadline = Deadline::after(Duration::from_secs(60));
+/// let attempt = || async { client.send(&request, deadline).await?.or_refusal().await };
+/// let response = RetryPolicy::default().run(deadline, attempt, Error::retry).await?;
+/// println!("{} bytes", response.text().await?.len());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    is_own: bool,
+    endpoint: Endpoint,
+    limits: Limits,
+}
+
+impl Client {
+    /// A client for an endpoint.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Client`] if the system's certificates cannot be read.
+    pub fn new(endpoint: Endpoint, limits: Limits) -> Result<Self> {
+        let http = http(&endpoint, &limits)?;
+        Ok(Self { http, is_own: true, endpoint, limits })
+    }
+
+    /// Sets a `reqwest::Client` of the caller's own, for proxies, certificates or a shared
+    /// pool.
+    ///
+    /// Its redirect policy, its proxies and its time to connect hold then; turn redirects
+    /// off unless every place that they lead to may get the request. Silence, deadline and
+    /// size are limited as before.
+    #[must_use]
+    pub fn with_http(self, http: reqwest::Client) -> Self {
+        Self { http, is_own: false, ..self }
+    }
+
+    /// Sets the endpoint. The connections are kept if it is the same server.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_endpoint(self, endpoint: Endpoint) -> Result<Self> {
+        let same = self.endpoint.as_url().origin() == endpoint.as_url().origin();
+        let http = match same || !self.is_own {
+            true => self.http,
+            false => http(&endpoint, &self.limits)?,
+        };
+        Ok(Self { http, endpoint, ..self })
+    }
+
+    /// Sets the limits. The connections are kept unless the time to connect changes.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_limits(self, limits: Limits) -> Result<Self> {
+        let http = match self.limits.connect == limits.connect || !self.is_own {
+            true => self.http,
+            false => http(&self.endpoint, &limits)?,
+        };
+        Ok(Self { http, limits, ..self })
+    }
+
+    /// The endpoint.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Sends a request once and returns the response, whatever its status.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Url`] if the request does not go to the endpoint;
+    /// [`ErrorKind::Connect`], [`ErrorKind::Transport`], [`ErrorKind::Silent`] and
+    /// [`ErrorKind::TooSlow`] if no response begins in time.
+    pub async fn send(&self, request: &Request, deadline: Deadline) -> Result<Response> {
+        let Request { method, url, headers, body } = request;
+        if !self.endpoint.contains(url) {
+            return Err(ErrorKind::Url(UrlFault::Outside).into());
+        }
+        // A builder would copy each header once more.
+        let mut sent = reqwest::Request::new(method.clone(), url.clone());
+        *sent.headers_mut() = self.endpoint.headers().clone();
+        for (name, value) in headers {
+            sent.headers_mut().insert(name.clone(), value.clone());
+        }
+        if let Some(body) = body {
+            let json = HeaderValue::from_static("application/json");
+            sent.headers_mut().entry(CONTENT_TYPE).or_insert(json);
+            *sent.body_mut() = Some(body.clone().into());
+        }
+        let redactor = self.endpoint.redactor();
+        let answer = in_time(self.http.execute(sent), &self.limits, deadline).await?;
+        let answer = answer.map_err(|error| {
+            let is_silence = error.is_timeout() && !error.is_connect();
+            match is_silence {
+                // A limit of the caller's own client.
+                true => ErrorKind::Silent { after: self.limits.silence }.into(),
+                false => Error::from_reqwest(error, false, redactor),
+            }
+        })?;
+        Ok(Response::new(answer, self.limits, deadline, redactor.clone()))
+    }
+}
+
+/// The endpoint, without secrets.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("endpoint", &self.endpoint)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits until the work is done, the server was silent for too long or the call is over.
+pub(crate) async fn in_time<T>(
+    work: impl Future<Output = T>,
+    limits: &Limits,
+    deadline: Deadline,
+) -> Result<T> {
+    // Also of a server that never makes anybody wait.
+    if deadline.has_passed() {
+        return Err(too_slow(deadline));
+    }
+    let silence = Instant::now().checked_add(limits.silence);
+    let (end, is_deadline) = match (silence, deadline.instant()) {
+        (Some(silence), Some(end)) if end <= silence => (end, true),
+        (Some(silence), _) => (silence, false),
+        (None, Some(end)) => (end, true),
+        (None, None) => return Ok(work.await),
+    };
+    timeout_at(end, work).await.map_err(|_| match is_deadline {
+        true => too_slow(deadline),
+        false => ErrorKind::Silent { after: limits.silence }.into(),
+    })
+}
+
+fn too_slow(deadline: Deadline) -> Error {
+    ErrorKind::TooSlow { after: deadline.allowed().unwrap_or_default() }.into()
+}
+
+fn http(endpoint: &Endpoint, limits: &Limits) -> Result<reqwest::Client> {
+    let mut client =
+        reqwest::Client::builder().connect_timeout(limits.connect).redirect(Policy::none());
+    if endpoint.is_loopback() {
+        // No proxy reaches what listens on this machine only.
+        client = client.no_proxy();
+    }
+    client.build().map_err(|source| Error::new(ErrorKind::Client, source))
+}

@@ -1,0 +1,386 @@
+use std::fmt;
+use std::sync::Arc;
+
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+
+use crate::error::{ErrorKind, Result, UrlFault};
+use crate::redact::Redactor;
+
+/// Names of headers that carry a secret.
+const SECRET_HEADERS: [&str; 5] =
+    ["authorization", "proxy-authorization", "cookie", "api-key", "x-api-key"];
+
+/// The address of a server, and the headers that every request to it carries.
+///
+/// An endpoint cannot hold a user name or a password in its URL, because URLs get into
+/// logs. It cannot hold a secret header if it is plain http beyond this machine, because
+/// the network would read the secret. Cloning costs one reference count.
+///
+/// ```
+/// use toolwright_http::{Endpoint, ErrorKind, UrlFault};
+///
+/// let endpoint = Endpoint::new("https://api.example.com/v1/")?.with_bearer("key", "sk-made-up")?;
+/// assert_eq!(endpoint.base_url(), "https://api.example.com/v1");
+/// let url = endpoint.url(["models", "a/b"], &[("limit", "2")])?;
+/// assert_eq!(url.as_str(), "https://api.example.com/v1/models/a%2Fb?limit=2");
+/// assert!(!format!("{endpoint:?}").contains("made-up"));
+///
+/// let plain = Endpoint::new("http://192.168.0.7/v1")?.with_bearer("key", "sk-made-up");
+/// assert!(matches!(plain.unwrap_err().kind(), ErrorKind::Url(UrlFault::Plain)));
+/// # Ok::<(), toolwright_http::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Endpoint(Arc<Parts>);
+
+#[derive(Clone)]
+struct Parts {
+    url: Url,
+    loopback: bool,
+    has_secret: bool,
+    headers: HeaderMap,
+    redactor: Redactor,
+}
+
+impl Endpoint {
+    /// The base URL of an API: paths are appended to it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Url`] if it is not an http or https URL, or holds a user name, a
+    /// password, a query or a fragment. The error does not show the URL, because people
+    /// put keys into URLs.
+    pub fn new(base_url: &str) -> Result<Self> {
+        let endpoint = Self::exact(base_url)?;
+        let mut parts = Arc::unwrap_or_clone(endpoint.0);
+        if parts.url.query().is_some() || parts.url.fragment().is_some() {
+            return Err(ErrorKind::Url(UrlFault::Query).into());
+        }
+        let path = parts.url.path().trim_end_matches('/').to_owned();
+        parts.url.set_path(&path);
+        Ok(Self(Arc::new(parts)))
+    }
+
+    /// The URL of one resource, with its path as it is and maybe with a query.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), but a query and a fragment are allowed.
+    pub fn exact(url: &str) -> Result<Self> {
+        let url = Url::parse(url).map_err(|_| ErrorKind::Url(UrlFault::NotAUrl))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(ErrorKind::Url(UrlFault::Scheme).into());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(ErrorKind::Url(UrlFault::Credentials).into());
+        }
+        let loopback = is_loopback(&url);
+        let (headers, redactor) = (HeaderMap::new(), Redactor::default());
+        Ok(Self(Arc::new(Parts { url, loopback, has_secret: false, headers, redactor })))
+    }
+
+    /// Adds `authorization: Bearer …`. `name` is what errors call the token.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_secret_header`](Self::with_secret_header).
+    pub fn with_bearer(self, name: &str, token: &str) -> Result<Self> {
+        let endpoint = self.with_secret_header(name, AUTHORIZATION, &format!("Bearer {token}"))?;
+        Ok(endpoint.with_secret(name, token))
+    }
+
+    /// Sets a header that carries a secret. `name` is what errors call the secret.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Header`] if no header can carry the value. [`ErrorKind::Url`] if the
+    /// endpoint is plain http beyond this machine.
+    pub fn with_secret_header(self, name: &str, header: HeaderName, value: &str) -> Result<Self> {
+        let endpoint = self.with_value(name, header, value)?.with_secret(name, value);
+        if endpoint.0.url.scheme() == "http" && !endpoint.0.loopback {
+            return Err(ErrorKind::Url(UrlFault::Plain).into());
+        }
+        let mut parts = Arc::unwrap_or_clone(endpoint.0);
+        parts.has_secret = true;
+        Ok(Self(Arc::new(parts)))
+    }
+
+    /// Sets a header of every request.
+    ///
+    /// A header that is known to carry a secret, such as `authorization`, `cookie` and
+    /// `x-api-key`, is set as by [`with_secret_header`](Self::with_secret_header).
+    ///
+    /// # Errors
+    ///
+    /// As [`with_secret_header`](Self::with_secret_header).
+    pub fn with_header(self, name: HeaderName, value: &str) -> Result<Self> {
+        if SECRET_HEADERS.contains(&name.as_str()) {
+            let shown = name.to_string();
+            return self.with_secret_header(&shown, name, value);
+        }
+        let shown = name.to_string();
+        self.with_value(&shown, name, value)
+    }
+
+    fn with_value(self, shown: &str, name: HeaderName, value: &str) -> Result<Self> {
+        let value = HeaderValue::from_str(value);
+        let mut value = value.map_err(|_| ErrorKind::Header { name: shown.to_owned() })?;
+        // Any of them may be a secret of its own.
+        value.set_sensitive(true);
+        let mut parts = Arc::unwrap_or_clone(self.0);
+        parts.headers.insert(name, value);
+        Ok(Self(Arc::new(parts)))
+    }
+
+    /// Adds a secret that errors must not show, such as one in a query.
+    #[must_use]
+    pub fn with_secret(self, name: &str, secret: &str) -> Self {
+        let mut parts = Arc::unwrap_or_clone(self.0);
+        parts.redactor = parts.redactor.with_secret(name, secret.trim());
+        Self(Arc::new(parts))
+    }
+
+    /// The URL below the base URL: segments of its path, and a query.
+    ///
+    /// Segments and query are encoded, so a slash in a segment stays in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Url`] if a segment is empty, `.` or `..`.
+    pub fn url<S: AsRef<str>>(
+        &self,
+        segments: impl IntoIterator<Item = S>,
+        query: &[(&str, &str)],
+    ) -> Result<Url> {
+        let mut url = self.0.url.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty();
+            for segment in segments {
+                let segment = segment.as_ref();
+                if matches!(segment, "" | "." | "..") {
+                    return Err(ErrorKind::Url(UrlFault::Outside).into());
+                }
+                path.push(segment);
+            }
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        match self.contains(&url) {
+            true => Ok(url),
+            false => Err(ErrorKind::Url(UrlFault::Outside).into()),
+        }
+    }
+
+    /// Whether the URL is at or below the base URL: the same scheme, host and port, no
+    /// user name or password, and a path that begins with the base's.
+    ///
+    /// ```
+    /// use toolwright_http::Endpoint;
+    ///
+    /// let endpoint = Endpoint::new("https://example.com/v1")?;
+    /// let contains = |url: &str| endpoint.contains(&url.parse().unwrap());
+    /// assert!(contains("https://example.com/v1/models"));
+    /// assert!(!contains("https://example.com/v2/models"));
+    /// assert!(!contains("https://example.com.evil.example/v1/models"));
+    /// # Ok::<(), toolwright_http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn contains(&self, url: &Url) -> bool {
+        let base = self.0.url.path().trim_end_matches('/');
+        let rest = url.path().strip_prefix(base);
+        url.origin() == self.0.url.origin()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The base URL without a slash at its end.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        self.0.url.as_str().trim_end_matches('/')
+    }
+
+    /// The URL for people, without its query and fragment, which may hold a secret.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        shown(&self.0.url)
+    }
+
+    /// The URL itself.
+    #[must_use]
+    pub fn as_url(&self) -> &Url {
+        &self.0.url
+    }
+
+    /// Whether the server is on this machine: `localhost`, `127.0.0.0/8` or `::1`, also as
+    /// `::ffff:127.0.0.1`.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.0.loopback
+    }
+
+    /// Whether requests carry a secret header.
+    #[must_use]
+    pub fn has_secret(&self) -> bool {
+        self.0.has_secret
+    }
+
+    /// The headers of every request.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        &self.0.headers
+    }
+
+    /// The removal of the endpoint's secrets from text.
+    #[must_use]
+    pub fn redactor(&self) -> &Redactor {
+        &self.0.redactor
+    }
+}
+
+/// The URL without its query, the names of the headers and no value.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.0.headers.keys().map(HeaderName::as_str).collect();
+        f.debug_struct("Endpoint")
+            .field("url", &self.shown())
+            .field("headers", &headers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A URL without what may be a secret.
+pub(crate) fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    // It fails where a URL has no place for them.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    url.into()
+}
+
+/// Whether a URL leads to this machine.
+///
+/// ```
+/// let is_loopback = |url: &str| toolwright_http::is_loopback(&url.parse().unwrap());
+/// assert!(is_loopback("http://LOCALHOST:8080/"));
+/// assert!(is_loopback("http://[::ffff:127.0.0.1]/"));
+/// assert!(!is_loopback("http://localhost.example.com/"));
+/// ```
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(url: &str) -> Option<UrlFault> {
+        let error = Endpoint::new(url).err()?;
+        assert!(!format!("{error}{error:?}").contains("secret"));
+        match error.kind() {
+            ErrorKind::Url(fault) => Some(*fault),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_url_is_checked_and_never_shown() {
+        for (url, wanted) in [
+            ("", UrlFault::NotAUrl),
+            ("sk-very-secret", UrlFault::NotAUrl),
+            ("localhost:8080", UrlFault::Scheme),
+            ("file:///etc", UrlFault::Scheme),
+            ("http://user:secret@127.0.0.1/v1", UrlFault::Credentials),
+            ("http://secret@127.0.0.1/v1", UrlFault::Credentials),
+            ("http://127.0.0.1/v1?key=secret", UrlFault::Query),
+            ("http://127.0.0.1/v1#secret", UrlFault::Query),
+        ] {
+            assert_eq!(fault(url), Some(wanted), "{url}");
+        }
+        for (url, base) in [
+            ("http://localhost:8080/v1/", "http://localhost:8080/v1"),
+            ("https://[::1]/v1//", "https://[::1]/v1"),
+            (" http://localhost:8080/v1/\n", "http://localhost:8080/v1"),
+            ("https://example.com", "https://example.com"),
+        ] {
+            let endpoint = Endpoint::new(url).unwrap();
+            assert_eq!(endpoint.base_url(), base);
+            let models = endpoint.url(["models"], &[]).unwrap();
+            assert_eq!(models.as_str(), format!("{base}/models"));
+        }
+        let exact = Endpoint::exact("https://example.com/mcp/?key=secret").unwrap();
+        assert_eq!(exact.as_url().as_str(), "https://example.com/mcp/?key=secret");
+        assert_eq!(exact.shown(), "https://example.com/mcp/");
+        assert!(!format!("{exact:?}").contains("secret"));
+    }
+
+    #[test]
+    fn a_secret_goes_over_plain_http_on_this_machine_only() {
+        for url in [
+            "http://localhost:1/v1",
+            "http://127.9.9.9/v1",
+            "http://[::1]/v1",
+            "http://[::ffff:127.0.0.1]/v1",
+            "https://api.example.com/v1",
+        ] {
+            let endpoint = Endpoint::new(url).unwrap();
+            assert!(endpoint.with_bearer("key", "sk-made-up").unwrap().has_secret(), "{url}");
+        }
+        for url in ["http://192.168.0.7/", "http://[::2]/", "HTTP://localhost.example.com/"] {
+            let endpoint = || Endpoint::new(url).unwrap();
+            let name = HeaderName::from_static("x-api-key");
+            for refused in [
+                endpoint().with_bearer("key", "sk-made-up"),
+                endpoint().with_header(name.clone(), "sk-made-up"),
+                endpoint().with_secret_header("key", name, "sk-made-up"),
+            ] {
+                let error = refused.unwrap_err();
+                assert!(matches!(error.kind(), ErrorKind::Url(UrlFault::Plain)), "{url}");
+                assert!(!format!("{error}{error:?}").contains("made-up"));
+            }
+            let other = HeaderName::from_static("x-title");
+            assert!(!endpoint().with_header(other, "a title").unwrap().has_secret());
+        }
+    }
+
+    #[test]
+    fn a_value_that_no_header_carries_is_named_and_not_shown() {
+        let endpoint = Endpoint::new("https://example.com").unwrap();
+        let error = endpoint.with_bearer("key", "secret\n").unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Header { name } if name == "key"));
+        assert!(!format!("{error}{error:?}").contains("secret"));
+    }
+
+    #[test]
+    fn no_segment_leaves_the_base() {
+        let endpoint = Endpoint::new("https://example.com/a/b").unwrap();
+        for segment in ["..", ".", ""] {
+            assert!(endpoint.url([segment], &[]).is_err(), "{segment}");
+        }
+        for (segment, path) in [("c/../..", "c%2F..%2F.."), ("%2e%2e", "%252e%252e"), ("?", "%3F")]
+        {
+            let url = endpoint.url([segment], &[]).unwrap();
+            assert_eq!(url.path(), format!("/a/b/{path}"));
+        }
+    }
+
+    #[test]
+    fn all_secrets_are_redacted() {
+        let endpoint = Endpoint::new("https://example.com")
+            .unwrap()
+            .with_bearer("key", "sk-made-up")
+            .unwrap()
+            .with_header(HeaderName::from_static("api-key"), "another one")
+            .unwrap();
+        let text = "sk-made-up, Bearer sk-made-up, another one";
+        assert_eq!(endpoint.redactor().redact(text), "[key], [key], [api-key]");
+    }
+}

@@ -1,0 +1,146 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long a server may be silent, and how much it may send.
+///
+/// The total time of a call is a [`Deadline`], because it includes retries.
+///
+/// ```
+/// use std::time::Duration;
+/// use toolwright_http::Limits;
+///
+/// let limits = Limits::default().with_silence(Duration::from_secs(30)).with_body(1 << 20);
+/// assert_eq!(limits.body, 1 << 20);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Maximum time to connect. Default: 10 seconds.
+    pub connect: Duration,
+    /// Maximum time without a byte, before the answer and within. Default: 10 minutes,
+    /// because a reasoning model may think for minutes before its first word.
+    pub silence: Duration,
+    /// Maximum size of one body, in bytes. Default: 64 MiB.
+    pub body: usize,
+    /// Maximum size of the body of a refusal that an error keeps, in bytes.
+    /// Default: 64 KiB.
+    pub refusal: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            silence: Duration::from_secs(600),
+            body: 64 << 20,
+            refusal: 64 << 10,
+        }
+    }
+}
+
+impl Limits {
+    /// Sets the maximum time to connect. Default: 10 seconds.
+    #[must_use]
+    pub fn with_connect(self, connect: Duration) -> Self {
+        Self { connect, ..self }
+    }
+
+    /// Sets the maximum time without a byte. Default: 10 minutes.
+    #[must_use]
+    pub fn with_silence(self, silence: Duration) -> Self {
+        Self { silence, ..self }
+    }
+
+    /// Sets the maximum size of one body, in bytes. Default: 64 MiB.
+    #[must_use]
+    pub fn with_body(self, body: usize) -> Self {
+        Self { body, ..self }
+    }
+
+    /// Sets the maximum size of a refusal's body that an error keeps. Default: 64 KiB.
+    #[must_use]
+    pub fn with_refusal(self, refusal: usize) -> Self {
+        Self { refusal, ..self }
+    }
+}
+
+/// The moment at which a call is over, retries and pauses included.
+///
+/// ```
+/// use std::time::Duration;
+/// use toolwright_http::Deadline;
+///
+/// let deadline = Deadline::after(Duration::from_secs(60));
+/// assert!(!deadline.has_passed());
+/// // A limit too large for the clock means no limit.
+/// assert_eq!(Deadline::after(Duration::MAX), Deadline::never());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline(Option<(Instant, Duration)>);
+
+impl Deadline {
+    /// No deadline.
+    #[must_use]
+    pub fn never() -> Self {
+        Self(None)
+    }
+
+    /// The moment after this time from now.
+    ///
+    /// A time too large for [`Instant`] means no limit.
+    #[must_use]
+    pub fn after(time: Duration) -> Self {
+        Self(Instant::now().checked_add(time).map(|at| (at, time)))
+    }
+
+    /// This moment.
+    #[must_use]
+    pub fn at(moment: std::time::Instant) -> Self {
+        let at = Instant::from_std(moment);
+        Self(Some((at, at.saturating_duration_since(Instant::now()))))
+    }
+
+    /// The earlier of the two.
+    #[must_use]
+    pub fn or_earlier(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Some((a, _)), Some((b, _))) if b < a => other,
+            (None, Some(_)) => other,
+            _ => self,
+        }
+    }
+
+    /// The moment; `None` if there is no deadline.
+    #[must_use]
+    pub fn instant(self) -> Option<Instant> {
+        self.0.map(|(at, _)| at)
+    }
+
+    /// The time that the deadline gave when it was set.
+    #[must_use]
+    pub fn allowed(self) -> Option<Duration> {
+        self.0.map(|(_, time)| time)
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn has_passed(self) -> bool {
+        self.instant().is_some_and(|at| Instant::now() >= at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_deadline_holds() {
+        let [soon, late] = [1, 2].map(|hours| Deadline::after(Duration::from_secs(3600 * hours)));
+        let never = Deadline::never();
+        assert_eq!([soon.or_earlier(late), late.or_earlier(soon)], [soon, soon]);
+        assert_eq!([soon.or_earlier(never), never.or_earlier(soon)], [soon, soon]);
+        assert_eq!(never.or_earlier(never), never);
+        assert!(Deadline::at(std::time::Instant::now()).has_passed());
+    }
+}

@@ -1,0 +1,278 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// Minimum length of a secret, in bytes.
+///
+/// Servers without a key are often given one such as `x`. Replacing every `x` would only
+/// make their errors unreadable.
+const MIN_SECRET: usize = 4;
+/// How many levels of escaping are undone around one character.
+const MAX_BACKSLASHES: usize = 64;
+/// How many bytes are examined beyond a cut, so that a secret across it is recognized.
+const MARGIN: usize = 16 * 1024;
+
+/// The secrets of an endpoint, and the removal of them from text.
+///
+/// A server may repeat a key in its error, and may escape it on the way. A secret is
+/// recognized in plain form, with the escapes of JSON (`\/`, `\u0073`, at any level), of
+/// URLs (`%73`, also encoded twice) and of HTML (`&#115;`, `&#x73;`, `&amp;`).
+///
+/// Secrets shorter than four bytes are not replaced.
+///
+/// ```
+/// use toolwright_http::Redactor;
+///
+/// let redactor = Redactor::default().with_secret("key", "sk-made/up");
+/// assert_eq!(redactor.redact("no such key: sk-made/up"), "no such key: [key]");
+/// assert_eq!(redactor.redact(r#"{"key": "sk-made\/\u0075p"}"#), r#"{"key": "[key]"}"#);
+/// assert_eq!(redactor.redact("?key=sk-made%2Fup"), "?key=[key]");
+/// assert!(!format!("{redactor:?}").contains("made"));
+/// ```
+#[derive(Clone, Default)]
+pub struct Redactor(Arc<Secrets>);
+
+#[derive(Clone)]
+struct Secrets {
+    all: Vec<Secret>,
+    /// Whether a byte may begin one of them, plain or escaped.
+    may_begin: [bool; 256],
+}
+
+impl Default for Secrets {
+    fn default() -> Self {
+        let mut may_begin = [false; 256];
+        b"\\%&".iter().for_each(|byte| may_begin[usize::from(*byte)] = true);
+        Self { all: Vec::new(), may_begin }
+    }
+}
+
+#[derive(Clone)]
+struct Secret {
+    text: String,
+    shown: String,
+}
+
+impl Redactor {
+    /// Adds a secret, which is shown as its name in brackets.
+    #[must_use]
+    pub fn with_secret(&self, name: &str, secret: &str) -> Self {
+        let is_known = self.0.all.iter().any(|known| known.text == secret);
+        if secret.len() < MIN_SECRET || is_known {
+            return self.clone();
+        }
+        let mut secrets = Secrets::clone(&self.0);
+        secrets.all.push(Secret { text: secret.to_owned(), shown: format!("[{name}]") });
+        // A secret that contains another one is replaced first.
+        secrets.all.sort_by_key(|secret| std::cmp::Reverse(secret.text.len()));
+        secrets.may_begin[usize::from(secret.as_bytes()[0])] = true;
+        Self(Arc::new(secrets))
+    }
+
+    /// The text with each secret replaced.
+    #[must_use]
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.0.all.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let bytes = text.as_bytes();
+        let (mut clean, mut kept, mut at) = (String::new(), 0, 0);
+        while at < bytes.len() {
+            if !self.0.may_begin[usize::from(bytes[at])] {
+                at += 1;
+                continue;
+            }
+            // An escape is undone from its beginning only.
+            let inside = bytes[at] == b'\\' && at > 0 && bytes[at - 1] == b'\\';
+            let found = (!inside).then(|| self.secret_at(&bytes[at..])).flatten();
+            match found {
+                Some((length, shown)) => {
+                    clean.push_str(&text[kept..at]);
+                    clean.push_str(shown);
+                    at += length;
+                    kept = at;
+                }
+                None => at += 1,
+            }
+        }
+        if kept == 0 {
+            return Cow::Borrowed(text);
+        }
+        clean.push_str(&text[kept..]);
+        Cow::Owned(clean)
+    }
+
+    /// The beginning of the text, with each secret replaced, also one across the cut.
+    ///
+    /// The result has at most `max` bytes and is cut between characters.
+    ///
+    /// ```
+    /// use toolwright_http::Redactor;
+    ///
+    /// let redactor = Redactor::default().with_secret("key", "sk-made-up");
+    /// assert_eq!(redactor.redact_start("key sk-made-up", 8), "key [key");
+    /// ```
+    #[must_use]
+    pub fn redact_start(&self, text: &str, max: usize) -> String {
+        let seen = start(text, max.saturating_add(MARGIN));
+        start(&self.redact(seen), max).to_owned()
+    }
+
+    /// Whether the text holds a secret in any form.
+    #[must_use]
+    pub fn finds_secret(&self, text: &str) -> bool {
+        matches!(self.redact(text), Cow::Owned(_))
+    }
+
+    fn secret_at(&self, text: &[u8]) -> Option<(usize, &str)> {
+        self.0.all.iter().find_map(|secret| {
+            let length = spelled(text, &secret.text)?;
+            Some((length, secret.shown.as_str()))
+        })
+    }
+}
+
+/// The number of secrets, and none of them.
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").field("secrets", &self.0.all.len()).finish()
+    }
+}
+
+/// The first bytes of a text, cut between characters.
+fn start(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+/// How many bytes at the beginning of the text spell the secret, in any escaped form.
+fn spelled(text: &[u8], secret: &str) -> Option<usize> {
+    if text.starts_with(secret.as_bytes()) {
+        return Some(secret.len());
+    }
+    let mut rest = text;
+    for wanted in secret.chars() {
+        rest = without_char(rest, wanted)?;
+    }
+    Some(text.len() - rest.len())
+}
+
+/// The text after one character, which is plain or escaped.
+fn without_char(text: &[u8], wanted: char) -> Option<&[u8]> {
+    let mut utf8 = [0; 4];
+    let plain = wanted.encode_utf8(&mut utf8).as_bytes();
+    match text.first()? {
+        b'\\' => {
+            let escapes = text.iter().take(MAX_BACKSLASHES).take_while(|b| **b == b'\\').count();
+            let rest = &text[escapes..];
+            if wanted == '\\' {
+                // Its own escapes are gone already.
+                return Some(rest);
+            }
+            if let Some(rest) = rest.strip_prefix(b"u")
+                && let Some((digits, rest)) = rest.split_at_checked(4)
+                && number(digits, 16) == Some(u32::from(wanted))
+            {
+                return Some(rest);
+            }
+            rest.strip_prefix(plain)
+        }
+        b'%' if wanted != '%' || text.starts_with(b"%25") => {
+            plain.iter().try_fold(text, |text, byte| without_percent(text, *byte))
+        }
+        b'&' => without_entity(text, wanted).or_else(|| text.strip_prefix(plain)),
+        _ => text.strip_prefix(plain),
+    }
+}
+
+/// The text after one byte that a URL encoded, once or more often.
+fn without_percent(text: &[u8], wanted: u8) -> Option<&[u8]> {
+    let mut rest = text.strip_prefix(b"%")?;
+    // Encoded again, `%2F` is `%252F`.
+    while wanted != b'%' || rest.starts_with(b"2525") {
+        match rest.strip_prefix(b"25") {
+            Some(again) => rest = again,
+            None => break,
+        }
+    }
+    let (digits, rest) = rest.split_at_checked(2)?;
+    (number(digits, 16) == Some(u32::from(wanted))).then_some(rest)
+}
+
+/// The text after one character that HTML escaped.
+fn without_entity(text: &[u8], wanted: char) -> Option<&[u8]> {
+    let end = memchr::memchr(b';', &text[..text.len().min(12)])?;
+    let (name, rest) = (&text[1..end], &text[end + 1..]);
+    let is_wanted = match (name, wanted) {
+        ([b'#', b'x' | b'X', digits @ ..], _) => number(digits, 16) == Some(u32::from(wanted)),
+        ([b'#', digits @ ..], _) => number(digits, 10) == Some(u32::from(wanted)),
+        (b"amp", '&') | (b"lt", '<') | (b"gt", '>') | (b"quot", '"') | (b"apos", '\'') => true,
+        _ => false,
+    };
+    is_wanted.then_some(rest)
+}
+
+fn number(digits: &[u8], radix: u32) -> Option<u32> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    // `from_str_radix` accepts a sign.
+    digits.starts_with(|c: char| c.is_ascii_alphanumeric()).then_some(())?;
+    u32::from_str_radix(digits, radix).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "sk-very/secret+\"ä%&0123456789";
+
+    fn shouted(escape: impl Fn(char) -> String) -> String {
+        KEY.chars().map(escape).collect()
+    }
+
+    fn percent(char: char) -> String {
+        char.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn a_secret_is_replaced_in_every_escaped_form() {
+        let redactor = Redactor::default().with_secret("key", KEY);
+        for form in [
+            KEY.to_owned(),
+            shouted(|c| if c == '/' { r"\/".to_owned() } else { c.to_string() }),
+            shouted(|c| if c == '"' { r#"\\\""#.to_owned() } else { c.to_string() }),
+            shouted(|c| format!(r"\u{:04x}", u32::from(c))),
+            shouted(|c| format!(r"\\\\u{:04X}", u32::from(c))),
+            shouted(percent),
+            shouted(|c| percent(c).replace('%', "%25")),
+            shouted(|c| percent(c).replace('%', "%2525").to_uppercase()),
+            shouted(|c| if c.is_ascii_alphanumeric() { c.to_string() } else { percent(c) }),
+            shouted(|c| format!("&#{};", u32::from(c))),
+            shouted(|c| format!("&#x{:X};", u32::from(c))),
+            KEY.replace('&', "&amp;").replace('"', "&quot;"),
+        ] {
+            let text = format!("before {form} after");
+            assert_eq!(redactor.redact(&text), "before [key] after", "{form}");
+        }
+        for text in ["sk-very", "sk-very/secret", "\\", "&#", "%", "%2", "\\u00", "&#x+73;"] {
+            assert!(!redactor.finds_secret(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_secrets_is_named() {
+        let redactor = Redactor::default()
+            .with_secret("token", "abcd")
+            .with_secret("key", "abcdef")
+            .with_secret("short", "x");
+        assert_eq!(redactor.redact("x abcd abcdef"), "x [token] [key]");
+    }
+
+    #[test]
+    fn a_text_of_escapes_only_is_read_in_linear_time() {
+        let redactor = Redactor::default().with_secret("key", "\\\\\\\\\\\\\\\\");
+        let started = std::time::Instant::now();
+        for text in ["\\".repeat(1 << 20), "%25".repeat(1 << 18), "&".repeat(1 << 20)] {
+            let _ = redactor.redact(&text);
+        }
+        assert!(started.elapsed().as_secs() < 5);
+    }
+}

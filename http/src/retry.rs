@@ -1,0 +1,220 @@
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::limits::Deadline;
+
+/// What may be done after a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Retry {
+    /// The same request fails again, or nobody wants to wait for it again.
+    Never,
+    /// The request may succeed after a pause.
+    Backoff,
+    /// The request may succeed after the pause that the server asks for.
+    After(Duration),
+    /// The answer had begun when it broke. A part of it may have been used, and the server
+    /// may have done its work. It is tried again only with
+    /// [`RetryPolicy::with_begun_answers`].
+    AnswerBegan,
+}
+
+/// How often and after what pauses a request is tried again.
+///
+/// A pause doubles each time and is up to a quarter shorter by chance, so that clients
+/// that failed together do not come back together. A server's `retry-after` replaces the
+/// pause. There is no retry if the pause ends after the call's deadline: the caller gets
+/// the server's error at once.
+///
+/// ```
+/// use std::time::Duration;
+/// use toolwright_http::{Deadline, Retry, RetryPolicy};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let policy = RetryPolicy::default().with_retries(3);
+/// let mut answers = [Err(503), Err(503), Ok("done")].into_iter();
+/// let answer = policy
+///     .run(
+///         Deadline::after(Duration::from_secs(60)),
+///         || std::future::ready(answers.next().unwrap()),
+///         |status| match status {
+///             503 => Retry::After(Duration::from_millis(1)),
+///             _ => Retry::Never,
+///         },
+///     )
+///     .await;
+/// assert_eq!(answer, Ok("done"));
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    retries: u32,
+    first_pause: Duration,
+    max_pause: Duration,
+    max_asked_pause: Duration,
+    begun_answers: bool,
+}
+
+/// Two retries, after half a second and after a second.
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            retries: 2,
+            first_pause: Duration::from_millis(500),
+            max_pause: Duration::from_secs(8),
+            max_asked_pause: Duration::from_secs(60),
+            begun_answers: false,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Sets how often a request is tried again. Default: 2.
+    #[must_use]
+    pub fn with_retries(self, retries: u32) -> Self {
+        Self { retries, ..self }
+    }
+
+    /// Sets the first pause and the longest one. Default: 500 milliseconds and 8 seconds.
+    #[must_use]
+    pub fn with_pauses(self, first: Duration, max: Duration) -> Self {
+        Self { first_pause: first, max_pause: max, ..self }
+    }
+
+    /// Sets the longest pause that a server may ask for. Default: 60 seconds.
+    ///
+    /// A server that asks for more is not tried again: the caller decides.
+    #[must_use]
+    pub fn with_max_asked_pause(self, max: Duration) -> Self {
+        Self { max_asked_pause: max, ..self }
+    }
+
+    /// Sets whether an answer that broke off is asked for again. Default: it is not.
+    ///
+    /// Turn it on only for requests that change nothing and cost nothing, such as a `GET`.
+    #[must_use]
+    pub fn with_begun_answers(self, begun_answers: bool) -> Self {
+        Self { begun_answers, ..self }
+    }
+
+    /// The pause before the next attempt; `None` if there is to be none.
+    ///
+    /// `used` is the number of retries so far.
+    #[must_use]
+    pub fn pause(&self, retry: Retry, used: u32, deadline: Deadline) -> Option<Duration> {
+        let pause = match retry {
+            Retry::Never => None,
+            Retry::AnswerBegan if !self.begun_answers => None,
+            Retry::Backoff | Retry::AnswerBegan => Some(self.backoff(used)),
+            Retry::After(asked) => (asked <= self.max_asked_pause).then_some(asked),
+        };
+        let in_time = |pause: &Duration| match (deadline.instant(), *pause) {
+            (None, _) => true,
+            (Some(end), pause) => Instant::now().checked_add(pause).is_some_and(|at| at < end),
+        };
+        pause.filter(|_| used < self.retries).filter(in_time)
+    }
+
+    /// Runs the attempt until it succeeds or may not be tried again.
+    ///
+    /// The deadline bounds the pauses. The attempt itself has to keep it, as
+    /// [`Client::send`](crate::Client::send) does.
+    ///
+    /// # Errors
+    ///
+    /// The error of the last attempt.
+    pub async fn run<T, E, F: Future<Output = Result<T, E>>>(
+        &self,
+        deadline: Deadline,
+        mut attempt: impl FnMut() -> F,
+        retry: impl Fn(&E) -> Retry,
+    ) -> Result<T, E> {
+        let mut used = 0;
+        loop {
+            let error = match attempt().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match self.pause(retry(&error), used, deadline) {
+                Some(pause) => sleep(pause).await,
+                None => return Err(error),
+            }
+            used += 1;
+        }
+    }
+
+    fn backoff(&self, used: u32) -> Duration {
+        let pause = self.first_pause.saturating_mul(2_u32.saturating_pow(used));
+        let pause = pause.min(self.max_pause);
+        // The standard library's only source of chance.
+        let chance = RandomState::new().build_hasher().finish() % 256;
+        pause - pause / 1024 * u32::try_from(chance).unwrap_or_default()
+    }
+}
+
+/// Whether a request that got this HTTP status may succeed later.
+///
+/// These are 408, 409, 429 and all from 500 to 599.
+///
+/// ```
+/// assert!(toolwright_http::is_retryable_status(503));
+/// assert!(!toolwright_http::is_retryable_status(404));
+/// ```
+#[must_use]
+pub fn is_retryable_status(status: u16) -> bool {
+    matches!(status, 408 | 409 | 429 | 500..=599)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(seconds: u64) -> Option<u64> {
+        let retry = Retry::After(Duration::from_secs(seconds));
+        let pause = RetryPolicy::default().pause(retry, 0, Deadline::never());
+        pause.map(|pause| pause.as_secs())
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_bound() {
+        let policy = RetryPolicy::default().with_retries(1000);
+        for (used, least, most) in
+            [(0, 375, 500), (1, 750, 1000), (4, 6000, 8000), (99, 6000, 8000)]
+        {
+            let pause = policy.pause(Retry::Backoff, used, Deadline::never()).unwrap();
+            assert!((least..=most).contains(&pause.as_millis()), "{used}: {pause:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_server_asks_for_is_kept_up_to_a_minute() {
+        assert_eq!([asked(0), asked(7), asked(60)], [Some(0), Some(7), Some(60)]);
+        assert_eq!([asked(61), asked(u64::MAX)], [None, None]);
+    }
+
+    #[test]
+    fn no_pause_ends_after_the_deadline() {
+        let policy = RetryPolicy::default();
+        let deadline = Deadline::after(Duration::from_secs(30));
+        let pause = |seconds| {
+            policy.pause(Retry::After(Duration::from_secs(seconds)), 0, deadline).is_some()
+        };
+        assert_eq!([pause(20), pause(31)], [true, false]);
+        let over = Deadline::after(Duration::ZERO);
+        assert_eq!(policy.pause(Retry::Backoff, 0, over), None);
+    }
+
+    #[test]
+    fn an_answer_that_began_is_asked_for_again_only_where_that_is_wanted() {
+        let policy = RetryPolicy::default();
+        let never = Deadline::never();
+        assert_eq!(policy.pause(Retry::AnswerBegan, 0, never), None);
+        let policy = policy.with_begun_answers(true);
+        assert!(policy.pause(Retry::AnswerBegan, 0, never).is_some());
+        assert_eq!(policy.pause(Retry::Never, 0, never), None);
+        assert_eq!(policy.pause(Retry::Backoff, 2, never), None);
+    }
+}

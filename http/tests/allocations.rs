@@ -1,0 +1,37 @@
+//! The memory that a stream of events takes. A test of its own, because it counts what the
+//! whole process allocates.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use std::alloc::System;
+
+use bytes::Bytes;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use toolwright_http::EventReader;
+
+#[global_allocator]
+static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+#[test]
+fn an_event_allocates_nothing_once_the_buffers_have_their_size() {
+    let event =
+        "event: delta\r\ndata: {\"choices\": [{\"delta\": {\"content\": \"a word\"}}]}\r\n\r\n";
+    let stream = Bytes::from(event.repeat(1000));
+    let mut events = EventReader::default();
+    let mut read = |bytes: &Bytes| {
+        // As packets cut a stream.
+        let mut count = 0;
+        for at in (0..bytes.len()).step_by(1400) {
+            events.push(bytes.slice(at..bytes.len().min(at + 1400)));
+            while let Some(event) = events.next().unwrap() {
+                assert_eq!(event.name, "delta");
+                count += 1;
+            }
+        }
+        count
+    };
+    assert_eq!(read(&stream), 1000);
+    let region = Region::new(GLOBAL);
+    assert_eq!(read(&stream), 1000);
+    let change = region.change();
+    assert_eq!((change.allocations, change.bytes_allocated), (0, 0));
+}

@@ -1,0 +1,313 @@
+//! A client against a server on loopback that misbehaves as the test wants.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use toolwright_http::reqwest::{self, header::HeaderName};
+use toolwright_http::{
+    Client, Deadline, Endpoint, Error, ErrorKind, EventReader, Limits, Request, Response, Result,
+    RetryPolicy, Streamed, UrlFault,
+};
+
+const KEY: &str = "sk-very/secret+0123456789";
+const SHORT: Duration = Duration::from_millis(200);
+
+/// What the server sends to one connection, and what it does then.
+#[derive(Clone)]
+struct Answer {
+    text: Vec<u8>,
+    end: End,
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Close,
+    Hang,
+    Again(&'static str, Duration),
+}
+
+fn answer(status: u16, headers: &str, body: &str) -> Answer {
+    let length = body.len();
+    let text = format!(
+        "HTTP/1.1 {status} X\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    );
+    Answer { text: text.into_bytes(), end: End::Close }
+}
+
+fn open(headers: &str, body: &str, end: End) -> Answer {
+    let text = format!("HTTP/1.1 200 X\r\nconnection: close\r\n{headers}\r\n{body}");
+    Answer { text: text.into_bytes(), end }
+}
+
+struct Server {
+    url: String,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    async fn answering(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (answers, log): (Vec<_>, _) = (answers.into_iter().collect(), Arc::clone(&seen));
+        tokio::spawn(async move {
+            for answer in answers {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = Vec::new();
+                while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+                    assert!(socket.read_buf(&mut request).await.unwrap() > 0);
+                }
+                log.lock().unwrap().push(String::from_utf8(request).unwrap().to_lowercase());
+                tokio::spawn(async move {
+                    let _ = socket.write_all(&answer.text).await;
+                    match answer.end {
+                        End::Close => drop(socket.shutdown().await),
+                        End::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
+                        End::Again(piece, pause) => {
+                            while socket.write_all(piece.as_bytes()).await.is_ok() {
+                                tokio::time::sleep(pause).await;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { url, seen }
+    }
+
+    fn client(&self) -> Client {
+        let endpoint = Endpoint::new(&self.url).unwrap().with_bearer("key", KEY).unwrap();
+        Client::new(endpoint, Limits::default().with_silence(SHORT).with_body(1000)).unwrap()
+    }
+
+    fn requests(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+}
+
+fn request(client: &Client) -> Request {
+    Request::post_json(client.endpoint().url(["chat"], &[]).unwrap(), "{}")
+}
+
+async fn send(client: &Client, policy: &RetryPolicy, deadline: Deadline) -> Result<Response> {
+    let request = request(client);
+    let attempt = || async { client.send(&request, deadline).await?.or_refusal().await };
+    policy.run(deadline, attempt, Error::retry).await
+}
+
+async fn sent(client: &Client) -> Result<Response> {
+    send(client, &RetryPolicy::default().with_retries(0), Deadline::never()).await
+}
+
+async fn kind_of(body: impl Future<Output = Result<impl Sized>>) -> ErrorKind {
+    body.await.err().unwrap().kind().clone()
+}
+
+#[tokio::test]
+async fn a_request_carries_the_endpoints_headers() {
+    let server = Server::answering([answer(200, "", "ok")]).await;
+    let endpoint = server.client().endpoint().clone();
+    let endpoint = endpoint.with_header(HeaderName::from_static("x-title"), "a title").unwrap();
+    let client = server.client().with_endpoint(endpoint).unwrap();
+    assert_eq!(sent(&client).await.unwrap().text().await.unwrap(), "ok");
+    let seen = server.seen.lock().unwrap()[0].clone();
+    for line in [
+        "post /v1/chat http/1.1\r\n",
+        &format!("authorization: bearer {KEY}\r\n"),
+        "x-title: a title\r\n",
+        "content-type: application/json\r\n",
+    ] {
+        assert!(seen.contains(line), "{line}{seen}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_to_another_place_is_not_sent() {
+    let other = Server::answering([answer(200, "", "")]).await;
+    let server = Server::answering([answer(200, "", "")]).await;
+    let request = Request::get(other.url.parse().unwrap());
+    let sent = server.client().send(&request, Deadline::never()).await;
+    assert!(matches!(sent.unwrap_err().kind(), ErrorKind::Url(UrlFault::Outside)));
+    assert_eq!([server.requests(), other.requests()], [0, 0]);
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_refusal_that_names_the_place() {
+    let other = Server::answering([answer(200, "", "")]).await;
+    let location = other.url.replace("http://", "http://user:password@");
+    let headers = format!("location: {location}/chat?key=1#x\r\n");
+    let server = Server::answering([answer(307, &headers, "")]).await;
+    let ErrorKind::Status(refusal) = kind_of(sent(&server.client())).await else { panic!() };
+    assert_eq!(refusal.status, 307);
+    assert_eq!(refusal.location, Some(format!("{}/chat", other.url)));
+    assert_eq!(other.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_refusal_is_retried_and_keeps_what_the_server_said_without_the_key() {
+    let escaped = KEY.replace('/', r"\/");
+    let body = format!("no such key: {escaped}");
+    let headers = "retry-after-ms: 1\r\nx-request-id: req_1\r\n";
+    let refused = answer(503, headers, &body);
+    let server = Server::answering([refused.clone(), refused, answer(200, "", "ok")]).await;
+    let policy = RetryPolicy::default();
+    assert!(send(&server.client(), &policy, Deadline::never()).await.is_ok());
+    assert_eq!(server.requests(), 3);
+
+    let server = Server::answering([answer(401, headers, &body)]).await;
+    let error = send(&server.client(), &policy, Deadline::never()).await.unwrap_err();
+    assert_eq!(error.status(), Some(401));
+    assert_eq!(error.request_id(), Some("req_1"));
+    assert_eq!(error.retry_after(), Some(Duration::from_millis(1)));
+    assert!(!error.is_retryable());
+    let shown = format!("{error} {error:?} {:?}", error.kind());
+    assert!(shown.contains("no such key: [key]") && !shown.contains("very"), "{shown}");
+    assert_eq!(server.requests(), 1);
+}
+
+#[tokio::test]
+async fn no_pause_goes_beyond_the_deadline() {
+    let server = Server::answering([answer(429, "retry-after: 30\r\n", "")]).await;
+    let deadline = Deadline::after(Duration::from_secs(5));
+    let started = Instant::now();
+    let error = send(&server.client(), &RetryPolicy::default(), deadline).await.unwrap_err();
+    assert_eq!(error.status(), Some(429));
+    assert!(started.elapsed() < Duration::from_secs(4));
+}
+
+#[tokio::test]
+async fn silence_has_an_end_before_and_within_an_answer() {
+    let hang = || End::Hang;
+    let server = Server::answering([
+        Answer { text: Vec::new(), end: hang() },
+        open("content-length: 9\r\n", "a", hang()),
+        open("content-type: text/event-stream\r\n", "data: 1\n\n", hang()),
+    ])
+    .await;
+    // The limits hold for a client of the caller's own as well.
+    let own = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = server.client().with_http(own);
+    let silent = ErrorKind::Silent { after: SHORT };
+    assert_eq!(kind_of(sent(&client)).await, silent);
+    assert_eq!(kind_of(sent(&client).await.unwrap().text()).await, silent);
+    let Streamed::Events(mut body) = sent(&client).await.unwrap().events().await.unwrap() else {
+        panic!("a stream")
+    };
+    assert_eq!(body.chunk().await.unwrap().unwrap(), "data: 1\n\n");
+    assert_eq!(kind_of(body.chunk()).await, silent);
+}
+
+#[tokio::test]
+async fn an_answer_that_drips_ends_with_the_deadline() {
+    let drip = open("", "", End::Again("x", Duration::from_millis(20)));
+    let server = Server::answering([drip.clone()]).await;
+    let (after, policy) = (Duration::from_millis(300), RetryPolicy::default());
+    let response = send(&server.client(), &policy, Deadline::after(after)).await.unwrap();
+    assert_eq!(kind_of(response.text()).await, ErrorKind::TooSlow { after });
+
+    let refusal = String::from_utf8(drip.text).unwrap().replace("200", "400").into_bytes();
+    let server = Server::answering([Answer { text: refusal, end: drip.end }]).await;
+    let started = Instant::now();
+    let error = sent(&server.client()).await.unwrap_err();
+    assert_eq!(error.status(), Some(400));
+    assert!(started.elapsed() < SHORT * 5);
+}
+
+#[tokio::test]
+async fn a_body_has_a_bound() {
+    let large = ErrorKind::TooLarge { what: "one reply", max: 1000 };
+    let server = Server::answering([
+        open("content-length: 99999\r\n", "", End::Hang),
+        open("", "", End::Again("xxxxxxxxxx", Duration::ZERO)),
+        open("content-type: text/event-stream\r\n", "", End::Again(": x\n", Duration::ZERO)),
+    ])
+    .await;
+    let client = server.client();
+    assert_eq!(kind_of(sent(&client).await.unwrap().bytes()).await, large);
+    assert_eq!(kind_of(sent(&client).await.unwrap().bytes()).await, large);
+    let endless = async {
+        let Streamed::Events(mut body) = sent(&client).await?.events().await? else { panic!() };
+        while body.chunk().await?.is_some() {}
+        Ok(())
+    };
+    assert_eq!(kind_of(endless).await, large);
+}
+
+#[tokio::test]
+async fn half_an_answer_is_asked_for_again_only_where_that_is_wanted() {
+    let half = open("content-length: 9\r\n", "half", End::Close);
+    for (begun, requests) in [(false, 1), (true, 2)] {
+        let server = Server::answering([half.clone(), answer(200, "", "whole")]).await;
+        let client = server.client();
+        let policy = RetryPolicy::default()
+            .with_pauses(Duration::from_millis(1), Duration::from_millis(1))
+            .with_begun_answers(begun);
+        let request = request(&client);
+        let attempt = || async { client.send(&request, Deadline::never()).await?.text().await };
+        let outcome = policy.run(Deadline::never(), attempt, Error::retry).await;
+        assert_eq!(server.requests(), requests);
+        match begun {
+            true => assert_eq!(outcome.unwrap(), "whole"),
+            false => assert_eq!(*outcome.unwrap_err().kind(), ErrorKind::Truncated),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_bytes_say_whether_it_is_a_stream() {
+    let kind = "content-type: text/event-stream\r\n";
+    for (headers, body, is_stream) in [
+        (kind, "data: 1\n\n", true),
+        (kind, "", true),
+        (kind, "{\"a\": 1}", false),
+        ("", "\u{feff}\n: hello\n\ndata: 1\n\n", true),
+        ("content-type: text/plain\r\n", "<html>", false),
+    ] {
+        let server = Server::answering([answer(200, headers, body)]).await;
+        let streamed = sent(&server.client()).await.unwrap().events().await.unwrap();
+        match streamed {
+            Streamed::Whole(whole) => assert_eq!((is_stream, &whole[..]), (false, body.as_bytes())),
+            Streamed::Events(mut events) => {
+                let mut reader = EventReader::default();
+                while let Some(bytes) = events.chunk().await.unwrap() {
+                    reader.push(bytes);
+                }
+                let event = reader.next().unwrap().map(|event| event.data.to_owned());
+                let wanted = (!body.is_empty()).then(|| "1".to_owned());
+                assert_eq!((is_stream, event), (true, wanted), "{body}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_utf8_is_named() {
+    for (headers, body, what) in [
+        ("content-encoding: br\r\n", b"x".as_slice(), "compressed with br"),
+        ("", b"\x1f\x8b\x08", "compressed with gzip"),
+        ("", b"caf\xe9", "in another encoding, such as Latin-1"),
+    ] {
+        let mut answer = open(headers, "", End::Close);
+        answer.text.extend_from_slice(body);
+        let server = Server::answering([answer]).await;
+        let kind = kind_of(sent(&server.client()).await.unwrap().text()).await;
+        assert_eq!(kind, ErrorKind::Encoding { what: what.into() });
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_listens_is_not_shown_with_the_key() {
+    // Port 1 is reserved and closed.
+    let endpoint = Endpoint::exact(&format!("http://127.0.0.1:1/{KEY}?key={KEY}")).unwrap();
+    let endpoint = endpoint.with_secret("key", KEY);
+    let url = endpoint.as_url().clone();
+    let client = Client::new(endpoint, Limits::default()).unwrap();
+    let error = client.send(&Request::get(url), Deadline::never()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Connect);
+    assert!(error.is_retryable());
+    let shown = format!("{error} {error:?}");
+    assert!(shown.contains("[key]") && !shown.contains("very"), "{shown}");
+}
