@@ -15,8 +15,6 @@ use toolwright_module::{CallKind, Image};
 
 use crate::Outcome;
 
-use crate::calls::images_of;
-
 /// An outcome in `async-openai`'s types: what goes back to the model.
 pub trait OutcomeExt {
     /// The message that answers the call over Chat Completions.
