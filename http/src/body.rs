@@ -22,7 +22,7 @@ const ENOUGH: usize = 1 << 10;
 const MARGIN: usize = 16 * 1024;
 /// Maximum length of a redirect's address that an error keeps.
 const MAX_LOCATION: usize = 2000;
-/// How much memory a server's word about its length is worth.
+/// Maximum memory reserved because of a `content-length`, in bytes.
 const MAX_RESERVED: u64 = 1 << 20;
 
 /// A response whose body is read within limits of size, silence and total time.
@@ -189,7 +189,7 @@ impl Response {
     pub async fn or_refusal(self) -> Result<Self> {
         match self.is_success() {
             true => Ok(self),
-            // It is rare, and would make every call's future larger.
+            // In a box, because it is rare and would make the future of every call larger.
             false => Err(Box::pin(self.refusal()).await),
         }
     }

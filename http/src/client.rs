@@ -45,7 +45,7 @@ impl Request {
 ///
 /// It sends one attempt at a time; a [`RetryPolicy`](crate::RetryPolicy) repeats it. It
 /// follows no redirect, because neither a secret nor a conversation may go to a place that
-/// nobody chose. It uses no proxy for a server on this machine. Cloning is cheap and
+/// the caller did not choose. It uses no proxy for a server on this machine. Cloning is cheap and
 /// shares the connections. It runs on tokio.
 ///
 /// ```no_run
@@ -185,7 +185,7 @@ pub(crate) async fn in_time<T>(
     limits: &Limits,
     deadline: Deadline,
 ) -> Result<T> {
-    // Also of a server that never makes anybody wait.
+    // The timer below is not read while bytes are always ready.
     if deadline.has_passed() {
         return Err(too_slow(deadline));
     }
@@ -210,7 +210,7 @@ fn http(endpoint: &Endpoint, limits: &Limits) -> Result<reqwest::Client> {
     let mut client =
         reqwest::Client::builder().connect_timeout(limits.connect).redirect(Policy::none());
     if endpoint.is_loopback() {
-        // No proxy reaches what listens on this machine only.
+        // A proxy cannot reach a server that listens on this machine only.
         client = client.no_proxy();
     }
     client.build().map_err(|source| Error::new(ErrorKind::Client, source))

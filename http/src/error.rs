@@ -9,7 +9,7 @@ use crate::retry::{Retry, is_retryable_status};
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What is below an error.
+/// The cause of an error.
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
 /// Maximum length of a cause that had to be rewritten without a secret.
@@ -24,7 +24,7 @@ const MAX_CAUSE: usize = 1000;
 /// |---|---|---|
 /// | `Url`, `Header`, `Client`, `Request` | setup | never |
 /// | `Connect`, `Transport` | transport | after a pause |
-/// | `Silent` | transport | never: nobody wants to wait as long again |
+/// | `Silent` | transport | never: a retry may take as long again |
 /// | `Truncated` | transport | only if an answer that began may be asked for again |
 /// | `Status` | provider | 408, 409, 429 and 5xx, after `retry-after` or a pause |
 /// | `Encoding` | decoding | never |
@@ -205,7 +205,7 @@ impl Error {
         }
     }
 
-    /// What a [`RetryPolicy`](crate::RetryPolicy) may do after it.
+    /// What a [`RetryPolicy`](crate::RetryPolicy) may do after this error.
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self.kind() {
@@ -218,7 +218,7 @@ impl Error {
         }
     }
 
-    /// What reqwest reports, without a secret and without a query.
+    /// The error for one of reqwest's, without a secret and without a query.
     pub(crate) fn from_reqwest(
         mut error: reqwest::Error,
         began: bool,
@@ -250,7 +250,7 @@ impl From<ErrorKind> for Error {
     }
 }
 
-/// What an error and its causes say, with a colon between them.
+/// The text of an error and of its causes, with a colon between them.
 ///
 /// ```
 /// let error = "x".parse::<u8>().unwrap_err();

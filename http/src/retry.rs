@@ -9,7 +9,7 @@ use crate::limits::Deadline;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retry {
-    /// The same request fails again, or nobody wants to wait for it again.
+    /// A retry does not help, or would take too long.
     Never,
     /// The request may succeed after a pause.
     Backoff,
@@ -23,8 +23,8 @@ pub enum Retry {
 
 /// How often and after what pauses a request is tried again.
 ///
-/// A pause doubles each time and is up to a quarter shorter by chance, so that clients
-/// that failed together do not come back together. A server's `retry-after` replaces the
+/// A pause doubles each time and is shortened by a random part of up to a quarter, so that
+/// clients that failed together do not retry together. A server's `retry-after` replaces the
 /// pause. There is no retry if the pause ends after the call's deadline: the caller gets
 /// the server's error at once.
 ///
@@ -149,9 +149,9 @@ impl RetryPolicy {
     fn backoff(&self, used: u32) -> Duration {
         let pause = self.first_pause.saturating_mul(2_u32.saturating_pow(used));
         let pause = pause.min(self.max_pause);
-        // The standard library's only source of chance.
-        let chance = RandomState::new().build_hasher().finish() % 256;
-        pause - pause / 1024 * u32::try_from(chance).unwrap_or_default()
+        // The standard library has no other source of random numbers.
+        let random = RandomState::new().build_hasher().finish() % 256;
+        pause - pause / 1024 * u32::try_from(random).unwrap_or_default()
     }
 }
 

@@ -50,7 +50,7 @@ pub struct EventReader {
     is_returned: bool,
 }
 
-/// An event of a stream, as long as its reader is not asked for the next one.
+/// An event of a stream, borrowed from its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event<'a> {

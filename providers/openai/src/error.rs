@@ -14,7 +14,7 @@ use crate::lenient::is_said;
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What is below an error.
+/// The cause of an error.
 type Source = Box<dyn StdError + Send + Sync>;
 
 /// Maximum size of a server's answer that an error keeps, in bytes.
@@ -244,7 +244,7 @@ impl Error {
         }
     }
 
-    /// What to do after it, before an answer was used.
+    /// Whether to try the request again after this error.
     pub(crate) fn retry(&self) -> Retry {
         match self {
             Self::Connect { .. } | Self::Transport { .. } => Retry::Backoff,
@@ -506,7 +506,7 @@ fn asks_for_key(status: u16, message: &str) -> bool {
     }
 }
 
-/// What an error and its causes say, if that has to be changed before a person reads it.
+/// The text of an error and its causes, if it holds a secret or is too long.
 fn clean_cause(error: &(dyn StdError + 'static), redactor: &Redactor) -> Option<String> {
     let said = with_causes(error);
     Some(redactor.redact_start(&said, MAX_SAID)).filter(|text| *text != said)

@@ -65,7 +65,7 @@ pub struct OpenAi(Arc<Parts>);
 #[derive(Clone)]
 struct Parts {
     client: Client,
-    /// Where both APIs are: of [`Api::Chat`] and of [`Api::Responses`].
+    /// The URLs of [`Api::Chat`] and of [`Api::Responses`].
     urls: [Url; 2],
     model: String,
     api: Api,
