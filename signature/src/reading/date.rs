@@ -181,6 +181,18 @@ fn is_uuid(text: &str) -> bool {
         && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
+/// Whether a text has the scheme of a URI, and something after it.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(known)
+        && !rest.is_empty()
+        && !rest.contains(char::is_whitespace)
+}
+
 #[cfg(test)]
 mod tests {
     use super::Format;
@@ -217,16 +229,4 @@ mod tests {
             assert_eq!(normal(text), None, "{text}");
         }
     }
-}
-
-/// Whether a text has the scheme of a URI, and something after it.
-fn is_uri(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once(':') else {
-        return false;
-    };
-    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(known)
-        && !rest.is_empty()
-        && !rest.contains(char::is_whitespace)
 }
