@@ -124,12 +124,14 @@ impl Contract {
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
         let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<S> });
-        let contract =
+        let mut contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
         contract.input.ask::<S>();
-        if let Some(output) = &contract.output {
+        contract.input.watch::<S>(schema::to_write::<S>);
+        if let Some(output) = &mut contract.output {
             output.to_read.ask::<S::Output>();
             output.written().ask::<S::Output>();
+            output.to_read.watch::<S::Output>(schema::to_write::<S::Output>);
         }
         Ok(Self { title: schema::title_of::<S>(), ..contract })
     }

@@ -27,10 +27,12 @@ mod words;
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{Error, Fault, Result, Side};
+use crate::lowering::shape::takes_null;
 use crate::reading::exact::{Exact, Fits};
 pub(crate) use crate::reading::form::Form;
 use crate::reading::policy::{Policy, Reading, Repair};
@@ -47,20 +49,83 @@ pub(crate) struct Readable {
     pub(crate) source: Arc<Value>,
     pub(crate) typed: bool,
     form: Arc<Form>,
+    /// What finds out whether the type lost a field.
+    again: Option<Arc<Again>>,
+}
+
+/// The way from a text to what its type writes of it.
+///
+/// A flattened `Option` is `None` where its fields do not fit together, such as one without
+/// the other, and serde says nothing of the fields that are there. So they are looked for in
+/// what the type writes.
+#[derive(Debug)]
+struct Again {
+    /// The fields that the type may lose.
+    fields: Vec<String>,
+    write: fn(&str) -> Option<Value>,
 }
 
 impl Readable {
     /// `typed` if a Rust type stands behind the schema.
     pub(crate) fn new(schema: Value, source: Value, typed: bool) -> Self {
         let form = Arc::new(Form::of(&source, typed));
-        Self { schema, source: Arc::new(source), typed, form }
+        Self { schema, source: Arc::new(source), typed, form, again: None }
     }
 
     /// The same, where the schema says more than the type does: every text is held to it.
     pub(crate) fn holding(schema: Value, source: Value, typed: bool) -> Self {
         let mut form = Form::of(&source, typed);
         form.plain = false;
-        Self { schema, source: Arc::new(source), typed, form: Arc::new(form) }
+        Self { schema, source: Arc::new(source), typed, form: Arc::new(form), again: None }
+    }
+
+    /// Looks after a flattened `Option`, if the type has one: a field that may be absent, is
+    /// never null and has no default comes from nothing else.
+    pub(crate) fn watch<T: Serialize + DeserializeOwned>(&mut self, writes: impl Fn() -> Value) {
+        let (Some(all), required) = (self.source.get("properties"), self.source.get("required"))
+        else {
+            return;
+        };
+        let required = |name: &str| {
+            let names = required.and_then(Value::as_array).into_iter().flatten();
+            names.filter_map(Value::as_str).any(|other| other == name)
+        };
+        let optional: Vec<_> =
+            all.as_object().into_iter().flatten().filter(|(name, _)| !required(name)).collect();
+        let flattened =
+            |schema: &Value| schema.get("default").is_none() && !takes_null(&self.source, schema);
+        if !optional.iter().any(|(_, schema)| flattened(schema)) {
+            return;
+        }
+        let writes = writes();
+        let written =
+            |name: &str| writes.get("properties").is_some_and(|all| all.get(name).is_some());
+        let fields = optional.into_iter().map(|(name, _)| name.clone());
+        let fields = fields.filter(|name| written(name)).collect();
+        let write = |json: &str| {
+            let value: T = serde_json::from_str(json).ok()?;
+            serde_json::to_value(value).ok()
+        };
+        self.again = Some(Arc::new(Again { fields, write }));
+    }
+
+    /// A field of a text that its type lost.
+    fn lost(&self, json: &str) -> Option<&str> {
+        let again = self.again.as_ref()?;
+        let given: Map<String, Value> = serde_json::from_str(json).ok()?;
+        let says = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            Value::String(text) => !text.is_empty(),
+            Value::Number(number) => number.as_f64() != Some(0.0),
+            Value::Bool(true) => true,
+        };
+        let given = |name: &&String| given.get(*name).is_some_and(says);
+        again.fields.iter().find(given)?;
+        let written = (again.write)(json)?;
+        let lost = |name: &&String| given(name) && written.get(*name).is_none_or(Value::is_null);
+        again.fields.iter().find(lost).map(String::as_str)
     }
 
     /// Whether a text has to be held to more than its type.
@@ -121,8 +186,9 @@ impl Target<'_> {
             return Ok(Reading::clean(value));
         }
         match self.read_checked(form, wire) {
-            Some(value) => Ok(Reading::clean(value)),
-            None => self.read_slowly(form, wire, policy),
+            Some(value) if readable.again.is_none() => Ok(Reading::clean(value)),
+            Some(value) if readable.lost(wire).is_none() => Ok(Reading::clean(value)),
+            _ => self.read_slowly(form, wire, policy),
         }
     }
 
@@ -186,6 +252,15 @@ impl Target<'_> {
         {
             let fault = Fault::of_sentence(found.path, cost::TOO_DEEP);
             return Err(self.error(wire, vec![fault], 0));
+        }
+        if let Some(field) = self.readable.and_then(|readable| readable.lost(json)) {
+            let expected = format!("`{field}` with all that belongs to it");
+            let got = "a part of it".to_owned();
+            let message = format!(
+                "`{field}` would be lost: what belongs to it is missing or does not fit; give all of it, or none"
+            );
+            let path = format!("{}.{field}", found.path);
+            return Err(self.error(wire, vec![Fault { path, expected, got, message }], 0));
         }
         let mut json = serde_json::Deserializer::from_str(json);
         match serde_path_to_error::deserialize(&mut json) {

@@ -603,3 +603,49 @@ fn a_call_of_another_tool_beside_the_fields_is_refused() {
         }
     }
 }
+
+/// serde takes a flattened `Option` for `None` where a part of it is missing or does not fit.
+#[test]
+fn a_part_of_a_flattened_option_is_not_lost() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Range {
+        since: u32,
+        until: u32,
+        note: Option<String>,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct Delete {
+        all: bool,
+        label: Option<String>,
+        #[serde(flatten)]
+        range: Option<Range>,
+    }
+    impl Signature for Delete {
+        type Output = Delete;
+    }
+    let contract = Contract::of::<Delete>().unwrap();
+    for policy in POLICIES {
+        for wire in [
+            r#"{"all":true,"since":5}"#,
+            r#"{"all":true,"since":5,"until":null}"#,
+            r#"{"all":true,"note":"a"}"#,
+            r#"{"all":true,"since":5,"until":70000000000}"#,
+        ] {
+            let read = contract.read_with::<Delete>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+            let read = contract.read_output_with::<Delete>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+        for wire in [
+            r#"{"all":true}"#,
+            r#"{"all":true,"label":"a"}"#,
+            r#"{"all":true,"since":5,"until":6}"#,
+            r#"{"all":true,"since":5,"until":6,"note":"a","label":null}"#,
+        ] {
+            let read = contract.read_with::<Delete>(wire, policy).unwrap();
+            assert_eq!(read.value.range.is_some(), wire.contains("until"), "{wire}");
+        }
+    }
+    let error = contract.read::<Delete>(r#"{"all":true,"since":5}"#).unwrap_err().to_string();
+    assert!(error.contains("$.since: `since` would be lost"), "{error}");
+}

@@ -34,7 +34,7 @@ pub trait ReplyExt {
     type Input;
 
     /// The calls of functions and of custom tools, in their order. async-openai 0.43 reads no
-    /// custom call of Chat Completions: see [`read_call`](crate::read_call).
+    /// custom call of Chat Completions: see [`read_call`](crate::async_openai::read_call).
     fn calls(&self) -> Vec<ToolCall>;
 
     /// What it says to the user, if it does.
