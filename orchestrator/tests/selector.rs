@@ -251,6 +251,15 @@ async fn a_field_that_is_left_out_does_not_go_back_and_the_thought_is_kept() {
 }
 
 #[tokio::test]
+async fn a_field_of_a_selection_that_is_given_twice_is_a_mistake() {
+    let said = r#"{"selection": "{\"action\":\"call_tool\",\"tool_name\":\"look\",\"tool_input\":{\"place\":\"hall\"},\"tool_input\":{\"place\":\"attic\"}}"}"#;
+    let (finished, _) = selects(said).await;
+    let shown = show(&finished.history);
+    assert!(!shown.contains("is empty"), "{shown}");
+    assert!(shown.contains("twice"), "{shown}");
+}
+
+#[tokio::test]
 async fn a_typed_run_finishes_in_every_form_too() {
     for said in [
         r#"{"action": "finish", "tool_input": {"clean": true, "remarks": []}}"#,

@@ -6,8 +6,9 @@
 //! no meaning here is a mistake that the model is told: left out, it could be an argument.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_module::{Policy, Repair};
@@ -76,7 +77,33 @@ pub(super) fn read(
 }
 
 fn fields_of<'a>(path: &str, json: &'a str) -> Result<Fields<'a>, String> {
-    serde_json::from_str(json).map_err(|_| format!("{path}: expected an object"))
+    let mut reader = serde_json::Deserializer::from_str(json);
+    match reader.deserialize_map(Once) {
+        Ok(Ok(fields)) => Ok(fields),
+        Ok(Err(twice)) => Err(format!("{path}: field `{twice}` is given twice; give it once")),
+        Err(_) => Err(format!("{path}: expected an object")),
+    }
+}
+
+/// Reads an object each of whose fields is there once, or the name of one that is not.
+struct Once;
+
+impl<'de> Visitor<'de> for Once {
+    type Value = Result<Fields<'de>, String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut fields, mut twice) = (Fields::new(), None);
+        while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+            if fields.insert(name.clone(), value).is_some() {
+                twice.get_or_insert(name);
+            }
+        }
+        Ok(twice.map_or(Ok(fields), Err))
+    }
 }
 
 struct Reader<'a> {
