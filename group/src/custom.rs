@@ -5,10 +5,9 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::definition::{default_description, default_name};
-use toolwright_module::Context;
-use toolwright_module::Effect;
-use toolwright_module::Result;
+use toolwright_module::{Context, Result};
+
+use crate::metadata::custom_metadata;
 
 /// What a custom tool's text has to look like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,35 +65,7 @@ pub trait Custom<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
     fn handle(self, cx_in: &In, cx: &Context)
     -> impl Future<Output = Result<(String, Out)>> + Send;
 
-    /// What the model calls it by.
-    fn name() -> Cow<'static, str> {
-        default_name::<Self>(Self::generate_name)
-    }
-
-    /// Makes a name of the type's name, for a rule that many tools share; empty for none.
-    #[must_use]
-    fn generate_name(type_name: &str) -> Cow<'static, str> {
-        let _ = type_name;
-        Cow::Borrowed("")
-    }
-
-    /// What it is for, as the model reads it.
-    fn description() -> Cow<'static, str> {
-        default_description::<Self>(None)
-    }
-
-    /// What the text has to look like, for the provider to see to; nothing is said of it
-    /// if this is `None`.
-    #[must_use]
-    fn format() -> Option<Format> {
-        None
-    }
-
-    /// What a call does to the world, for whoever drives the tools.
-    #[must_use]
-    fn effect() -> Effect {
-        Effect::Write
-    }
+    custom_metadata!();
 }
 
 /// The one field of a custom tool where a provider only knows functions.

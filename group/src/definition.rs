@@ -6,15 +6,12 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolwright_module::driver::Failed;
+use toolwright_module::{CallKind, Effect, Result, Tool};
 use toolwright_signature::{Contract, Dialect, Loss, Policy};
 
 use crate::custom::{Format, as_function};
 use crate::pretty;
-use toolwright_module::CallKind;
-use toolwright_module::Effect;
-use toolwright_module::Result;
-use toolwright_module::Tool;
-use toolwright_module::driver::Failed;
 
 /// A tool as a model is told of it, or the answer that a model is asked for.
 ///

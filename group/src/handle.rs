@@ -1,21 +1,16 @@
-use std::borrow::Cow;
 use std::future::Future;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use toolwright_signature::Policy;
+use toolwright_module::{Context, Result};
 
-use crate::definition::{default_description, default_name};
-use toolwright_module::Context;
-use toolwright_module::Effect;
-use toolwright_module::Result;
+use crate::metadata::function_metadata;
 
 /// Arguments that know what to do: a type that a model fills in, and its handler.
 ///
 /// The type is the tool. Its name is the type's in snake case, its doc comment is the
-/// description, its fields are the parameters; each can be said otherwise by overriding a
-/// provided function, and nothing of that appears among the parameters.
+/// description, its fields are the parameters. To change one of them, override a provided
+/// function.
 ///
 /// `In` is what your program gives every handler of a
 /// [`ToolGroup`](crate::ToolGroup), `Out` is what each gives back beside its text. Both
@@ -72,49 +67,5 @@ pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
     fn handle(self, cx_in: &In, cx: &Context)
     -> impl Future<Output = Result<(String, Out)>> + Send;
 
-    /// What the model calls it by.
-    fn name() -> Cow<'static, str> {
-        default_name::<Self>(Self::generate_name)
-    }
-
-    /// Makes a name of the type's name, for a rule that many tools share; empty for none.
-    #[must_use]
-    fn generate_name(type_name: &str) -> Cow<'static, str> {
-        let _ = type_name;
-        Cow::Borrowed("")
-    }
-
-    /// What it is for, as the model reads it.
-    fn description() -> Cow<'static, str> {
-        default_description::<Self>(Self::schema().as_ref())
-    }
-
-    /// A JSON Schema that the model is shown instead of the type's own, unchanged. What
-    /// the model sends is held to it and read into the type: say the same as the type, and
-    /// say its fields (`{"type": "object"}` alone lets none in).
-    #[must_use]
-    fn schema() -> Option<Value> {
-        None
-    }
-
-    /// Whether the provider has to guarantee that arguments fit the schema, which it can
-    /// for some schemas only.
-    #[must_use]
-    fn strict() -> bool {
-        false
-    }
-
-    /// What a call does to the world, for whoever drives the tools.
-    #[must_use]
-    fn effect() -> Effect {
-        Effect::Write
-    }
-
-    /// How far arguments may be repaired. Default: [`Policy::Coerce`].
-    ///
-    /// The strictest policy holds of this one, the group's and the context's.
-    #[must_use]
-    fn policy() -> Policy {
-        Policy::default()
-    }
+    function_metadata!();
 }

@@ -21,6 +21,7 @@ pub mod blocking;
 mod custom;
 mod definition;
 mod handle;
+mod metadata;
 mod outcome;
 mod pretty;
 mod tool_group;

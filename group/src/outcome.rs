@@ -1,9 +1,7 @@
 use std::fmt;
 
-use toolwright_module::Error;
-use toolwright_module::Repaired;
-use toolwright_module::{CallKind, Image, ToolCall, ToolResult};
-use toolwright_module::{ToolOutput, driver};
+use toolwright_module::driver;
+use toolwright_module::{CallKind, Error, Image, Repaired, ToolCall, ToolOutput, ToolResult};
 
 /// What became of one call, for the model and for the program.
 ///

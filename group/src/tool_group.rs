@@ -7,6 +7,10 @@ use foldhash::fast::FixedState;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
+use toolwright_module::driver::{self, Arguments, Failed, contained, shown};
+use toolwright_module::{
+    Audience, CallKind, Context, Error, Module, Result, Stage, Tool, ToolCall, ToolOutput,
+};
 use toolwright_signature::{NameFault, Policy};
 
 use crate::custom::Custom;
@@ -15,13 +19,6 @@ use crate::handle::Handle;
 use crate::outcome::{FailReason, Outcome};
 use crate::pretty;
 use crate::work::{Binding, Work};
-use toolwright_module::Context;
-use toolwright_module::Module;
-use toolwright_module::driver::Arguments;
-use toolwright_module::driver::{self, Failed, contained, shown};
-use toolwright_module::{Audience, Error, Result, Stage};
-use toolwright_module::{CallKind, ToolCall};
-use toolwright_module::{Tool, ToolOutput};
 
 /// Tools by name: one call from your own loop runs whichever the model chose.
 ///

@@ -7,18 +7,13 @@ use std::task;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use toolwright_module::driver::{self, Arguments, Begun, Failed, Handler, Place, contained, shown};
+use toolwright_module::{CallKind, Context, Effect, Error, Stage, Tool, ToolOutput};
 use toolwright_signature::Contract;
 
 use crate::custom::Custom;
 use crate::handle::Handle;
 use crate::outcome::Outcome;
-use toolwright_module::CallKind;
-use toolwright_module::Context;
-use toolwright_module::Effect;
-use toolwright_module::driver::Arguments;
-use toolwright_module::driver::{self, Begun, Failed, Handler, Place, contained, shown};
-use toolwright_module::{Error, Stage};
-use toolwright_module::{Tool, ToolOutput};
 
 /// Whoever answers a call.
 pub(crate) enum Work<In, Out> {

@@ -288,16 +288,6 @@ fn s177_the_blocking_and_the_async_side_have_the_same_names() {
         names(text, "    pub fn ").chain(names(text, "    pub async fn ")).collect::<BTreeSet<_>>()
     };
     assert_eq!(public(&source("tool_group.rs")), public(&source("blocking/tool_group.rs")));
-
-    let of_trait = |text: &str, name: &str| {
-        let start = text.find(&format!("pub trait {name}<")).unwrap();
-        let body = &text[start..];
-        let body = &body[..body.find("\n}\n").unwrap()];
-        names(body, "    fn ").collect::<BTreeSet<_>>()
-    };
-    let blocking = source("blocking/handle.rs");
-    assert_eq!(of_trait(&source("handle.rs"), "Handle"), of_trait(&blocking, "Handle"));
-    assert_eq!(of_trait(&source("custom.rs"), "Custom"), of_trait(&blocking, "Custom"));
 }
 
 /// The names that follow `start` at the start of a line.

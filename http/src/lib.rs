@@ -54,9 +54,11 @@
 //! # What it guarantees
 //!
 //! - No secret goes over plain http beyond this machine, or to another place than the
-//!   endpoint: redirects are not followed and [`Client::send`] checks the URL.
-//! - No error shows a secret of the endpoint, in plain or escaped form. The body of a
-//!   success is not changed: use [`Endpoint::redactor`] where it gets into an error.
+//!   endpoint: redirects are not followed and [`Client::send`] checks the URL. A
+//!   `reqwest::Client` of the caller's own keeps its own redirect policy.
+//! - No error shows a secret of the endpoint that has at least four bytes, in plain or
+//!   escaped form. The body of a success is not changed: use [`Endpoint::redactor`] where it
+//!   gets into an error.
 //! - No answer is endless: [`Limits::body`], [`Limits::silence`] and [`Deadline`] hold for
 //!   whole bodies, streams and refusals.
 //! - No answer that has begun is asked for again, unless

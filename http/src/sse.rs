@@ -105,7 +105,8 @@ impl EventReader {
     /// # Errors
     ///
     /// [`ErrorKind::TooLarge`] if a line or an event is longer than allowed, and
-    /// [`ErrorKind::Encoding`] if an event is not UTF-8. Do not read on after the first.
+    /// [`ErrorKind::Encoding`] if an event is not UTF-8. After `TooLarge` the reader cannot be
+    /// used any more; after `Encoding` it goes on with the next event.
     // It lends its buffer, which `Iterator::next` cannot.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend its items")]
     pub fn next(&mut self) -> Result<Option<Event<'_>>> {

@@ -56,7 +56,7 @@ type Cache = [OnceLock<Box<Lowered>>; Dialect::ALL.len()];
 #[derive(Debug, Clone)]
 struct Output {
     to_read: Readable,
-    /// What serde writes, where it is not what is read.
+    /// The schema of what serde writes; `None` if it is the one of what is read.
     to_write: Option<Readable>,
 }
 
@@ -127,11 +127,11 @@ impl Contract {
         let mut contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
         contract.input.ask::<S>();
-        contract.input.watch::<S>(schema::to_write::<S>);
+        contract.input.check_dropping::<S>(schema::to_write::<S>);
         if let Some(output) = &mut contract.output {
             output.to_read.ask::<S::Output>();
             output.written().ask::<S::Output>();
-            output.to_read.watch::<S::Output>(schema::to_write::<S::Output>);
+            output.to_read.check_dropping::<S::Output>(schema::to_write::<S::Output>);
         }
         Ok(Self { title: schema::title_of::<S>(), ..contract })
     }

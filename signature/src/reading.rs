@@ -49,19 +49,19 @@ pub(crate) struct Readable {
     pub(crate) source: Arc<Value>,
     pub(crate) typed: bool,
     form: Arc<Form>,
-    /// What finds out whether the type lost a field.
-    again: Option<Arc<Again>>,
+    /// The check for fields that the type drops; only of types that flatten an `Option`.
+    dropping: Option<Arc<Dropping>>,
 }
 
-/// The way from a text to what its type writes of it.
+/// A check for fields that serde drops without an error.
 ///
-/// A flattened `Option` is `None` where its fields do not fit together, such as one without
-/// the other, and serde says nothing of the fields that are there. So they are looked for in
-/// what the type writes.
+/// serde reads a flattened `Option` as `None` if its fields are incomplete or do not fit. The
+/// type then writes none of them, so a field that was given and is not written was dropped.
 #[derive(Debug)]
-struct Again {
-    /// The fields that the type may lose.
+struct Dropping {
+    /// The optional fields of the type, as far as it writes them.
     fields: Vec<String>,
+    /// Reads a text and writes what was read.
     write: fn(&str) -> Option<Value>,
 }
 
@@ -69,63 +69,64 @@ impl Readable {
     /// `typed` if a Rust type stands behind the schema.
     pub(crate) fn new(schema: Value, source: Value, typed: bool) -> Self {
         let form = Arc::new(Form::of(&source, typed));
-        Self { schema, source: Arc::new(source), typed, form, again: None }
+        Self { schema, source: Arc::new(source), typed, form, dropping: None }
     }
 
     /// The same, where the schema says more than the type does: every text is held to it.
     pub(crate) fn holding(schema: Value, source: Value, typed: bool) -> Self {
         let mut form = Form::of(&source, typed);
         form.plain = false;
-        Self { schema, source: Arc::new(source), typed, form: Arc::new(form), again: None }
+        Self { schema, source: Arc::new(source), typed, form: Arc::new(form), dropping: None }
     }
 
-    /// Looks after a flattened `Option`, if the type has one: a field that may be absent, is
-    /// never null and has no default comes from nothing else.
-    pub(crate) fn watch<T: Serialize + DeserializeOwned>(&mut self, writes: impl Fn() -> Value) {
-        let (Some(all), required) = (self.source.get("properties"), self.source.get("required"))
-        else {
+    /// Turns on the check for dropped fields if `T` flattens an `Option`: then some field is
+    /// optional, is never null and has no default. `writes` is the schema that `T` writes.
+    pub(crate) fn check_dropping<T: Serialize + DeserializeOwned>(
+        &mut self,
+        writes: impl Fn() -> Value,
+    ) {
+        let source = &self.source;
+        let Some(properties) = source.get("properties").and_then(Value::as_object) else {
             return;
         };
-        let required = |name: &str| {
-            let names = required.and_then(Value::as_array).into_iter().flatten();
-            names.filter_map(Value::as_str).any(|other| other == name)
-        };
-        let optional: Vec<_> =
-            all.as_object().into_iter().flatten().filter(|(name, _)| !required(name)).collect();
-        let flattened =
-            |schema: &Value| schema.get("default").is_none() && !takes_null(&self.source, schema);
-        if !optional.iter().any(|(_, schema)| flattened(schema)) {
+        let required = source.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|n| n == name));
+        let optional = || properties.iter().filter(|(name, _)| !is_required(name));
+        let from_option =
+            |schema: &Value| schema.get("default").is_none() && !takes_null(source, schema);
+        if !optional().any(|(_, schema)| from_option(schema)) || !strict::flattens::<T>() {
             return;
         }
         let writes = writes();
-        let written =
-            |name: &str| writes.get("properties").is_some_and(|all| all.get(name).is_some());
-        let fields = optional.into_iter().map(|(name, _)| name.clone());
-        let fields = fields.filter(|name| written(name)).collect();
+        let is_written = |name: &&String| writes.pointer("/properties")?.get(name.as_str());
+        let fields = optional().map(|(name, _)| name).filter(|name| is_written(name).is_some());
         let write = |json: &str| {
             let value: T = serde_json::from_str(json).ok()?;
             serde_json::to_value(value).ok()
         };
-        self.again = Some(Arc::new(Again { fields, write }));
+        let fields = fields.cloned().collect();
+        self.dropping = Some(Arc::new(Dropping { fields, write }));
     }
 
-    /// A field of a text that its type lost.
-    fn lost(&self, json: &str) -> Option<&str> {
-        let again = self.again.as_ref()?;
+    /// The first field of a text that its type drops.
+    fn dropped(&self, json: &str) -> Option<&str> {
+        let dropping = self.dropping.as_ref()?;
         let given: Map<String, Value> = serde_json::from_str(json).ok()?;
-        let says = |value: &Value| match value {
-            Value::Null | Value::Bool(false) => false,
-            Value::Array(items) => !items.is_empty(),
-            Value::Object(fields) => !fields.is_empty(),
-            Value::String(text) => !text.is_empty(),
-            Value::Number(number) => number.as_f64() != Some(0.0),
-            Value::Bool(true) => true,
+        // Values that types often leave out when they write.
+        let is_plain = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            Value::String(text) => text.is_empty(),
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            Value::Bool(true) => false,
         };
-        let given = |name: &&String| given.get(*name).is_some_and(says);
-        again.fields.iter().find(given)?;
-        let written = (again.write)(json)?;
-        let lost = |name: &&String| given(name) && written.get(*name).is_none_or(Value::is_null);
-        again.fields.iter().find(lost).map(String::as_str)
+        let is_given = |name: &&String| given.get(*name).is_some_and(|value| !is_plain(value));
+        dropping.fields.iter().find(is_given)?;
+        let written = (dropping.write)(json)?;
+        let is_dropped =
+            |name: &&String| is_given(name) && written.get(*name).is_none_or(Value::is_null);
+        dropping.fields.iter().find(is_dropped).map(String::as_str)
     }
 
     /// Whether a text has to be held to more than its type.
@@ -186,8 +187,8 @@ impl Target<'_> {
             return Ok(Reading::clean(value));
         }
         match self.read_checked(form, wire) {
-            Some(value) if readable.again.is_none() => Ok(Reading::clean(value)),
-            Some(value) if readable.lost(wire).is_none() => Ok(Reading::clean(value)),
+            Some(value) if readable.dropping.is_none() => Ok(Reading::clean(value)),
+            Some(value) if readable.dropped(wire).is_none() => Ok(Reading::clean(value)),
             _ => self.read_slowly(form, wire, policy),
         }
     }
@@ -253,7 +254,7 @@ impl Target<'_> {
             let fault = Fault::of_sentence(found.path, cost::TOO_DEEP);
             return Err(self.error(wire, vec![fault], 0));
         }
-        if let Some(field) = self.readable.and_then(|readable| readable.lost(json)) {
+        if let Some(field) = self.readable.and_then(|readable| readable.dropped(json)) {
             let expected = format!("`{field}` with all that belongs to it");
             let got = "a part of it".to_owned();
             let message = format!(

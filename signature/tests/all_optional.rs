@@ -649,3 +649,30 @@ fn a_part_of_a_flattened_option_is_not_lost() {
     let error = contract.read::<Delete>(r#"{"all":true,"since":5}"#).unwrap_err().to_string();
     assert!(error.contains("$.since: `since` would be lost"), "{error}");
 }
+
+/// A type that does not write its defaults drops nothing.
+#[test]
+fn a_default_that_a_type_does_not_write_is_read() {
+    fn ten() -> u32 {
+        10
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct List {
+        query: String,
+        #[serde(default = "ten", skip_serializing_if = "is_ten")]
+        limit: u32,
+    }
+    fn is_ten(limit: &u32) -> bool {
+        *limit == 10
+    }
+    impl Signature for List {
+        type Output = List;
+    }
+    let contract = Contract::of::<List>().unwrap();
+    for wire in [r#"{"query":"a","limit":10}"#, r#"{"query":"a","limit":10,}"#] {
+        let read = contract.read_with::<List>(wire, Policy::Repair).unwrap();
+        assert_eq!(read.value.limit, 10);
+        let read = contract.read_output_with::<List>(wire, Policy::Repair).unwrap();
+        assert_eq!(read.value.limit, 10);
+    }
+}

@@ -1,21 +1,14 @@
-use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::task;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use toolwright_signature::Policy;
+use toolwright_module::driver::{Arguments, Begun, Failed};
+use toolwright_module::{Context, Result};
 
-use crate::custom::Format;
-use crate::definition::{default_description, default_name};
+use crate::metadata::{custom_metadata, function_metadata};
 use crate::outcome::Outcome;
 use crate::work::{Typed, read_text};
-use toolwright_module::Context;
-use toolwright_module::Effect;
-use toolwright_module::Result;
-use toolwright_module::driver::Arguments;
-use toolwright_module::driver::{Begun, Failed};
 
 /// Arguments that know what to do, without `async`; all else is as in
 /// [`Handle`](crate::Handle).
@@ -38,50 +31,7 @@ pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
     /// tell the model; every other error is the program's to deal with.
     fn handle(self, cx_in: &In, cx: &Context) -> Result<(String, Out)>;
 
-    /// What the model calls it by.
-    fn name() -> Cow<'static, str> {
-        default_name::<Self>(Self::generate_name)
-    }
-
-    /// Makes a name of the type's name, for a rule that many tools share; empty for none.
-    #[must_use]
-    fn generate_name(type_name: &str) -> Cow<'static, str> {
-        let _ = type_name;
-        Cow::Borrowed("")
-    }
-
-    /// What it is for, as the model reads it.
-    fn description() -> Cow<'static, str> {
-        default_description::<Self>(Self::schema().as_ref())
-    }
-
-    /// A JSON Schema that the model is shown instead of the type's own, unchanged. What
-    /// the model sends is still read into the type.
-    #[must_use]
-    fn schema() -> Option<Value> {
-        None
-    }
-
-    /// Whether the provider has to guarantee that arguments fit the schema, which it can
-    /// for some schemas only.
-    #[must_use]
-    fn strict() -> bool {
-        false
-    }
-
-    /// What a call does to the world, for whoever drives the tools.
-    #[must_use]
-    fn effect() -> Effect {
-        Effect::Write
-    }
-
-    /// How far arguments may be repaired. Default: [`Policy::Coerce`].
-    ///
-    /// The strictest policy holds of this one, the group's and the context's.
-    #[must_use]
-    fn policy() -> Policy {
-        Policy::default()
-    }
+    function_metadata!();
 }
 
 /// A tool that is called with text, without `async`; all else is as in
@@ -100,35 +50,7 @@ pub trait Custom<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
     /// As [`Handle::handle`](crate::Handle::handle).
     fn handle(self, cx_in: &In, cx: &Context) -> Result<(String, Out)>;
 
-    /// What the model calls it by.
-    fn name() -> Cow<'static, str> {
-        default_name::<Self>(Self::generate_name)
-    }
-
-    /// Makes a name of the type's name, for a rule that many tools share; empty for none.
-    #[must_use]
-    fn generate_name(type_name: &str) -> Cow<'static, str> {
-        let _ = type_name;
-        Cow::Borrowed("")
-    }
-
-    /// What it is for, as the model reads it.
-    fn description() -> Cow<'static, str> {
-        default_description::<Self>(None)
-    }
-
-    /// What the text has to look like, for the provider to see to; nothing is said of it
-    /// if this is `None`.
-    #[must_use]
-    fn format() -> Option<Format> {
-        None
-    }
-
-    /// What a call does to the world, for whoever drives the tools.
-    #[must_use]
-    fn effect() -> Effect {
-        Effect::Write
-    }
+    custom_metadata!();
 }
 
 /// Handles JSON where the async one does.

@@ -3,6 +3,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use toolwright_module::{Context, Module, Result, Tool, ToolCall};
 use toolwright_signature::Policy;
 
 use crate::blocking::handle::{Custom, FreeText, Function, Handle};
@@ -11,11 +12,6 @@ use crate::definition::{Definition, Said, SaidKind};
 use crate::outcome::Outcome;
 use crate::tool_group;
 use crate::work::Work;
-use toolwright_module::Context;
-use toolwright_module::Module;
-use toolwright_module::Result;
-use toolwright_module::Tool;
-use toolwright_module::ToolCall;
 
 /// Tools by name for a program without `async`: the async
 /// [`ToolGroup`](crate::ToolGroup) and a runtime of its own.

@@ -127,7 +127,7 @@ impl Assembly {
 /// before the reply: it keeps ids that were made here apart in a whole conversation.
 /// Arguments that are not there are an empty object, unless they may have been cut off.
 /// A name cannot be made up.
-pub(crate) fn mended(
+pub(crate) fn filled_in(
     mut parts: Vec<ReplyPart>,
     turn: usize,
     finish: &Finish,

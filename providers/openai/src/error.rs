@@ -541,7 +541,7 @@ impl From<toolwright_http::Error> for Error {
 
 fn url_fault(fault: UrlFault) -> &'static str {
     match fault {
-        UrlFault::NotAUrl => "it is no address; one looks like http://127.0.0.1:8080/v1",
+        UrlFault::NotAUrl => "it is not a URL; use one like http://127.0.0.1:8080/v1",
         UrlFault::Scheme => "it does not begin with http:// or https://",
         UrlFault::Credentials => "it holds a name or a password; give the key with `with_key`",
         UrlFault::Query => "it holds `?` or `#`; end it before them",

@@ -43,8 +43,8 @@ fn an_address_is_checked_at_once() {
         all += &format!("{error}\n");
     }
     insta::assert_snapshot!(all, @"
-    the base URL cannot be used: it is no address; one looks like http://127.0.0.1:8080/v1
-    the base URL cannot be used: it is no address; one looks like http://127.0.0.1:8080/v1
+    the base URL cannot be used: it is not a URL; use one like http://127.0.0.1:8080/v1
+    the base URL cannot be used: it is not a URL; use one like http://127.0.0.1:8080/v1
     the base URL cannot be used: it does not begin with http:// or https://
     the base URL cannot be used: it does not begin with http:// or https://
     the base URL cannot be used: it holds a name or a password; give the key with `with_key`
@@ -256,7 +256,7 @@ fn the_environment_says_who_and_where() {
         (&[key, ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1/")], "http://127.0.0.1:1/v1"),
         (
             &[key, ("OPENAI_BASE_URL", "127.0.0.1:1")],
-            "the base URL cannot be used: it is no address; one looks like http://127.0.0.1:8080/v1",
+            "the base URL cannot be used: it is not a URL; use one like http://127.0.0.1:8080/v1",
         ),
         (
             &[("OPENAI_API_KEY", "sk\n")],

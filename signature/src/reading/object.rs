@@ -276,7 +276,7 @@ impl Fit<'_> {
     /// Fields that nobody asked for, under names that are a slip of the pen away from that of
     /// an absent field: to leave one out would lose what it says.
     fn no_slips(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        // A name that is much longer than any that is asked for is no slip.
+        // A name that is much longer than every declared one is not a slip.
         let longest = rule.fields.iter().map(|field| field.name.len()).max().unwrap_or_default();
         let unknown = plan.unknown(at, rule).filter(|entry| entry.name.len() <= 2 * longest + 8);
         let unknown: Vec<&Entry<'_>> = unknown.take(MOST_UNKNOWN).collect();

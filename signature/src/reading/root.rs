@@ -112,6 +112,10 @@ impl Root<'_> {
         self.wrapper == UNION
     }
 
+    fn leniently(&self) -> Self {
+        Self { policy: Policy::Coerce, ..*self }
+    }
+
     fn is_map(&self) -> bool {
         self.form.node(self.form.root).object.is_map()
     }
@@ -129,7 +133,7 @@ impl Root<'_> {
         left: usize,
     ) -> Result<Found, Refused> {
         // What one policy finds unclear is so under each: a stricter one must not read more.
-        let lenient = Self { policy: Policy::Coerce, ..*self };
+        let lenient = self.leniently();
         if self.wrapped && tape.kind(token) == Kind::Object {
             let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == WRAPPER);
             if let Some((_, inner)) = inner {
@@ -296,9 +300,7 @@ impl Root<'_> {
             // It is a value as it stands under a milder policy, which takes it for that.
             Err(refused)
                 if self.policy < Policy::Coerce
-                    && (Self { policy: Policy::Coerce, ..*self })
-                        .fit(tape, token, path)
-                        .is_ok() =>
+                    && self.leniently().fit(tape, token, path).is_ok() =>
             {
                 return Err(refused);
             }

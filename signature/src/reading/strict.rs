@@ -45,6 +45,15 @@ pub(super) fn read<T: DeserializeOwned>(wire: &str, form: &Form) -> Option<T> {
     }
 }
 
+/// Whether a type flattens something into itself: serde then asks for a map.
+pub(super) fn flattens<T: DeserializeOwned>() -> bool {
+    let seen = Cell::new(Seen::Nothing);
+    let mut json = serde_json::Deserializer::from_str("{}");
+    // The value does not matter: many types do not read an empty object.
+    let _ = T::deserialize(Strict { inner: &mut json, seen: &seen });
+    seen.get() == Seen::Buffered
+}
+
 /// Something of serde's, and where to note what is seen.
 struct Strict<'c, I> {
     inner: I,

@@ -224,7 +224,7 @@ impl Fit<'_> {
         if winner.attempt.unknown > 0 && at.kind() == Kind::Object {
             let own = self.form.node(winner.id);
             if own.object.fields.is_empty() && !tagged {
-                return Some("no field of it is one of theirs".to_owned());
+                return Some("it has fields, and none that a member declares".to_owned());
             }
             let entries = at.tape.entries(at.token);
             let lost = entries

@@ -361,7 +361,7 @@ fn limits(timeout: Duration) -> Limits {
 fn refused(error: toolwright_http::Error) -> Error {
     let fault = match error.kind() {
         ErrorKind::Url(UrlFault::NotAUrl) => {
-            "it is no address; one looks like https://github.example.com/api/v3"
+            "it is not a URL; use one like https://github.example.com/api/v3"
         }
         ErrorKind::Url(UrlFault::Scheme) => "it does not begin with http:// or https://",
         ErrorKind::Url(UrlFault::Credentials) => {

@@ -82,7 +82,7 @@ impl GitHub {
     ///
     /// # Errors
     ///
-    /// [`Error::BaseUrl`] if it is no address of an API, or one without TLS while there
+    /// [`Error::BaseUrl`] if it is not the URL of an API, or one without TLS while there
     /// is a token. On this machine itself, TLS is not asked for.
     pub fn with_base_url(self, base_url: &str) -> Result<Self> {
         Ok(Self { client: self.client.with_base_url(base_url)? })

@@ -494,7 +494,7 @@ fn the_environment_gives_the_token() {
 fn an_address_that_cannot_be_the_apis_is_refused() {
     let github = || GitHub::new().unwrap().with_token(TOKEN).unwrap();
     for (wrong, why) in [
-        ("github.com", "no address"),
+        ("github.com", "not a URL"),
         ("ftp://github.com", "does not begin with"),
         ("https://me:key@github.com", "a name or a password"),
         ("https://github.com?a=b", "`?` or `#`"),

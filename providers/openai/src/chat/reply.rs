@@ -5,7 +5,7 @@ use toolwright_module::{CallKind, Finish, Reply, ReplyPart, Request, ToolCall, U
 
 use super::PROVIDER;
 use crate::assembly::{
-    Assembly, is_complete, is_empty_object, is_json, is_same, is_unfinished, mended,
+    Assembly, filled_in, is_complete, is_empty_object, is_json, is_same, is_unfinished,
 };
 use crate::error::{Error, Result};
 use crate::lenient::{Arguments, Count, Text, fields, if_object, is_said, object, or_default};
@@ -195,13 +195,13 @@ fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Err
                 {
                     return Ok(());
                 }
-                // A text in a text is no call.
+                // A string inside a string is not a call.
                 if text.trim_start().starts_with('"') {
-                    return Err(E::custom("a text is no call"));
+                    return Err(E::custom("a string is not a call"));
                 }
                 add(&text, calls)?;
             }
-            _ => return Err(E::custom("it is no call")),
+            _ => return Err(E::custom("it is not a call")),
         }
         Ok(())
     }
@@ -776,7 +776,7 @@ impl Decoder for Pieces {
             let fault = "it ends with calls and has none";
             return Err(Error::Unclear { fault, raw, usage });
         }
-        let reply = Reply::new(mended(parts, self.turn, &finish, usage)?);
+        let reply = Reply::new(filled_in(parts, self.turn, &finish, usage)?);
         let mut reply = reply.with_finish(finish).with_usage(usage);
         reply.model = self.model;
         Ok(reply)

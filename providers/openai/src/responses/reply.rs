@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolwright_module::{CallKind, Finish, Reasoning, Reply, ReplyPart, Request, ToolCall, Usage};
 
 use super::PROVIDER;
-use crate::assembly::{Assembly, is_complete, is_empty_object, is_unfinished, mended};
+use crate::assembly::{Assembly, filled_in, is_complete, is_empty_object, is_unfinished};
 use crate::error::{Error, Result};
 use crate::lenient::{
     Arguments, Count, Listed, Text, if_object, is_said, list, object, or_default,
@@ -259,7 +259,7 @@ impl Response {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             return Err(Error::Unfinished { status: status.clone(), raw, usage });
         }
-        let mut reply = Reply::new(mended(parts, asked.turn, &finish, usage)?)
+        let mut reply = Reply::new(filled_in(parts, asked.turn, &finish, usage)?)
             .with_finish(finish)
             .with_usage(usage);
         reply.model = self.model.filled();
