@@ -20,7 +20,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Context, Effect, Error, Module, Result, Signature, Stage, Tool};
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Effect, Error, Module, Result, Signature, Tool};
 
 /// The most bytes of a body that are taken or sent.
 pub(crate) const MOST_BYTES: usize = 256 << 10;
@@ -197,7 +198,7 @@ struct Get(Api);
 impl Module for Get {
     type Signature = ApiGet;
 
-    async fn forward(&self, input: ApiGet, _cx: &Context) -> Result<Answer> {
+    async fn call(&self, input: ApiGet, _cx: &Context) -> Result<Answer> {
         let url = self.0.url(&input.path, &input.query)?;
         self.0.send(Method::GET, url, None).await
     }
@@ -213,7 +214,7 @@ struct Post(Api);
 impl Module for Post {
     type Signature = ApiPost;
 
-    async fn forward(&self, input: ApiPost, _cx: &Context) -> Result<Answer> {
+    async fn call(&self, input: ApiPost, _cx: &Context) -> Result<Answer> {
         let url = self.0.url(&input.path, &BTreeMap::new())?;
         self.0.send(Method::POST, url, Some(input.body)).await
     }
@@ -224,7 +225,7 @@ struct Put(Api);
 impl Module for Put {
     type Signature = ApiPut;
 
-    async fn forward(&self, input: ApiPut, _cx: &Context) -> Result<Answer> {
+    async fn call(&self, input: ApiPut, _cx: &Context) -> Result<Answer> {
         let url = self.0.url(&input.path, &BTreeMap::new())?;
         self.0.send(Method::PUT, url, Some(input.body)).await
     }
@@ -239,7 +240,7 @@ struct Delete(Api);
 impl Module for Delete {
     type Signature = ApiDelete;
 
-    async fn forward(&self, input: ApiDelete, _cx: &Context) -> Result<Answer> {
+    async fn call(&self, input: ApiDelete, _cx: &Context) -> Result<Answer> {
         let url = self.0.url(&input.path, &BTreeMap::new())?;
         self.0.send(Method::DELETE, url, None).await
     }

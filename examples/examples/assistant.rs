@@ -19,11 +19,12 @@ use toolwright_examples::{
     Chosen, Input, McpArgs, ModelArgs, Screen, ToolArgs, decide, note, say, summary, tell,
     terminated,
 };
-use toolwright_mcp::Remote;
+use toolwright_mcp::McpClient;
+use toolwright_module::approval::Approval;
+use toolwright_module::budget::Ledger;
+use toolwright_module::error::Stage;
 use toolwright_module::testing::Recording;
-use toolwright_module::{
-    Approval, Cancellation, Context, Effect, Error as ModuleError, Ledger, Stage,
-};
+use toolwright_module::{Cancellation, Context, Effect, Error as ModuleError};
 use toolwright_orchestrator::{
     ApprovalPolicy, AwaitsApproval, Choosing, Ending, Finished, Limits, Run, ToolOrchestrator,
 };
@@ -141,7 +142,7 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         (None, None) => Ok(ExitCode::SUCCESS),
     };
     // In good order; whatever happened above, none of them outlives this program.
-    join_all(servers.into_iter().map(Remote::close)).await;
+    join_all(servers.into_iter().map(McpClient::close)).await;
     ended
 }
 

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use clap::Parser;
 use toolwright_examples::{ServerArgs, say};
 use toolwright_memory::Memory;
+use toolwright_module::error::Audience;
+use toolwright_module::message::ToolResult;
 use toolwright_module::testing::SchemaDriven;
-use toolwright_module::{Audience, Context, LanguageModel, Result, Tool, ToolCall, ToolResult};
-use toolwright_orchestrator::{Answer, Limits, Run, RunState, StepKind};
+use toolwright_module::{Context, LanguageModel, Result, Tool, ToolCall};
+use toolwright_orchestrator::{Limits, Run, RunState, StepKind, StepResult};
 
 /// A loop of your own over the memory toolset.
 #[derive(Parser)]
@@ -39,7 +41,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         let step = run.next();
         let answer = match step.kind {
             StepKind::CallModel(request) => {
-                Answer::model(step.number, model.generate(&request).await?)
+                StepResult::model(step.number, model.generate(&request).await?)
             }
             StepKind::CallTools(calls) => {
                 let mut results = Vec::new();
@@ -50,7 +52,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
                     let tool = tool.ok_or("the run calls a tool that it was not given")?;
                     results.push(answer(tool, call, &cx).await?);
                 }
-                Answer::tools(step.number, results)
+                StepResult::tools(step.number, results)
             }
             StepKind::Done(result) => {
                 say(&format!("done: {}", result.answer));

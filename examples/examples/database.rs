@@ -24,7 +24,8 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Context, Effect, Error, Module, Result, Signature, Stage, Tool};
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Effect, Error, Module, Result, Signature, Tool};
 
 /// The most rows of an answer.
 pub(crate) const MOST_ROWS: usize = 200;
@@ -208,7 +209,7 @@ struct Query(Database);
 impl Module for Query {
     type Signature = DbQuery;
 
-    async fn forward(&self, DbQuery { sql, values }: DbQuery, _cx: &Context) -> Result<Rows> {
+    async fn call(&self, DbQuery { sql, values }: DbQuery, _cx: &Context) -> Result<Rows> {
         let query = move |db: &mut Connection| {
             db.authorizer(Some(reads_only))?;
             let mut statements = Batch::new(db, &sql);
@@ -249,11 +250,7 @@ struct Insert(Database);
 impl Module for Insert {
     type Signature = DbInsert;
 
-    async fn forward(
-        &self,
-        DbInsert { table, values }: DbInsert,
-        _cx: &Context,
-    ) -> Result<Changed> {
+    async fn call(&self, DbInsert { table, values }: DbInsert, _cx: &Context) -> Result<Changed> {
         let insert = |table: &Table| {
             let columns = table.each(&values, "values", |column| column)?.join(", ");
             let marks = vec!["?"; values.len()].join(", ");
@@ -269,7 +266,7 @@ struct Update(Database);
 impl Module for Update {
     type Signature = DbUpdate;
 
-    async fn forward(&self, input: DbUpdate, _cx: &Context) -> Result<Changed> {
+    async fn call(&self, input: DbUpdate, _cx: &Context) -> Result<Changed> {
         let DbUpdate { table, values, rows } = input;
         let update = |table: &Table| {
             let set = table.each(&values, "values", |column| format!("{column} = ?"))?.join(", ");
@@ -291,7 +288,7 @@ struct Delete(Database);
 impl Module for Delete {
     type Signature = DbDelete;
 
-    async fn forward(&self, DbDelete { table, rows }: DbDelete, _cx: &Context) -> Result<Changed> {
+    async fn call(&self, DbDelete { table, rows }: DbDelete, _cx: &Context) -> Result<Changed> {
         let delete = |table: &Table| {
             let which = table.which(&rows)?;
             let sql = format!("DELETE FROM {} WHERE {which}", table.quoted);

@@ -21,7 +21,8 @@ use cap_std::fs::{Dir, OpenOptions, Permissions};
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Context, Effect, Error, Module, Result, Signature, Stage, Tool};
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Effect, Error, Module, Result, Signature, Tool};
 
 /// The most bytes of a file that are read or written.
 pub(crate) const MOST_BYTES: usize = 1 << 20;
@@ -144,7 +145,7 @@ struct ReadFile(Files);
 impl Module for ReadFile {
     type Signature = FileRead;
 
-    async fn forward(&self, FileRead { path }: FileRead, _cx: &Context) -> Result<String> {
+    async fn call(&self, FileRead { path }: FileRead, _cx: &Context) -> Result<String> {
         let read = |dir: &Dir, path: &Path| {
             // Asked before it is opened: whoever opens a pipe may wait for ever.
             if let Err(error) = regular(dir.metadata(path)?.file_type()) {
@@ -173,7 +174,7 @@ struct WriteFile(Files);
 impl Module for WriteFile {
     type Signature = FileWrite;
 
-    async fn forward(&self, FileWrite { path, text }: FileWrite, _cx: &Context) -> Result<String> {
+    async fn call(&self, FileWrite { path, text }: FileWrite, _cx: &Context) -> Result<String> {
         if text.len() > MOST_BYTES {
             let fault = format!("`text` has more than {MOST_BYTES} bytes; write several files");
             return Err(Error::retry(fault).at(Stage::Arguments));
@@ -214,7 +215,7 @@ struct ListFiles(Files);
 impl Module for ListFiles {
     type Signature = FileList;
 
-    async fn forward(&self, FileList { path }: FileList, _cx: &Context) -> Result<Listing> {
+    async fn call(&self, FileList { path }: FileList, _cx: &Context) -> Result<Listing> {
         let list = |dir: &Dir, path: &Path| {
             let (mut entries, mut left_out, mut unnamed) = (BTreeSet::new(), 0, 0);
             for entry in dir.read_dir(path)? {
@@ -252,7 +253,7 @@ struct DeleteFile(Files);
 impl Module for DeleteFile {
     type Signature = FileDelete;
 
-    async fn forward(&self, FileDelete { path }: FileDelete, _cx: &Context) -> Result<String> {
+    async fn call(&self, FileDelete { path }: FileDelete, _cx: &Context) -> Result<String> {
         let delete = |dir: &Dir, path: &Path| {
             // A link is deleted itself, wherever it leads.
             let kind = dir.symlink_metadata(path)?.file_type();

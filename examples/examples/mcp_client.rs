@@ -11,8 +11,10 @@ use std::process::ExitCode;
 use clap::{Args as Group, Parser, Subcommand};
 use serde_json::{Value, json};
 use toolwright_examples::{note, note_left_out, say, started_by, tell, terminated};
-use toolwright_mcp::{Error as McpError, McpClient, Remote};
-use toolwright_module::{Audience, Context, Effect, Error, Image, Result, Tool};
+use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
+use toolwright_module::error::Audience;
+use toolwright_module::message::Image;
+use toolwright_module::{Context, Effect, Error, Result, Tool};
 
 /// Looks at an MCP server and calls its tools.
 #[derive(Parser)]
@@ -105,7 +107,7 @@ async fn run(args: &Args) -> Result<()> {
     done
 }
 
-fn client(args: &Args) -> Result<McpClient> {
+fn client(args: &Args) -> Result<McpClientBuilder> {
     let mut client = match (&args.server.stdio, &args.server.http) {
         (Some(command), _) => started_by(command)?,
         (None, url) => McpClient::http(url.as_deref().unwrap_or_default())?,
@@ -142,7 +144,7 @@ fn advice(error: McpError, args: &Args) -> Error {
     }
 }
 
-fn list(remote: &Remote, json: bool) -> Result<()> {
+fn list(remote: &McpClient, json: bool) -> Result<()> {
     note_left_out(remote);
     if json {
         // As it came; a tool's contract is what was made of it.
@@ -155,7 +157,7 @@ fn list(remote: &Remote, json: bool) -> Result<()> {
     Ok(())
 }
 
-async fn call(remote: &Remote, name: &str, arguments: &str, json: bool) -> Result<()> {
+async fn call(remote: &McpClient, name: &str, arguments: &str, json: bool) -> Result<()> {
     let tools = remote.tools();
     let Some(tool) = tools.iter().find(|tool| tool.name() == name) else {
         note_left_out(remote);

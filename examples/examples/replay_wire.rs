@@ -16,9 +16,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use toolwright_module::{
-    Delta, Finish, LanguageModel, Message, Reply, ReplyPart, Request, Result, ToolResult,
-};
+use toolwright_module::message::{ReplyPart, ToolResult};
+use toolwright_module::model::{Delta, Finish};
+use toolwright_module::{LanguageModel, Message, Reply, Request, Result};
 use toolwright_openai::{Api, OpenAi};
 
 /// Reads recorded replies, named on stdin as one JSON line each.
@@ -126,7 +126,7 @@ fn shown(reply: &Reply) -> Value {
 async fn next(
     reply: Reply,
     request: Request,
-    model: impl Fn(&str) -> Result<OpenAi, toolwright_openai::Error>,
+    model: impl Fn(&str) -> Result<OpenAi, toolwright_openai::OpenAiError>,
 ) -> Result<Value, Box<dyn Error>> {
     let mut messages = request.messages;
     let calls: Vec<_> = reply.tool_calls().cloned().collect();

@@ -91,7 +91,7 @@ pub(crate) struct ApiSearch {
 impl Module for ApiSearch {
     type Signature = SearchDocuments;
 
-    async fn forward(&self, input: SearchDocuments, _cx: &Context) -> Result<SearchResults> {
+    async fn call(&self, input: SearchDocuments, _cx: &Context) -> Result<SearchResults> {
         Ok(self.index.search(&input.query, input.filters.as_ref()))
     }
 
@@ -108,8 +108,8 @@ pub(crate) struct LlmSearch {
 impl Module for LlmSearch {
     type Signature = SearchDocuments;
 
-    async fn forward(&self, input: SearchDocuments, cx: &Context) -> Result<SearchResults> {
-        self.predictor.forward(input, cx).await
+    async fn call(&self, input: SearchDocuments, cx: &Context) -> Result<SearchResults> {
+        self.predictor.call(input, cx).await
     }
 
     fn effect(&self) -> Effect {
@@ -126,10 +126,10 @@ pub(crate) struct SmartSearch {
 impl Module for SmartSearch {
     type Signature = SearchDocuments;
 
-    async fn forward(&self, input: SearchDocuments, cx: &Context) -> Result<SearchResults> {
+    async fn call(&self, input: SearchDocuments, cx: &Context) -> Result<SearchResults> {
         let query = input.query.clone();
         // The context goes on, so the model stays inside the run's budget.
-        let expanded = self.expander.forward(ExpandQuery { query }, cx).await?;
+        let expanded = self.expander.call(ExpandQuery { query }, cx).await?;
         let query = format!("{} {}", input.query, expanded.expanded_query);
         Ok(self.index.search(&query, input.filters.as_ref()))
     }
@@ -141,7 +141,9 @@ impl Module for SmartSearch {
 
 /// The caller: it knows the signature and nothing else.
 async fn search(module: &AnyModule<SearchDocuments>, query: &str) -> Result<SearchResults> {
-    module.call(SearchDocuments { query: query.to_owned(), filters: None }).await
+    module
+        .call(SearchDocuments { query: query.to_owned(), filters: None }, &Context::default())
+        .await
 }
 
 /// One signature, three modules behind it.

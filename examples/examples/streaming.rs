@@ -10,11 +10,10 @@ use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_examples::{ServerArgs, note, say};
+use toolwright_module::budget::{Budget, Ledger};
+use toolwright_module::predict::{Example, OutputMode, PredictEvent};
 use toolwright_module::testing::Scripted;
-use toolwright_module::{
-    Budget, ChainOfThought, Context, Example, LanguageModel, Ledger, OutputMode, PredictEvent,
-    Reply, Signature,
-};
+use toolwright_module::{ChainOfThought, Context, LanguageModel, Reply, Signature};
 
 /// Plan an excursion.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,8 @@
 use std::io;
 
 use serde_json::Value;
-use toolwright_module::{Approval, Contract, Decision};
+use toolwright_module::Contract;
+use toolwright_module::approval::{Approval, Decision};
 
 use crate::input::Input;
 use crate::show::{note, visible};

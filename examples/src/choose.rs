@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Deserialize;
+use toolwright_module::message::Part;
 use toolwright_module::testing::{Recorder, Recording, RecordingError, Replay};
-use toolwright_module::{LanguageModel, Message, Part};
+use toolwright_module::{LanguageModel, Message};
 use toolwright_openai::{Api, OpenAi};
 
 /// Where the key for OpenAI is.

@@ -1,5 +1,5 @@
 use clap::Args;
-use toolwright_mcp::{Error as McpError, McpClient, Remote};
+use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::{Error, Result, Tool};
 
 use crate::show::note;
@@ -21,7 +21,7 @@ impl McpArgs {
     /// # Errors
     ///
     /// If a server is not there; the error says which.
-    pub async fn connect(&self, tools: &mut Vec<Tool>) -> Result<Vec<Remote>> {
+    pub async fn connect(&self, tools: &mut Vec<Tool>) -> Result<Vec<McpClient>> {
         let mut remotes = Vec::new();
         for (place, server) in self.servers.iter().enumerate() {
             let place = format!("{} of {}", place + 1, self.servers.len());
@@ -50,7 +50,7 @@ impl McpArgs {
 /// # Errors
 ///
 /// If it names no program or a quote has no end.
-pub fn started_by(command: &str) -> Result<McpClient> {
+pub fn started_by(command: &str) -> Result<McpClientBuilder> {
     let unended = || Error::other("a server's command ends in the middle of a quote");
     let words = shlex::split(command).ok_or_else(unended)?;
     match words.split_first() {
@@ -60,7 +60,7 @@ pub fn started_by(command: &str) -> Result<McpClient> {
 }
 
 /// Says which tools of a server cannot be used, and why.
-pub fn note_left_out(remote: &Remote) {
+pub fn note_left_out(remote: &McpClient) {
     for (name, why) in remote.left_out() {
         note(&format!("`{name}` of {} is left out: {why}", remote.name()));
     }

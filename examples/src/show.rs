@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use toolwright_module::{Event, EventKind, Spent};
+use toolwright_module::budget::Spent;
+use toolwright_module::event::{Event, EventKind};
 
 /// How much of a tool's result is shown.
 const LONGEST: usize = 400;

@@ -76,9 +76,9 @@ impl ToolArgs {
     }
 }
 
-fn github() -> toolwright_github::Result<GitHub> {
+fn github() -> Result<GitHub, toolwright_github::GitHubError> {
     match GitHub::from_env() {
-        Err(toolwright_github::Error::MissingToken) => GitHub::new(),
+        Err(toolwright_github::GitHubError::MissingToken) => GitHub::new(),
         other => other,
     }
 }

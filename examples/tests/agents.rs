@@ -17,7 +17,9 @@ use schemars::JsonSchema;
 use search::{ApiSearch, Document, Index, LlmSearch, SearchDocuments, SearchFilters, SmartSearch};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveTool, MemoryStore, MemoryStoreTool};
+use toolwright_memory::{
+    Memory, MemoryRetrieve, MemoryRetrieveModule, MemoryStore, MemoryStoreModule,
+};
 use toolwright_module::testing::{Recording, Replay, SchemaDriven, Scripted};
 use toolwright_module::{
     ChainOfThought, Context, Message, Module, Predict, Reply, Request, Result, Signature, Tool,
@@ -113,9 +115,9 @@ async fn s10_the_tools_of_a_toolset_of_ones_own_drive_react() {
     });
     let agent = ReAct::<QuestionAnswer>::new(model, toolset.tools().unwrap()).unwrap();
     let question = "What has been done?".to_owned();
-    let reacted = agent.run(QuestionAnswer { question }, &Context::default()).await.unwrap();
-    assert_eq!(reacted.output, Answered { answer: "a, b!".to_owned() });
-    assert_eq!(reacted.tools_used, ["my_tools_operation_one", "my_tools_operation_two"]);
+    let finished = agent.run(QuestionAnswer { question }, &Context::default()).await.unwrap();
+    assert_eq!(finished.answer, Answered { answer: "a, b!".to_owned() });
+    assert_eq!(finished.tools_used, ["my_tools_operation_one", "my_tools_operation_two"]);
     assert_eq!(*toolset.0.lock().unwrap(), ["a", "b!"]);
 }
 
@@ -178,7 +180,7 @@ async fn s93_what_the_injected_model_says_is_what_the_search_finds() {
         r#"{"reasoning": "There is one.", "output": {"documents": [{"title": "Made up", "year": 2024}], "total_count": 7}}"#,
     );
     let module = LlmSearch { predictor: ChainOfThought::new(model).unwrap() };
-    let found = module.call(tax(None)).await.unwrap();
+    let found = module.call(tax(None), &Context::default()).await.unwrap();
     assert_eq!((titles(&found), found.total_count), (vec!["Made up"], 7));
     let asked = asked.lock().unwrap();
     assert_eq!(asked.len(), 1);
@@ -216,11 +218,11 @@ async fn s94_filters_that_are_left_out_are_null() {
 #[tokio::test]
 async fn s95_the_search_of_code_finds_what_stands_in_the_injected_index() {
     let empty = ApiSearch { index: Arc::new(Index(vec![])) };
-    assert_eq!(empty.call(tax(None)).await.unwrap().total_count, 0);
+    assert_eq!(empty.call(tax(None), &Context::default()).await.unwrap().total_count, 0);
     let module = ApiSearch { index: index() };
-    assert_eq!(titles(&module.call(tax(None)).await.unwrap()), ["Tax law"]);
+    assert_eq!(titles(&module.call(tax(None), &Context::default()).await.unwrap()), ["Tax law"]);
     let recent = SearchFilters { from_year: Some(2026) };
-    assert_eq!(module.call(tax(Some(recent))).await.unwrap().total_count, 0);
+    assert_eq!(module.call(tax(Some(recent)), &Context::default()).await.unwrap().total_count, 0);
 }
 
 #[tokio::test]
@@ -228,18 +230,27 @@ async fn s96_the_hybrid_looks_up_what_its_model_added_to_the_query() {
     let (model, asked) = saying(r#"{"expanded_query": "levies duties"}"#);
     let module = SmartSearch { index: index(), expander: Predict::new(model).unwrap() };
     // Neither alone finds both: the word of the caller one, the model's word the other.
-    assert_eq!(titles(&module.call(tax(None)).await.unwrap()), ["Tax law", "Levies"]);
+    assert_eq!(
+        titles(&module.call(tax(None), &Context::default()).await.unwrap()),
+        ["Tax law", "Levies"]
+    );
     assert_eq!(asked.lock().unwrap().len(), 1);
     // The documents are those of the index, and the filters are the caller's.
     let recent = SearchFilters { from_year: Some(2000) };
-    assert_eq!(titles(&module.call(tax(Some(recent))).await.unwrap()), ["Tax law"]);
+    assert_eq!(
+        titles(&module.call(tax(Some(recent)), &Context::default()).await.unwrap()),
+        ["Tax law"]
+    );
 }
 
 #[tokio::test]
 async fn s15_s17_s135_react_answers_a_signature_with_memory_tools() {
     let memory = Memory::default();
     let (key, value) = ("color".to_owned(), "blue".to_owned());
-    MemoryStoreTool::new(&memory).call(MemoryStore { key, value, tags: None }).await.unwrap();
+    MemoryStoreModule::new(&memory)
+        .call(MemoryStore { key, value, tags: None }, &Context::default())
+        .await
+        .unwrap();
 
     let model = Scripted::new(|request: &Request| {
         let (name, arguments) = match request.messages.len() {
@@ -250,12 +261,12 @@ async fn s15_s17_s135_react_answers_a_signature_with_memory_tools() {
     });
     let agent = ReAct::<QuestionAnswer>::new(model, memory.tools().unwrap()).unwrap();
     let question = "What is my color?".to_owned();
-    let reacted = agent.run(QuestionAnswer { question }, &Context::default()).await.unwrap();
+    let finished = agent.run(QuestionAnswer { question }, &Context::default()).await.unwrap();
 
-    assert_eq!(reacted.output, Answered { answer: "Your color is blue.".to_owned() });
-    assert_eq!(reacted.tools_used, ["memory_retrieve"]);
+    assert_eq!(finished.answer, Answered { answer: "Your color is blue.".to_owned() });
+    assert_eq!(finished.tools_used, ["memory_retrieve"]);
     // Instructions, task, call, result, and `finish`.
-    assert_eq!(reacted.history.len(), 5);
+    assert_eq!(finished.history.len(), 5);
 }
 
 #[tokio::test]
@@ -289,8 +300,9 @@ async fn the_committed_recording_replays_over_live_tools_to_its_end() {
     // The model's words are old, the memory is not: what it asked for is stored. What it
     // asked for is its own affair, and may be another after the next recording.
     let stored: MemoryStore = serde_json::from_str(&stored).unwrap();
-    let retrieve = MemoryRetrieveTool::new(&memory);
-    let value = retrieve.call(MemoryRetrieve { key: stored.key }).await.unwrap();
+    let retrieve = MemoryRetrieveModule::new(&memory);
+    let value =
+        retrieve.call(MemoryRetrieve { key: stored.key }, &Context::default()).await.unwrap();
     assert_eq!(value, Some(stored.value));
 }
 
@@ -317,7 +329,8 @@ async fn the_committed_recording_of_a_selector_replays_over_live_tools_to_its_en
     assert_eq!(finished.iterations as usize + 2, exchanges);
     assert_eq!((replay.left(), finished.ending), (0, Ending::Answered));
     assert!(!finished.answer.is_empty() && finished.failures.is_empty());
-    let retrieve = MemoryRetrieveTool::new(&memory);
-    let value = retrieve.call(MemoryRetrieve { key: stored.key }).await.unwrap();
+    let retrieve = MemoryRetrieveModule::new(&memory);
+    let value =
+        retrieve.call(MemoryRetrieve { key: stored.key }, &Context::default()).await.unwrap();
     assert_eq!(value, Some(stored.value));
 }

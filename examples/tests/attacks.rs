@@ -39,7 +39,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tempfile::TempDir;
 use toolwright_github::GitHub;
 use toolwright_memory::Memory;
-use toolwright_module::{Audience, Context, Effect, Error, Stage, Tool, ToolOutput};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Context, Effect, Error, Tool, ToolOutput};
 use toolwright_text::Text;
 
 #[global_allocator]

@@ -488,7 +488,7 @@ fn s133_what_users_of_the_first_version_found_is_recorded_and_what_a_tool_takes_
     for (what, lines) in [
         ("a tool, with its signature and comments (`hello`)", tool),
         ("the agent around it (`hello`)", agent),
-        ("what `MemoryStoreTool` does, as a module", lines_of_code(store)),
+        ("what `MemoryStoreModule` does, as a module", lines_of_code(store)),
     ] {
         let row = format!("| {what} | {lines} |");
         assert!(review.contains(&row), "the review must say: {row}");

@@ -30,11 +30,12 @@ use server::{Server, answer};
 use support::{LONGEST, cities, said};
 use tempfile::TempDir;
 use toolwright_github::GitHub;
-use toolwright_memory::{Memory, MemoryStore, MemoryStoreTool};
+use toolwright_memory::{Memory, MemoryStore, MemoryStoreModule};
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::EventKind;
 use toolwright_module::testing::Scripted;
-use toolwright_module::{
-    Approval, Audience, Context, Decision, Effect, EventKind, Module, Reply, Stage, Tool, ToolCall,
-};
+use toolwright_module::{Context, Effect, Module, Reply, Tool, ToolCall};
 use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, Finished, ToolOrchestrator};
 use toolwright_text::Text;
 
@@ -123,7 +124,10 @@ async fn reads_of_several_toolsets_run_side_by_side_in_one_turn() {
 
 async fn remember(world: &World) {
     let (key, value) = ("color".to_owned(), "blue".to_owned());
-    MemoryStoreTool::new(&world.memory).call(MemoryStore { key, value, tags: None }).await.unwrap();
+    MemoryStoreModule::new(&world.memory)
+        .call(MemoryStore { key, value, tags: None }, &Context::default())
+        .await
+        .unwrap();
 }
 
 async fn entries(world: &World) -> String {

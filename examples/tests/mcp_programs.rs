@@ -14,7 +14,8 @@ use common::{Ran, program, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolwright_mcp::McpServer;
-use toolwright_module::{Effect, Error, Image, Tool, ToolOutput};
+use toolwright_module::message::Image;
+use toolwright_module::{Effect, Error, Tool, ToolOutput};
 use toolwright_signature::Contract;
 
 /// What no output may hold.

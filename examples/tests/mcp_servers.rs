@@ -12,10 +12,10 @@ use real::{
     Case, EVERYTHING, Expected, FILESYSTEM, HTTP, Kind, MEMORY, PYTHON, PYTHON_2025, Real, closes,
     connect, soon,
 };
+use toolwright_module::message::ToolResult;
+use toolwright_module::model::Capabilities;
 use toolwright_module::testing::Scripted;
-use toolwright_module::{
-    Capabilities, Context, LanguageModel, Message, Reply, Tool, ToolCall, ToolResult,
-};
+use toolwright_module::{Context, LanguageModel, Message, Reply, Tool, ToolCall};
 use toolwright_orchestrator::{Limits, ToolOrchestrator};
 use toolwright_signature::Dialect;
 

@@ -31,7 +31,8 @@ use serde_json::{Value, json};
 use server::{Server, answer};
 use support::{LONGEST, call, cities, said};
 use tempfile::TempDir;
-use toolwright_module::{Audience, Stage, Tool};
+use toolwright_module::Tool;
+use toolwright_module::error::{Audience, Stage};
 use toolwright_signature::Dialect;
 
 /// For calls that would never end.

@@ -12,5 +12,6 @@ pub use crate::{Definition, FailReason, Format, Outcome};
 pub use handle::{Custom, Handle};
 pub use runner::InsideRuntime;
 pub use tool_group::ToolGroup;
-pub use toolwright_module::{CallKind, Context, Error, Result, ToolCall};
+pub use toolwright_module::message::CallKind;
+pub use toolwright_module::{Context, Error, Result, ToolCall};
 pub use toolwright_signature::{Policy, Repair};

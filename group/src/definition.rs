@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolwright_module::driver::Failed;
-use toolwright_module::{CallKind, Effect, Result, Tool};
+use toolwright_module::message::CallKind;
+use toolwright_module::{Effect, Result, Tool};
 use toolwright_signature::{Contract, Dialect, Loss, Policy};
 
 use crate::custom::{Format, as_function};
@@ -282,7 +283,7 @@ impl Definition {
     ///
     /// # Errors
     ///
-    /// [`Stage::Arguments`](toolwright_module::Stage::Arguments) with a text for the model that names
+    /// [`Stage::Arguments`](toolwright_module::error::Stage::Arguments) with a text for the model that names
     /// what does not fit.
     pub fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
         let read = self.contract.read_with(text, self.policy);

@@ -1,7 +1,8 @@
 use std::fmt;
 
 use toolwright_module::driver;
-use toolwright_module::{CallKind, Error, Image, Repaired, ToolCall, ToolOutput, ToolResult};
+use toolwright_module::message::{CallKind, Image, ToolResult};
+use toolwright_module::{Error, Repaired, ToolCall, ToolOutput};
 
 /// What became of one call, for the model and for the program.
 ///
@@ -74,7 +75,7 @@ impl<Out> Outcome<Out> {
     ///
     /// [`dispatch`](crate::ToolGroup::dispatch) leaves such an error to the program. A
     /// provider refuses the next request if one of its calls has no answer. One that is to
-    /// end everything ([`Audience::Run`](toolwright_module::Audience::Run)) is passed on instead.
+    /// end everything ([`Audience::Run`](toolwright_module::error::Audience::Run)) is passed on instead.
     ///
     /// ```
     /// use toolwright_group::{FailReason, Outcome, ToolGroup};

@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
 use toolwright_module::driver::{self, Arguments, Failed, contained, shown};
-use toolwright_module::{
-    Audience, CallKind, Context, Error, Module, Result, Stage, Tool, ToolCall, ToolOutput,
-};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::message::CallKind;
+use toolwright_module::{Context, Error, Module, Result, Tool, ToolCall, ToolOutput};
 use toolwright_signature::{NameFault, Policy};
 
 use crate::custom::Custom;

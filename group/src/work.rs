@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use toolwright_module::driver::{self, Arguments, Begun, Failed, Handler, Place, contained, shown};
-use toolwright_module::{CallKind, Context, Effect, Error, Stage, Tool, ToolOutput};
+use toolwright_module::error::Stage;
+use toolwright_module::message::CallKind;
+use toolwright_module::{Context, Effect, Error, Tool, ToolOutput};
 use toolwright_signature::Contract;
 
 use crate::custom::Custom;

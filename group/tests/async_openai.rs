@@ -15,9 +15,8 @@ use toolwright_group::async_openai::{
     Api, DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call,
 };
 use toolwright_group::{Custom, Definition, Format, Handle, ToolGroup};
-use toolwright_module::{
-    Context, Contract, Dialect, Effect, Image, Result, Tool, ToolCall, ToolOutput,
-};
+use toolwright_module::message::Image;
+use toolwright_module::{Context, Contract, Dialect, Effect, Result, Tool, ToolCall, ToolOutput};
 
 const APIS: [Api; 2] = [Api::Chat, Api::Responses];
 

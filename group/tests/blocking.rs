@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use toolwright_group::blocking::{
     Context, Custom, Error, FailReason, Format, Handle, InsideRuntime, Result, ToolCall, ToolGroup,
 };
-use toolwright_module::{Signature, Stage, from_fn};
+use toolwright_module::error::Stage;
+use toolwright_module::{Signature, from_fn};
 
 /// Say hello to somebody.
 #[derive(Deserialize, JsonSchema)]

@@ -11,11 +11,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolwright_group::{Custom, Definition, FailReason, Handle, Outcome, ToolGroup};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::EventKind;
+use toolwright_module::message::ToolResult;
+use toolwright_module::predict::{OutputMode, PredictEvent};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Audience, ChainOfThought, Context, Contract, Effect, Error, EventKind, Module, OutputMode,
-    Policy, Predict, PredictEvent, Reply, Result, Signature, Stage, Tool, ToolCall, ToolOutput,
-    ToolResult, from_fn,
+    ChainOfThought, Context, Contract, Effect, Error, Module, Policy, Predict, Reply, Result,
+    Signature, Tool, ToolCall, ToolOutput, from_fn,
 };
 
 /// Wait.
@@ -308,7 +311,7 @@ async fn a_predictor_tells_what_it_repaired() {
     let count = Predict::<CountWords>::new(model()).unwrap();
     let answer = count.answer(input(), &cx).await.unwrap();
     assert_eq!((answer.value, answer.repairs.len()), (Counted { words: 2 }, 1));
-    assert_eq!(count.forward(input(), &cx).await.unwrap(), Counted { words: 2 });
+    assert_eq!(count.call(input(), &cx).await.unwrap(), Counted { words: 2 });
     let mut stream = count.stream(input(), &cx);
     while let Some(event) = stream.next().await {
         if let PredictEvent::Done(output) = event.unwrap() {
@@ -343,7 +346,10 @@ async fn an_answer_that_the_policy_does_not_allow_goes_back() {
     let think = ChainOfThought::<CountWords>::new(one).unwrap();
     let think = think.with_policy(Policy::Repair).with_attempts(1);
     let think = think.with_output_mode(OutputMode::Prompted).unwrap();
-    assert_eq!(think.call(input()).await.unwrap_err().stage(), Stage::Validation);
+    assert_eq!(
+        think.call(input(), &Context::default()).await.unwrap_err().stage(),
+        Stage::Validation
+    );
 }
 
 /// Rate a meal.

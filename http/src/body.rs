@@ -7,7 +7,7 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 
 use crate::client::in_time;
 use crate::endpoint::shown;
-use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::error::{ErrorKind, HttpError, Refusal, Result};
 use crate::headers::{request_id, retry_after, text};
 use crate::limits::{Deadline, Limits};
 use crate::redact::Redactor;
@@ -113,7 +113,7 @@ impl Response {
         let chunk = chunk.map_err(|error| match error.is_timeout() {
             // A limit of the caller's own client.
             true => ErrorKind::Silent { after: self.limits.silence }.into(),
-            false => Error::from_reqwest(error, true, &self.redactor),
+            false => HttpError::from_reqwest(error, true, &self.redactor),
         })?;
         let length = chunk.as_ref().map_or(0, Bytes::len);
         self.left = self.left.checked_sub(length).ok_or_else(|| self.too_large())?;
@@ -195,7 +195,7 @@ impl Response {
     }
 
     /// The error that the response stands for, with the beginning of its body.
-    pub async fn refusal(mut self) -> Error {
+    pub async fn refusal(mut self) -> HttpError {
         let location = self.location().map(|url| shown(&url));
         let location = location.filter(|_| self.inner.status().is_redirection());
         let mut bytes = Vec::new();
@@ -249,12 +249,12 @@ impl Response {
         }
     }
 
-    fn too_large(&self) -> Error {
+    fn too_large(&self) -> HttpError {
         ErrorKind::TooLarge { what: "one reply", max: self.limits.body }.into()
     }
 
     /// The encoding of a body that nobody asked to be encoded.
-    fn encoding(&self) -> Option<Error> {
+    fn encoding(&self) -> Option<HttpError> {
         let encoding = text(self.headers(), CONTENT_ENCODING.as_str())?;
         let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
         let shown = || self.redactor.redact_start(encoding, 100);

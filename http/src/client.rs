@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::body::Response;
 use crate::endpoint::Endpoint;
-use crate::error::{Error, ErrorKind, Result, UrlFault};
+use crate::error::{ErrorKind, HttpError, Result, UrlFault};
 use crate::limits::{Deadline, Limits};
 
 /// A request, which may be sent more than once.
@@ -50,15 +50,15 @@ impl Request {
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use toolwright_http::{Client, Deadline, Endpoint, Error, Limits, Request, RetryPolicy};
+/// use toolwright_http::{Client, Deadline, Endpoint, HttpError, Limits, Request, RetryPolicy};
 ///
-/// # async fn ask() -> toolwright_http::Result<()> {
+/// # async fn ask() -> Result<(), toolwright_http::HttpError> {
 /// let endpoint = Endpoint::new("https://api.example.com/v1")?.with_bearer("key", "sk-made-up")?;
 /// let client = Client::new(endpoint, Limits::default())?;
 /// let request = Request::get(client.endpoint().url(["models"], &[])?);
 /// let deadline = Deadline::after(Duration::from_secs(60));
 /// let attempt = || async { client.send(&request, deadline).await?.or_refusal().await };
-/// let response = RetryPolicy::default().run(deadline, attempt, Error::retry).await?;
+/// let response = RetryPolicy::default().run(deadline, attempt, HttpError::retry).await?;
 /// println!("{} bytes", response.text().await?.len());
 /// # Ok(())
 /// # }
@@ -162,7 +162,7 @@ impl Client {
             match is_silence {
                 // A limit of the caller's own client.
                 true => ErrorKind::Silent { after: self.limits.silence }.into(),
-                false => Error::from_reqwest(error, false, redactor),
+                false => HttpError::from_reqwest(error, false, redactor),
             }
         })?;
         Ok(Response::new(answer, self.limits, deadline, redactor.clone()))
@@ -202,7 +202,7 @@ pub(crate) async fn in_time<T>(
     })
 }
 
-fn too_slow(deadline: Deadline) -> Error {
+fn too_slow(deadline: Deadline) -> HttpError {
     ErrorKind::TooSlow { after: deadline.allowed().unwrap_or_default() }.into()
 }
 
@@ -213,5 +213,5 @@ fn http(endpoint: &Endpoint, limits: &Limits) -> Result<reqwest::Client> {
         // A proxy cannot reach a server that listens on this machine only.
         client = client.no_proxy();
     }
-    client.build().map_err(|source| Error::new(ErrorKind::Client, source))
+    client.build().map_err(|source| HttpError::new(ErrorKind::Client, source))
 }

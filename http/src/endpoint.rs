@@ -28,7 +28,7 @@ const SECRET_HEADERS: [&str; 5] =
 ///
 /// let plain = Endpoint::new("http://192.168.0.7/v1")?.with_bearer("key", "sk-made-up");
 /// assert!(matches!(plain.unwrap_err().kind(), ErrorKind::Url(UrlFault::Plain)));
-/// # Ok::<(), toolwright_http::Error>(())
+/// # Ok::<(), toolwright_http::HttpError>(())
 /// ```
 #[derive(Clone)]
 pub struct Endpoint(Arc<Parts>);
@@ -183,7 +183,7 @@ impl Endpoint {
     /// assert!(contains("https://example.com/v1/models"));
     /// assert!(!contains("https://example.com/v2/models"));
     /// assert!(!contains("https://example.com.evil.example/v1/models"));
-    /// # Ok::<(), toolwright_http::Error>(())
+    /// # Ok::<(), toolwright_http::HttpError>(())
     /// ```
     #[must_use]
     pub fn contains(&self, url: &Url) -> bool {

@@ -7,7 +7,7 @@ use crate::redact::Redactor;
 use crate::retry::{Retry, is_retryable_status};
 
 /// The result of everything in this crate that can fail.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = HttpError> = std::result::Result<T, E>;
 
 /// The cause of an error.
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
@@ -38,14 +38,14 @@ const MAX_CAUSE: usize = 1000;
 /// assert_eq!(error.retry(), Retry::Never);
 /// assert_eq!(error.to_string(), "the URL cannot be used: it does not begin with http:// or https://");
 /// ```
-pub struct Error(Box<Parts>);
+pub struct HttpError(Box<Parts>);
 
 struct Parts {
     kind: ErrorKind,
     source: Option<Source>,
 }
 
-/// The kind of an [`Error`], with its details.
+/// The kind of an [`HttpError`], with its details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -147,7 +147,7 @@ pub struct Refusal {
     pub body: String,
 }
 
-impl Error {
+impl HttpError {
     pub(crate) fn new(kind: ErrorKind, source: impl Into<Source>) -> Self {
         Self(Box::new(Parts { kind, source: Some(source.into()) }))
     }
@@ -244,7 +244,7 @@ impl Error {
     }
 }
 
-impl From<ErrorKind> for Error {
+impl From<ErrorKind> for HttpError {
     fn from(kind: ErrorKind) -> Self {
         Self(Box::new(Parts { kind, source: None }))
     }
@@ -268,7 +268,7 @@ pub fn with_causes(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind() {
             ErrorKind::Url(fault) => write!(f, "the URL cannot be used: {fault}"),
@@ -312,7 +312,7 @@ impl fmt::Display for Error {
 }
 
 /// The error and its causes, and the body of a refusal.
-impl fmt::Debug for Error {
+impl fmt::Debug for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&with_causes(self))?;
         match self.refusal() {
@@ -322,7 +322,7 @@ impl fmt::Debug for Error {
     }
 }
 
-impl StdError for Error {
+impl StdError for HttpError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
     }

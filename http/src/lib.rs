@@ -8,10 +8,10 @@
 //! ```no_run
 //! use std::time::Duration;
 //! use toolwright_http::{
-//!     Client, Deadline, Endpoint, Error, EventReader, Limits, Request, RetryPolicy, Streamed,
+//!     Client, Deadline, Endpoint, HttpError, EventReader, Limits, Request, RetryPolicy, Streamed,
 //! };
 //!
-//! # async fn ask() -> toolwright_http::Result<()> {
+//! # async fn ask() -> Result<(), toolwright_http::HttpError> {
 //! let endpoint = Endpoint::new("https://api.example.com/v1")?.with_bearer("key", "sk-made-up")?;
 //! let client = Client::new(endpoint, Limits::default())?;
 //!
@@ -19,7 +19,7 @@
 //! let request = Request::post_json(url, r#"{"stream": true}"#);
 //! let deadline = Deadline::after(Duration::from_secs(600));
 //! let attempt = || async { client.send(&request, deadline).await?.or_refusal().await };
-//! let response = RetryPolicy::default().run(deadline, attempt, Error::retry).await?;
+//! let response = RetryPolicy::default().run(deadline, attempt, HttpError::retry).await?;
 //!
 //! match response.events().await? {
 //!     Streamed::Whole(body) => println!("{} bytes", body.len()),
@@ -49,7 +49,7 @@
 //! | `sse.rs` | [`EventReader`]: server-sent events out of bytes, without a socket |
 //! | `headers.rs` | [`request_id`], [`retry_after`], [`rate_limits`] |
 //! | `redact.rs` | [`Redactor`]: secrets replaced in every escaped form |
-//! | `error.rs` | [`Error`]: kind, status, what to retry |
+//! | `error.rs` | [`HttpError`]: kind, status, what to retry |
 //!
 //! # What it guarantees
 //!
@@ -82,7 +82,7 @@ mod sse;
 pub use body::{EventBody, Response, Streamed};
 pub use client::{Client, Request};
 pub use endpoint::{Endpoint, is_loopback};
-pub use error::{Error, ErrorKind, Refusal, Result, UrlFault, with_causes};
+pub use error::{ErrorKind, HttpError, Refusal, UrlFault, with_causes};
 pub use headers::{RateLimit, rate_limits, request_id, retry_after};
 pub use limits::{Deadline, Limits};
 pub use redact::Redactor;

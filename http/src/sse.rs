@@ -4,7 +4,7 @@ use std::mem;
 use bytes::Bytes;
 use memchr::{memchr, memchr2};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, HttpError, Result};
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
@@ -27,7 +27,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// assert_eq!(events.next()?.map(|event| event.data), Some(r#"{"text": "hi"}"#));
 /// assert_eq!(events.next()?.map(|event| event.name), Some("error"));
 /// assert!(events.next()?.is_none());
-/// # Ok::<(), toolwright_http::Error>(())
+/// # Ok::<(), toolwright_http::HttpError>(())
 /// ```
 #[derive(Debug)]
 pub struct EventReader {
@@ -217,12 +217,12 @@ impl EventReader {
     }
 }
 
-fn too_large(what: &'static str, max: usize) -> Error {
+fn too_large(what: &'static str, max: usize) -> HttpError {
     ErrorKind::TooLarge { what, max }.into()
 }
 
 /// The error for a body that is not UTF-8.
-pub(crate) fn not_utf8(body: &[u8]) -> Error {
+pub(crate) fn not_utf8(body: &[u8]) -> HttpError {
     let what = match is_gzip(body) {
         true => "compressed with gzip",
         false => "in another encoding, such as Latin-1",

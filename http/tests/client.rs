@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use toolwright_http::reqwest::{self, header::HeaderName};
 use toolwright_http::{
-    Client, Deadline, Endpoint, Error, ErrorKind, EventReader, Limits, Request, Response, Result,
+    Client, Deadline, Endpoint, ErrorKind, EventReader, HttpError, Limits, Request, Response,
     RetryPolicy, Streamed, UrlFault,
 };
 
@@ -92,17 +92,21 @@ fn request(client: &Client) -> Request {
     Request::post_json(client.endpoint().url(["chat"], &[]).unwrap(), "{}")
 }
 
-async fn send(client: &Client, policy: &RetryPolicy, deadline: Deadline) -> Result<Response> {
+async fn send(
+    client: &Client,
+    policy: &RetryPolicy,
+    deadline: Deadline,
+) -> Result<Response, HttpError> {
     let request = request(client);
     let attempt = || async { client.send(&request, deadline).await?.or_refusal().await };
-    policy.run(deadline, attempt, Error::retry).await
+    policy.run(deadline, attempt, HttpError::retry).await
 }
 
-async fn sent(client: &Client) -> Result<Response> {
+async fn sent(client: &Client) -> Result<Response, HttpError> {
     send(client, &RetryPolicy::default().with_retries(0), Deadline::never()).await
 }
 
-async fn kind_of(body: impl Future<Output = Result<impl Sized>>) -> ErrorKind {
+async fn kind_of(body: impl Future<Output = Result<impl Sized, HttpError>>) -> ErrorKind {
     body.await.err().unwrap().kind().clone()
 }
 
@@ -247,7 +251,7 @@ async fn half_an_answer_is_asked_for_again_only_where_that_is_wanted() {
             .with_begun_answers(begun);
         let request = request(&client);
         let attempt = || async { client.send(&request, Deadline::never()).await?.text().await };
-        let outcome = policy.run(Deadline::never(), attempt, Error::retry).await;
+        let outcome = policy.run(Deadline::never(), attempt, HttpError::retry).await;
         assert_eq!(server.requests(), requests);
         match begun {
             true => assert_eq!(outcome.unwrap(), "whole"),

@@ -1,7 +1,9 @@
+//! Approval of tool calls by a person.
+
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
-use crate::event::InCall;
+use crate::in_call::InCall;
 use crate::message::ToolCall;
 
 /// A call that waits for a person, as an approver is asked about it.

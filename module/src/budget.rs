@@ -1,14 +1,17 @@
+//! Budgets, prices and the ledger that counts what calls use.
+
 use std::fmt;
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-use crate::language_model::Usage;
+pub use crate::ledger::{Exhausted, Ledger, Overshoot, Reservation};
+use crate::usage::Usage;
 
 /// What calls may come to; what is not said is not bounded.
 ///
 /// ```
-/// use toolwright_module::{Budget, Money};
+/// use toolwright_module::budget::{Budget, Money};
 ///
 /// let budget = Budget::default().with_model_calls(20).with_money(Money::new(0.05));
 /// assert_eq!(budget.model_calls, Some(20));
@@ -73,26 +76,26 @@ impl Budget {
 
     /// What the budget allows of something, if it says so; of money, millionths.
     #[must_use]
-    pub fn allows(&self, limit: Limit) -> Option<u64> {
+    pub fn allows(&self, limit: LimitKind) -> Option<u64> {
         match limit {
-            Limit::ModelCalls => self.model_calls,
-            Limit::ToolCalls => self.tool_calls,
-            Limit::InputTokens => self.input_tokens,
-            Limit::OutputTokens => self.output_tokens,
-            Limit::Money => self.money.map(Money::micros),
-            Limit::Iterations | Limit::Time => None,
+            LimitKind::ModelCalls => self.model_calls,
+            LimitKind::ToolCalls => self.tool_calls,
+            LimitKind::InputTokens => self.input_tokens,
+            LimitKind::OutputTokens => self.output_tokens,
+            LimitKind::Money => self.money.map(Money::micros),
+            LimitKind::Iterations | LimitKind::Time => None,
         }
     }
 
     /// What there is too little of for `more` after `spent`, and how much is allowed.
     #[must_use]
-    pub fn refuses(&self, spent: Spent, more: Spent) -> Option<(Limit, u64)> {
+    pub fn refuses(&self, spent: Spent, more: Spent) -> Option<(LimitKind, u64)> {
         let limits = [
-            Limit::ModelCalls,
-            Limit::ToolCalls,
-            Limit::InputTokens,
-            Limit::OutputTokens,
-            Limit::Money,
+            LimitKind::ModelCalls,
+            LimitKind::ToolCalls,
+            LimitKind::InputTokens,
+            LimitKind::OutputTokens,
+            LimitKind::Money,
         ];
         limits.into_iter().find_map(|limit| {
             let allowed = self.allows(limit)?;
@@ -112,7 +115,7 @@ impl Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Limit {
+pub enum LimitKind {
     /// An agent's rounds.
     Iterations,
     /// Questions to models.
@@ -129,7 +132,7 @@ pub enum Limit {
     Time,
 }
 
-impl Limit {
+impl LimitKind {
     /// How much of it was spent; of money, millionths.
     #[must_use]
     pub fn of(self, spent: Spent) -> u64 {
@@ -144,7 +147,7 @@ impl Limit {
     }
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for LimitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Iterations => "iterations",
@@ -228,7 +231,7 @@ impl AddAssign for Spent {
 /// Whole millionths add up without error. They serialise as such.
 ///
 /// ```
-/// use toolwright_module::Money;
+/// use toolwright_module::budget::Money;
 ///
 /// assert_eq!(Money::new(0.25).micros(), 250_000);
 /// assert_eq!(Money::new(0.25).to_string(), "0.25");
@@ -285,7 +288,8 @@ fn price(amount: f64) -> Money {
 /// What a model costs.
 ///
 /// ```
-/// use toolwright_module::{Money, Price, Usage};
+/// use toolwright_module::budget::{Money, Price};
+/// use toolwright_module::model::Usage;
 ///
 /// let price = Price::per_million(0.25, 2.0).with_cached(0.025);
 /// let usage = Usage::new(1_000_000, 500_000).with_cached(400_000);

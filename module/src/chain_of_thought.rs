@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::Result;
 use crate::example::Example;
-use crate::language_model::LanguageModel;
+use crate::model::LanguageModel;
 use crate::module::Module;
 use crate::output_mode::OutputMode;
 use crate::predict_stream::PredictStream;
@@ -98,7 +98,7 @@ impl<S: Signature> ChainOfThought<S> {
     ///
     /// # Errors
     ///
-    /// As [`Module::forward`].
+    /// As [`Module::call`].
     pub async fn reason(&self, input: S, cx: &Context) -> Result<Reasoned<S::Output>> {
         Ok(self.answer(input, cx).await?.value)
     }
@@ -107,7 +107,7 @@ impl<S: Signature> ChainOfThought<S> {
     ///
     /// # Errors
     ///
-    /// As [`Module::forward`].
+    /// As [`Module::call`].
     pub async fn answer(&self, input: S, cx: &Context) -> Result<Reading<Reasoned<S::Output>>> {
         self.question.ask(&input, cx).await
     }
@@ -128,7 +128,7 @@ impl<S: Signature> ChainOfThought<S> {
 impl<S: Signature> Module for ChainOfThought<S> {
     type Signature = S;
 
-    async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
+    async fn call(&self, input: S, cx: &Context) -> Result<S::Output> {
         Ok(self.reason(input, cx).await?.output)
     }
 

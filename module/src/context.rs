@@ -18,12 +18,14 @@ use tracing::{Instrument, Span};
 
 use crate::approval::{Approval, Decision};
 use crate::error::{Error, Result, Stage};
-use crate::event::{Event, EventKind, InCall};
-use crate::language_model::{Delta, LanguageModel, Reply, Request, Usage};
+use crate::event::{Event, EventKind};
+use crate::in_call::InCall;
 use crate::ledger::{Exhausted, Ledger, Reservation};
 use crate::message::ToolCall;
+use crate::model::{Delta, LanguageModel, Reply, Request};
 use crate::panics;
 use crate::telemetry;
+use crate::usage::Usage;
 
 /// What belongs to one call and everything below it.
 ///
@@ -105,7 +107,7 @@ impl Context {
     ///
     /// [`Stage::Limit`], beyond 16 runs inside each other: agents that call
     /// themselves end here, and not with the stack. The whole run ends.
-    pub fn below(&self) -> Result<Self> {
+    pub(crate) fn nested(&self) -> Result<Self> {
         let depth = self.inner.as_ref().map_or(0, |inner| inner.depth);
         if depth >= DEEPEST {
             let text =
@@ -124,7 +126,7 @@ impl Context {
     /// Counts what the call and everything below it uses.
     ///
     /// It takes the place of the one that was there: to count in both, give it
-    /// [`Ledger::below`] of that one.
+    /// [`Ledger::child`] of that one.
     #[must_use]
     pub fn with_ledger(self, ledger: Ledger) -> Self {
         self.with(|inner| inner.ledger = Some(ledger))
@@ -171,7 +173,8 @@ impl Context {
     /// ends in an error and can be driven on once it is decided.
     ///
     /// ```
-    /// use toolwright_module::{Approval, Context, Decision};
+    /// use toolwright_module::Context;
+    /// use toolwright_module::approval::{Approval, Decision};
     ///
     /// let cx = Context::default().with_approver(|asked: Approval| async move {
     ///     // Here a program asks its user.
@@ -180,7 +183,7 @@ impl Context {
     ///         _ => Decision::Approve,
     ///     })
     /// });
-    /// assert!(cx.has_approver());
+    /// assert!(toolwright_module::driver::has_approver(&cx));
     /// ```
     #[must_use]
     pub fn with_approver<F, Fut>(self, approver: F) -> Self
@@ -228,7 +231,7 @@ impl Context {
 
     /// The context of a tool's call: what happens in it is told and counted as such.
     #[must_use]
-    pub fn in_call(&self, call: &ToolCall) -> Self {
+    pub(crate) fn in_call(&self, call: &ToolCall) -> Self {
         let mut names = String::with_capacity(call.name.len() + call.id.len());
         names.push_str(&call.name);
         names.push_str(&call.id);
@@ -248,7 +251,7 @@ impl Context {
 
     /// The same for people: the names of the tools, `a > b`.
     #[must_use]
-    pub fn path_text(&self) -> String {
+    pub(crate) fn path_text(&self) -> String {
         let tools: Vec<String> = self.path().into_iter().map(|call| call.tool).collect();
         tools.join(" > ")
     }
@@ -261,7 +264,7 @@ impl Context {
 
     /// Whether there is someone to ask with [`approve`](Self::approve).
     #[must_use]
-    pub fn has_approver(&self) -> bool {
+    pub(crate) fn has_approver(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.approver.is_some())
     }
 
@@ -271,7 +274,7 @@ impl Context {
     ///
     /// What the approver fails with, and [`Stage::Cancelled`]; [`Stage::Panic`] if it
     /// panics, which ends the whole run where it is.
-    pub async fn approve(&self, asked: Approval) -> Option<Result<Decision>> {
+    pub(crate) async fn approve(&self, asked: Approval) -> Option<Result<Decision>> {
         let approver = self.inner.as_ref()?.approver.as_ref()?;
         let decides = AssertUnwindSafe(async { approver(asked).await }).catch_unwind();
         let decides = async {
@@ -285,7 +288,7 @@ impl Context {
 
     /// Whether `tracing` spans may hold what is said.
     #[must_use]
-    pub fn captures_content(&self) -> bool {
+    pub(crate) fn captures_content(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.captures_content)
     }
 
@@ -441,7 +444,7 @@ impl Context {
 
     /// An error that ends the run: a ledger has too little left.
     #[must_use]
-    pub fn exhausted(&self, exhausted: Exhausted) -> Error {
+    pub(crate) fn exhausted(&self, exhausted: Exhausted) -> Error {
         let exhausted = exhausted.asked_by(self.path_text());
         self.emit(|| EventKind::LimitReached {
             limit: exhausted.limit,

@@ -10,11 +10,12 @@ use crate::context::Context;
 use crate::driver::shown;
 use crate::error::{Error, Result, Stage};
 use crate::event::EventKind;
-use crate::language_model::{Finish, LanguageModel, Reply, Request, ToolChoice, Usage};
 use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
+use crate::model::{Finish, LanguageModel, Reply, Request, ToolChoice};
 use crate::output_mode::OutputMode;
 use crate::question::{Prompt, Question};
 use crate::repaired::Repaired;
+use crate::usage::Usage;
 
 /// One call: what was said so far and what it cost.
 pub(crate) struct Conversation<'a> {

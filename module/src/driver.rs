@@ -12,9 +12,13 @@ use std::task;
 
 use toolwright_signature::Contract;
 
+use crate::approval::{Approval, Decision};
+use crate::budget::{Budget, Spent};
 use crate::context::Context;
 use crate::effect::Effect;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::ledger::{Exhausted, Ledger};
+use crate::message::ToolCall;
 pub use crate::repaired::Arguments;
 use crate::repaired::Repaired;
 pub use crate::tool::{Begun, Ended, Failed, Handler, Place, contained};
@@ -38,6 +42,72 @@ pub fn begin<'a>(
     task: &mut task::Context<'_>,
 ) -> Begun<'a> {
     tool.begin(arguments, cx, output, task)
+}
+
+/// Returns the context of an agent's run inside `cx`, one level deeper.
+///
+/// # Errors
+///
+/// [`Stage::Limit`](crate::error::Stage::Limit) beyond 16 runs inside each other, which ends
+/// the whole run. An agent that calls itself ends here instead of overflowing the stack.
+pub fn nested(cx: &Context) -> Result<Context> {
+    cx.nested()
+}
+
+/// Returns the context of a tool call inside `cx`. Its events carry the call's path.
+#[must_use]
+pub fn in_call(cx: &Context, call: &ToolCall) -> Context {
+    cx.in_call(call)
+}
+
+/// Returns the names of the tools on [`Context::path`], as in `a > b`.
+#[must_use]
+pub fn path_text(cx: &Context) -> String {
+    cx.path_text()
+}
+
+/// Returns whether `tracing` spans may contain arguments and texts.
+#[must_use]
+pub fn captures_content(cx: &Context) -> bool {
+    cx.captures_content()
+}
+
+/// Returns whether the context has an approver for [`approve`].
+#[must_use]
+pub fn has_approver(cx: &Context) -> bool {
+    cx.has_approver()
+}
+
+/// Asks the context's approver. Returns `None` without one.
+///
+/// # Errors
+///
+/// The approver's own error, [`Stage::Cancelled`](crate::error::Stage::Cancelled), and
+/// [`Stage::Panic`](crate::error::Stage::Panic) if the approver panics.
+pub async fn approve(cx: &Context, asked: Approval) -> Option<Result<Decision>> {
+    cx.approve(asked).await
+}
+
+/// Returns the error that ends a run whose ledger has too little left, and emits
+/// [`LimitReached`](crate::event::EventKind::LimitReached).
+#[must_use]
+pub fn exhausted(cx: &Context, exhausted: Exhausted) -> Error {
+    cx.exhausted(exhausted)
+}
+
+/// Returns the ledger of a run, with its own budget, below `above`.
+///
+/// It starts with what a stored run has already `spent`. The ledger above is not charged for
+/// that again. Errors name the `owner`.
+#[must_use]
+pub fn ledger(above: Option<&Ledger>, owner: &str, budget: Budget, spent: Spent) -> Ledger {
+    Ledger::of_run(above, owner, budget, spent)
+}
+
+/// Returns whether this ledger refused the reservation, and not one above or below it.
+#[must_use]
+pub fn is_exhausted_by(ledger: &Ledger, exhausted: &Exhausted) -> bool {
+    ledger.is_exhausted_by(exhausted)
 }
 
 /// Takes the repairs of a call's arguments out of its output.

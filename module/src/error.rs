@@ -1,3 +1,5 @@
+//! Errors of modules and tools.
+
 use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -5,8 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::language_model::Usage;
 use crate::repaired::Repaired;
+use crate::usage::Usage;
 
 /// The result of everything that a module does.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -25,7 +27,8 @@ type Source = Box<dyn StdError + Send + Sync>;
 /// `?` works on every error that does:
 ///
 /// ```
-/// use toolwright_module::{Audience, Error, Result};
+/// use toolwright_module::{Error, Result};
+/// use toolwright_module::error::Audience;
 ///
 /// fn read(name: &str) -> Result<String> {
 ///     if name.contains('/') {
@@ -259,7 +262,7 @@ impl Error {
     ///
     /// A model that knows that it cost nothing says so with `Usage::default()`, such as
     /// where no server answered: what nobody said is taken for unknown, and a
-    /// [`Ledger`](crate::Ledger) then keeps what was reserved.
+    /// [`Ledger`](crate::budget::Ledger) then keeps what was reserved.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.0.usage = usage;

@@ -1,14 +1,17 @@
+//! Events: what happens in a run, for a screen, a log or a recorder.
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toolwright_signature::Repair;
 
 use crate::approval::Decision;
-use crate::budget::{Limit, Money};
+use crate::budget::{LimitKind, Money};
 use crate::error::Stage;
-use crate::language_model::Reply;
+pub use crate::in_call::InCall;
 use crate::ledger::Overshoot;
 use crate::message::ToolCall;
+use crate::model::Reply;
 
 /// Something that happened in a call, for a screen, a log or a recorder.
 ///
@@ -24,23 +27,6 @@ pub struct Event {
     /// What happened.
     #[serde(flatten)]
     pub kind: EventKind,
-}
-
-/// A call of a tool, as something that others happen in.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct InCall {
-    /// The tool's name.
-    pub tool: String,
-    /// The call's id: tells two calls of one tool apart.
-    pub id: String,
-}
-
-impl InCall {
-    /// A call of a tool.
-    pub fn new(tool: impl Into<String>, id: impl Into<String>) -> Self {
-        Self { tool: tool.into(), id: id.into() }
-    }
 }
 
 /// What happened.
@@ -137,7 +123,7 @@ pub enum EventKind {
     /// Something ran out.
     LimitReached {
         /// What.
-        limit: Limit,
+        limit: LimitKind,
         /// Whose limit it is; of a ledger what was left, what was asked and who asked.
         reason: String,
     },
@@ -174,6 +160,6 @@ pub enum Ending {
     /// The model made the same mistake too often in a row; the answer says which.
     Stuck,
     /// The model stopped for a reason that this version does not know
-    /// ([`Finish::Other`](crate::Finish::Other)): the answer may be incomplete.
+    /// ([`Finish::Other`](crate::model::Finish::Other)): the answer may be incomplete.
     Unclear,
 }

@@ -8,7 +8,8 @@ use toolwright_signature::Signature;
 /// # use schemars::JsonSchema;
 /// # use serde::{Deserialize, Serialize};
 /// # use toolwright_module::testing::SchemaDriven;
-/// # use toolwright_module::{ChainOfThought, Example, Predict, Signature};
+/// # use toolwright_module::{ChainOfThought, Predict, Signature};
+/// # use toolwright_module::predict::Example;
 /// # /// Compute.
 /// # #[derive(Serialize, Deserialize, JsonSchema)]
 /// # struct Compute { task: String }

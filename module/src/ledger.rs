@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Budget, Limit, Money, Price, Spent};
-use crate::language_model::{LanguageModel, Request, Usage};
+use crate::budget::{Budget, LimitKind, Money, Price, Spent};
+use crate::model::{LanguageModel, Request};
+use crate::usage::Usage;
 
 /// Counts what a call and everything below it costs, and holds it to a [`Budget`].
 ///
@@ -21,23 +22,24 @@ use crate::language_model::{LanguageModel, Request, Usage};
 /// zero. A call that was never sent, or that the provider said no to before anything came
 /// ([`Stage::Setup`] and [`Stage::Provider`]), costs nothing but the call.
 ///
-/// [`Stage::Setup`]: crate::Stage::Setup
-/// [`Stage::Provider`]: crate::Stage::Provider
+/// [`Stage::Setup`]: crate::error::Stage::Setup
+/// [`Stage::Provider`]: crate::error::Stage::Provider
 ///
 /// ```
-/// use toolwright_module::{Budget, Ledger, Limit, Spent, Usage};
+/// use toolwright_module::budget::{Budget, Ledger, LimitKind, Spent};
+/// use toolwright_module::model::Usage;
 ///
 /// let run = Ledger::new(Budget::default().with_output_tokens(100));
-/// let tool = run.below();
+/// let tool = run.child();
 /// let reserved = tool.reserve(Spent::model_call(Usage::new(0, 80)))?;
 /// // Two of these could come to more than there is.
 /// let exhausted = tool.reserve(Spent::model_call(Usage::new(0, 80))).unwrap_err();
-/// assert_eq!((exhausted.limit, exhausted.left), (Limit::OutputTokens, 20));
+/// assert_eq!((exhausted.limit, exhausted.left), (LimitKind::OutputTokens, 20));
 ///
 /// reserved.settle(Spent::model_call(Usage::new(10, 30)));
 /// assert_eq!(run.spent().usage.output_tokens, 30);
 /// assert_eq!(run.spent().model_calls, 1);
-/// # Ok::<(), toolwright_module::Exhausted>(())
+/// # Ok::<(), toolwright_module::budget::Exhausted>(())
 /// ```
 ///
 /// The default counts, and bounds nothing. Cloned, every copy is the same ledger.
@@ -86,7 +88,7 @@ impl Ledger {
     /// below it.
     ///
     /// ```
-    /// use toolwright_module::{Budget, Ledger, Money, Price};
+    /// use toolwright_module::budget::{Budget, Ledger, Money, Price};
     ///
     /// let prices = [("gpt-5-mini", Price::per_million(0.25, 2.0).with_cached(0.025))];
     /// let ledger = Ledger::new(Budget::default().with_money(Money::new(0.5))).with_prices(prices);
@@ -109,7 +111,7 @@ impl Ledger {
 
     /// A ledger of its own whose entries count in this one too.
     #[must_use]
-    pub fn below(&self) -> Self {
+    pub fn child(&self) -> Self {
         Self(Arc::new(Account { above: Some(self.clone()), ..Account::default() }))
     }
 
@@ -117,7 +119,7 @@ impl Ledger {
     /// begun with what was `spent` before, by a run that was stored, say. The one above
     /// is not charged for that once more. Errors call it by its owner's name.
     #[must_use]
-    pub fn open(above: Option<&Self>, owner: &str, budget: Budget, spent: Spent) -> Self {
+    pub(crate) fn of_run(above: Option<&Self>, owner: &str, budget: Budget, spent: Spent) -> Self {
         Self(Arc::new(Account {
             owner: Some(owner.into()),
             budget,
@@ -198,7 +200,7 @@ impl Ledger {
 
     /// Whether it is this ledger that has nothing left, and not one above or below it.
     #[must_use]
-    pub fn is_exhausted_by(&self, exhausted: &Exhausted) -> bool {
+    pub(crate) fn is_exhausted_by(&self, exhausted: &Exhausted) -> bool {
         exhausted.account == self.0.id
     }
 
@@ -272,14 +274,15 @@ impl Reservation {
     /// and money stays reserved, and only what is known to go beyond it is added:
     ///
     /// ```
-    /// use toolwright_module::{Budget, Ledger, Spent, Usage};
+    /// use toolwright_module::budget::{Budget, Ledger, Spent};
+    /// use toolwright_module::model::Usage;
     ///
     /// let ledger = Ledger::new(Budget::default().with_output_tokens(100));
     /// let reserved = ledger.reserve(Spent::model_call(Usage::new(0, 80)))?;
     /// reserved.settle(Spent::model_call(Usage::unknown()));
     /// assert_eq!(ledger.committed().usage.output_tokens, 80);
     /// assert!(ledger.reserve(Spent::model_call(Usage::new(0, 80))).is_err());
-    /// # Ok::<(), toolwright_module::Exhausted>(())
+    /// # Ok::<(), toolwright_module::budget::Exhausted>(())
     /// ```
     pub fn settle(mut self, spent: Spent) -> Option<Overshoot> {
         let most = self.most.take()?;
@@ -294,10 +297,12 @@ impl Reservation {
             book.release(released);
             book.spent += entered;
         }
-        [Limit::InputTokens, Limit::OutputTokens, Limit::Money].into_iter().find_map(|limit| {
-            let (reserved, spent) = (limit.of(most), limit.of(spent));
-            (reserved > 0 && spent > reserved).then_some(Overshoot { limit, reserved, spent })
-        })
+        [LimitKind::InputTokens, LimitKind::OutputTokens, LimitKind::Money].into_iter().find_map(
+            |limit| {
+                let (reserved, spent) = (limit.of(most), limit.of(spent));
+                (reserved > 0 && spent > reserved).then_some(Overshoot { limit, reserved, spent })
+            },
+        )
     }
 }
 
@@ -318,7 +323,7 @@ impl Drop for Reservation {
 #[non_exhaustive]
 pub struct Overshoot {
     /// Of what it took more.
-    pub limit: Limit,
+    pub limit: LimitKind,
     /// What was reserved.
     pub reserved: u64,
     /// What it took.
@@ -333,7 +338,7 @@ pub struct Overshoot {
 #[non_exhaustive]
 pub struct Exhausted {
     /// What there is too little of.
-    pub limit: Limit,
+    pub limit: LimitKind,
     /// What the budget allows in all; of money, millionths.
     pub allowed: u64,
     /// What is left of it, without what others have reserved.
@@ -359,7 +364,7 @@ impl Exhausted {
 fn sentence(exhausted: &Exhausted) -> String {
     let Exhausted { limit, allowed, left, asked, owner, by, .. } = exhausted;
     let by = if by.is_empty() { "the next call".to_owned() } else { format!("`{by}`") };
-    if *limit == Limit::Money {
+    if *limit == LimitKind::Money {
         let [left, allowed, asked] = [left, allowed, asked].map(|it| Money::from_micros(*it));
         return format!(
             "{owner} has {left} of {allowed} left to spend, and {by} may cost {asked}; allow more in its budget"

@@ -15,53 +15,44 @@
 //! | run what a model calls, in a loop of your own | the crate `toolwright-group` |
 //! | test without a model | [`testing`] |
 
-mod approval;
-mod budget;
+pub mod approval;
+pub mod budget;
 mod chain_of_thought;
 mod context;
 mod conversation;
 pub mod driver;
 mod effect;
-mod error;
-mod event;
+pub mod error;
+pub mod event;
 mod example;
-mod language_model;
+mod in_call;
 mod ledger;
-mod message;
+pub mod message;
+pub mod model;
 mod module;
 mod most_usage;
 mod output_mode;
 mod panics;
-mod predict;
+pub mod predict;
 mod predict_stream;
 pub mod provider;
 mod question;
 mod repaired;
 mod settings;
 mod telemetry;
+#[cfg(feature = "testing")]
 pub mod testing;
 mod tool;
+mod usage;
 
-pub use approval::{Approval, Decision};
-pub use budget::{Budget, Limit, Money, Price, Spent};
-pub use chain_of_thought::{ChainOfThought, Reasoned};
+pub use chain_of_thought::ChainOfThought;
 pub use context::{Cancellation, Context};
 pub use effect::Effect;
-pub use error::{Audience, Error, Failure, Result, Stage};
-pub use event::{Ending, Event, EventKind, InCall};
-pub use example::Example;
-pub use futures_core::{future::BoxFuture, stream::BoxStream};
-pub use language_model::{
-    Capabilities, Delta, Finish, LanguageModel, Reply, Request, ToolChoice, Usage,
-};
-pub use ledger::{Exhausted, Ledger, Overshoot, Reservation};
-pub use message::{CallKind, Image, Message, Part, Reasoning, ReplyPart, ToolCall, ToolResult};
+pub use error::{Error, Result};
+pub use message::{Message, ToolCall};
+pub use model::{LanguageModel, Reply, Request};
 pub use module::{AnyModule, FromFn, Module, OutputOf, from_fn, from_fn_with};
-pub use output_mode::OutputMode;
 pub use predict::Predict;
-pub use predict_stream::{PredictEvent, PredictStream};
 pub use repaired::Repaired;
 pub use tool::{Tool, ToolOutput};
-pub use toolwright_signature::{
-    Contract, Dialect, Field, Partial, Policy, Reading, Repair, Signature,
-};
+pub use toolwright_signature::{Contract, Dialect, Policy, Signature};

@@ -1,3 +1,5 @@
+//! Messages: the entries of a conversation with a model.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

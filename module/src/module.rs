@@ -40,7 +40,7 @@ pub type OutputOf<M> = <<M as Module>::Signature as Signature>::Output;
 /// impl Module for ByArticle {
 ///     type Signature = DetectLanguage;
 ///
-///     async fn forward(&self, input: DetectLanguage, _cx: &Context) -> Result<String> {
+///     async fn call(&self, input: DetectLanguage, _cx: &Context) -> Result<String> {
 ///         let german = input.text.split(' ').any(|word| word == "der");
 ///         Ok(if german { "German" } else { "unknown" }.to_owned())
 ///     }
@@ -48,7 +48,7 @@ pub type OutputOf<M> = <<M as Module>::Signature as Signature>::Output;
 ///
 /// // One caller for every module.
 /// async fn ask(module: impl Module<Signature = DetectLanguage>) -> Result<String> {
-///     module.call(DetectLanguage { text: "der Hund".to_owned() }).await
+///     module.call(DetectLanguage { text: "der Hund".to_owned() }, &Context::default()).await
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -75,7 +75,7 @@ pub trait Module: Send + Sync + 'static {
     /// # Errors
     ///
     /// Any error; see [`Error`](crate::Error) for who gets to read it.
-    fn forward(
+    fn call(
         &self,
         input: Self::Signature,
         cx: &Context,
@@ -85,24 +85,13 @@ pub trait Module: Send + Sync + 'static {
     fn effect(&self) -> Effect {
         Effect::Write
     }
-
-    /// Does the work outside of any run: [`forward`](Self::forward) with an empty
-    /// context. Inside a module call `forward`, or the run's limits and its
-    /// cancellation end here.
-    ///
-    /// # Errors
-    ///
-    /// As [`forward`](Self::forward).
-    fn call(&self, input: Self::Signature) -> impl Future<Output = Result<OutputOf<Self>>> + Send {
-        async move { self.forward(input, &Context::default()).await }
-    }
 }
 
 impl<M: Module> Module for Arc<M> {
     type Signature = M::Signature;
 
-    async fn forward(&self, input: Self::Signature, cx: &Context) -> Result<OutputOf<M>> {
-        (**self).forward(input, cx).await
+    async fn call(&self, input: Self::Signature, cx: &Context) -> Result<OutputOf<M>> {
+        (**self).call(input, cx).await
     }
 
     fn effect(&self) -> Effect {
@@ -143,7 +132,7 @@ impl<S, F> fmt::Debug for FromFn<S, F> {
 /// # use serde::{Deserialize, Serialize};
 /// # use std::collections::BTreeMap;
 /// # use std::sync::Arc;
-/// # use toolwright_module::{Error, Module, Signature, from_fn};
+/// # use toolwright_module::{Context, Error, Module, Signature, from_fn};
 /// # /// Say how old somebody is.
 /// # #[derive(Serialize, Deserialize, JsonSchema)]
 /// # struct GetAge { name: String }
@@ -154,7 +143,7 @@ impl<S, F> fmt::Debug for FromFn<S, F> {
 ///     async move { ages.get(&ask.name).copied().ok_or(Error::refuse("nobody of that name")) }
 /// });
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// assert_eq!(get_age.call(GetAge { name: "Kate".to_owned() }).await?, 41);
+/// assert_eq!(get_age.call(GetAge { name: "Kate".to_owned() }, &Context::default()).await?, 41);
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -164,7 +153,7 @@ impl<S, F> fmt::Debug for FromFn<S, F> {
 /// ```
 /// # use schemars::JsonSchema;
 /// # use serde::{Deserialize, Serialize};
-/// use toolwright_module::{Effect, Module, Signature, from_fn};
+/// use toolwright_module::{Context, Effect, Module, Signature, from_fn};
 ///
 /// /// Add two numbers.
 /// #[derive(Serialize, Deserialize, JsonSchema)]
@@ -179,7 +168,7 @@ impl<S, F> fmt::Debug for FromFn<S, F> {
 ///
 /// let add = from_fn(async |Add { a, b }: Add| Ok(a + b)).with_effect(Effect::Read);
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// assert_eq!(add.call(Add { a: 2, b: 3 }).await?, 5);
+/// assert_eq!(add.call(Add { a: 2, b: 3 }, &Context::default()).await?, 5);
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -212,7 +201,7 @@ where
 {
     type Signature = S;
 
-    async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
+    async fn call(&self, input: S, cx: &Context) -> Result<S::Output> {
         (self.f)(input, cx.clone()).await
     }
 
@@ -244,16 +233,17 @@ where
 /// but what is to end the run.
 ///
 /// ```
-/// # use toolwright_module::{AnyModule, Audience, Context, Module, Result, Signature};
+/// # use toolwright_module::{AnyModule, Context, Module, Result, Signature};
+/// # use toolwright_module::error::Audience;
 /// async fn first<S: Signature + Clone>(
 ///     tried: &AnyModule<S>,
 ///     otherwise: &AnyModule<S>,
 ///     input: S,
 ///     cx: &Context,
 /// ) -> Result<S::Output> {
-///     match tried.forward(input.clone(), cx).await {
+///     match tried.call(input.clone(), cx).await {
 ///         Err(error) if error.audience() != Audience::Run && !cx.is_cancelled() => {
-///             otherwise.forward(input, cx).await
+///             otherwise.call(input, cx).await
 ///         }
 ///         ended => ended,
 ///     }
@@ -276,17 +266,17 @@ where
 pub struct AnyModule<S: Signature>(Arc<dyn ErasedModule<S>>);
 
 trait ErasedModule<S: Signature>: Send + Sync {
-    fn forward<'a>(&'a self, input: S, cx: &'a Context) -> BoxFuture<'a, Result<S::Output>>;
+    fn call_boxed<'a>(&'a self, input: S, cx: &'a Context) -> BoxFuture<'a, Result<S::Output>>;
     fn effect(&self) -> Effect;
 }
 
 impl<M: Module> ErasedModule<M::Signature> for M {
-    fn forward<'a>(
+    fn call_boxed<'a>(
         &'a self,
         input: M::Signature,
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<OutputOf<M>>> {
-        Box::pin(Module::forward(self, input, cx))
+        Box::pin(Module::call(self, input, cx))
     }
 
     fn effect(&self) -> Effect {
@@ -316,8 +306,8 @@ impl<S: Signature> fmt::Debug for AnyModule<S> {
 impl<S: Signature> Module for AnyModule<S> {
     type Signature = S;
 
-    async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
-        self.0.forward(input, cx).await
+    async fn call(&self, input: S, cx: &Context) -> Result<S::Output> {
+        self.0.call_boxed(input, cx).await
     }
 
     fn effect(&self) -> Effect {

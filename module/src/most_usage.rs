@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use toolwright_signature::{Contract, Dialect, Lowered};
 
-use crate::language_model::{Request, Usage};
 use crate::message::{Message, Part, ReplyPart};
+use crate::model::Request;
+use crate::usage::Usage;
 
 /// Bytes of a message that are no text: its role, the marks around it.
 const MESSAGE_TOKENS: u64 = 16;

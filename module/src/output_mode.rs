@@ -1,4 +1,4 @@
-use crate::language_model::Capabilities;
+use crate::model::Capabilities;
 
 /// How a model is asked for an output that fits.
 ///
@@ -7,7 +7,9 @@ use crate::language_model::Capabilities;
 /// text where a call was asked for, and JSON with words around it.
 ///
 /// ```
-/// use toolwright_module::{Capabilities, Dialect, OutputMode};
+/// use toolwright_module::Dialect;
+/// use toolwright_module::model::Capabilities;
+/// use toolwright_module::predict::OutputMode;
 ///
 /// let capabilities = Capabilities::new(Dialect::OpenAiStrict).with_tools(true);
 /// assert_eq!(OutputMode::of(capabilities), OutputMode::Tool);

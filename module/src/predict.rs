@@ -1,17 +1,20 @@
+//! Modules whose work a language model does.
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use toolwright_signature::{Contract, Policy, Reading, Signature};
 
+pub use crate::chain_of_thought::Reasoned;
 use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::Result;
-use crate::example::Example;
-use crate::language_model::LanguageModel;
+pub use crate::example::Example;
+use crate::model::LanguageModel;
 use crate::module::Module;
-use crate::output_mode::OutputMode;
-use crate::predict_stream::PredictStream;
+pub use crate::output_mode::OutputMode;
+pub use crate::predict_stream::{PredictEvent, PredictStream};
 use crate::question::Question;
 use crate::settings::settings;
 
@@ -30,7 +33,7 @@ use crate::settings::settings;
 /// # use schemars::JsonSchema;
 /// # use serde::{Deserialize, Serialize};
 /// # use toolwright_module::testing::Scripted;
-/// # use toolwright_module::{Module, Predict, Reply, Signature};
+/// # use toolwright_module::{Context, Module, Predict, Reply, Signature};
 /// /// Sum up a text in one sentence.
 /// #[derive(Serialize, Deserialize, JsonSchema)]
 /// struct Summarize {
@@ -49,7 +52,7 @@ use crate::settings::settings;
 /// # let model = Scripted::new(|_| Ok(Reply::text(r#"{"sentence": "It rained."}"#)));
 /// let summarize = Predict::<Summarize>::new(model)?;
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let summary = summarize.call(Summarize { text: "Rain, all day.".to_owned() }).await?;
+/// let summary = summarize.call(Summarize { text: "Rain, all day.".to_owned() }, &Context::default()).await?;
 /// assert_eq!(summary.sentence, "It rained.");
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -76,7 +79,8 @@ impl<S: Signature> Predict<S> {
     /// # use schemars::JsonSchema;
     /// # use serde::{Deserialize, Serialize};
     /// # use toolwright_module::testing::SchemaDriven;
-    /// # use toolwright_module::{Example, Predict, Signature};
+    /// # use toolwright_module::{Predict, Signature};
+    /// # use toolwright_module::predict::Example;
     /// # /// Count the words.
     /// # #[derive(Serialize, Deserialize, JsonSchema)]
     /// # struct CountWords { text: String }
@@ -90,7 +94,7 @@ impl<S: Signature> Predict<S> {
     ///
     /// If an output does not fit its own schema, such as 6 of at most 5 stars, or has
     /// no form in which the module's model can be asked. For a model of the context
-    /// the latter is found at the call ([`Stage::Setup`](crate::Stage::Setup)).
+    /// the latter is found at the call ([`Stage::Setup`](crate::error::Stage::Setup)).
     pub fn with_examples(
         self,
         examples: impl IntoIterator<Item = Example<S>>,
@@ -129,7 +133,7 @@ impl<S: Signature> Predict<S> {
     ///
     /// # Errors
     ///
-    /// As [`Module::forward`].
+    /// As [`Module::call`].
     pub async fn answer(&self, input: S, cx: &Context) -> Result<Reading<S::Output>> {
         self.question.ask(&input, cx).await
     }
@@ -145,7 +149,7 @@ impl<S: Signature> Predict<S> {
 impl<S: Signature> Module for Predict<S> {
     type Signature = S;
 
-    async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
+    async fn call(&self, input: S, cx: &Context) -> Result<S::Output> {
         Ok(self.answer(input, cx).await?.value)
     }
 

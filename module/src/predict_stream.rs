@@ -13,7 +13,7 @@ use toolwright_signature::{Field, Partial, Repair};
 use crate::context::Context;
 use crate::conversation::Conversation;
 use crate::error::{Error, Result};
-use crate::language_model::{Delta, Reply};
+use crate::model::{Delta, Reply};
 use crate::question::Question;
 
 /// An output that is still being written.
@@ -23,13 +23,14 @@ use crate::question::Question;
 /// [`field`](Self::field) tells what is known of the output. It ends with
 /// [`PredictEvent::Done`] or an error. Nothing is asked before it is polled, and
 /// dropping it ends the call; what that cost no provider says before the end, so a
-/// [`Ledger`](crate::Ledger) keeps what was reserved for it.
+/// [`Ledger`](crate::budget::Ledger) keeps what was reserved for it.
 ///
 /// ```
 /// # use schemars::JsonSchema;
 /// # use serde::{Deserialize, Serialize};
 /// # use toolwright_module::testing::Scripted;
-/// # use toolwright_module::{Context, Predict, PredictEvent, Reply, Signature};
+/// # use toolwright_module::{Context, Predict, Reply, Signature};
+/// # use toolwright_module::predict::PredictEvent;
 /// # /// Sum up a text in one sentence.
 /// # #[derive(Serialize, Deserialize, JsonSchema)]
 /// # struct Summarize { text: String }
@@ -74,7 +75,7 @@ pub struct PredictStream<'a, O> {
 #[non_exhaustive]
 pub enum PredictEvent<O> {
     /// More of the answer, as the model writes it: JSON as a rule, whatever the
-    /// [`OutputMode`](crate::OutputMode).
+    /// [`OutputMode`](crate::predict::OutputMode).
     Text(String),
     /// Forget all text and all fields so far: the answer begins anew.
     ///
@@ -104,7 +105,7 @@ impl<'a, O: DeserializeOwned> PredictStream<'a, O> {
     ///
     /// # Errors
     ///
-    /// As [`Module::forward`](crate::Module::forward) of the module that made it. With
+    /// As [`Module::call`](crate::Module::call) of the module that made it. With
     /// what was received so far as the last raw reply, where a stream breaks off.
     pub async fn next(&mut self) -> Option<Result<PredictEvent<O>>> {
         poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await

@@ -11,8 +11,8 @@ use toolwright_signature::{Contract, Dialect, Policy, Reading};
 use crate::context::Context;
 use crate::conversation::Conversation;
 use crate::error::{Error, Result, Stage};
-use crate::language_model::{Capabilities, LanguageModel, Request};
 use crate::message::{Message, ReplyPart, ToolCall, ToolResult};
+use crate::model::{Capabilities, LanguageModel, Request};
 use crate::output_mode::OutputMode;
 
 /// How often a model is asked for one output.

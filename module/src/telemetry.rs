@@ -8,7 +8,7 @@ use tracing::{Span, info_span};
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::language_model::{Finish, LanguageModel, Reply, Request};
+use crate::model::{Finish, LanguageModel, Reply, Request};
 
 pub(crate) fn chat(cx: &Context, model: &dyn LanguageModel, request: &Request) -> Span {
     let span = info_span!(

@@ -113,7 +113,7 @@ impl<M: Module> Handler for Typed<M> {
         Begun::of(task, async move {
             let Place { output: place, with_value } = place;
             let input = arguments.read(|repaired| place.repaired = Some(Box::new(repaired)))?;
-            let output = self.module.forward(input, cx).await.map_err(Failed::work)?;
+            let output = self.module.call(input, cx).await.map_err(Failed::work)?;
             let text =
                 M::Signature::render(&output).map_err(|source| Failed::work(broken(source)))?;
             // A float that is no number is written as null.
@@ -600,7 +600,9 @@ impl ToolResult {
     /// passes it on and tells the model nothing.
     ///
     /// ```
-    /// use toolwright_module::{Audience, Context, Result, Tool, ToolCall, ToolResult};
+    /// use toolwright_module::{Context, Result, Tool, ToolCall};
+    /// use toolwright_module::error::Audience;
+    /// use toolwright_module::message::ToolResult;
     ///
     /// async fn run_tool(tool: &Tool, call: &ToolCall, cx: &Context) -> Result<ToolResult> {
     ///     let outcome = tool.call(&call.arguments, cx).await;
@@ -611,7 +613,7 @@ impl ToolResult {
     /// }
     /// ```
     ///
-    /// [`Audience::Run`]: crate::Audience::Run
+    /// [`Audience::Run`]: crate::error::Audience::Run
     #[must_use]
     pub fn of(call: &ToolCall, outcome: Result<ToolOutput>) -> (Self, Option<Error>) {
         match outcome {

@@ -16,11 +16,16 @@ use std::time::{Duration, Instant};
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
+use toolwright_module::budget::{Budget, Exhausted, Ledger, Money, Price, Spent};
+use toolwright_module::driver;
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::{Event, EventKind};
+use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::model::{Capabilities, Delta, Usage};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    AnyModule, Audience, Budget, Cancellation, Capabilities, Context, Delta, Dialect, Error, Event,
-    EventKind, Exhausted, LanguageModel, Ledger, Message, Module, Money, Predict, Price, Reasoning,
-    Reply, ReplyPart, Request, Result, Spent, Stage, ToolCall, Usage, from_fn_with,
+    AnyModule, Cancellation, Context, Dialect, Error, LanguageModel, Message, Module, Predict,
+    Reply, Request, Result, ToolCall, from_fn_with,
 };
 
 use support::{Count, SUMMARY, Summarize, summarize};
@@ -67,7 +72,7 @@ async fn cancelling_ends_a_pending_model_call_and_leaves_nothing_running() {
         }
         cancellation.cancel();
     };
-    let (answer, ()) = futures_util::future::join(module.forward(summarize(), &cx), cancel).await;
+    let (answer, ()) = futures_util::future::join(module.call(summarize(), &cx), cancel).await;
     let error = answer.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Cancelled, Audience::Run));
     assert_eq!(error.to_string(), "the call was cancelled");
@@ -88,7 +93,7 @@ async fn what_is_cancelled_already_does_not_begin() {
     let cx = Context::default().with_cancellation(cancellation);
     assert!(cx.is_cancelled());
     let module = Predict::<Summarize>::new(model).unwrap();
-    let error = module.forward(summarize(), &cx).await.unwrap_err();
+    let error = module.call(summarize(), &cx).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Cancelled);
     assert_eq!(asked.load(Ordering::SeqCst), 0);
 }
@@ -213,8 +218,8 @@ async fn a_stream_that_ends_without_its_reply_is_an_error() {
 #[tokio::test]
 async fn a_ledger_counts_what_is_below_it_and_what_failed() {
     let run = Ledger::default();
-    let (left, right) = (run.below(), run.below());
-    let deep = left.below();
+    let (left, right) = (run.child(), run.child());
+    let deep = left.child();
     deep.record(Spent::model_call(Usage::new(1, 2).with_cached(1)));
     right.record(Spent::model_call(Usage::new(10, 20).with_reasoning(5)));
     let both = left.spent() + right.spent();
@@ -236,13 +241,13 @@ async fn a_model_below_a_module_of_code_stays_inside_the_run() {
     let module = from_fn_with(move |_: Count, cx: Context| {
         let below = below.clone();
         async move {
-            let summary = below.forward(summarize(), &cx).await?;
+            let summary = below.call(summarize(), &cx).await?;
             Ok(summary.topics.len() as u64)
         }
     });
     let (ear, ledger) = (Ear::default(), Ledger::default());
     let cx = ear.listen(Context::default(), "run").with_model(model).with_ledger(ledger.clone());
-    assert_eq!(module.forward(Count, &cx).await.unwrap(), 1);
+    assert_eq!(module.call(Count, &cx).await.unwrap(), 1);
     assert_eq!(ledger.spent().usage, Usage::new(1, 1));
     assert_eq!(ear.heard(), ["run: scripted replied for 1 tokens"]);
 }
@@ -357,7 +362,7 @@ async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
         let run = Ledger::new(budget).with_prices([("scripted", Price::per_million(10.0, 20.0))]);
         let (model, asked) = costing(Usage::new(5, 2));
         let ear = Ear::default();
-        let cx = ear.listen(Context::default().with_ledger(run.below()), "ear");
+        let cx = ear.listen(Context::default().with_ledger(run.child()), "ear");
         for _ in 0..2 {
             cx.ask(&model, short(), false).await.unwrap();
         }
@@ -368,7 +373,7 @@ async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
             texts.push(error.to_string());
         }
         let call = ToolCall::new("1", "look", "{}");
-        let error = cx.in_call(&call).ask(&model, short(), false).await.unwrap_err();
+        let error = driver::in_call(&cx, &call).ask(&model, short(), false).await.unwrap_err();
         texts.push(error.to_string());
         assert_eq!((asked.load(Ordering::Relaxed), run.spent().model_calls), (2, 2));
         assert_eq!(run.spent().usage, Usage::new(10, 4));
@@ -439,7 +444,7 @@ fn many_threads_together_never_take_more_than_there_is() {
     let run = Ledger::new(Budget::default().with_tool_calls(1000).with_output_tokens(5000));
     let taken: usize = std::thread::scope(|scope| {
         let work = |worker: u64| {
-            let own = run.below();
+            let own = run.child();
             (0..400)
                 .filter(|turn| {
                     let most = Spent::tool_call() + Spent::model_call(Usage::new(0, 7));
@@ -573,9 +578,12 @@ fn a_new_ledger_is_not_exhausted_by_an_error_of_another_that_is_gone() {
     for _ in 0..100 {
         let gone = Ledger::new(Budget::default().with_tool_calls(0));
         let exhausted = gone.reserve(Spent::tool_call()).unwrap_err();
-        assert!(gone.is_exhausted_by(&exhausted) && gone.clone().is_exhausted_by(&exhausted));
+        assert!(
+            driver::is_exhausted_by(&gone, &exhausted)
+                && driver::is_exhausted_by(&gone.clone(), &exhausted)
+        );
         drop(gone);
-        assert!(!Ledger::default().is_exhausted_by(&exhausted));
+        assert!(!driver::is_exhausted_by(&Ledger::default(), &exhausted));
     }
 }
 
@@ -598,7 +606,7 @@ async fn usage_that_was_not_reported_keeps_its_reservation_in_every_ledger() {
     let price = Price::per_million(1.0, 1_000_000.0);
     let budget = Budget::default().with_output_tokens(25).with_money(Money::new(25.0));
     let above = Ledger::new(budget).with_prices([("scripted", price)]);
-    let below = above.below();
+    let below = above.child();
     let cx = Context::default().with_ledger(below.clone());
     let model = Scripted::new(|_: &Request| Ok(Reply::text("ok").with_usage(Usage::unknown())));
     let ask = || Request::new([Message::user("Hi!")]).with_max_output_tokens(10);

@@ -9,7 +9,9 @@
 use std::error::Error as StdError;
 use std::io;
 
-use toolwright_module::{Audience, Error, Failure, Result, Stage, Usage};
+use toolwright_module::error::{Audience, Failure, Stage};
+use toolwright_module::model::Usage;
+use toolwright_module::{Error, Result};
 
 const NEUTRAL: &str = "The tool failed. The reason is not shown to you.";
 

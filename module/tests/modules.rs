@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_module::error::Stage;
 use toolwright_module::testing::{SchemaDriven, Scripted};
 use toolwright_module::{
     AnyModule, ChainOfThought, Context, Contract, Dialect, Effect, Module, Predict, Reply, Request,
-    Result, Signature, Stage, Tool, from_fn, from_fn_with,
+    Result, Signature, Tool, from_fn, from_fn_with,
 };
 
 use support::DetectLanguage;
@@ -23,7 +24,7 @@ use support::DetectLanguage;
 /// One caller; it cannot tell who works for it.
 async fn ask(module: &impl Module<Signature = DetectLanguage>) -> String {
     let input = DetectLanguage { text: "der Hund".to_owned() };
-    module.call(input).await.unwrap()
+    module.call(input, &Context::default()).await.unwrap()
 }
 
 /// Code.
@@ -32,7 +33,7 @@ struct ByArticle;
 impl Module for ByArticle {
     type Signature = DetectLanguage;
 
-    async fn forward(&self, input: DetectLanguage, _: &Context) -> Result<String> {
+    async fn call(&self, input: DetectLanguage, _: &Context) -> Result<String> {
         let german = input.text.split(' ').any(|word| word == "der");
         Ok(if german { "German" } else { "unknown" }.to_owned())
     }
@@ -64,10 +65,10 @@ struct Hybrid {
 impl Module for Hybrid {
     type Signature = DetectLanguage;
 
-    async fn forward(&self, input: DetectLanguage, cx: &Context) -> Result<String> {
+    async fn call(&self, input: DetectLanguage, cx: &Context) -> Result<String> {
         let again = DetectLanguage { text: input.text.clone() };
-        match self.code.forward(input, cx).await?.as_str() {
-            "unknown" => self.model.forward(again, cx).await,
+        match self.code.call(input, cx).await?.as_str() {
+            "unknown" => self.model.call(again, cx).await,
             known => Ok(known.to_owned()),
         }
     }
@@ -84,7 +85,7 @@ fn everyone() -> Vec<(&'static str, AnyModule<DetectLanguage>)> {
         (
             "a closure with context",
             AnyModule::new(from_fn_with(async |input: DetectLanguage, cx: Context| {
-                ByArticle.forward(input, &cx).await
+                ByArticle.call(input, &cx).await
             })),
         ),
         ("a model", AnyModule::new(by_model())),
@@ -143,7 +144,7 @@ async fn s96_s119_a_hybrid_asks_its_model_only_for_what_its_code_does_not_know()
             Predict::<DetectLanguage>::new(model(r#"{"result": "Latin"}"#)).unwrap(),
         ),
     };
-    assert_eq!(module.call(latin).await.unwrap(), "Latin");
+    assert_eq!(module.call(latin, &Context::default()).await.unwrap(), "Latin");
     assert_eq!(ask(&module).await, "German");
 }
 
@@ -178,7 +179,7 @@ fn a_module_writes_unless_it_says_otherwise_and_a_model_only_reads() {
     struct Silent;
     impl Module for Silent {
         type Signature = DetectLanguage;
-        async fn forward(&self, _: DetectLanguage, _: &Context) -> Result<String> {
+        async fn call(&self, _: DetectLanguage, _: &Context) -> Result<String> {
             Ok(String::new())
         }
     }
@@ -210,8 +211,8 @@ impl Signature for Nothing {
 async fn a_signature_may_have_nothing_to_say_in_either_direction() {
     let code = from_fn(async |_: Nothing| Ok(()));
     let by_model = Predict::<Nothing>::new(SchemaDriven::default()).unwrap();
-    code.call(Nothing {}).await.unwrap();
-    by_model.call(Nothing {}).await.unwrap();
+    code.call(Nothing {}, &Context::default()).await.unwrap();
+    by_model.call(Nothing {}, &Context::default()).await.unwrap();
     let output = Tool::new(code).unwrap().call("{}", &Context::default()).await.unwrap();
     assert_eq!(output.text(), "null");
 }
@@ -252,7 +253,7 @@ async fn s91_an_output_that_comes_from_outside_is_held_to_the_output_schema() {
     let rate = || Rate { text: "What a day!".to_owned() };
     for wrong in [r#"{"stars": 9}"#, r#"{"stars": "many"}"#, "{}", "five"] {
         let predict = Predict::<Rate>::new(model(wrong)).unwrap();
-        let error = predict.call(rate()).await.unwrap_err();
+        let error = predict.call(rate(), &Context::default()).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Validation, "{wrong}");
         // As a tool it gives nothing either, and the model above is not told what it said.
         let tool = Tool::new(predict).unwrap();
@@ -261,10 +262,14 @@ async fn s91_an_output_that_comes_from_outside_is_held_to_the_output_schema() {
         assert!(!error.for_model().contains("stars"), "{}", error.for_model());
     }
     let nine = r#"{"reasoning": "", "output": {"stars": 9}}"#;
-    let error = ChainOfThought::<Rate>::new(model(nine)).unwrap().call(rate()).await.unwrap_err();
+    let error = ChainOfThought::<Rate>::new(model(nine))
+        .unwrap()
+        .call(rate(), &Context::default())
+        .await
+        .unwrap_err();
     assert_eq!(error.stage(), Stage::Validation);
     let predict = Predict::<Rate>::new(model(r#"{"stars": 5}"#)).unwrap();
-    assert_eq!(predict.call(rate()).await.unwrap(), Rating { stars: 5 });
+    assert_eq!(predict.call(rate(), &Context::default()).await.unwrap(), Rating { stars: 5 });
 
     let contract = Contract::of::<Rate>().unwrap();
     let read = |answer| contract.read_output::<Rating>(answer);

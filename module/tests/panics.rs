@@ -10,10 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::stream::{self, StreamExt};
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::budget::{Budget, Ledger};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Approval, Audience, BoxFuture, BoxStream, Budget, Capabilities, Context, Decision, Delta,
-    Dialect, Effect, LanguageModel, Ledger, Message, Reply, Request, Result, Stage, ToolCall,
+    Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Result, ToolCall,
 };
 
 fn ask() -> Request {
@@ -45,7 +48,7 @@ async fn an_approver_that_panics_is_an_error_that_ends_the_run() {
         panic!("nobody is there")
     });
     for cx in [at_once, later] {
-        let error = cx.approve(approval()).await.unwrap().unwrap_err();
+        let error = toolwright_module::driver::approve(&cx, approval()).await.unwrap().unwrap_err();
         assert_eq!((error.stage(), error.audience()), (Stage::Panic, Audience::Run));
         assert_eq!(error.to_string(), "the approver panicked: nobody is there");
     }

@@ -10,9 +10,11 @@
 mod support;
 
 use serde_json::json;
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::model::{Capabilities, Finish, Usage};
 use toolwright_module::{
-    Audience, Capabilities, ChainOfThought, Context, Finish, Message, Module, Predict, Reasoning,
-    Reply, ReplyPart, Signature, Stage, ToolCall, Usage,
+    ChainOfThought, Context, Message, Module, Predict, Reply, Signature, ToolCall,
 };
 
 use support::{Count, FindWords, SUMMARY, Summarize, plain, replies, structured, summarize};
@@ -20,14 +22,14 @@ use support::{Count, FindWords, SUMMARY, Summarize, plain, replies, structured, 
 /// Asks once and gives what was sent.
 async fn predicted<S: Signature>(capabilities: Capabilities, input: S, answer: &str) -> String {
     let (model, asked) = replies(capabilities, [Reply::text(answer)]);
-    Predict::<S>::new(model).unwrap().call(input).await.unwrap();
+    Predict::<S>::new(model).unwrap().call(input, &Context::default()).await.unwrap();
     asked.shown()
 }
 
 async fn thought<S: Signature>(capabilities: Capabilities, input: S, answer: &str) -> String {
     let (model, asked) = replies(capabilities, [Reply::text(answer)]);
     let module = ChainOfThought::<S>::new(model).unwrap();
-    module.call(input).await.unwrap();
+    module.call(input, &Context::default()).await.unwrap();
     asked.shown()
 }
 
@@ -62,7 +64,7 @@ async fn predict_adds_its_instructions_to_the_description() {
         .with_instructions("Write as a sailor would.")
         .with_max_output_tokens(99);
     let short = Summarize { words: Some(5), ..summarize() };
-    module.call(short).await.unwrap();
+    module.call(short, &Context::default()).await.unwrap();
     insta::assert_snapshot!(asked.shown());
 }
 
@@ -98,7 +100,7 @@ async fn an_answer_that_does_not_fit_goes_back_once_with_what_is_wrong() {
     let wrong = r#"{"sentence": "It rained.", "topics": 7}"#;
     let (model, asked) = replies(plain(), [Reply::text(wrong), Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap();
-    let summary = module.call(summarize()).await.unwrap();
+    let summary = module.call(summarize(), &Context::default()).await.unwrap();
     assert_eq!(summary.topics, ["weather"]);
 
     let requests = asked.requests();
@@ -112,7 +114,7 @@ async fn chain_of_thought_sends_a_wrong_answer_back_too() {
     let right = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
     let (model, asked) = replies(structured(), [Reply::text(wrong), Reply::text(right)]);
     let module = ChainOfThought::<Summarize>::new(model).unwrap();
-    module.call(summarize()).await.unwrap();
+    module.call(summarize(), &Context::default()).await.unwrap();
     let [_, again] = &asked.requests()[..] else {
         panic!("asked {} times", asked.requests().len());
     };
@@ -131,7 +133,7 @@ async fn only_what_a_provider_takes_back_is_sent_again() {
     let empty = Reply::text("");
     let (model, asked) = replies(plain(), [with_a_call, empty, Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap().with_attempts(3);
-    module.call(summarize()).await.unwrap();
+    module.call(summarize(), &Context::default()).await.unwrap();
 
     let requests = asked.requests();
     let said: Vec<_> = requests[2]
@@ -152,7 +154,7 @@ async fn used_up_attempts_are_an_error_with_every_answer_and_all_that_it_cost() 
     let wrong = |text: &str, input, output| Reply::text(text).with_usage(Usage::new(input, output));
     let (model, asked) = replies(plain(), [wrong("Rain!", 10, 1), wrong("More rain!", 20, 2)]);
     let module = Predict::<Summarize>::new(model).unwrap();
-    let error = module.call(summarize()).await.unwrap_err();
+    let error = module.call(summarize(), &Context::default()).await.unwrap_err();
     assert_eq!(asked.requests().len(), 2);
     assert_eq!(error.stage(), Stage::Validation);
     assert_eq!(error.audience(), Audience::User);
@@ -172,7 +174,7 @@ async fn attempts_can_be_set_and_there_is_always_one() {
     for (attempts, asked_times) in [(0, 1), (1, 1), (3, 3)] {
         let (model, asked) = replies(plain(), vec![Reply::text("no"); 3]);
         let module = Predict::<Summarize>::new(model).unwrap().with_attempts(attempts);
-        module.call(summarize()).await.unwrap_err();
+        module.call(summarize(), &Context::default()).await.unwrap_err();
         assert_eq!(asked.requests().len(), asked_times);
     }
 }
@@ -183,7 +185,7 @@ async fn a_refusal_is_not_asked_again() {
         Reply::text("I do not do rain.").with_finish(Finish::Refused).with_usage(Usage::new(5, 6));
     let (model, asked) = replies(plain(), [refusal]);
     let module = Predict::<Summarize>::new(model).unwrap();
-    let error = module.call(summarize()).await.unwrap_err();
+    let error = module.call(summarize(), &Context::default()).await.unwrap_err();
     assert_eq!(asked.requests().len(), 1);
     assert_eq!(error.stage(), Stage::Provider);
     assert_eq!(error.usage(), Usage::new(5, 6));
@@ -195,7 +197,11 @@ async fn a_reason_to_stop_that_nobody_knows_is_no_answer() {
     let other = Finish::Other("in_progress".to_owned());
     let said = Reply::text(SUMMARY).with_finish(other).with_usage(Usage::new(5, 6));
     let (model, asked) = replies(plain(), [said]);
-    let error = Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap_err();
+    let error = Predict::<Summarize>::new(model)
+        .unwrap()
+        .call(summarize(), &Context::default())
+        .await
+        .unwrap_err();
     assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some(SUMMARY)));
     assert_eq!((error.usage(), asked.requests().len()), (Usage::new(5, 6), 1));
     insta::assert_snapshot!(error, @r#"the model stopped with "in_progress", which this version does not know, so its answer to `summarize` may be incomplete; ask again or try another model"#);
@@ -207,7 +213,7 @@ async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_gues
         Reply::text(r#"{"sentence": "It"#).with_finish(Finish::Length).with_usage(Usage::new(5, 4));
     let (model, asked) = replies(plain(), [cut]);
     let module = Predict::<Summarize>::new(model).unwrap().with_max_output_tokens(4);
-    let error = module.call(summarize()).await.unwrap_err();
+    let error = module.call(summarize(), &Context::default()).await.unwrap_err();
     assert_eq!(asked.requests().len(), 1);
     assert_eq!(error.stage(), Stage::Limit);
     assert_eq!(error.raw(), Some(r#"{"sentence": "It"#));
@@ -216,7 +222,11 @@ async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_gues
     // A server that does not say how many there were; and what fits may still lack its end.
     let cut = Reply::text(SUMMARY).with_finish(Finish::Length);
     let (model, _) = replies(plain(), [cut]);
-    let error = Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap_err();
+    let error = Predict::<Summarize>::new(model)
+        .unwrap()
+        .call(summarize(), &Context::default())
+        .await
+        .unwrap_err();
     assert_eq!(error.stage(), Stage::Limit);
     insta::assert_snapshot!(error, @"the answer to `summarize` was cut off; allow more with `with_max_output_tokens`");
 }
@@ -224,11 +234,14 @@ async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_gues
 #[tokio::test]
 async fn no_model_is_an_error_that_names_the_module_and_both_fixes() {
     let module = Predict::<Summarize>::from_context().unwrap();
-    let error = module.call(summarize()).await.unwrap_err();
+    let error = module.call(summarize(), &Context::default()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Setup, Audience::Run));
     insta::assert_snapshot!(error, @"`summarize` has no language model: make it with `new(model)`, or call it with `Context::with_model(model)`");
     let module = ChainOfThought::<Summarize>::from_context().unwrap();
-    assert_eq!(module.call(summarize()).await.unwrap_err().to_string(), error.to_string());
+    assert_eq!(
+        module.call(summarize(), &Context::default()).await.unwrap_err().to_string(),
+        error.to_string()
+    );
 }
 
 #[tokio::test]
@@ -239,12 +252,12 @@ async fn s84_the_instances_model_wins_over_the_contexts() {
         Context::default().with_model(model)
     };
     let from_context = Predict::<Summarize>::from_context().unwrap();
-    let summary = from_context.forward(summarize(), &cx()).await.unwrap();
+    let summary = from_context.call(summarize(), &cx()).await.unwrap();
     assert_eq!(summary.sentence, "Other.");
 
     let (own, _) = replies(plain(), [Reply::text(SUMMARY)]);
     let own = Predict::<Summarize>::new(own).unwrap();
-    let summary = own.forward(summarize(), &cx()).await.unwrap();
+    let summary = own.call(summarize(), &cx()).await.unwrap();
     assert_eq!(summary.sentence, "It rained.");
 }
 
@@ -260,7 +273,7 @@ async fn an_answer_in_a_code_block_is_read() {
     for answer in fenced {
         let (model, _) = replies(plain(), [Reply::text(answer.clone())]);
         let module = Predict::<Summarize>::new(model).unwrap().with_attempts(1);
-        let summary = module.call(summarize()).await;
+        let summary = module.call(summarize(), &Context::default()).await;
         assert_eq!(summary.unwrap().sentence, "It rained.", "{answer}");
     }
 }
@@ -270,7 +283,7 @@ async fn a_text_that_is_a_code_block_stays_one() {
     let (model, _) = replies(plain(), [Reply::text(r#"{"result": ["```", "a"]}"#)]);
     let module = Predict::<FindWords>::new(model).unwrap();
     let input = FindWords { text: String::new() };
-    assert_eq!(module.call(input).await.unwrap(), ["```", "a"]);
+    assert_eq!(module.call(input, &Context::default()).await.unwrap(), ["```", "a"]);
 }
 
 #[tokio::test]
@@ -291,7 +304,7 @@ async fn a_failing_model_keeps_its_own_stage_and_what_earlier_attempts_cost() {
             .with_usage(Usage::new(10, 0)))
     });
     let module = Predict::<Summarize>::new(model).unwrap();
-    let error = module.call(summarize()).await.unwrap_err();
+    let error = module.call(summarize(), &Context::default()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Transport);
     assert!(error.is_retryable());
     assert_eq!(error.usage(), Usage::new(11, 2));

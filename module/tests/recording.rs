@@ -13,10 +13,13 @@ use std::sync::Arc;
 
 use futures_util::stream::StreamExt;
 use serde_json::json;
+use toolwright_module::error::Stage;
+use toolwright_module::message::{Reasoning, ReplyPart, ToolResult};
+use toolwright_module::model::{Delta, Usage};
 use toolwright_module::testing::{Recorder, Recording, RecordingError, Replay, Scripted};
 use toolwright_module::{
-    Context, Contract, Delta, Error, LanguageModel, Message, Module, Predict, Reasoning, Reply,
-    ReplyPart, Request, Result, Stage, ToolCall, ToolResult, Usage,
+    Context, Contract, Error, LanguageModel, Message, Module, Predict, Reply, Request, Result,
+    ToolCall,
 };
 
 use support::{Count, DetectLanguage, SUMMARY, Summarize, summarize};
@@ -185,14 +188,14 @@ async fn a_module_is_replayed_with_its_schema_beside_the_prompt() {
     let model = model.with_capabilities(support::structured());
     let recorder = Arc::new(Recorder::new(model));
     let module = Predict::<Summarize>::new(Arc::clone(&recorder)).unwrap();
-    module.call(summarize()).await.unwrap();
+    module.call(summarize(), &Context::default()).await.unwrap();
 
     let path = file("structured.json");
     recorder.recording().save(&path).unwrap();
     let replay = Replay::new(Recording::load(&path).unwrap());
     let replay = replay.with_capabilities(support::structured());
     let module = Predict::<Summarize>::new(replay).unwrap();
-    assert_eq!(module.call(summarize()).await.unwrap().topics, ["weather"]);
+    assert_eq!(module.call(summarize(), &Context::default()).await.unwrap().topics, ["weather"]);
 }
 
 #[tokio::test]
@@ -200,8 +203,8 @@ async fn a_replay_that_does_not_fit_ends_the_run_it_is_in() {
     let replay = Replay::new(recorded().await);
     let module = Predict::<DetectLanguage>::new(replay).unwrap();
     let input = DetectLanguage { text: "ave".to_owned() };
-    let error = module.forward(input, &Context::default()).await.unwrap_err();
-    assert_eq!(error.audience(), toolwright_module::Audience::Run);
+    let error = module.call(input, &Context::default()).await.unwrap_err();
+    assert_eq!(error.audience(), toolwright_module::error::Audience::Run);
 }
 
 #[test]

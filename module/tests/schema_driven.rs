@@ -14,10 +14,12 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use toolwright_module::message::ToolResult;
+use toolwright_module::model::ToolChoice;
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    ChainOfThought, Contract, LanguageModel, Message, Module, Predict, Reply, Request, Signature,
-    Tool, ToolCall, ToolChoice, ToolResult, from_fn,
+    ChainOfThought, Context, Contract, LanguageModel, Message, Module, Predict, Reply, Request,
+    Signature, Tool, ToolCall, from_fn,
 };
 
 use support::{Count, DetectLanguage, Summarize};
@@ -179,9 +181,12 @@ where
     let predict = Predict::<Echo<T>>::new(SchemaDriven::default()).unwrap().with_attempts(1);
     let think = ChainOfThought::<Echo<T>>::new(SchemaDriven::default()).unwrap().with_attempts(1);
     let again = Echo {
-        value: predict.call(input).await.unwrap_or_else(|error| panic!("{who}: {error:#}")),
+        value: predict
+            .call(input, &Context::default())
+            .await
+            .unwrap_or_else(|error| panic!("{who}: {error:#}")),
     };
-    think.call(again).await.unwrap_or_else(|error| panic!("{who}: {error:#}"));
+    think.call(again, &Context::default()).await.unwrap_or_else(|error| panic!("{who}: {error:#}"));
 }
 
 #[tokio::test]

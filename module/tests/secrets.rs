@@ -11,11 +11,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolwright_module::message::{Reasoning, ReplyPart, ToolResult};
+use toolwright_module::model::Finish;
 use toolwright_module::testing::{Recorder, Recording, Replay, Scripted};
-use toolwright_module::{
-    Contract, Finish, LanguageModel, Message, Reasoning, Reply, ReplyPart, Request, ToolCall,
-    ToolResult,
-};
+use toolwright_module::{Contract, LanguageModel, Message, Reply, Request, ToolCall};
 
 /// A file of this test's own, gone before the test begins.
 fn file(name: &str) -> PathBuf {

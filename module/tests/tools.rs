@@ -14,9 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::message::Image;
 use toolwright_module::{
-    Audience, Context, Contract, Dialect, Effect, Error, Image, Module, Request, Result, Signature,
-    Stage, Tool, ToolOutput, from_fn,
+    Context, Contract, Dialect, Effect, Error, Module, Request, Result, Signature, Tool,
+    ToolOutput, from_fn,
 };
 
 use support::{Count, DetectLanguage};
@@ -184,7 +186,7 @@ struct Panics(&'static str);
 impl Module for Panics {
     type Signature = Count;
 
-    async fn forward(&self, _: Count, _: &Context) -> Result<u64> {
+    async fn call(&self, _: Count, _: &Context) -> Result<u64> {
         match self.0 {
             "text" => panic!("the shelf fell"),
             "formatted" => panic!("the shelf {} fell", 3),

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_module::error::{Audience, Stage};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    Audience, Context, Dialect, Effect, LanguageModel, Message, Module, Request, Result, Signature,
-    Stage, Tool, from_fn,
+    Context, Dialect, Effect, LanguageModel, Message, Module, Request, Result, Signature, Tool,
+    from_fn,
 };
 
 /// Does something.
@@ -145,7 +146,7 @@ async fn s68_what_a_toolset_does_not_list_is_no_tool() {
     let tools = mine.tools().unwrap();
     assert!(!names(&tools).iter().any(|name| name.contains("reset") || name.contains("record")));
     call(&tools[0], r#"{"input": "a"}"#).await;
-    mine.reset().call(Reset {}).await.unwrap();
+    mine.reset().call(Reset {}, &Context::default()).await.unwrap();
     assert_eq!(call(&tools[0], r#"{"input": "b"}"#).await, "b");
 }
 

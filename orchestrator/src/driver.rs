@@ -11,18 +11,23 @@ use futures_util::stream::{self, StreamExt};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
-use toolwright_module::{
-    Approval, Audience, Context, Effect, Ending, Error, EventKind, Exhausted, Ledger, Limit,
-    Repair, Repaired, Reply, Result, Spent, Stage, Tool, ToolCall, ToolResult,
-};
+use toolwright_module::approval::Approval;
+use toolwright_module::budget::{Exhausted, Ledger, LimitKind, Spent};
+use toolwright_module::driver;
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::{Ending, EventKind};
+use toolwright_module::message::ToolResult;
+use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, ToolCall};
+use toolwright_signature::Repair;
 use tracing::Instrument;
 
 use crate::error;
+use crate::finished::ToolFailure;
 use crate::limits::Limits;
 use crate::run::{Due, Run, edit_of, with_edits};
-use crate::step::{Answer, AnswerKind, RunResult};
+use crate::step::{RunResult, StepResult, StepResultKind};
 use crate::telemetry;
-use crate::tool_orchestrator::{ToolFailure, ToolOrchestrator};
+use crate::tool_orchestrator::ToolOrchestrator;
 use crate::unfinished::AwaitsApproval;
 
 /// How long a tool may keep its thread at a stretch before that is told.
@@ -63,7 +68,7 @@ impl<'a> Driver<'a> {
     ) -> Self {
         // Models below the tools count here as well as wherever the caller counts.
         let (budget, spent) = (run.limits().budget, run.spent());
-        let ledger = Ledger::open(cx.ledger(), name, budget, spent);
+        let ledger = driver::ledger(cx.ledger(), name, budget, spent);
         let mut cx = cx.with_ledger(ledger.clone()).with_policy(agent.policy());
         run.read_by(cx.policy());
         if cx.model().is_none() {
@@ -118,7 +123,7 @@ impl<'a> Driver<'a> {
                     let called = self.call_all(&calls, started, deadline).await;
                     let answer = called.map(|(results, failures)| {
                         self.failures.extend(failures);
-                        AnswerKind::Tools(results)
+                        StepResultKind::Tools(results)
                     });
                     (answer, false)
                 }
@@ -130,13 +135,13 @@ impl<'a> Driver<'a> {
                         Verdict::Taken(Some(repaired)) => {
                             return Ok(self.repaired_answer(result, repaired));
                         }
-                        Verdict::Rejected(why) => (Ok(AnswerKind::Rejected(why)), false),
+                        Verdict::Rejected(why) => (Ok(StepResultKind::Rejected(why)), false),
                     }
                 }
                 Due::Done(result) => return Ok(result),
             };
             let answer = match answer {
-                Ok(kind) => Answer::new(self.run.step(), kind),
+                Ok(kind) => StepResult::new(self.run.step(), kind),
                 Err(error) => {
                     self.count();
                     return Err(error.with_usage(self.run.spent().usage));
@@ -147,7 +152,7 @@ impl<'a> Driver<'a> {
             let elapsed = if waits { Duration::ZERO } else { now.duration_since(started) };
             started = now;
             let answer = answer.with_elapsed(elapsed).with_spent(spent);
-            self.run.apply(answer).map_err(error::Error::into_module)?;
+            self.run.apply(answer).map_err(error::RunError::into_module)?;
         }
     }
 
@@ -186,22 +191,22 @@ impl<'a> Driver<'a> {
         self.cx.ask(&**self.agent.model(), request, streams)
     }
 
-    fn model_answer(&self, asked: Option<Result<Reply>>) -> Result<AnswerKind> {
+    fn model_answer(&self, asked: Option<Result<Reply>>) -> Result<StepResultKind> {
         match asked {
-            None => Ok(AnswerKind::Exhausted(Limit::Time)),
-            Some(Ok(reply)) => Ok(AnswerKind::Model(reply)),
+            None => Ok(StepResultKind::Exhausted(LimitKind::Time)),
+            Some(Ok(reply)) => Ok(StepResultKind::Model(reply)),
             // The run's own limit ends the run, and not what called it.
             Some(Err(error)) => match self.own_limit(&error) {
-                Some(limit) => Ok(AnswerKind::Exhausted(limit)),
+                Some(limit) => Ok(StepResultKind::Exhausted(limit)),
                 None => Err(error),
             },
         }
     }
 
     /// What ran out, if it is this run's own and not one above.
-    fn own_limit(&self, error: &Error) -> Option<Limit> {
+    fn own_limit(&self, error: &Error) -> Option<LimitKind> {
         let exhausted = error.downcast_ref::<Exhausted>()?;
-        self.ledger.is_exhausted_by(exhausted).then_some(exhausted.limit)
+        driver::is_exhausted_by(&self.ledger, exhausted).then_some(exhausted.limit)
     }
 
     /// Whether a tool's error is the run's too.
@@ -212,11 +217,11 @@ impl<'a> Driver<'a> {
         too_late || (error.audience() == Audience::Run && self.own_limit(error).is_none())
     }
 
-    async fn decisions(&self, calls: Vec<ToolCall>) -> Result<AnswerKind> {
+    async fn decisions(&self, calls: Vec<ToolCall>) -> Result<StepResultKind> {
         self.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
         let mut decisions = Vec::with_capacity(calls.len());
-        if !self.cx.has_approver() {
-            let awaits = AwaitsApproval { path: self.cx.path_text(), calls };
+        if !driver::has_approver(&self.cx) {
+            let awaits = AwaitsApproval { path: driver::path_text(&self.cx), calls };
             return Err(Error::stop(awaits).at(Stage::Approval));
         }
         // One after another: it is one person who is asked.
@@ -224,11 +229,11 @@ impl<'a> Driver<'a> {
             let id = call.id.clone();
             let effect = self.agent.tool(&call.name).map_or(Effect::Write, |tool| tool.effect());
             let asked = Approval::new(self.cx.path(), call, effect);
-            let decides = async { self.cx.approve(asked).await.transpose() };
+            let decides = async { driver::approve(&self.cx, asked).await.transpose() };
             let Some(decision) = in_time(&self.cx, decides).await? else { continue };
             decisions.push((id, decision));
         }
-        Ok(AnswerKind::Decisions(decisions))
+        Ok(StepResultKind::Decisions(decisions))
     }
 
     /// Calls them, and gives the results in their order. All have ended when this ends: a
@@ -299,7 +304,7 @@ impl<'a> Driver<'a> {
         });
         // Now: many long ones at once would be kept until the last has come.
         self.run.limits().bound(&mut result);
-        if self.cx.captures_content() {
+        if driver::captures_content(&self.cx) {
             span.record("gen_ai.tool.call.result", result.text.as_str());
         }
         let text = error.as_ref().map(|error| self.run.limits().cut_error(shown(error)));
@@ -355,9 +360,9 @@ impl<'a> Driver<'a> {
         };
         let reserved = match self.ledger.reserve(Spent::tool_call()) {
             Ok(reserved) => reserved,
-            Err(exhausted) => return self.told(call, self.cx.exhausted(exhausted)),
+            Err(exhausted) => return self.told(call, driver::exhausted(&self.cx, exhausted)),
         };
-        let cx = self.cx.in_call(call);
+        let cx = driver::in_call(&self.cx, call);
         let late = self.run.limits().tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();
         let work = pin!(tool.call(&call.arguments, &cx));

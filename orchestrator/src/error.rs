@@ -1,14 +1,14 @@
-use toolwright_module::Stage;
+use toolwright_module::error::Stage;
 
 use crate::nearest::there_are;
 
 /// The result of putting a run together and of moving it on.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = RunError> = std::result::Result<T, E>;
 
 /// What is wrong with a run's parts, or with an answer given to it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum RunError {
     /// Two tools would look the same to the model.
     #[error("two tools are called `{name}`; give one another name with `Tool::named`")]
     DuplicateTool {
@@ -133,7 +133,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl RunError {
     /// As a module's error: it ends the run.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
         let stage = match self {

@@ -2,13 +2,15 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Budget, Image, Request, ToolResult};
+use toolwright_module::Request;
+use toolwright_module::budget::Budget;
+use toolwright_module::message::{Image, ToolResult};
 
 /// What bounds a run.
 ///
 /// ```
 /// use std::time::Duration;
-/// use toolwright_module::Budget;
+/// use toolwright_module::budget::Budget;
 /// use toolwright_orchestrator::Limits;
 ///
 /// let limits = Limits::default()
@@ -20,7 +22,7 @@ use toolwright_module::{Budget, Image, Request, ToolResult};
 /// ```
 ///
 /// The run holds its own steps to the rounds, the budget and the time, whoever drives
-/// it; to money by what [`Answer::with_spent`](crate::Answer::with_spent) says, because it
+/// it; to money by what [`StepResult::with_spent`](crate::StepResult::with_spent) says, because it
 /// knows no prices. What it does not see, models inside its tools, the driver's ledger holds to the
 /// same budget. [`tool_time`](Self::tool_time) and
 /// [`max_parallel`](Self::max_parallel) are the driver's alone.

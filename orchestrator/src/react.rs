@@ -2,19 +2,18 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use toolwright_module::{
-    Context, Effect, Ending, LanguageModel, Message, Module, Policy, Repaired, Result, Spent, Tool,
-};
+use toolwright_module::event::Ending;
+use toolwright_module::{Context, Effect, LanguageModel, Module, Policy, Repaired, Result, Tool};
 use toolwright_signature::{Contract, Loss, Signature};
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::choosing::Choosing;
 use crate::driver::Verdict;
 use crate::error;
+use crate::finished::Finished;
 use crate::limits::Limits;
-use crate::repaired_call::RepairedCall;
 use crate::run::Run;
-use crate::tool_orchestrator::{ToolFailure, ToolOrchestrator};
+use crate::tool_orchestrator::ToolOrchestrator;
 use crate::unfinished::Unfinished;
 
 /// A module whose work a model does with tools: a typed signature in, its whole typed
@@ -54,8 +53,8 @@ use crate::unfinished::Unfinished;
 /// let agent = ReAct::<Ask>::new(model, [])?;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let ask = Ask { question: "What is the capital of Italy?".to_owned() };
-/// let reacted = agent.run(ask, &Context::default()).await?;
-/// assert_eq!(reacted.output.answer, "Rome");
+/// let finished = agent.run(ask, &Context::default()).await?;
+/// assert_eq!(finished.answer.answer, "Rome");
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -63,27 +62,6 @@ pub struct ReAct<S: Signature> {
     orchestrator: ToolOrchestrator,
     contract: Arc<Contract>,
     signature: PhantomData<fn(S)>,
-}
-
-/// What came of a run of `ReAct`.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Reacted<O> {
-    /// The output.
-    pub output: O,
-    /// How many rounds of tool calls there were.
-    pub iterations: u32,
-    /// What the run came to, everything below its tools included.
-    pub spent: Spent,
-    /// The names of the tools that were called, each once.
-    pub tools_used: Vec<String>,
-    /// The calls that failed, with all that is known: the model was told less.
-    pub failures: Vec<ToolFailure>,
-    /// The calls whose arguments had to be repaired, as the model wrote them; the output is
-    /// the arguments of `finish`.
-    pub repaired: Vec<RepairedCall>,
-    /// The whole conversation.
-    pub history: Vec<Arc<Message>>,
 }
 
 impl<S: Signature> ReAct<S> {
@@ -174,8 +152,8 @@ impl<S: Signature> ReAct<S> {
     /// # Errors
     ///
     /// As [`drive`](Self::drive).
-    pub async fn run(&self, input: S, cx: &Context) -> Result<Reacted<S::Output>> {
-        let mut run = self.start(&input).map_err(error::Error::into_module)?;
+    pub async fn run(&self, input: S, cx: &Context) -> Result<Finished<S::Output>> {
+        let mut run = self.start(&input).map_err(error::RunError::into_module)?;
         self.drive(&mut run, cx).await
     }
 
@@ -185,13 +163,13 @@ impl<S: Signature> ReAct<S> {
     ///
     /// As [`ToolOrchestrator::drive`]; any other ending than the output is one too, with
     /// [`Unfinished`] for a cause: at a limit of the stage
-    /// [`Limit`](toolwright_module::Stage::Limit).
-    pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Reacted<S::Output>> {
+    /// [`Limit`](toolwright_module::error::Stage::Limit).
+    pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished<S::Output>> {
         // A stored run may be of an earlier form of the signature.
         let output = run.output().map(Contract::fingerprint);
         if output != Some(self.contract.fingerprint()) {
             let name = self.contract.name().to_owned();
-            return Err(error::Error::OtherOutput { name }.into_module());
+            return Err(error::RunError::OtherOutput { name }.into_module());
         }
         let mut output = None;
         let policy = self.orchestrator.policy().min(cx.policy());
@@ -205,15 +183,7 @@ impl<S: Signature> ReAct<S> {
         };
         let finished = self.orchestrator.drive_on(run, cx, &mut judge).await?;
         match output {
-            Some(output) if finished.ending == Ending::Answered => Ok(Reacted {
-                output,
-                iterations: finished.iterations,
-                spent: finished.spent,
-                tools_used: finished.tools_used,
-                failures: finished.failures,
-                repaired: finished.repaired,
-                history: finished.history,
-            }),
+            Some(output) if finished.ending == Ending::Answered => Ok(finished.with_output(output)),
             _ => Err(Unfinished::error(self.contract.name(), finished)),
         }
     }
@@ -238,8 +208,8 @@ impl<S: Signature> fmt::Debug for ReAct<S> {
 impl<S: Signature> Module for ReAct<S> {
     type Signature = S;
 
-    async fn forward(&self, input: S, cx: &Context) -> Result<S::Output> {
-        Ok(self.run(input, cx).await?.output)
+    async fn call(&self, input: S, cx: &Context) -> Result<S::Output> {
+        Ok(self.run(input, cx).await?.answer)
     }
 
     fn effect(&self) -> Effect {

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Repair, ToolCall};
+use toolwright_module::ToolCall;
+use toolwright_signature::Repair;
 
 /// A call whose arguments had to be repaired before they could be read.
 ///

@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use toolwright_module::{
-    Decision, Dialect, Ending, Limit, Message, Policy, ReplyPart, Request, Spent, Tool, ToolCall,
-    ToolChoice, ToolResult, Usage,
-};
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::{LimitKind, Spent};
+use toolwright_module::event::Ending;
+use toolwright_module::message::{ReplyPart, ToolResult};
+use toolwright_module::model::{ToolChoice, Usage};
+use toolwright_module::{Dialect, Message, Policy, Request, Tool, ToolCall};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::choosing::Choosing;
-use crate::error::{Error, Result};
+use crate::error::{Result, RunError};
 use crate::limits::Limits;
 use crate::mistakes::Mistakes;
 use crate::repaired_call::RepairedCall;
 use crate::run::taking::{hash, text_of};
 use crate::selector::Selector;
 use crate::state::{DecidedCall, Phase, RunState, VERSION};
-use crate::step::{Answer, AnswerKind, RunResult, Step, StepKind};
+use crate::step::{RunResult, Step, StepKind, StepResult, StepResultKind};
 use crate::tools::Tools;
 
 /// The loop between a model and its tools, as a value.
@@ -36,8 +38,9 @@ use crate::tools::Tools;
 /// [`ToolResult::of`], and an error of it whose audience is the run ends your loop:
 ///
 /// ```
-/// use toolwright_module::{Reply, ToolCall, ToolResult};
-/// use toolwright_orchestrator::{Answer, Limits, Run, StepKind};
+/// use toolwright_module::{Reply, ToolCall};
+/// use toolwright_module::message::ToolResult;
+/// use toolwright_orchestrator::{StepResult, Limits, Run, StepKind};
 /// # use toolwright_module::{Signature, Tool, from_fn};
 /// # /// Say the time.
 /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -52,13 +55,13 @@ use crate::tools::Tools;
 ///         // Here a program asks its model …
 ///         StepKind::CallModel(request) if request.messages.len() == 1 => {
 ///             let call = ToolCall::new("call_1", "get_time", "{}");
-///             Answer::model(step.number, Reply::calls([call]))
+///             StepResult::model(step.number, Reply::calls([call]))
 ///         }
-///         StepKind::CallModel(_) => Answer::model(step.number, Reply::text("It is noon.")),
+///         StepKind::CallModel(_) => StepResult::model(step.number, Reply::text("It is noon.")),
 ///         // … and here it runs its tools.
 ///         StepKind::CallTools(calls) => {
 ///             let results = calls.iter().map(|call| ToolResult::new(call, "noon"));
-///             Answer::tools(step.number, results)
+///             StepResult::tools(step.number, results)
 ///         }
 ///         StepKind::Done(result) => {
 ///             assert_eq!(result.answer, "It is noon.");
@@ -68,7 +71,7 @@ use crate::tools::Tools;
 ///     };
 ///     run.apply(answer)?;
 /// }
-/// # Ok::<(), toolwright_orchestrator::Error>(())
+/// # Ok::<(), toolwright_orchestrator::RunError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Run {
@@ -110,7 +113,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`Error::DuplicateTool`].
+    /// [`RunError::DuplicateTool`].
     pub fn new(task: impl Into<String>, tools: &[Tool], limits: Limits) -> Result<Self> {
         Ok(Self::begin(task.into(), Arc::new(Tools::of(tools)?), limits))
     }
@@ -244,7 +247,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchTool`] if the policy names one.
+    /// [`RunError::NoSuchTool`] if the policy names one.
     pub fn with_approval(mut self, policy: ApprovalPolicy) -> Result<Self> {
         self.tools.check(&policy)?;
         self.state.approval = policy;
@@ -306,7 +309,7 @@ impl Run {
             Some(Message::Assistant { .. })
         );
         if let Phase::Done(RunResult { limit: Some(limit), .. }) = &self.state.phase
-            && *limit != Limit::Iterations
+            && *limit != LimitKind::Iterations
             && !said
         {
             self.state.phase = Phase::Model;
@@ -317,7 +320,7 @@ impl Run {
     fn has_not_begun(&self) -> Result<()> {
         match self.state.step {
             0 => Ok(()),
-            step => Err(Error::Begun { step }),
+            step => Err(RunError::Begun { step }),
         }
     }
 
@@ -378,8 +381,9 @@ impl Run {
     /// is one that allows exactly this call.
     ///
     /// ```
-    /// # use toolwright_module::{Decision, Effect, Reply, Signature, Tool, ToolCall, from_fn};
-    /// # use toolwright_orchestrator::{Answer, ApprovalPolicy, Limits, Run};
+    /// # use toolwright_module::{Effect, Reply, Signature, Tool, ToolCall, from_fn};
+    /// # use toolwright_module::approval::Decision;
+    /// # use toolwright_orchestrator::{StepResult, ApprovalPolicy, Limits, Run};
     /// # /// Delete everything.
     /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
     /// # struct DeleteAll {}
@@ -389,8 +393,8 @@ impl Run {
     /// let policy = ApprovalPolicy::default().with_tool("delete_all");
     /// let mut run = Run::new("Tidy up.", &tools, Limits::default())?.with_approval(policy)?;
     /// let call = ToolCall::new("call_1", "delete_all", "{}");
-    /// run.apply(Answer::model(0, Reply::calls([call])))?;
-    /// run.apply(Answer::decisions(1, [("call_1", Decision::deny("Keep it."))]))?;
+    /// run.apply(StepResult::model(0, Reply::calls([call])))?;
+    /// run.apply(StepResult::decisions(1, [("call_1", Decision::deny("Keep it."))]))?;
     /// assert_eq!(run.decisions()["call_1"].decision, Decision::deny("Keep it."));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -455,21 +459,21 @@ impl Run {
     ///
     /// ```
     /// # use toolwright_module::Reply;
-    /// # use toolwright_orchestrator::{Answer, Limits, Run, StepKind};
+    /// # use toolwright_orchestrator::{StepResult, Limits, Run, StepKind};
     /// let mut run = Run::new("Say hello.", &[], Limits::default())?;
-    /// run.apply(Answer::model(0, Reply::text("Hello.")))?;
+    /// run.apply(StepResult::model(0, Reply::text("Hello.")))?;
     /// run.follow_up("And goodbye.")?;
     /// let StepKind::CallModel(request) = run.next().kind else { panic!() };
     /// assert_eq!(request.messages.len(), 3);
-    /// # Ok::<(), toolwright_orchestrator::Error>(())
+    /// # Ok::<(), toolwright_orchestrator::RunError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::NotDone`].
+    /// [`RunError::NotDone`].
     pub fn follow_up(&mut self, task: impl Into<String>) -> Result<()> {
         if !matches!(self.next().kind, StepKind::Done(_)) {
-            return Err(Error::NotDone { step: self.state.step });
+            return Err(RunError::NotDone { step: self.state.step });
         }
         // The call that ended a typed run has no result yet, and a call without one
         // makes the conversation unusable.
@@ -532,10 +536,10 @@ impl Run {
     }
 
     /// What there is too little of to ask the model.
-    fn refused(&self) -> Option<Limit> {
+    fn refused(&self) -> Option<LimitKind> {
         let Limits { budget, max_time, .. } = &self.state.limits;
         if max_time.is_some_and(|time| self.state.elapsed >= time) {
-            return Some(Limit::Time);
+            return Some(LimitKind::Time);
         }
         let counts_tokens = budget.input_tokens.is_some() || budget.output_tokens.is_some();
         let usage = if counts_tokens {
@@ -548,7 +552,7 @@ impl Run {
     }
 
     /// What the run ends with where it cannot go on: the last thing that the model said.
-    fn at_limit(&self, limit: Limit) -> RunResult {
+    fn at_limit(&self, limit: LimitKind) -> RunResult {
         let said = self.state.messages.iter().rev().find_map(|message| match &**message {
             Message::Assistant { parts } => Some(text_of(parts)),
             _ => None,
@@ -560,11 +564,11 @@ impl Run {
     }
 
     /// Whether the next question is the last one, and because of which limit.
-    pub(super) fn last_word(&self) -> Option<Option<Limit>> {
+    pub(super) fn last_word(&self) -> Option<Option<LimitKind>> {
         match self.state.phase {
             Phase::LastWord { limit } => Some(limit),
             // The one question that a budget allows is for the answer.
-            Phase::Model if self.has_one_question_left() => Some(Some(Limit::ModelCalls)),
+            Phase::Model if self.has_one_question_left() => Some(Some(LimitKind::ModelCalls)),
             _ => None,
         }
     }
@@ -656,15 +660,15 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongStep`], [`Error::WrongAnswer`] and, of a person's arguments,
-    /// [`Error::WrongArguments`]; the run is then as it was.
-    pub fn apply(&mut self, answer: Answer) -> Result<()> {
+    /// [`RunError::WrongStep`], [`RunError::WrongAnswer`] and, of a person's arguments,
+    /// [`RunError::WrongArguments`]; the run is then as it was.
+    pub fn apply(&mut self, answer: StepResult) -> Result<()> {
         let step = self.state.step;
         if answer.step != step {
-            return Err(Error::WrongStep { expected: step, got: answer.step });
+            return Err(RunError::WrongStep { expected: step, got: answer.step });
         }
         self.fits(&answer.kind)?;
-        let Answer { kind, elapsed, spent, .. } = answer;
+        let StepResult { kind, elapsed, spent, .. } = answer;
         let last_word = self.last_word();
         // Of the answer before: whoever drives by hand has no use for them.
         self.state.own_results.clear();
@@ -673,21 +677,23 @@ impl Run {
         self.state.step = step.saturating_add(1);
         self.state.elapsed = self.state.elapsed.saturating_add(elapsed);
         self.state.spent += spent.unwrap_or_else(|| match &kind {
-            AnswerKind::Model(reply) => Spent::model_call(self.counted(reply.usage)),
-            AnswerKind::Tools(results) => {
+            StepResultKind::Model(reply) => Spent::model_call(self.counted(reply.usage)),
+            StepResultKind::Tools(results) => {
                 results.iter().map(|_| Spent::tool_call()).fold(Spent::default(), |a, b| a + b)
             }
             _ => Spent::default(),
         });
         match kind {
-            AnswerKind::Model(reply) => match last_word {
+            StepResultKind::Model(reply) => match last_word {
                 Some(limit) => self.take_last_word(reply, limit),
                 None => self.take_reply(reply),
             },
-            AnswerKind::Tools(answers) => self.take_results(answers),
-            AnswerKind::Decisions(decisions) => self.take_decisions(decisions),
-            AnswerKind::Rejected(why) => self.take_rejection(&why),
-            AnswerKind::Exhausted(limit) => self.state.phase = Phase::Done(self.at_limit(limit)),
+            StepResultKind::Tools(answers) => self.take_results(answers),
+            StepResultKind::Decisions(decisions) => self.take_decisions(decisions),
+            StepResultKind::Rejected(why) => self.take_rejection(&why),
+            StepResultKind::Exhausted(limit) => {
+                self.state.phase = Phase::Done(self.at_limit(limit))
+            }
         }
         Ok(())
     }
@@ -708,16 +714,16 @@ impl Run {
     }
 
     /// Whether an answer is one to the present step.
-    fn fits(&self, answer: &AnswerKind) -> Result<()> {
+    fn fits(&self, answer: &StepResultKind) -> Result<()> {
         let done = || "nothing: the run is done";
         let expected = match (&self.state.phase, answer) {
             (Phase::Model | Phase::LastWord { .. }, _) if self.refused().is_some() => done(),
             (
                 Phase::Model | Phase::LastWord { .. },
-                AnswerKind::Model(_) | AnswerKind::Exhausted(_),
+                StepResultKind::Model(_) | StepResultKind::Exhausted(_),
             ) => return Ok(()),
             (Phase::Model | Phase::LastWord { .. }, _) => "a model's reply",
-            (Phase::Tools { results }, AnswerKind::Tools(answers)) => {
+            (Phase::Tools { results }, StepResultKind::Tools(answers)) => {
                 let ids = answers.iter().map(|answer| answer.id.as_str());
                 if is_each(self.batch(results), ids) {
                     return Ok(());
@@ -725,7 +731,7 @@ impl Run {
                 "one result for each of its calls, by id"
             }
             (Phase::Tools { .. }, _) => "the results of its calls",
-            (Phase::Approval { awaits, .. }, AnswerKind::Decisions(decisions)) => {
+            (Phase::Approval { awaits, .. }, StepResultKind::Decisions(decisions)) => {
                 let ids = decisions.iter().map(|(id, _)| id.as_str());
                 if is_each(self.awaited(awaits), ids) {
                     return self.check_edits(self.awaited(awaits), decisions);
@@ -733,7 +739,7 @@ impl Run {
                 "one decision for each of its calls, by id"
             }
             (Phase::Approval { .. }, _) => "a person's decisions",
-            (Phase::Done(result), AnswerKind::Rejected(_)) => {
+            (Phase::Done(result), StepResultKind::Rejected(_)) => {
                 if self.state.output.is_some() && result.ending == Ending::Answered {
                     return Ok(());
                 }
@@ -741,7 +747,7 @@ impl Run {
             }
             (Phase::Done(_), _) => done(),
         };
-        Err(Error::WrongAnswer { step: self.state.step, expected })
+        Err(RunError::WrongAnswer { step: self.state.step, expected })
     }
 
     /// A person's arguments are held to the tool's schema at once: a person can mend
@@ -762,7 +768,7 @@ impl Run {
                 contract
                     .read_with::<Value>(arguments, self.policy_of(&call.name))
                     .map(drop)
-                    .map_err(|fault| Error::WrongArguments { id: call.id.clone(), fault })?;
+                    .map_err(|fault| RunError::WrongArguments { id: call.id.clone(), fault })?;
             }
         }
         Ok(())

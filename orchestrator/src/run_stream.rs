@@ -6,9 +6,10 @@ use std::task::{Context as TaskContext, Poll};
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
-use toolwright_module::{Context, Event, Result};
+use toolwright_module::event::Event;
+use toolwright_module::{Context, Result};
 
-use crate::tool_orchestrator::Finished;
+use crate::finished::Finished;
 
 /// A run as a stream of what happens in it; see
 /// [`ToolOrchestrator::stream`](crate::ToolOrchestrator::stream).

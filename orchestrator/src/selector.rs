@@ -13,8 +13,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_module::{Dialect, Message, Part, Policy, Repair, ReplyPart, ToolCall};
+use toolwright_module::message::{Part, ReplyPart};
+use toolwright_module::{Dialect, Message, Policy, ToolCall};
 use toolwright_signature::Contract;
+use toolwright_signature::Repair;
 
 use crate::error::Result;
 

@@ -5,12 +5,15 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use toolwright_module::{Decision, Limit, Message, ReplyPart, Spent, ToolCall, ToolResult};
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::{LimitKind, Spent};
+use toolwright_module::message::{ReplyPart, ToolResult};
+use toolwright_module::{Message, ToolCall};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::choosing::Choosing;
-use crate::error::{Error, Result};
+use crate::error::{Result, RunError};
 use crate::limits::Limits;
 use crate::mistakes::Mistakes;
 use crate::repaired_call::RepairedCall;
@@ -80,7 +83,7 @@ pub(crate) enum Phase {
     Model,
     /// The model's last reply, without tools: because it is done with them, or because
     /// of this limit.
-    LastWord { limit: Option<Limit> },
+    LastWord { limit: Option<LimitKind> },
     /// A person's word on those of the last reply's calls that wait for it, by their
     /// ids; `results` as below.
     Approval { results: Vec<Option<ToolResult>>, awaits: Vec<String> },
@@ -119,7 +122,7 @@ impl RunState {
     /// Whether every call has its one result, right behind it: a file that was cut or
     /// edited must not become a run that waits forever or that providers refuse.
     pub(crate) fn check(&self) -> Result<()> {
-        let corrupt = |what| Err(Error::Corrupt { what });
+        let corrupt = |what| Err(RunError::Corrupt { what });
         if self.messages.is_empty() {
             return corrupt("a conversation and no message");
         }
@@ -185,7 +188,7 @@ impl<'de> Deserialize<'de> for RunState {
         let mut value = Value::deserialize(deserializer)?;
         match value.get("version").and_then(Value::as_u64) {
             Some(found) if found > u64::from(VERSION) => {
-                let later = Error::Version { found, known: VERSION };
+                let later = RunError::Version { found, known: VERSION };
                 return Err(D::Error::custom(later));
             }
             Some(found) => {
@@ -214,9 +217,9 @@ fn from_version_1(state: &mut Map<String, Value>) {
     state.insert("spent".to_owned(), spent);
     if let Some(phase) = state.get_mut("phase") {
         if *phase == "last_word" {
-            *phase = json!({ "last_word": { "limit": Limit::Iterations } });
+            *phase = json!({ "last_word": { "limit": LimitKind::Iterations } });
         } else if phase["done"]["ending"] == "limit_reached" {
-            phase["done"]["limit"] = json!(Limit::Iterations);
+            phase["done"]["limit"] = json!(LimitKind::Iterations);
         }
     }
 }

@@ -1,9 +1,11 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use toolwright_module::{
-    Decision, Ending, Exhausted, Limit, Reply, Request, Spent, ToolCall, ToolResult,
-};
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::{Exhausted, LimitKind, Spent};
+use toolwright_module::event::Ending;
+use toolwright_module::message::ToolResult;
+use toolwright_module::{Reply, Request, ToolCall};
 
 /// One thing to be done, with its number in the run.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,11 +35,11 @@ pub enum StepKind {
 /// What came of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct StepResult {
     /// Which step it answers.
     pub step: u64,
     /// What came of it.
-    pub kind: AnswerKind,
+    pub kind: StepResultKind,
     /// How long it took; waiting for a person does not count.
     #[serde(default)]
     pub elapsed: Duration,
@@ -51,7 +53,7 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum AnswerKind {
+pub enum StepResultKind {
     /// To [`StepKind::CallModel`].
     Model(Reply),
     /// To [`StepKind::CallTools`]: one result for each call, in any order.
@@ -62,46 +64,46 @@ pub enum AnswerKind {
     /// is told and goes on.
     Rejected(String),
     /// To [`StepKind::CallModel`]: it cannot be done, because this ran out. The run ends.
-    Exhausted(Limit),
+    Exhausted(LimitKind),
 }
 
-impl Answer {
+impl StepResult {
     /// The model's reply.
     pub fn model(step: u64, reply: Reply) -> Self {
-        Self::new(step, AnswerKind::Model(reply))
+        Self::new(step, StepResultKind::Model(reply))
     }
 
     /// The tools' results.
     pub fn tools(step: u64, results: impl IntoIterator<Item = ToolResult>) -> Self {
-        Self::new(step, AnswerKind::Tools(results.into_iter().collect()))
+        Self::new(step, StepResultKind::Tools(results.into_iter().collect()))
     }
 
     /// What a person decided on each call, by its id.
     ///
     /// ```
-    /// # use toolwright_module::Decision;
-    /// # use toolwright_orchestrator::Answer;
-    /// let answer = Answer::decisions(3, [("call_1", Decision::deny("Not today."))]);
+    /// # use toolwright_module::approval::Decision;
+    /// # use toolwright_orchestrator::StepResult;
+    /// let answer = StepResult::decisions(3, [("call_1", Decision::deny("Not today."))]);
     /// ```
     pub fn decisions<I: Into<String>>(
         step: u64,
         decisions: impl IntoIterator<Item = (I, Decision)>,
     ) -> Self {
         let decisions = decisions.into_iter().map(|(id, decision)| (id.into(), decision));
-        Self::new(step, AnswerKind::Decisions(decisions.collect()))
+        Self::new(step, StepResultKind::Decisions(decisions.collect()))
     }
 
     /// Why the run's answer cannot be used, for the model to read.
     pub fn rejected(step: u64, why: impl Into<String>) -> Self {
-        Self::new(step, AnswerKind::Rejected(why.into()))
+        Self::new(step, StepResultKind::Rejected(why.into()))
     }
 
     /// The model cannot be asked, because a budget has too little left.
     pub fn exhausted(step: u64, exhausted: &Exhausted) -> Self {
-        Self::new(step, AnswerKind::Exhausted(exhausted.limit))
+        Self::new(step, StepResultKind::Exhausted(exhausted.limit))
     }
 
-    pub(crate) fn new(step: u64, kind: AnswerKind) -> Self {
+    pub(crate) fn new(step: u64, kind: StepResultKind) -> Self {
         Self { step, kind, elapsed: Duration::ZERO, spent: None }
     }
 
@@ -132,7 +134,7 @@ pub struct RunResult {
     pub ending: Ending,
     /// Which limit was reached, if one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
+    pub limit: Option<LimitKind>,
     /// The provider's word for why the model stopped, of an ending that is
     /// [`Unclear`](Ending::Unclear).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,9 @@
 //! `tracing` spans with the names that OpenTelemetry gives to generative AI; those of
 //! model calls are made where models are asked.
 
-use toolwright_module::{Context, Error, Repair, ToolCall};
+use toolwright_module::driver;
+use toolwright_module::{Context, Error, ToolCall};
+use toolwright_signature::Repair;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
@@ -43,7 +45,7 @@ pub(crate) fn execute_tool(call: &ToolCall, cx: &Context) -> Span {
     );
     if !span.is_disabled() {
         span.record("otel.name", format!("execute_tool {}", call.name));
-        if cx.captures_content() {
+        if driver::captures_content(cx) {
             span.record("gen_ai.tool.call.arguments", call.arguments.as_str());
         }
     }
@@ -57,7 +59,7 @@ pub(crate) fn repaired(span: &Span, repairs: &[Repair], cx: &Context) {
         return;
     }
     span.record("toolwright.repairs", repairs.len());
-    if cx.captures_content() {
+    if driver::captures_content(cx) {
         let list: Vec<String> = repairs.iter().map(ToString::to_string).collect();
         span.record("toolwright.repairs.list", list.join("; "));
     }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{
-    Context, Effect, Ending, EventKind, LanguageModel, Limit, Message, Module, Policy, Result,
-    Spent, Tool, ToolCall,
-};
+use toolwright_module::driver;
+use toolwright_module::event::{Ending, EventKind};
+use toolwright_module::{Context, Effect, LanguageModel, Module, Policy, Result, Tool};
 use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Signature};
 use tracing::Instrument;
 
@@ -15,11 +14,10 @@ use crate::approval_policy::ApprovalPolicy;
 use crate::choosing::Choosing;
 use crate::driver::{Driver, Judge, Verdict};
 use crate::error;
+use crate::finished::Finished;
 use crate::limits::Limits;
-use crate::repaired_call::RepairedCall;
 use crate::run::Run;
 use crate::run_stream::RunStream;
-use crate::step::RunResult;
 use crate::telemetry;
 use crate::tools::Tools;
 use crate::unfinished::Unfinished;
@@ -73,64 +71,6 @@ pub struct ToolOrchestrator {
     streaming: bool,
 }
 
-/// A run that came to its end.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Finished {
-    /// The model's last text.
-    pub answer: String,
-    /// How the run ended; an answer at a limit is one that the model could not finish.
-    pub ending: Ending,
-    /// Which limit was reached, if one was.
-    pub limit: Option<Limit>,
-    /// The provider's word for why the model stopped, of an ending that is
-    /// [`Unclear`](Ending::Unclear).
-    pub reason: Option<String>,
-    /// How many rounds of tool calls there were.
-    pub iterations: u32,
-    /// What the run came to, everything below its tools included.
-    pub spent: Spent,
-    /// The names of the tools that were called, each once.
-    pub tools_used: Vec<String>,
-    /// The calls of tools that failed, with all that is known: the model was told less.
-    /// A call of a tool that does not exist is in the history alone.
-    ///
-    /// Only those since the run was driven last; a stored run does not keep them.
-    pub failures: Vec<ToolFailure>,
-    /// The calls whose arguments had to be repaired, as the model wrote them; a stored run
-    /// keeps them.
-    pub repaired: Vec<RepairedCall>,
-    /// The whole conversation.
-    pub history: Vec<Arc<Message>>,
-}
-
-/// A call that failed, for the user.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ToolFailure {
-    /// The call.
-    pub call: ToolCall,
-    /// Why it failed: the whole error as `{:#}` shows it.
-    pub error: String,
-}
-
-impl Finished {
-    fn new(run: &Run, result: RunResult, failures: Vec<ToolFailure>) -> Self {
-        Self {
-            answer: result.answer,
-            ending: result.ending,
-            limit: result.limit,
-            reason: result.reason,
-            iterations: run.iterations(),
-            spent: run.spent(),
-            tools_used: run.tools_used().to_vec(),
-            failures,
-            repaired: run.repaired().to_vec(),
-            history: run.history().to_vec(),
-        }
-    }
-}
-
 impl ToolOrchestrator {
     /// An agent of this model and these tools.
     ///
@@ -180,9 +120,11 @@ impl ToolOrchestrator {
     /// # use schemars::JsonSchema;
     /// # use serde::{Deserialize, Serialize};
     /// # use toolwright_module::testing::Scripted;
-    /// use toolwright_module::{Context, Decision, Effect, Stage, Tool, from_fn};
+    /// use toolwright_module::{Context, Effect, Tool, from_fn};
+    /// use toolwright_module::approval::Decision;
+    /// use toolwright_module::error::Stage;
     /// # use toolwright_module::{Reply, Signature, ToolCall};
-    /// use toolwright_orchestrator::{Answer, ApprovalPolicy, Run, RunState, ToolOrchestrator};
+    /// use toolwright_orchestrator::{StepResult, ApprovalPolicy, Run, RunState, ToolOrchestrator};
     ///
     /// # /// Delete everything.
     /// # #[derive(Serialize, Deserialize, JsonSchema)]
@@ -207,7 +149,7 @@ impl ToolOrchestrator {
     /// let state: RunState = serde_json::from_str(&stored)?;
     /// let mut run = Run::resume(state, agent.tools())?;
     /// let step = run.next().number;
-    /// run.apply(Answer::decisions(step, [("call_1", Decision::deny("Keep it."))]))?;
+    /// run.apply(StepResult::decisions(step, [("call_1", Decision::deny("Keep it."))]))?;
     /// let finished = agent.drive(&mut run, &Context::default()).await?;
     /// assert_eq!(finished.answer, "You do not want that.");
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -216,7 +158,7 @@ impl ToolOrchestrator {
     ///
     /// # Errors
     ///
-    /// [`error::Error::NoSuchTool`] if the policy names one: its calls would not wait.
+    /// [`error::RunError::NoSuchTool`] if the policy names one: its calls would not wait.
     pub fn with_approval(mut self, policy: ApprovalPolicy) -> error::Result<Self> {
         self.known.check(&policy)?;
         self.approval = policy;
@@ -229,7 +171,7 @@ impl ToolOrchestrator {
     /// The strictest policy holds of those that are set: here, on a tool, and on the
     /// context. It holds for agents and predictors below the agent's tools too.
     /// [`Finished::repaired`] and the event
-    /// [`ToolFinished`](toolwright_module::EventKind::ToolFinished) list what was repaired.
+    /// [`ToolFinished`](toolwright_module::event::EventKind::ToolFinished) list what was repaired.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -312,7 +254,8 @@ impl ToolOrchestrator {
     /// ```
     /// # use serde_json::json;
     /// # use toolwright_module::testing::Scripted;
-    /// use toolwright_module::{Capabilities, Contract, Dialect, Effect, Tool, ToolOutput};
+    /// use toolwright_module::{Contract, Dialect, Effect, Tool, ToolOutput};
+    /// use toolwright_module::model::Capabilities;
     /// # use toolwright_module::Reply;
     /// use toolwright_orchestrator::ToolOrchestrator;
     ///
@@ -417,7 +360,7 @@ impl ToolOrchestrator {
     ///
     /// As [`drive`](Self::drive).
     pub async fn run(&self, task: impl Into<String>, cx: &Context) -> Result<Finished> {
-        let mut run = self.start(task).map_err(error::Error::into_module)?;
+        let mut run = self.start(task).map_err(error::RunError::into_module)?;
         self.drive(&mut run, cx).await
     }
 
@@ -426,7 +369,8 @@ impl ToolOrchestrator {
     /// ```
     /// use futures_util::StreamExt;
     /// # use toolwright_module::testing::Scripted;
-    /// # use toolwright_module::{Context, EventKind, Reply};
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_module::event::EventKind;
     /// use toolwright_orchestrator::{Progress, ToolOrchestrator};
     ///
     /// # let model = Scripted::new(|_| Ok(Reply::text("Hello.")));
@@ -464,7 +408,7 @@ impl ToolOrchestrator {
     ///
     /// A tool that keeps its thread (a long computation, a lock, `std::fs`) cannot be
     /// stopped, by no deadline: nothing else runs until it gives way. That is told with
-    /// [`EventKind::ToolBlocked`](toolwright_module::EventKind::ToolBlocked); move such
+    /// [`EventKind::ToolBlocked`](toolwright_module::event::EventKind::ToolBlocked); move such
     /// work to `tokio::task::spawn_blocking`.
     ///
     /// # Errors
@@ -479,9 +423,9 @@ impl ToolOrchestrator {
     /// an [`Ending`].
     ///
     /// [`Error::stop`]: toolwright_module::Error::stop
-    /// [`Stage::Provider`]: toolwright_module::Stage::Provider
-    /// [`Stage::Limit`]: toolwright_module::Stage::Limit
-    /// [`Stage::Approval`]: toolwright_module::Stage::Approval
+    /// [`Stage::Provider`]: toolwright_module::error::Stage::Provider
+    /// [`Stage::Limit`]: toolwright_module::error::Stage::Limit
+    /// [`Stage::Approval`]: toolwright_module::error::Stage::Approval
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished> {
         let finished = self.drive_on(run, cx, &mut |_| Verdict::Taken(None)).await?;
         match finished.ending {
@@ -501,10 +445,10 @@ impl ToolOrchestrator {
         judge: Judge<'_>,
     ) -> Result<Finished> {
         let name = cx.tool().unwrap_or(&self.name);
-        let below = cx.below()?;
+        let below = driver::nested(cx)?;
         let span = telemetry::invoke_agent(name, self.model.name(), self.model.provider());
         cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
-        run.check_tools(&self.known).map_err(error::Error::into_module)?;
+        run.check_tools(&self.known).map_err(error::RunError::into_module)?;
         run.hold_to(&self.approval);
         let mut driver = Driver::new(self, name, run, below);
         // Boxed: agents below agents would need a stack of their own otherwise.
@@ -580,7 +524,7 @@ impl Signature for Task {
 impl Module for ToolOrchestrator {
     type Signature = Task;
 
-    async fn forward(&self, input: Task, cx: &Context) -> Result<TaskAnswer> {
+    async fn call(&self, input: Task, cx: &Context) -> Result<TaskAnswer> {
         let finished = self.run(input.task, cx).await?;
         let limit_reached = finished.ending != Ending::Answered;
         Ok(TaskAnswer { answer: finished.answer, limit_reached })

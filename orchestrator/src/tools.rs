@@ -6,7 +6,7 @@ use toolwright_module::{Effect, Policy, Tool};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
-use crate::error::{Error, Result};
+use crate::error::{Result, RunError};
 use crate::selector::Selector;
 
 /// What a run knows of its tools: made once, shared by all runs of an orchestrator.
@@ -35,7 +35,7 @@ impl Tools {
             let (contract, effect) = (tool.contract(), tool.effect());
             let name = contract.name().to_owned();
             if places.insert(name.clone(), (place, effect, tool.policy())).is_some() {
-                return Err(Error::DuplicateTool { name });
+                return Err(RunError::DuplicateTool { name });
             }
             known.push(KnownTool { name, effect, fingerprint: contract.fingerprint() });
             contracts.push(Arc::clone(contract));
@@ -77,7 +77,7 @@ impl Tools {
     /// The tools of a typed run, `finish` at the end.
     pub(crate) fn typed(&self, output: &Contract) -> Result<Arc<[Arc<Contract>]>> {
         if self.has(Contract::FINISH) {
-            return Err(Error::ReservedTool);
+            return Err(RunError::ReservedTool);
         }
         let finish = Arc::new(output.finish()?);
         Ok(self.contracts.iter().cloned().chain([finish]).collect())
@@ -87,16 +87,16 @@ impl Tools {
     pub(crate) fn are(&self, before: &[KnownTool]) -> Result<()> {
         for known in before {
             match self.known.iter().find(|now| now.name == known.name) {
-                None => return Err(Error::MissingTool { name: known.name.clone() }),
+                None => return Err(RunError::MissingTool { name: known.name.clone() }),
                 Some(now) if now != known => {
-                    return Err(Error::ChangedTool { name: known.name.clone() });
+                    return Err(RunError::ChangedTool { name: known.name.clone() });
                 }
                 Some(_) => {}
             }
         }
         let unknown = |now: &&KnownTool| before.iter().all(|known| known.name != now.name);
         match self.known.iter().find(unknown) {
-            Some(added) => Err(Error::AddedTool { name: added.name.clone() }),
+            Some(added) => Err(RunError::AddedTool { name: added.name.clone() }),
             None => Ok(()),
         }
     }
@@ -105,7 +105,7 @@ impl Tools {
     pub(crate) fn check(&self, policy: &ApprovalPolicy) -> Result<()> {
         match policy.tools.iter().find(|name| !self.has(name)) {
             None => Ok(()),
-            Some(name) => Err(Error::NoSuchTool {
+            Some(name) => Err(RunError::NoSuchTool {
                 name: name.clone(),
                 tools: self.known.iter().map(|known| known.name.clone()).collect(),
             }),

@@ -1,58 +1,41 @@
 use std::fmt;
-use std::sync::Arc;
 
-use toolwright_module::{Ending, Error, Limit, Message, Spent, Stage, ToolCall};
+use toolwright_module::budget::LimitKind;
+use toolwright_module::error::Stage;
+use toolwright_module::event::Ending;
+use toolwright_module::{Error, ToolCall};
 
-use crate::repaired_call::RepairedCall;
-use crate::tool_orchestrator::{Finished, ToolFailure};
+use crate::finished::Finished;
 
-/// A run that ended without what was asked for: what there is of it.
+/// A typed run that ended without its output, with everything it has.
 ///
 /// Found with [`Error::downcast_ref`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{}", sentence(self))]
+#[error("{}", sentence(name, finished))]
 #[non_exhaustive]
 pub struct Unfinished {
     /// The name of the agent, or of the signature that it fulfils.
     pub name: String,
-    /// What the model said last; of a model that got stuck, what with.
-    pub answer: String,
-    /// How the run ended.
-    pub ending: Ending,
-    /// Which limit was reached, if one was.
-    pub limit: Option<Limit>,
-    /// The provider's word for why the model stopped, of an ending that is
-    /// [`Unclear`](Ending::Unclear).
-    pub reason: Option<String>,
-    /// How many rounds of tool calls there were.
-    pub iterations: u32,
-    /// What the run came to, everything below its tools included.
-    pub spent: Spent,
-    /// The names of the tools that were called, each once.
-    pub tools_used: Vec<String>,
-    /// The calls that failed, with all that is known: the model was told less.
-    pub failures: Vec<ToolFailure>,
-    /// The calls whose arguments had to be repaired, as the model wrote them.
-    pub repaired: Vec<RepairedCall>,
-    /// The whole conversation.
-    pub history: Vec<Arc<Message>>,
+    /// The run. Its answer is the model's last text; for [`Ending::Stuck`] it says what the
+    /// model got stuck with.
+    pub finished: Box<Finished>,
 }
 
-fn sentence(unfinished: &Unfinished) -> String {
-    let Unfinished { name, iterations, limit, answer, ending, .. } = unfinished;
+fn sentence(name: &str, finished: &Finished) -> String {
+    let Finished { iterations, limit, answer, ending, reason, .. } = finished;
     let no_output = format!("`{name}` came to no output in {iterations} iterations");
     match (ending, limit) {
         (Ending::Refused, _) => "the model refused the task; its reply says why".to_owned(),
         (Ending::Stuck, _) => format!("`{name}` got stuck: {answer}"),
         (Ending::Unclear, _) => format!(
             "the model stopped with {:?}, which this version does not know, so the answer of `{name}` may be incomplete; run it again or try another model",
-            unfinished.reason.as_deref().unwrap_or_default(),
+            reason.as_deref().unwrap_or_default(),
         ),
         (Ending::CutOff, _) => {
             format!("{no_output}; its answer was cut off: raise `max_output_tokens`")
         }
-        (_, Some(Limit::Time)) => format!("{no_output}; its time ran out: raise `max_time`"),
-        (_, Some(limit)) if *limit != Limit::Iterations => {
+        (_, Some(LimitKind::Time)) => format!("{no_output}; its time ran out: raise `max_time`"),
+        (_, Some(limit)) if *limit != LimitKind::Iterations => {
             format!("{no_output}; its {limit} ran out: raise them in its `Budget`")
         }
         _ => format!(
@@ -69,21 +52,9 @@ impl Unfinished {
         };
         let usage = finished.spent.usage;
         let raw = finished.answer.clone();
-        let unfinished = Self {
-            name: name.to_owned(),
-            answer: finished.answer,
-            ending: finished.ending,
-            limit: finished.limit,
-            reason: finished.reason,
-            iterations: finished.iterations,
-            spent: finished.spent,
-            tools_used: finished.tools_used,
-            failures: finished.failures,
-            repaired: finished.repaired,
-            history: finished.history,
-        };
+        let unfinished = Self { name: name.to_owned(), finished: Box::new(finished) };
         let error = Error::other(unfinished).at(stage).with_usage(usage);
-        // What it got stuck with stands in the sentence already.
+        // The sentence already says what the model got stuck with.
         if stage == Stage::Limit && raw.is_empty() { error } else { error.with_raw(raw) }
     }
 }
@@ -91,7 +62,7 @@ impl Unfinished {
 /// Calls wait for a person, and there is no approver to ask.
 ///
 /// The run is at its step [`AwaitApproval`](crate::StepKind::AwaitApproval): store it,
-/// [`apply`](crate::Run::apply) [`Answer::decisions`](crate::Answer::decisions) when
+/// [`apply`](crate::Run::apply) [`StepResult::decisions`](crate::StepResult::decisions) when
 /// they are there, and drive it on. Found with [`Error::downcast_ref`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -117,7 +88,7 @@ impl fmt::Display for AwaitsApproval {
         }
         let waits = if names.len() == 1 { "waits" } else { "wait" };
         let advice = if self.path.is_empty() {
-            "apply `Answer::decisions` to the run and drive it on, or give the context an approver"
+            "apply `StepResult::decisions` to the run and drive it on, or give the context an approver"
         } else {
             "a call of an agent below an agent needs an approver: `Context::with_approver`"
         };

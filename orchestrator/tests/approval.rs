@@ -9,13 +9,14 @@
 mod support;
 
 use serde_json::{Value, json};
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::EventKind;
+use toolwright_module::message::ToolResult;
 use toolwright_module::testing::Scripted;
-use toolwright_module::{
-    Approval, Audience, Context, Decision, Effect, EventKind, Reply, Stage, Tool, ToolCall,
-    ToolResult,
-};
+use toolwright_module::{Context, Effect, Reply, Tool, ToolCall};
 use toolwright_orchestrator::{
-    Answer, ApprovalPolicy, AwaitsApproval, Ending, Run, RunState, StepKind, ToolOrchestrator,
+    ApprovalPolicy, AwaitsApproval, Ending, Run, RunState, StepKind, StepResult, ToolOrchestrator,
 };
 
 use support::{Asked, Log, Look, agent, call, calls, look, replies, show, soon, tool};
@@ -48,7 +49,7 @@ async fn without_an_approver_the_run_stops_before_anything_of_the_turn_is_done()
     let mut run = agent.start("Go.").unwrap();
     let error = agent.drive(&mut run, &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Approval, Audience::Run));
-    insta::assert_snapshot!(error, @"`burn` waits for a person's approval; apply `Answer::decisions` to the run and drive it on, or give the context an approver");
+    insta::assert_snapshot!(error, @"`burn` waits for a person's approval; apply `StepResult::decisions` to the run and drive it on, or give the context an approver");
     let awaits: &AwaitsApproval = error.downcast_ref().unwrap();
     assert_eq!(awaits.calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["2", "4"]);
     assert!(log.entries().is_empty());
@@ -70,7 +71,7 @@ async fn a_run_that_waits_is_decided_on_and_driven_on_in_another_process() {
     assert_eq!(serde_json::to_string(&run).unwrap(), stored);
     let decisions =
         [("2", Decision::edit(r#"{"place": "paper"}"#)), ("4", Decision::deny("It is mine."))];
-    run.apply(Answer::decisions(run.next().number, decisions)).unwrap();
+    run.apply(StepResult::decisions(run.next().number, decisions)).unwrap();
     // What a person changed is stored as well.
     let state = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     let mut run = Run::resume(state, agent.tools()).unwrap();
@@ -145,20 +146,20 @@ fn decisions_must_be_one_for_each_call_and_arguments_must_fit() {
     let policy = ApprovalPolicy::default().with_tool("burn");
     let mut run =
         Run::new("Go.", &tools, Default::default()).unwrap().with_approval(policy).unwrap();
-    run.apply(Answer::model(0, turn())).unwrap();
+    run.apply(StepResult::model(0, turn())).unwrap();
     let StepKind::AwaitApproval(calls) = run.next().kind else { panic!("nobody is asked") };
     assert_eq!(calls.len(), 2);
     let before = serde_json::to_string(&run).unwrap();
     let yes = || Decision::Approve;
     let wrong = [
-        Answer::decisions(1, [("2", yes())]),
-        Answer::decisions(1, [("2", yes()), ("2", yes())]),
-        Answer::decisions(1, [("2", yes()), ("3", yes())]),
-        Answer::decisions(1, [("2", yes()), ("4", yes()), ("3", yes())]),
-        Answer::decisions(1, [("2", yes()), ("4", Decision::edit("{}"))]),
-        Answer::decisions(1, [("2", Decision::edit("burn it")), ("4", yes())]),
-        Answer::model(1, Reply::text("ok")),
-        Answer::tools(1, []),
+        StepResult::decisions(1, [("2", yes())]),
+        StepResult::decisions(1, [("2", yes()), ("2", yes())]),
+        StepResult::decisions(1, [("2", yes()), ("3", yes())]),
+        StepResult::decisions(1, [("2", yes()), ("4", yes()), ("3", yes())]),
+        StepResult::decisions(1, [("2", yes()), ("4", Decision::edit("{}"))]),
+        StepResult::decisions(1, [("2", Decision::edit("burn it")), ("4", yes())]),
+        StepResult::model(1, Reply::text("ok")),
+        StepResult::tools(1, []),
     ];
     let mut told = Vec::new();
     for answer in wrong {
@@ -166,7 +167,7 @@ fn decisions_must_be_one_for_each_call_and_arguments_must_fit() {
         assert_eq!(serde_json::to_string(&run).unwrap(), before);
     }
     insta::assert_snapshot!(told.join("\n"));
-    run.apply(Answer::decisions(1, [("4", yes()), ("2", yes())])).unwrap();
+    run.apply(StepResult::decisions(1, [("4", yes()), ("2", yes())])).unwrap();
     assert!(matches!(run.next().kind, StepKind::CallTools(calls) if calls.len() == 1));
 }
 
@@ -174,7 +175,7 @@ fn decisions_must_be_one_for_each_call_and_arguments_must_fit() {
 async fn calls_that_nobody_would_make_wait_for_nobody() {
     let log = Log::default();
     let cut = Reply::calls([ToolCall::new("1", "burn", r#"{"pla"#)])
-        .with_finish(toolwright_module::Finish::Length);
+        .with_finish(toolwright_module::model::Finish::Length);
     let (agent, _) = careful(&log, [cut, Reply::text("ok")]);
     assert_eq!(agent.run("Go.", &soon()).await.unwrap().answer, "ok");
 }
@@ -244,7 +245,7 @@ async fn a_policy_that_changes_while_calls_wait_lets_none_of_them_through() {
     let mut run = run.with_approval(ApprovalPolicy::default()).unwrap();
     assert_eq!(agent.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
     let no = || Decision::deny("No.");
-    run.apply(Answer::decisions(run.next().number, [("2", no()), ("4", no())])).unwrap();
+    run.apply(StepResult::decisions(run.next().number, [("2", no()), ("4", no())])).unwrap();
     agent.drive(&mut run, &soon()).await.unwrap();
     assert!(log.entries().is_empty());
 }
@@ -279,7 +280,7 @@ async fn a_run_is_not_driven_by_an_agent_whose_tool_of_that_name_is_another() {
 fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
     let (agent, _) = careful(log, [Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
-    run.apply(Answer::model(0, turn())).unwrap();
+    run.apply(StepResult::model(0, turn())).unwrap();
     (agent, serde_json::to_value(&run).unwrap())
 }
 
@@ -322,7 +323,7 @@ async fn a_decision_holds_for_exactly_its_call() {
     let (agent, stored) = waiting(&log);
     let mut run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap();
     let decisions = [("2", Decision::Approve), ("4", Decision::deny("No."))];
-    run.apply(Answer::decisions(1, decisions)).unwrap();
+    run.apply(StepResult::decisions(1, decisions)).unwrap();
     let stored = serde_json::to_value(&run).unwrap();
     insta::assert_snapshot!(stored["decisions"], @r#"{"2":{"step":1,"tool":"burn","arguments":"{\"place\":\"b\"}","decision":"approve"},"4":{"step":1,"tool":"burn","arguments":"{\"place\":\"d\"}","decision":{"deny":{"reason":"No."}}}}"#);
     assert!(awaits(&agent, stored.clone()).is_empty());
@@ -358,7 +359,7 @@ async fn the_stricter_of_both_policies_holds() {
     let (careless, _) = agent([look(), burn(&log)], [Reply::text("ok")]);
     // A run that began without a policy, and one whose policy was taken out of the store.
     let mut run = careless.start("Go.").unwrap();
-    run.apply(Answer::model(0, turn())).unwrap();
+    run.apply(StepResult::model(0, turn())).unwrap();
     assert!(matches!(run.next().kind, StepKind::CallTools(_)));
     let (_, mut stored) = waiting(&log);
     stored.as_object_mut().unwrap().remove("approval");
@@ -372,7 +373,7 @@ async fn the_stricter_of_both_policies_holds() {
         assert_eq!(careless.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
     }
     let mut run = careful.start("Go.").unwrap();
-    run.apply(Answer::model(0, turn())).unwrap();
+    run.apply(StepResult::model(0, turn())).unwrap();
     assert_eq!(careless.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
     assert!(log.entries().is_empty());
 }
@@ -381,8 +382,8 @@ async fn the_stricter_of_both_policies_holds() {
 fn a_stricter_policy_holds_for_calls_that_were_not_made_yet() {
     let (agent, _) = agent([look(), burn(&Log::default())], []);
     let mut run = agent.start("Go.").unwrap();
-    run.apply(Answer::model(0, turn())).unwrap();
-    run.apply(Answer::tools(1, [ToolResult::new(&call("1", "look", "a"), "x")])).unwrap();
+    run.apply(StepResult::model(0, turn())).unwrap();
+    run.apply(StepResult::tools(1, [ToolResult::new(&call("1", "look", "a"), "x")])).unwrap();
     let run = run.with_approval(ApprovalPolicy::default().with_tool("burn")).unwrap();
     let StepKind::AwaitApproval(calls) = run.next().kind else { panic!("nobody is asked") };
     assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["2", "4"]);

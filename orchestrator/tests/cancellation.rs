@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join;
+use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{
-    Audience, Cancellation, Context, Effect, Error, Reply, Stage, Tool, ToolCall, testing::Scripted,
+    Cancellation, Context, Effect, Error, Reply, Tool, ToolCall, testing::Scripted,
 };
 use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, ToolOrchestrator};
 
@@ -189,7 +190,8 @@ async fn a_deadline_met_below_an_agent_leaves_the_run_above_where_it_was() {
 #[tokio::test]
 async fn whoever_is_cancelled_before_it_asks_spends_nothing() {
     let (agent, asked) = agent([], [Reply::text("ok")]);
-    let (cancellation, ledger) = (Cancellation::default(), toolwright_module::Ledger::default());
+    let (cancellation, ledger) =
+        (Cancellation::default(), toolwright_module::budget::Ledger::default());
     cancellation.cancel();
     let cx = Context::default().with_cancellation(cancellation).with_ledger(ledger.clone());
     let error = agent.run("Go.", &cx).await.unwrap_err();

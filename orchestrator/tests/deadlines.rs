@@ -12,9 +12,12 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use futures_util::stream;
+use toolwright_module::budget::{Budget, LimitKind};
+use toolwright_module::error::Stage;
+use toolwright_module::event::{Ending, EventKind};
+use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta};
 use toolwright_module::{
-    BoxFuture, BoxStream, Budget, Cancellation, Capabilities, Context, Delta, Dialect, Effect,
-    Ending, EventKind, LanguageModel, Limit, Reply, Request, Result, Stage,
+    Cancellation, Context, Dialect, Effect, LanguageModel, Reply, Request, Result,
 };
 use toolwright_orchestrator::{Limits, ToolOrchestrator};
 
@@ -48,7 +51,7 @@ async fn the_time_of_a_run_ends_calls_and_questions_and_is_an_ending() {
     let (agent, _) = agent([wait, look()], [calls([("1", "wait", "a"), ("2", "look", "b")])]);
     let limits = Limits::default().with_max_time(Duration::from_secs(3));
     let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
-    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(Limit::Time)));
+    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
     insta::assert_snapshot!(show(&finished.history[2..]), @r"
     tool 1 failed: The call was given up after 3.0s.
     tool 2: b is empty
@@ -56,7 +59,7 @@ async fn the_time_of_a_run_ends_calls_and_questions_and_is_an_ending() {
     let agent = ToolOrchestrator::new(Silent::default(), []).unwrap().with_limits(limits);
     let mut run = agent.start("Go.").unwrap();
     let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
-    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(Limit::Time)));
+    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
     assert_eq!(finished.spent.model_calls, 1);
 }
 
@@ -99,7 +102,7 @@ async fn a_drive_that_is_dropped_has_cost_what_it_began() {
     assert_eq!(run.spent().tool_calls, 2);
     // A third time it is not made.
     let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
-    assert_eq!((finished.limit, finished.spent.tool_calls), (Some(Limit::ToolCalls), 2));
+    assert_eq!((finished.limit, finished.spent.tool_calls), (Some(LimitKind::ToolCalls), 2));
     // Nobody knows what a question cost that was given up: it counts in full.
     let agent = ToolOrchestrator::new(Silent::default(), []).unwrap();
     let agent = agent.with_limits(within(Budget::default().with_output_tokens(25)));
@@ -110,7 +113,7 @@ async fn a_drive_that_is_dropped_has_cost_what_it_began() {
         tokio::time::timeout(Duration::from_millis(20), drive).await.unwrap_err();
     }
     let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
-    assert_eq!((finished.limit, finished.spent.model_calls), (Some(Limit::OutputTokens), 2));
+    assert_eq!((finished.limit, finished.spent.model_calls), (Some(LimitKind::OutputTokens), 2));
 }
 
 #[test]
@@ -160,7 +163,7 @@ async fn a_stream_that_never_waits_ends_with_its_time_a_deadline_or_a_cancellati
 
     let timed = agent.clone().with_limits(Limits::default().with_max_time(time));
     let finished = timed.run("Go.", &heard()).await.unwrap();
-    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(Limit::Time)));
+    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
 
     let late = heard().with_deadline(Instant::now() + time);
     let error = agent.run("Go.", &late).await.unwrap_err();

@@ -13,17 +13,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use toolwright_module::budget::{Budget, Exhausted, Ledger, LimitKind, Money, Price, Spent};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::{Ending, EventKind};
+use toolwright_module::message::{Image, ToolResult};
+use toolwright_module::model::Usage;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Audience, Budget, Context, Contract, Effect, Ending, Error, EventKind, Exhausted, Image,
-    Ledger, Limit, Message, Money, Price, Reply, Request, Spent, Stage, Tool, ToolCall, ToolOutput,
-    ToolResult, Usage, from_fn_with,
+    Context, Contract, Effect, Error, Message, Reply, Request, Tool, ToolCall, ToolOutput,
+    from_fn_with,
 };
-use toolwright_orchestrator::{Answer, Finished, Limits, Run, StepKind, ToolOrchestrator};
+use toolwright_orchestrator::{Finished, Limits, Run, StepKind, StepResult, ToolOrchestrator};
 
 use support::{Log, Look, agent, call, calls, look, run, show, soon, tidy, tool, within};
 
-fn ended(finished: &Finished) -> (Ending, Option<Limit>, &str) {
+fn ended(finished: &Finished) -> (Ending, Option<LimitKind>, &str) {
     (finished.ending, finished.limit, &finished.answer)
 }
 
@@ -33,8 +37,8 @@ async fn the_last_model_call_of_a_budget_is_for_the_answer() {
     let (agent, asked) = agent([look()], said);
     let agent = agent.with_limits(within(Budget::default().with_model_calls(3)));
     let finished = run(&agent).await;
-    assert_eq!(ended(&finished), (Ending::LimitReached, Some(Limit::ModelCalls), "Empty."));
-    assert_eq!(asked.requests()[2].tool_choice, toolwright_module::ToolChoice::None);
+    assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::ModelCalls), "Empty."));
+    assert_eq!(asked.requests()[2].tool_choice, toolwright_module::model::ToolChoice::None);
 }
 
 #[tokio::test]
@@ -47,7 +51,7 @@ async fn tool_calls_beyond_the_budget_are_not_made_and_the_model_answers() {
     let (agent, _) = agent([look(), tidy()], said);
     let agent = agent.with_limits(within(Budget::default().with_tool_calls(3)));
     let finished = run(&agent).await;
-    assert_eq!(ended(&finished), (Ending::LimitReached, Some(Limit::ToolCalls), "Half done."));
+    assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::ToolCalls), "Half done."));
     assert_eq!((finished.spent.tool_calls, finished.iterations), (3, 2));
     insta::assert_snapshot!(show(&finished.history[4..]), @r"
     tool 2: b is tidy
@@ -62,16 +66,16 @@ async fn tool_calls_beyond_the_budget_are_not_made_and_the_model_answers() {
 async fn tokens_and_money_end_a_run_before_they_are_spent() {
     let prices = [("scripted", Price::per_million(1.0, 1_000.0))];
     let budgets = [
-        (Budget::default().with_input_tokens(5), Limit::InputTokens, 0),
-        (Budget::default().with_output_tokens(4 + 9), Limit::OutputTokens, 1),
+        (Budget::default().with_input_tokens(5), LimitKind::InputTokens, 0),
+        (Budget::default().with_output_tokens(4 + 9), LimitKind::OutputTokens, 1),
         // Each token written costs a thousand millionths.
-        (Budget::default().with_money(Money::from_micros(14_000)), Limit::Money, 1),
+        (Budget::default().with_money(Money::from_micros(14_000)), LimitKind::Money, 1),
     ];
     for (budget, limit, replies) in budgets {
         let said = [
             Reply::new([
-                toolwright_module::ReplyPart::Text("Let me look.".to_owned()),
-                toolwright_module::ReplyPart::Call(call("1", "look", "a")),
+                toolwright_module::message::ReplyPart::Text("Let me look.".to_owned()),
+                toolwright_module::message::ReplyPart::Call(call("1", "look", "a")),
             ])
             .with_usage(Usage::new(7, 4)),
             Reply::text("never"),
@@ -101,7 +105,7 @@ async fn a_run_that_reached_a_limit_goes_on_with_another() {
     let agent = agent.with_limits(within(Budget::default().with_output_tokens(12)));
     let mut run = agent.start("Go.").unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
-    assert_eq!(finished.limit, Some(Limit::OutputTokens));
+    assert_eq!(finished.limit, Some(LimitKind::OutputTokens));
     let mut run = run.with_limits(within(Budget::default().with_output_tokens(30)));
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(ended(&finished), (Ending::Answered, None, "Done."));
@@ -113,21 +117,26 @@ fn whoever_drives_a_run_by_hand_is_held_to_its_limits_too() {
     let budget = Budget::default().with_output_tokens(15);
     let mut run = Run::new("Go.", &[look()], within(budget)).unwrap();
     let asks = calls([("1", "look", "a")]).with_usage(Usage::new(1, 6));
-    run.apply(Answer::model(0, asks)).unwrap();
+    run.apply(StepResult::model(0, asks)).unwrap();
     let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
-    let results = calls.iter().map(|call| toolwright_module::ToolResult::new(call, "ok"));
-    run.apply(Answer::tools(1, results)).unwrap();
+    let results = calls.iter().map(|call| toolwright_module::message::ToolResult::new(call, "ok"));
+    run.apply(StepResult::tools(1, results)).unwrap();
     let step = run.next();
     let StepKind::Done(result) = step.kind else { panic!("it goes on") };
-    assert_eq!((result.ending, result.limit), (Ending::LimitReached, Some(Limit::OutputTokens)));
-    let error = run.apply(Answer::model(step.number, Reply::text("still"))).unwrap_err();
+    assert_eq!(
+        (result.ending, result.limit),
+        (Ending::LimitReached, Some(LimitKind::OutputTokens))
+    );
+    let error = run.apply(StepResult::model(step.number, Reply::text("still"))).unwrap_err();
     insta::assert_snapshot!(error, @"step 2 asks for nothing: the run is done; answer with that");
 
     let limits = Limits::default().with_max_time(Duration::from_secs(5));
     let mut run = Run::new("Go.", &[], limits).unwrap();
-    let empty = Answer::model(0, Reply::text("")).with_elapsed(Duration::from_secs(5));
+    let empty = StepResult::model(0, Reply::text("")).with_elapsed(Duration::from_secs(5));
     run.apply(empty).unwrap();
-    assert!(matches!(run.next().kind, StepKind::Done(result) if result.limit == Some(Limit::Time)));
+    assert!(
+        matches!(run.next().kind, StepKind::Done(result) if result.limit == Some(LimitKind::Time))
+    );
 }
 
 /// A tool that asks its context's model.
@@ -155,7 +164,7 @@ async fn a_limit_of_the_run_below_a_tool_fails_that_call_and_not_whoever_is_abov
     let finished = agent.run("Go.", &soon().with_ledger(above.clone())).await.unwrap();
     assert_eq!(
         (finished.ending, finished.limit),
-        (Ending::LimitReached, Some(Limit::OutputTokens))
+        (Ending::LimitReached, Some(LimitKind::OutputTokens))
     );
     insta::assert_snapshot!(show(&finished.history[2..]), @r"
     tool 1: below
@@ -186,7 +195,7 @@ async fn a_shared_ledger_that_is_exhausted_ends_every_run_below_it() {
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
     insta::assert_snapshot!(error, @"the context's ledger has 9 of 17 output tokens left, and `helper` may take 10; allow more in its budget");
     let exhausted: &Exhausted = error.downcast_ref().unwrap();
-    assert_eq!((exhausted.limit, exhausted.left), (Limit::OutputTokens, 9));
+    assert_eq!((exhausted.limit, exhausted.left), (LimitKind::OutputTokens, 9));
     assert_eq!(shared.spent().usage.output_tokens, 8);
     // What the call below did cost is the run's, though it came to nothing.
     assert_eq!(run.spent(), shared.spent());
@@ -308,8 +317,8 @@ async fn the_same_mistake_three_rounds_in_a_row_ends_the_run_with_what_it_is() {
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::User));
     insta::assert_snapshot!(error, @"`keeper` got stuck: 3 rounds in a row made the same call of `fail`: there is no a");
     let unfinished: &toolwright_orchestrator::Unfinished = error.downcast_ref().unwrap();
-    assert_eq!((unfinished.ending, unfinished.iterations), (Ending::Stuck, 6));
-    assert_eq!((unfinished.failures.len(), asked.requests().len()), (6, 6));
+    assert_eq!((unfinished.finished.ending, unfinished.finished.iterations), (Ending::Stuck, 6));
+    assert_eq!((unfinished.finished.failures.len(), asked.requests().len()), (6, 6));
 
     // Whoever says the same thing with success does not get stuck.
     let look_again = || calls([("", "look", "a")]);
@@ -380,8 +389,8 @@ async fn the_one_question_of_a_budget_is_asked_without_tools() {
     let agent = agent.with_limits(within(Budget::default().with_model_calls(1)));
     let finished = run(&agent).await;
     let answer = "I would have to look.";
-    assert_eq!(ended(&finished), (Ending::LimitReached, Some(Limit::ModelCalls), answer));
-    assert_eq!(asked.requests()[0].tool_choice, toolwright_module::ToolChoice::None);
+    assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::ModelCalls), answer));
+    assert_eq!(asked.requests()[0].tool_choice, toolwright_module::model::ToolChoice::None);
 }
 
 #[tokio::test]
@@ -394,7 +403,7 @@ async fn a_run_that_ran_out_of_money_goes_on_with_more() {
     let prices = [("scripted", Price::per_million(0.0, 1_000.0))];
     let cx = || soon().with_ledger(Ledger::default().with_prices(prices));
     let mut run = agent.start("Go.").unwrap();
-    assert_eq!(agent.drive(&mut run, &cx()).await.unwrap().limit, Some(Limit::Money));
+    assert_eq!(agent.drive(&mut run, &cx()).await.unwrap().limit, Some(LimitKind::Money));
     let mut run = run.with_limits(money(20_000));
     let finished = agent.drive(&mut run, &cx()).await.unwrap();
     assert_eq!(ended(&finished), (Ending::Answered, None, "ok"));
@@ -463,9 +472,10 @@ fn images_are_bounded_for_whoever_drives_by_hand_too() {
     let limits = Limits::default().with_max_result_bytes(20).with_max_image_bytes(0);
     let mut run = Run::new("Go.", &tools, limits).unwrap();
     let call = ToolCall::new("1", "paint", "{}");
-    run.apply(Answer::model(0, Reply::calls([call.clone()]))).unwrap();
+    run.apply(StepResult::model(0, Reply::calls([call.clone()]))).unwrap();
     let image = Image::Url("https://example.com/a.png".to_owned());
-    run.apply(Answer::tools(1, [ToolResult::new(&call, "x").with_images(vec![image])])).unwrap();
+    run.apply(StepResult::tools(1, [ToolResult::new(&call, "x").with_images(vec![image])]))
+        .unwrap();
     let Some(Message::Tool(result)) = run.history().last().map(|said| &**said) else { panic!() };
     assert!(result.images.is_empty());
     insta::assert_snapshot!(result.text, @"[cut: 0 of 74 bytes");
@@ -490,7 +500,7 @@ async fn a_server_that_reports_no_usage_makes_no_budget_void() {
     // Each question may take ten tokens, and nobody says that it took fewer.
     let (agent, asked) = agent([look()], (0..9).map(|_| unknown()));
     let finished = run(&agent.with_limits(within(budget))).await;
-    assert_eq!(ended(&finished), (Ending::LimitReached, Some(Limit::OutputTokens), ""));
+    assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::OutputTokens), ""));
     assert_eq!((asked.requests().len(), finished.spent.usage.output_tokens), (2, 20));
     assert!(finished.spent.usage.incomplete);
 
@@ -501,10 +511,10 @@ async fn a_server_that_reports_no_usage_makes_no_budget_void() {
         let answer = match step.kind {
             StepKind::CallModel(_) => {
                 questions += 1;
-                Answer::model(step.number, unknown())
+                StepResult::model(step.number, unknown())
             }
             StepKind::CallTools(calls) => {
-                Answer::tools(step.number, calls.iter().map(|call| ToolResult::new(call, "x")))
+                StepResult::tools(step.number, calls.iter().map(|call| ToolResult::new(call, "x")))
             }
             _ => break,
         };

@@ -10,8 +10,11 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use toolwright_module::{Decision, Effect, EventKind, Message, Reply, ToolCall, ToolResult};
-use toolwright_orchestrator::{Answer, ApprovalPolicy, Limits, Run, RunState, StepKind};
+use toolwright_module::approval::Decision;
+use toolwright_module::event::EventKind;
+use toolwright_module::message::ToolResult;
+use toolwright_module::{Effect, Message, Reply, ToolCall};
+use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, RunState, StepKind, StepResult};
 
 use support::{Log, Look, agent, call, calls, look, soon, tool};
 
@@ -25,19 +28,19 @@ fn approved_writes(count: usize) -> Duration {
         .with_approval(ApprovalPolicy::from_effect(Effect::Write))
         .unwrap();
     let calls = (0..count).map(|n| call(&format!("call_{n}"), "store", "a"));
-    run.apply(Answer::model(0, Reply::calls(calls))).unwrap();
+    run.apply(StepResult::model(0, Reply::calls(calls))).unwrap();
     let mut made = 0;
     loop {
         let step = run.next();
         let answer = match step.kind {
             StepKind::AwaitApproval(calls) => {
                 let ids = calls.into_iter().map(|call: ToolCall| (call.id, Decision::Approve));
-                Answer::decisions(step.number, ids)
+                StepResult::decisions(step.number, ids)
             }
             StepKind::CallTools(calls) => {
                 made += calls.len();
                 let results = calls.iter().map(|call| ToolResult::new(call, "stored"));
-                Answer::tools(step.number, results)
+                StepResult::tools(step.number, results)
             }
             StepKind::CallModel(_) => break,
             other => panic!("{other:?}"),
@@ -96,7 +99,7 @@ fn a_bound_of_the_calls_is_stored_with_the_run() {
     let state: RunState = serde_json::from_str(&stored).unwrap();
     let mut resumed = Run::resume(state, &[look()]).unwrap();
     for run in [&mut run, &mut resumed] {
-        run.apply(Answer::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
+        run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
         // One call at least, or the run would come to nothing.
         let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
         assert_eq!(calls.len(), 1);

@@ -10,10 +10,12 @@ mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use toolwright_module::approval::Decision;
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::model::Usage;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Audience, Context, Decision, Effect, Error, Module, Reply, Request, Stage, Tool, ToolCall,
-    Usage, from_fn_with,
+    Context, Effect, Error, Module, Reply, Request, Tool, ToolCall, from_fn_with,
 };
 use toolwright_orchestrator::{ApprovalPolicy, StepKind, Task, ToolOrchestrator};
 
@@ -27,7 +29,7 @@ async fn agents_that_call_themselves_end_with_a_limit_and_not_with_the_stack() {
     let inner = Arc::clone(&itself);
     let again = from_fn_with(move |task: Task, cx: Context| {
         let inner = Arc::clone(&inner);
-        async move { inner.get().unwrap().forward(task, &cx).await }
+        async move { inner.get().unwrap().call(task, &cx).await }
     });
     let model = Scripted::new(|_: &Request| {
         Ok(Reply::calls([ToolCall::new("1", "task", r#"{"task": "Ask yourself."}"#)]))

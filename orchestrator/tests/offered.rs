@@ -11,12 +11,12 @@ mod support;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use toolwright_module::model::Capabilities;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Capabilities, Contract, Dialect, Effect, LanguageModel, Reply, Signature, Tool, ToolCall,
-    ToolOutput,
+    Contract, Dialect, Effect, LanguageModel, Reply, Signature, Tool, ToolCall, ToolOutput,
 };
-use toolwright_orchestrator::{Choosing, Error as SetupError, ReAct, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Choosing, ReAct, RunError as SetupError, Task, ToolOrchestrator};
 use toolwright_signature::Error as ContractError;
 
 use support::{look, replies, run, tidy};

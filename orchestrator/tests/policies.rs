@@ -13,14 +13,17 @@ use std::sync::{Arc, Mutex};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_module::approval::Decision;
+use toolwright_module::event::EventKind;
+use toolwright_module::message::{ReplyPart, ToolResult};
+use toolwright_module::model::{BoxFuture, Capabilities};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    BoxFuture, Capabilities, Context, Decision, Dialect, Effect, Error, EventKind, LanguageModel,
-    Message, Module, Policy, Predict, Reply, ReplyPart, Request, Result, Signature, Tool, ToolCall,
-    ToolResult, from_fn, from_fn_with,
+    Context, Dialect, Effect, Error, LanguageModel, Message, Module, Policy, Predict, Reply,
+    Request, Result, Signature, Tool, ToolCall, from_fn, from_fn_with,
 };
 use toolwright_orchestrator::{
-    Answer, ApprovalPolicy, Limits, ReAct, Run, RunState, StepKind, ToolOrchestrator,
+    ApprovalPolicy, Limits, ReAct, Run, RunState, StepKind, StepResult, ToolOrchestrator,
 };
 
 use support::{Asked, Look, agent, look, replies, run, show, soon, tidy, tool};
@@ -146,7 +149,7 @@ async fn repairs_are_told_in_events_also_where_the_tool_fails() {
     let cx = soon().with_events(move |event| {
         if let EventKind::ToolFinished { call, repairs, .. } = &event.kind {
             let text = serde_json::to_string(event).unwrap();
-            let read: toolwright_module::Event = serde_json::from_str(&text).unwrap();
+            let read: toolwright_module::event::Event = serde_json::from_str(&text).unwrap();
             assert_eq!(read, *event);
             let repairs: Vec<String> = repairs.iter().map(ToString::to_string).collect();
             kept.lock().unwrap().push((call.arguments.clone(), repairs.join("; ")));
@@ -257,27 +260,27 @@ async fn the_answer_of_a_typed_run_is_kept_as_it_was_read() {
     let react = ReAct::<Find>::new(model, []).unwrap();
     let find = Find { what: "doors".to_owned() };
     let mut run = react.start(&find).unwrap();
-    let reacted = react.drive(&mut run, &cx).await.unwrap();
-    assert_eq!(reacted.output, Found { rooms: 3 });
-    assert_eq!(reacted.repaired[0].call.arguments, "{'rooms': '3'}");
+    let finished = react.drive(&mut run, &cx).await.unwrap();
+    assert_eq!(finished.answer, Found { rooms: 3 });
+    assert_eq!(finished.repaired[0].call.arguments, "{'rooms': '3'}");
     assert_eq!(*heard.lock().unwrap(), [("find".to_owned(), 2)]);
     // It is the same in the history, when stored, and when the model is asked on.
     let stored = serde_json::to_string(&run).unwrap();
     let state: RunState = serde_json::from_str(&stored).unwrap();
     let mut run = Run::resume(state, react.tools()).unwrap();
-    assert_eq!(run.repaired(), reacted.repaired);
+    assert_eq!(run.repaired(), finished.repaired);
     let again = react.drive(&mut run, &cx).await.unwrap();
-    assert_eq!((again.output, again.repaired.len()), (Found { rooms: 3 }, 1));
+    assert_eq!((again.answer, again.repaired.len()), (Found { rooms: 3 }, 1));
     run.follow_up("Once more.").unwrap();
     let third = react.drive(&mut run, &cx).await.unwrap();
-    assert_eq!(third.output, Found { rooms: 4 });
+    assert_eq!(third.answer, Found { rooms: 4 });
     assert_eq!(sent(&asked)[1], [r#"{"rooms":3}"#]);
 
     // A policy sends it back instead.
     let (model, asked) =
         replies([finish(), Reply::calls([ToolCall::new("2", "finish", r#"{"rooms": 4}"#)])]);
     let react = ReAct::<Find>::new(model, []).unwrap().with_policy(Policy::Strict);
-    assert_eq!(react.call(find).await.unwrap(), Found { rooms: 4 });
+    assert_eq!(react.call(find, &Context::default()).await.unwrap(), Found { rooms: 4 });
     let told = show(&asked.requests()[1].messages);
     assert!(told.contains("output of `find` does not fit: $: not JSON"), "{told}");
 }
@@ -290,7 +293,7 @@ async fn a_run_driven_by_hand_and_stored_in_between_sends_back_the_same() {
         ToolCall::new("1", "tidy", "{'place': 'a'}"),
         ToolCall::new("2", "tidy", "{'place': 'b'}"),
     ];
-    run.apply(Answer::model(0, Reply::calls(calls))).unwrap();
+    run.apply(StepResult::model(0, Reply::calls(calls))).unwrap();
     for _ in 0..2 {
         let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
         run = Run::resume(state, &tools).unwrap();
@@ -299,8 +302,8 @@ async fn a_run_driven_by_hand_and_stored_in_between_sends_back_the_same() {
         let call = &calls[0];
         assert!(call.arguments.contains('\''));
         let outcome = tools[1].call(&call.arguments, &Context::default()).await;
-        let answer = Answer::tools(step.number, [ToolResult::of(call, outcome).0]);
-        let answer: Answer =
+        let answer = StepResult::tools(step.number, [ToolResult::of(call, outcome).0]);
+        let answer: StepResult =
             serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap();
         run.apply(answer).unwrap();
     }
@@ -322,7 +325,7 @@ async fn a_persons_arguments_do_not_take_the_place_of_the_models() {
     agent.drive(&mut run, &soon()).await.unwrap_err();
     let edit = |arguments: &str| {
         let decision = Decision::Edit { arguments: arguments.to_owned() };
-        Answer::decisions(run.next().number, [("1", decision)])
+        StepResult::decisions(run.next().number, [("1", decision)])
     };
     // They are held to the tool's policy at once.
     let mut strict = run.clone();

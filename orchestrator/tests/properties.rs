@@ -14,11 +14,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{
-    Contract, Finish, Message, Reasoning, Reply, ReplyPart, Signature, Spent, ToolCall, ToolResult,
-    Usage,
-};
-use toolwright_orchestrator::{Answer, Ending, Limits, Run, RunState, StepKind};
+use toolwright_module::budget::Spent;
+use toolwright_module::message::{Reasoning, ReplyPart, ToolResult};
+use toolwright_module::model::{Finish, Usage};
+use toolwright_module::{Contract, Message, Reply, Signature, ToolCall};
+use toolwright_orchestrator::{Ending, Limits, Run, RunState, StepKind, StepResult};
 
 use support::{look, tidy};
 
@@ -114,7 +114,7 @@ fn play(typed: bool, limit: u32, script: Vec<Reply>, fails: Vec<bool>, reversed:
             StepKind::CallModel(request) => {
                 assert!(open.is_empty(), "the model is asked with {open:?} open");
                 assert_eq!(request.messages, run.history());
-                Answer::model(number, script.next().unwrap_or_else(|| Reply::text("Enough.")))
+                StepResult::model(number, script.next().unwrap_or_else(|| Reply::text("Enough.")))
             }
             StepKind::CallTools(calls) => {
                 assert!(!calls.is_empty() && calls.iter().all(|call| open.contains(&call.id)));
@@ -130,7 +130,7 @@ fn play(typed: bool, limit: u32, script: Vec<Reply>, fails: Vec<bool>, reversed:
                 if reversed {
                     results.reverse();
                 }
-                Answer::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
+                StepResult::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
             }
             StepKind::Done(result) => {
                 let accepted = typed && result.ending == Ending::Answered;
@@ -138,7 +138,7 @@ fn play(typed: bool, limit: u32, script: Vec<Reply>, fails: Vec<bool>, reversed:
                 match read {
                     Some(Err(fault)) => {
                         assert_eq!(open.len(), 1, "the rejected `finish`");
-                        Answer::rejected(number, fault.to_string())
+                        StepResult::rejected(number, fault.to_string())
                     }
                     Some(Ok(_)) => return assert_eq!(open.len(), 1, "the accepted `finish`"),
                     None => return assert!(open.is_empty()),

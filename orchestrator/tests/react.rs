@@ -10,10 +10,11 @@ mod support;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::model::{Capabilities, Finish, Usage};
 use toolwright_module::testing::{SchemaDriven, Scripted};
 use toolwright_module::{
-    Audience, Capabilities, Dialect, Effect, Finish, Message, Module, Reply, Signature, Stage,
-    Tool, ToolCall, Usage,
+    Context, Dialect, Effect, Message, Module, Reply, Signature, Tool, ToolCall,
 };
 use toolwright_orchestrator::{Ending, Limits, ReAct, ToolOrchestrator, Unfinished};
 
@@ -64,16 +65,16 @@ async fn s17_every_field_of_the_output_is_filled_from_finish() {
     let price = |reply: Reply| reply.with_usage(Usage::new(5, 1));
     let said = [price(calls([("1", "look", "hall")])), price(finish("2", OUTPUT))];
     let (agent, asked) = react::<Inspect>(said);
-    let reacted = agent.run(inspect(), &soon()).await.unwrap();
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
     let house = House {
         rooms: vec!["hall".to_owned(), "attic".to_owned()],
         state: State::Untidy,
         people: Some(2),
     };
-    assert_eq!(reacted.output, house);
-    assert_eq!((reacted.iterations, reacted.spent.usage), (1, Usage::new(10, 2)));
-    assert_eq!(reacted.tools_used, ["look"]);
-    insta::assert_snapshot!(show(&reacted.history));
+    assert_eq!(finished.answer, house);
+    assert_eq!((finished.iterations, finished.spent.usage), (1, Usage::new(10, 2)));
+    assert_eq!(finished.tools_used, ["look"]);
+    insta::assert_snapshot!(show(&finished.history));
 
     let tools = &asked.requests()[0].tools;
     insta::assert_json_snapshot!(tools.last().unwrap().tool(Dialect::OpenAiStrict).unwrap());
@@ -86,7 +87,7 @@ async fn s127_s148_react_has_no_loop_of_its_own() {
     let said = || [calls([("1", "look", "hall"), ("2", "sweep", "hall")]), finish("3", OUTPUT)];
     let sent = |asked: support::Asked| serde_json::to_string(&asked.requests()).unwrap();
     let (typed, by_react) = react::<Inspect>(said());
-    let reacted = typed.run(inspect(), &soon()).await.unwrap();
+    let typed_run = typed.run(inspect(), &soon()).await.unwrap();
 
     let (typed, _) = react::<Inspect>([]);
     let mut run = typed.start(&inspect()).unwrap();
@@ -94,8 +95,8 @@ async fn s127_s148_react_has_no_loop_of_its_own() {
     let orchestrator = ToolOrchestrator::new(model, [look(), tidy()]).unwrap();
     let finished = orchestrator.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(sent(by_orchestrator), sent(by_react));
-    assert_eq!(finished.history, reacted.history);
-    assert_eq!((finished.iterations, finished.tools_used), (1, reacted.tools_used));
+    assert_eq!(finished.history, typed_run.history);
+    assert_eq!((finished.iterations, finished.tools_used), (1, typed_run.tools_used));
 
     let source = include_str!("../src/react.rs");
     let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -111,9 +112,9 @@ async fn s127_s148_react_has_no_loop_of_its_own() {
 async fn an_answer_in_prose_is_nudged_to_finish() {
     let said = [Reply::text("It has two rooms."), finish("1", OUTPUT)];
     let (agent, _) = react::<Inspect>(said);
-    let reacted = agent.run(inspect(), &soon()).await.unwrap();
-    assert_eq!(reacted.output.people, Some(2));
-    insta::assert_snapshot!(show(&reacted.history[2..4]), @r"
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(finished.answer.people, Some(2));
+    insta::assert_snapshot!(show(&finished.history[2..4]), @r"
     assistant: It has two rooms.
     user: Call the tool `finish` with the answer, or another tool if you still need one.
     ");
@@ -126,10 +127,10 @@ async fn finish_beside_other_calls_does_not_end_the_run() {
         ToolCall::new("2", "finish", r#"{"rooms": [], "state": "tidy"}"#),
     ]);
     let (agent, _) = react::<Inspect>([early, finish("3", OUTPUT)]);
-    let reacted = agent.run(inspect(), &soon()).await.unwrap();
-    assert_eq!(reacted.output.rooms.len(), 2);
-    assert_eq!(reacted.tools_used, ["look"]);
-    insta::assert_snapshot!(show(&reacted.history[2..]), @r#"
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(finished.answer.rooms.len(), 2);
+    assert_eq!(finished.tools_used, ["look"]);
+    insta::assert_snapshot!(show(&finished.history[2..]), @r#"
     assistant: 1 look({"place":"hall"}) | 2 finish({"rooms": [], "state": "tidy"})
     tool 1: hall is empty
     tool 2 failed: Not yet: call `finish` alone, once you have seen the other results.
@@ -146,18 +147,18 @@ async fn an_output_that_does_not_fit_goes_back_with_what_is_wrong() {
         finish("4", OUTPUT),
     ];
     let (agent, _) = react::<Inspect>(said);
-    let reacted = agent.run(inspect(), &soon()).await.unwrap();
-    assert_eq!((reacted.output.people, reacted.iterations), (Some(2), 3));
-    insta::assert_snapshot!(show(&reacted.history[2..]));
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!((finished.answer.people, finished.iterations), (Some(2), 3));
+    insta::assert_snapshot!(show(&finished.history[2..]));
 }
 
 #[tokio::test]
 async fn a_finish_that_was_cut_off_is_asked_for_again() {
     let cut = finish("1", r#"{"rooms": ["hall", "att"#).with_finish(Finish::Length);
     let (agent, _) = react::<Inspect>([cut, finish("2", OUTPUT)]);
-    let reacted = agent.run(inspect(), &soon()).await.unwrap();
-    assert_eq!(reacted.output.rooms, ["hall", "attic"]);
-    assert!(show(&reacted.history).contains("tool 1 failed: The call was cut off after 4096"));
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(finished.answer.rooms, ["hall", "attic"]);
+    assert!(show(&finished.history).contains("tool 1 failed: The call was cut off after 4096"));
 }
 
 #[tokio::test]
@@ -174,10 +175,10 @@ async fn at_the_limit_it_fails_and_tells_all_there_is() {
     insta::assert_snapshot!(error, @"`inspect` came to no output in 3 iterations; raise `max_iterations`, or look at its history for what it is missing");
 
     let unfinished: &Unfinished = error.downcast_ref().unwrap();
-    assert_eq!(unfinished.ending, Ending::LimitReached);
-    assert_eq!((unfinished.name.as_str(), unfinished.iterations), ("inspect", 3));
-    assert_eq!(unfinished.tools_used, ["look", "tidy"]);
-    assert_eq!(unfinished.history.len(), 2 + 3 * 3);
+    assert_eq!(unfinished.finished.ending, Ending::LimitReached);
+    assert_eq!((unfinished.name.as_str(), unfinished.finished.iterations), ("inspect", 3));
+    assert_eq!(unfinished.finished.tools_used, ["look", "tidy"]);
+    assert_eq!(unfinished.finished.history.len(), 2 + 3 * 3);
     // In prose it is of no use, so there is no last word.
     assert_eq!(asked.requests().len(), 3);
 }
@@ -190,7 +191,9 @@ async fn a_rejected_output_counts_as_an_iteration() {
     let error = agent.run(inspect(), &soon()).await.unwrap_err();
     assert_eq!(asked.requests().len(), 2);
     let unfinished: &Unfinished = error.downcast_ref().unwrap();
-    let Message::Tool(last) = &**unfinished.history.last().unwrap() else { panic!("no result") };
+    let Message::Tool(last) = &**unfinished.finished.history.last().unwrap() else {
+        panic!("no result")
+    };
     assert!(last.failed && last.text.contains("$.rooms: this field is missing"), "{last:?}");
 }
 
@@ -229,12 +232,12 @@ impl Signature for Describe {
 #[tokio::test]
 async fn an_output_that_is_no_object_is_asked_for_as_one() {
     let (agent, asked) = react::<ListRooms>([finish("1", r#"{"result": ["hall"]}"#)]);
-    assert_eq!(agent.call(ListRooms {}).await.unwrap(), ["hall"]);
+    assert_eq!(agent.call(ListRooms {}, &Context::default()).await.unwrap(), ["hall"]);
     let finish_tool = asked.requests()[0].tools.last().unwrap().clone();
     insta::assert_snapshot!(finish_tool.input(), @r#"{"type":"object","properties":{"result":{"type":"array","items":{"type":"string"}}},"required":["result"]}"#);
 
     let (agent, _) = react::<Describe>([finish("1", r#"{"result": "Tidy."}"#)]);
-    assert_eq!(agent.call(Describe {}).await.unwrap(), "Tidy.");
+    assert_eq!(agent.call(Describe {}, &Context::default()).await.unwrap(), "Tidy.");
 }
 
 #[tokio::test]
@@ -262,15 +265,15 @@ async fn a_run_that_failed_is_driven_on() {
     let broken = ReAct::<Describe>::new(broken, [look(), tidy()]).unwrap();
     let mut run = broken.start(&Describe {}).unwrap();
     broken.drive(&mut run, &soon()).await.unwrap_err();
-    assert_eq!(agent.drive(&mut run, &soon()).await.unwrap().output, "Tidy.");
+    assert_eq!(agent.drive(&mut run, &soon()).await.unwrap().answer, "Tidy.");
 }
 
 #[tokio::test]
 async fn made_up_data_passes_through_a_typed_run() {
     let agent = ReAct::<Inspect>::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
-    let reacted = agent.run(inspect(), &soon()).await.unwrap();
-    assert_eq!(reacted.tools_used, ["look", "tidy"]);
-    assert_eq!(reacted.output.state, State::Tidy);
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(finished.tools_used, ["look", "tidy"]);
+    assert_eq!(finished.answer.state, State::Tidy);
 }
 
 #[test]

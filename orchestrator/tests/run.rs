@@ -13,12 +13,12 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_module::{
-    Contract, Effect, Finish, Reasoning, Reply, ReplyPart, Request, Signature, Spent, Tool,
-    ToolCall, ToolOutput, ToolResult, Usage,
-};
+use toolwright_module::budget::Spent;
+use toolwright_module::message::{Reasoning, ReplyPart, ToolResult};
+use toolwright_module::model::{Finish, Usage};
+use toolwright_module::{Contract, Effect, Reply, Request, Signature, Tool, ToolCall, ToolOutput};
 use toolwright_orchestrator::{
-    Answer, AnswerKind, Ending, Error, Limits, Run, RunResult, RunState, Step, StepKind,
+    Ending, Limits, Run, RunError, RunResult, RunState, Step, StepKind, StepResult, StepResultKind,
 };
 
 use support::{Look, call, calls, look, show, tidy, tool};
@@ -105,19 +105,19 @@ fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Playe
             StepKind::CallModel(request) => {
                 steps.push(format!("{number} {}", serde_json::to_string(&request).unwrap()));
                 requests.push(request);
-                Answer::model(number, script.next().expect("one more reply"))
+                StepResult::model(number, script.next().expect("one more reply"))
             }
             StepKind::CallTools(calls) => {
                 steps.push(format!("{number} {}", serde_json::to_string(&calls).unwrap()));
                 // In any order: results are paired by id.
                 let results = calls.iter().rev().map(|call| ToolResult::new(call, "ok"));
-                Answer::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
+                StepResult::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
             }
             StepKind::Done(result) => {
                 steps.push(format!("{number} {}", serde_json::to_string(&result).unwrap()));
                 let typed = requests[0].tools.len() == 3 && result.ending == Ending::Answered;
                 match typed.then(|| contract.read_output::<House>(&result.answer)) {
-                    Some(Err(fault)) => Answer::rejected(number, fault.to_string()),
+                    Some(Err(fault)) => StepResult::rejected(number, fault.to_string()),
                     _ => {
                         let stored = serde_json::to_string(&run).unwrap();
                         return Played { steps, requests, result, stored };
@@ -187,7 +187,7 @@ fn the_prompt_grows_only_at_its_end() {
 #[test]
 fn instructions_come_too_late_once_the_run_has_begun() {
     let mut run = started(false);
-    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
+    run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
     let before = run.history().to_vec();
     assert_eq!(run.with_instructions("Shout.").history(), before);
 }
@@ -202,31 +202,31 @@ fn asking_for_an_output_twice_offers_finish_once() {
 }
 
 /// Everything that is not the answer to this step, with what it is refused with.
-fn wrong_answers(step: &Step) -> Vec<Answer> {
+fn wrong_answers(step: &Step) -> Vec<StepResult> {
     let number = step.number;
     let result = |id: &str| ToolResult::new(&call(id, "look", "x"), "ok");
     let mut wrong = vec![
-        Answer::model(number + 1, Reply::text("early")),
-        Answer::tools(number + 1, []),
-        Answer::tools(number, [result("nobody")]),
-        Answer::tools(number, []),
+        StepResult::model(number + 1, Reply::text("early")),
+        StepResult::tools(number + 1, []),
+        StepResult::tools(number, [result("nobody")]),
+        StepResult::tools(number, []),
     ];
     match &step.kind {
-        StepKind::CallModel(_) => wrong.push(Answer::rejected(number, "no")),
+        StepKind::CallModel(_) => wrong.push(StepResult::rejected(number, "no")),
         StepKind::CallTools(calls) => {
-            wrong.push(Answer::model(number, Reply::text("no")));
-            wrong.push(Answer::rejected(number, "no"));
+            wrong.push(StepResult::model(number, Reply::text("no")));
+            wrong.push(StepResult::rejected(number, "no"));
             let twice = calls.iter().map(|_| ToolResult::new(&calls[0], "ok"));
             if calls.len() > 1 {
-                wrong.push(Answer::tools(number, twice));
+                wrong.push(StepResult::tools(number, twice));
             }
             let more = calls.iter().chain(&calls[..1]);
-            wrong.push(Answer::tools(number, more.map(|call| ToolResult::new(call, "ok"))));
+            wrong.push(StepResult::tools(number, more.map(|call| ToolResult::new(call, "ok"))));
         }
-        _ => wrong.push(Answer::model(number, Reply::text("late"))),
+        _ => wrong.push(StepResult::model(number, Reply::text("late"))),
     }
     if number > 0 {
-        wrong.push(Answer::model(number - 1, Reply::text("again")));
+        wrong.push(StepResult::model(number - 1, Reply::text("again")));
     }
     wrong
 }
@@ -252,15 +252,15 @@ fn a_wrong_answer_is_told_what_the_run_waits_for() {
     let mut run = started(false);
     let mut told = Vec::new();
     let mut tell = |run: &mut Run, answer| told.push(run.apply(answer).unwrap_err().to_string());
-    tell(&mut run, Answer::model(3, Reply::text("x")));
-    tell(&mut run, Answer::tools(0, []));
-    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
-    tell(&mut run, Answer::model(1, Reply::text("x")));
-    tell(&mut run, Answer::tools(1, []));
-    run.apply(Answer::tools(1, [ToolResult::new(&call("1", "look", "a"), "ok")])).unwrap();
-    run.apply(Answer::model(2, Reply::text("done"))).unwrap();
-    tell(&mut run, Answer::model(3, Reply::text("x")));
-    tell(&mut run, Answer::rejected(3, "x"));
+    tell(&mut run, StepResult::model(3, Reply::text("x")));
+    tell(&mut run, StepResult::tools(0, []));
+    run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
+    tell(&mut run, StepResult::model(1, Reply::text("x")));
+    tell(&mut run, StepResult::tools(1, []));
+    run.apply(StepResult::tools(1, [ToolResult::new(&call("1", "look", "a"), "ok")])).unwrap();
+    run.apply(StepResult::model(2, Reply::text("done"))).unwrap();
+    tell(&mut run, StepResult::model(3, Reply::text("x")));
+    tell(&mut run, StepResult::rejected(3, "x"));
     insta::assert_snapshot!(told.join("\n"), @r"
     the run waits for step 0, but the answer is for step 3; answer what `next` gives
     step 0 asks for a model's reply; answer with that
@@ -275,14 +275,14 @@ fn a_wrong_answer_is_told_what_the_run_waits_for() {
 fn only_an_answer_can_be_rejected() {
     let mut run = started(true);
     let refusal = Reply::text("No.").with_finish(Finish::Refused);
-    run.apply(Answer::model(0, refusal)).unwrap();
-    let error = run.apply(Answer::rejected(1, "why?")).unwrap_err();
-    assert!(matches!(error, Error::WrongAnswer { step: 1, .. }));
+    run.apply(StepResult::model(0, refusal)).unwrap();
+    let error = run.apply(StepResult::rejected(1, "why?")).unwrap_err();
+    assert!(matches!(error, RunError::WrongAnswer { step: 1, .. }));
 }
 
-fn resume(tools: &[Tool]) -> Result<Run, Error> {
+fn resume(tools: &[Tool]) -> Result<Run, RunError> {
     let mut run = started(false);
-    run.apply(Answer::model(0, calls([("1", "look", "a"), ("2", "tidy", "b")]))).unwrap();
+    run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "tidy", "b")]))).unwrap();
     let stored = serde_json::to_string(&run).unwrap();
     Run::resume(serde_json::from_str(&stored).unwrap(), tools)
 }
@@ -328,7 +328,7 @@ fn a_run_of_a_later_version_is_refused() {
 #[test]
 fn a_stored_run_that_contradicts_itself_is_refused() {
     let mut run = started(false);
-    run.apply(Answer::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
+    run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
     let mut stored = serde_json::to_value(&run).unwrap();
     stored["phase"]["tools"]["results"].as_array_mut().unwrap().pop();
     let state: RunState = serde_json::from_value(stored).unwrap();
@@ -337,11 +337,11 @@ fn a_stored_run_that_contradicts_itself_is_refused() {
 }
 
 /// What resuming says of a run in the middle of two calls, after an edit of its text.
-fn resumed_after(edit: impl Fn(&mut Value)) -> std::result::Result<Run, Error> {
+fn resumed_after(edit: impl Fn(&mut Value)) -> std::result::Result<Run, RunError> {
     let mut run = started(false);
-    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
-    run.apply(Answer::tools(1, [ToolResult::new(&call("1", "look", "a"), "x")])).unwrap();
-    run.apply(Answer::model(2, calls([("2", "look", "b"), ("3", "look", "c")]))).unwrap();
+    run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
+    run.apply(StepResult::tools(1, [ToolResult::new(&call("1", "look", "a"), "x")])).unwrap();
+    run.apply(StepResult::model(2, calls([("2", "look", "b"), ("3", "look", "c")]))).unwrap();
     let mut stored = serde_json::to_value(&run).unwrap();
     edit(&mut stored);
     Run::resume(serde_json::from_value(stored).unwrap(), &tools())
@@ -362,7 +362,7 @@ fn a_stored_run_whose_calls_and_results_do_not_pair_is_refused() {
         },
     ];
     for edit in edits {
-        assert!(matches!(resumed_after(edit).unwrap_err(), Error::Corrupt { .. }));
+        assert!(matches!(resumed_after(edit).unwrap_err(), RunError::Corrupt { .. }));
     }
 }
 
@@ -376,7 +376,7 @@ fn a_stored_run_that_waits_for_a_call_of_no_tool_is_refused() {
 
     // One that the run answered itself waits for nobody.
     let mut run = started(false);
-    run.apply(Answer::model(0, calls([("1", "sweep", "a"), ("2", "look", "b")]))).unwrap();
+    run.apply(StepResult::model(0, calls([("1", "sweep", "a"), ("2", "look", "b")]))).unwrap();
     let state: RunState = serde_json::from_value(serde_json::to_value(&run).unwrap()).unwrap();
     assert_eq!(Run::resume(state, &tools()).unwrap().next(), run.next());
 }
@@ -391,7 +391,7 @@ fn numbers_at_their_end_are_no_reason_to_panic() {
     .unwrap();
     let results =
         [call("2", "look", "b"), call("3", "look", "c")].map(|call| ToolResult::new(&call, "x"));
-    let answer = Answer::tools(u64::MAX, results).with_elapsed(std::time::Duration::MAX);
+    let answer = StepResult::tools(u64::MAX, results).with_elapsed(std::time::Duration::MAX);
     run.apply(answer).unwrap();
     assert_eq!(run.iterations(), u32::MAX);
 }
@@ -399,16 +399,16 @@ fn numbers_at_their_end_are_no_reason_to_panic() {
 #[test]
 fn a_stored_run_with_two_calls_of_one_id_is_refused() {
     let mut run = started(false);
-    run.apply(Answer::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
+    run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
     let stored = serde_json::to_string(&run).unwrap().replace(r#""id":"2""#, r#""id":"1""#);
     let state: RunState = serde_json::from_str(&stored).unwrap();
-    assert!(matches!(Run::resume(state, &tools()).unwrap_err(), Error::Corrupt { .. }));
+    assert!(matches!(Run::resume(state, &tools()).unwrap_err(), RunError::Corrupt { .. }));
 }
 
 #[test]
 fn a_run_that_has_begun_cannot_be_asked_to_end_in_another_way() {
     let mut run = started(false);
-    run.apply(Answer::model(0, calls([("1", "look", "a")]))).unwrap();
+    run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
     let contract = Arc::new(Contract::of::<Inspect>().unwrap());
     let error = run.with_output(contract).unwrap_err();
     insta::assert_snapshot!(error, @"the run is at step 1 already; say how it ends and chooses its tools before it begins");
@@ -418,17 +418,18 @@ fn a_run_that_has_begun_cannot_be_asked_to_end_in_another_way() {
 fn answers_can_be_stored_too() {
     let reply = calls([("1", "look", "a")]).with_usage(Usage::new(1, 2));
     let answers = [
-        Answer::model(0, reply).with_elapsed(std::time::Duration::from_millis(7)),
-        Answer::tools(1, [ToolResult::failed(&call("1", "look", "a"), "no")])
+        StepResult::model(0, reply).with_elapsed(std::time::Duration::from_millis(7)),
+        StepResult::tools(1, [ToolResult::failed(&call("1", "look", "a"), "no")])
             .with_spent(Spent::model_call(Usage::new(3, 4))),
-        Answer::rejected(2, "not a house"),
+        StepResult::rejected(2, "not a house"),
     ];
     for answer in answers {
         let text = serde_json::to_string(&answer).unwrap();
-        assert_eq!(serde_json::from_str::<Answer>(&text).unwrap(), answer);
+        assert_eq!(serde_json::from_str::<StepResult>(&text).unwrap(), answer);
     }
-    let bare: Answer = serde_json::from_str(r#"{"step": 0, "kind": {"rejected": "no"}}"#).unwrap();
-    assert!(matches!(bare.kind, AnswerKind::Rejected(why) if why == "no"));
+    let bare: StepResult =
+        serde_json::from_str(r#"{"step": 0, "kind": {"rejected": "no"}}"#).unwrap();
+    assert!(matches!(bare.kind, StepResultKind::Rejected(why) if why == "no"));
 }
 
 /// The tools of the run in the committed file: their contracts are written out, so
@@ -465,10 +466,11 @@ fn run_to_be_stored() -> Run {
         .unwrap();
     let [mixed, ..] = &script(true)[..] else { panic!("no script") };
     let elapsed = std::time::Duration::from_millis(1250);
-    run.apply(Answer::model(0, mixed.clone()).with_elapsed(elapsed)).unwrap();
+    run.apply(StepResult::model(0, mixed.clone()).with_elapsed(elapsed)).unwrap();
     let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
     let results = calls.iter().map(|call| ToolResult::failed(call, "It is dark."));
-    run.apply(Answer::tools(1, results).with_spent(Spent::model_call(Usage::new(5, 6)))).unwrap();
+    run.apply(StepResult::tools(1, results).with_spent(Spent::model_call(Usage::new(5, 6))))
+        .unwrap();
     run
 }
 
@@ -494,9 +496,9 @@ fn goes_on(state: RunState) {
     for (step, id) in [(2, "3"), (3, "call_0_6")] {
         let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
         assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), [id]);
-        run.apply(Answer::tools(step, [ToolResult::new(&calls[0], "ok")])).unwrap();
+        run.apply(StepResult::tools(step, [ToolResult::new(&calls[0], "ok")])).unwrap();
     }
-    run.apply(Answer::model(4, finish("9", r#"{"rooms": []}"#))).unwrap();
+    run.apply(StepResult::model(4, finish("9", r#"{"rooms": []}"#))).unwrap();
     assert!(matches!(run.next().kind, StepKind::Done(result) if result.ending == Ending::Answered));
 }
 
@@ -521,12 +523,12 @@ fn arguments_that_a_person_changed_in_version_2_are_asked_about_again() {
 fn the_ids_of_calls_that_were_refused_are_free_before_and_after_the_run_is_stored() {
     let refused = calls([("1", "look", "a")]).with_finish(Finish::Refused);
     let mut run = Run::new("Go.", &tools(), Limits::default()).unwrap();
-    run.apply(Answer::model(0, refused)).unwrap();
+    run.apply(StepResult::model(0, refused)).unwrap();
     run.follow_up("Please.").unwrap();
     let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     let mut resumed = Run::resume(state, &tools()).unwrap();
     for run in [&mut run, &mut resumed] {
-        run.apply(Answer::model(2, calls([("1", "look", "a")]))).unwrap();
+        run.apply(StepResult::model(2, calls([("1", "look", "a")]))).unwrap();
     }
     assert_eq!(resumed.next(), run.next());
     let StepKind::CallTools(calls) = run.next().kind else { panic!() };

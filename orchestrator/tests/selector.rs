@@ -13,13 +13,14 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use toolwright_module::error::Stage;
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::{Finish, ToolChoice};
 use toolwright_module::testing::SchemaDriven;
-use toolwright_module::{
-    Dialect, Effect, Finish, Message, Policy, Reply, ReplyPart, Signature, Stage, ToolCall,
-    ToolChoice,
-};
+use toolwright_module::{Dialect, Effect, Message, Policy, Reply, Signature, ToolCall};
 use toolwright_orchestrator::{
-    Answer, Choosing, Ending, Finished, Limits, ReAct, Run, RunState, StepKind, ToolOrchestrator,
+    Choosing, Ending, Finished, Limits, ReAct, Run, RunState, StepKind, StepResult,
+    ToolOrchestrator,
 };
 
 use support::{Asked, Look, look, replies, run, show, soon, tidy, tool};
@@ -101,9 +102,9 @@ async fn s109_finish_stops_the_loop() {
     let (model, asked) = replies([Reply::text(selection.to_string()), call("tidy", "hall")]);
     let typed = ReAct::<Judge>::new(model, [look(), tidy()]).unwrap();
     let typed = typed.with_choosing(Choosing::Selector).unwrap();
-    let reacted = typed.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
-    assert_eq!((asked.requests().len(), reacted.tools_used.len()), (1, 0));
-    assert!(reacted.output.clean);
+    let finished = typed.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+    assert_eq!((asked.requests().len(), finished.tools_used.len()), (1, 0));
+    assert!(finished.answer.clean);
 }
 
 #[tokio::test]
@@ -270,9 +271,9 @@ async fn a_typed_run_finishes_in_every_form_too() {
         let (model, _) = replies([Reply::text(said)]);
         let agent = ReAct::<Judge>::new(model, [look()]).unwrap();
         let agent = agent.with_choosing(Choosing::Selector).unwrap();
-        let reacted = agent.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
-        assert_eq!(reacted.output, Judgement { clean: true, remarks: vec![] }, "{said}");
-        assert_eq!(reacted.repaired[0].call.name, "finish");
+        let finished = agent.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+        assert_eq!(finished.answer, Judgement { clean: true, remarks: vec![] }, "{said}");
+        assert_eq!(finished.repaired[0].call.name, "finish");
     }
 }
 
@@ -383,8 +384,8 @@ async fn a_typed_run_ends_with_a_finish_whose_input_is_the_output() {
     let (model, asked) = replies(said);
     let agent = ReAct::<Judge>::new(model, [look()]).unwrap();
     let agent = agent.with_choosing(Choosing::Selector).unwrap();
-    let reacted = agent.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
-    assert_eq!(reacted.output, Judgement { clean: true, remarks: vec![] });
+    let finished = agent.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+    assert_eq!(finished.answer, Judgement { clean: true, remarks: vec![] });
     insta::assert_snapshot!(show(&asked.requests()[2].messages));
 }
 
@@ -417,11 +418,13 @@ fn a_run_that_selects_is_stored_and_goes_on_to_the_byte() {
             let answer = match step.kind {
                 StepKind::CallModel(request) => {
                     asked.push(serde_json::to_string(&request).unwrap());
-                    Answer::model(step.number, replies.next().unwrap().clone())
+                    StepResult::model(step.number, replies.next().unwrap().clone())
                 }
-                StepKind::CallTools(calls) => Answer::tools(
+                StepKind::CallTools(calls) => StepResult::tools(
                     step.number,
-                    calls.iter().map(|call| toolwright_module::ToolResult::new(call, "done")),
+                    calls
+                        .iter()
+                        .map(|call| toolwright_module::message::ToolResult::new(call, "done")),
                 ),
                 _ => return asked,
             };

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
-use toolwright_module::{Effect, Event, EventKind, Reply, Stage, Tool, ToolCall};
+use toolwright_module::error::Stage;
+use toolwright_module::event::{Event, EventKind};
+use toolwright_module::{Effect, Reply, Tool, ToolCall};
 use toolwright_orchestrator::{Progress, ToolOrchestrator};
 
 use support::{Log, Look, agent, calls, look, replies, soon, tool};
@@ -85,7 +87,7 @@ async fn a_stream_that_is_dropped_ends_the_run_and_one_that_is_not_polled_begins
 #[tokio::test]
 async fn an_error_is_told_as_an_event_and_ends_the_stream() {
     let (agent, _) =
-        agent([], [Reply::text("No.").with_finish(toolwright_module::Finish::Refused)]);
+        agent([], [Reply::text("No.").with_finish(toolwright_module::model::Finish::Refused)]);
     let all: Vec<_> = agent.stream("Go.", &soon()).collect().await;
     let [.., Ok(Progress::Event(last)), Err(error)] = &all[..] else { panic!("{all:?}") };
     assert_eq!(error.stage(), Stage::Provider);

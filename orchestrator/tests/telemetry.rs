@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use toolwright_module::{Context, Effect, Error, Reply, Tool, ToolCall, Usage};
+use toolwright_module::model::Usage;
+use toolwright_module::{Context, Effect, Error, Reply, Tool, ToolCall};
 use toolwright_orchestrator::ToolOrchestrator;
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -105,7 +106,7 @@ async fn what_is_said_is_in_them_where_somebody_asks_for_it() {
 #[tokio::test]
 async fn a_failure_marks_its_span_with_the_stage_and_no_text() {
     let model = toolwright_module::testing::Scripted::new(|_| {
-        Err(Error::other("key sk-secret was refused").at(toolwright_module::Stage::Provider))
+        Err(Error::other("key sk-secret was refused").at(toolwright_module::error::Stage::Provider))
     });
     let agent = ToolOrchestrator::new(model, []).unwrap();
     insta::assert_snapshot!(spans_of(&agent, &soon()).await);

@@ -11,14 +11,20 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::Ledger;
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::EventKind;
+use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::model::{Finish, ToolChoice, Usage};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    Audience, ChainOfThought, Context, Decision, Dialect, Effect, Error, EventKind, Finish, Ledger,
-    Message, Module, Predict, Reasoning, Reply, ReplyPart, Request, Result, Signature, Stage, Tool,
-    ToolCall, ToolChoice, Usage, from_fn_with, testing::Scripted,
+    ChainOfThought, Context, Dialect, Effect, Error, Message, Module, Predict, Reply, Request,
+    Result, Signature, Tool, ToolCall, from_fn_with, testing::Scripted,
 };
 use toolwright_orchestrator::{
-    Answer, ApprovalPolicy, Ending, Error as SetupError, Limits, Task, ToolOrchestrator, Unfinished,
+    ApprovalPolicy, Ending, Limits, RunError as SetupError, StepResult, Task, ToolOrchestrator,
+    Unfinished,
 };
 
 use support::{Log, Look, agent, call, calls, look, replies, run, show, soon, tidy, tool};
@@ -538,8 +544,8 @@ async fn a_reason_to_stop_that_nobody_knows_is_no_answer() {
             assert_eq!((error.usage(), asked.requests().len()), (Usage::new(3, 4), 1));
             assert!(error.to_string().contains(word), "{error}");
             let unfinished = error.downcast_ref::<Unfinished>().unwrap();
-            assert_eq!(unfinished.ending, Ending::Unclear);
-            assert_eq!(unfinished.reason.as_deref(), Some(word));
+            assert_eq!(unfinished.finished.ending, Ending::Unclear);
+            assert_eq!(unfinished.finished.reason.as_deref(), Some(word));
         }
     }
     let said = Reply::text("Wait.").with_finish(Finish::Other("pause_turn".to_owned()));
@@ -671,7 +677,7 @@ async fn s114_s115_tools_with_models_of_their_own_count_in_the_run() {
     let by_thinking = priced(r#"{"reasoning": "Hm.", "output": "dim"}"#, Usage::new(1000, 2));
     let with_context = from_fn_with(async |guess: Guess, cx: Context| {
         let model = priced(r#"{"result": "light"}"#, Usage::new(10000, 3));
-        Predict::<Guess>::new(model)?.forward(guess, &cx).await
+        Predict::<Guess>::new(model)?.call(guess, &cx).await
     });
     let tools = [
         Tool::new(Predict::<Guess>::new(by_model).unwrap()).unwrap().named("one").unwrap(),
@@ -771,7 +777,7 @@ async fn a_stop_below_ends_every_run_above_and_a_refusal_below_does_not() {
 async fn s80_an_agent_is_a_module_like_any_other() {
     async fn ask(module: &impl Module<Signature = Task>) -> Result<String> {
         let task = Task { task: "Go.".to_owned() };
-        Ok(module.forward(task, &soon()).await?.answer)
+        Ok(module.call(task, &soon()).await?.answer)
     }
     let (agent, _) = agent([], [Reply::text("ok"), Reply::text("ok")]);
     assert_eq!(ask(&agent).await.unwrap(), "ok");
@@ -856,7 +862,7 @@ async fn a_call_that_was_denied_while_nobody_drove_is_told_when_the_run_is_drive
     let mut run = agent.start("Go.").unwrap();
     agent.drive(&mut run, &soon()).await.unwrap_err();
     let step = run.next().number;
-    run.apply(Answer::decisions(step, [("1", Decision::deny("Not now."))])).unwrap();
+    run.apply(StepResult::decisions(step, [("1", Decision::deny("Not now."))])).unwrap();
 
     let log = Log::default();
     let heard = log.clone();

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use add::{Add, Sum, add};
 use cpu_time::ProcessTime;
 use futures_util::future::join_all;
-use toolwright_module::{Context, Contract, LanguageModel, Message, Request, ToolResult};
+use toolwright_module::message::ToolResult;
+use toolwright_module::{Context, Contract, LanguageModel, Message, Request};
 use toolwright_openai::OpenAi;
 use toolwright_orchestrator::{Limits, ToolOrchestrator};
 

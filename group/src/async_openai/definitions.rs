@@ -11,7 +11,7 @@ use async_openai::types::responses::{
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use toolwright_module::CallKind;
+use toolwright_module::message::CallKind;
 use toolwright_signature::{Dialect, Error, Result};
 
 use crate::{Definition, Format, Parameters, ToolGroup};

@@ -10,8 +10,8 @@ use async_openai::types::responses::{
     CustomToolCallOutput, CustomToolCallOutputOutput, FunctionCallOutput,
     FunctionCallOutputItemParam, InputContent, InputImageContent, InputTextContent, Item,
 };
+use toolwright_module::message::{CallKind, Image};
 use toolwright_module::provider::images_of;
-use toolwright_module::{CallKind, Image};
 
 use crate::Outcome;
 

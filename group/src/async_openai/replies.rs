@@ -7,8 +7,9 @@ use async_openai::types::chat::{
 use async_openai::types::responses::{
     InputItem, OutputItem, OutputMessageContent, Response, WebSearchToolCallAction,
 };
+use toolwright_module::ToolCall;
 use toolwright_module::provider::object_of;
-use toolwright_module::{Repair, ToolCall};
+use toolwright_signature::Repair;
 
 use crate::Outcome;
 use crate::async_openai::IntoToolCall;

@@ -4,7 +4,8 @@ use std::{io, thread};
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use toolwright_module::{Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::{Error, Result};
 
 /// A blocking runner was started on a thread that runs async code.
 ///

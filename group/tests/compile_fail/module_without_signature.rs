@@ -4,7 +4,7 @@ use toolwright_module::{Context, Module, Result};
 struct Anything;
 
 impl Module for Anything {
-    async fn forward(&self, input: String, _cx: &Context) -> Result<String> {
+    async fn call(&self, input: String, _cx: &Context) -> Result<String> {
         Ok(input)
     }
 }

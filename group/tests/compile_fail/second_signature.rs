@@ -23,14 +23,14 @@ struct Calculator;
 
 impl Module for Calculator {
     type Signature = Add;
-    async fn forward(&self, _input: Add, _cx: &Context) -> Result<u8> {
+    async fn call(&self, _input: Add, _cx: &Context) -> Result<u8> {
         Ok(1)
     }
 }
 
 impl Module for Calculator {
     type Signature = Multiply;
-    async fn forward(&self, _input: Multiply, _cx: &Context) -> Result<u8> {
+    async fn call(&self, _input: Multiply, _cx: &Context) -> Result<u8> {
         Ok(2)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use toolwright_module::{Audience, Context, Effect, Stage};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Context, Effect};
 
 use crate::{custom, support};
 

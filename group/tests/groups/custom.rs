@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolwright_group::{Custom, FailReason, Format, ToolGroup};
-use toolwright_module::{CallKind, Context, Effect, Error, Result, ToolCall};
+use toolwright_module::message::CallKind;
+use toolwright_module::{Context, Effect, Error, Result, ToolCall};
 
 use crate::support::{SayHello, call};
 

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Barrier;
 use toolwright_group::{Custom, FailReason, Handle, Outcome, ToolGroup};
-use toolwright_module::{
-    Audience, BoxFuture, CallKind, Context, Contract, Effect, Error, Result, Stage, Tool, ToolCall,
-    ToolOutput,
-};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::message::CallKind;
+use toolwright_module::model::BoxFuture;
+use toolwright_module::{Context, Contract, Effect, Error, Result, Tool, ToolCall, ToolOutput};
 
 use crate::support::{call, group};
 

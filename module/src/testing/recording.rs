@@ -17,8 +17,8 @@ use toolwright_signature::Dialect;
 
 use super::mask::Mask;
 use crate::error::{Error, Result, Stage};
-use crate::language_model::{Capabilities, Delta, LanguageModel, Reply, Request};
 use crate::message::Message;
+use crate::model::{Capabilities, Delta, LanguageModel, Reply, Request};
 use crate::testing::words::words;
 
 /// The format this version writes; it reads every earlier one.

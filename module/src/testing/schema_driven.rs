@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use toolwright_signature::{Contract, Dialect};
 
 use crate::error::{Error, Result, Stage};
-use crate::language_model::{Capabilities, LanguageModel, Reply, Request, ToolChoice};
 use crate::message::{Message, ToolCall};
+use crate::model::{Capabilities, LanguageModel, Reply, Request, ToolChoice};
 
 /// A model that answers any schema with valid data and thinks nothing.
 ///
@@ -22,7 +22,7 @@ use crate::message::{Message, ToolCall};
 /// # use schemars::JsonSchema;
 /// # use serde::{Deserialize, Serialize};
 /// # use toolwright_module::testing::SchemaDriven;
-/// # use toolwright_module::{Module, Predict, Signature};
+/// # use toolwright_module::{Context, Module, Predict, Signature};
 /// # /// Rate a text.
 /// # #[derive(Serialize, Deserialize, JsonSchema)]
 /// # struct Rate { text: String }
@@ -35,7 +35,7 @@ use crate::message::{Message, ToolCall};
 ///
 /// let rate = Predict::<Rate>::new(SchemaDriven::default())?;
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// assert_eq!(rate.call(Rate { text: String::new() }).await?.stars, 1);
+/// assert_eq!(rate.call(Rate { text: String::new() }, &Context::default()).await?.stars, 1);
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

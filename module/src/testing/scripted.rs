@@ -7,19 +7,20 @@ use futures_util::stream::{self, StreamExt};
 use toolwright_signature::Dialect;
 
 use crate::error::{Error, Result, Stage};
-use crate::language_model::{Capabilities, Delta, LanguageModel, Reply, Request};
+use crate::model::{Capabilities, Delta, LanguageModel, Reply, Request};
 use crate::testing::words::words;
 
 /// A model that answers what a closure says.
 ///
 /// The closure sees the whole request, so a test can check what was sent. It claims no
 /// capability, so an output is asked for in words
-/// ([`OutputMode::Prompted`](crate::OutputMode::Prompted)) until
+/// ([`OutputMode::Prompted`](crate::predict::OutputMode::Prompted)) until
 /// [`with_capabilities`](Scripted::with_capabilities) says more.
 ///
 /// ```
 /// use toolwright_module::testing::Scripted;
-/// use toolwright_module::{Error, LanguageModel, Message, Reply, Request, Stage};
+/// use toolwright_module::{Error, LanguageModel, Message, Reply, Request};
+/// use toolwright_module::error::Stage;
 ///
 /// let model = Scripted::new(|request| match request.messages.len() {
 ///     1 => Ok(Reply::text("first")),

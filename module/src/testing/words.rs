@@ -2,8 +2,8 @@ use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 
 use crate::error::Result;
-use crate::language_model::{Delta, Reply};
 use crate::message::ReplyPart;
+use crate::model::{Delta, Reply};
 
 /// A reply word by word: what a program does with pieces is tried out too.
 pub(super) fn words<'a>(reply: Result<Reply>) -> BoxStream<'a, Result<Delta>> {

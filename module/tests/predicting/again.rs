@@ -2,9 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_module::budget::{Budget, Ledger};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::{Capabilities, Usage};
 use toolwright_module::{
-    Audience, Budget, Capabilities, ChainOfThought, Context, Error, Ledger, Message, Module,
-    Predict, Reply, ReplyPart, Signature, Stage, ToolCall, Usage,
+    ChainOfThought, Context, Error, Message, Module, Predict, Reply, Signature, ToolCall,
 };
 
 use super::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
@@ -15,7 +18,7 @@ const WRONG: &str = r#"{"sentence": 5, "topics": {"a": 1}}"#;
 async fn asked_again(capabilities: Capabilities, answers: [Reply; 2]) -> String {
     let (model, asked) = replies(capabilities, answers);
     let module = Predict::<Summarize>::new(model).unwrap();
-    assert_eq!(module.call(summarize()).await.unwrap().topics, ["weather"]);
+    assert_eq!(module.call(summarize(), &Context::default()).await.unwrap().topics, ["weather"]);
     let [one, two] = &asked.requests()[..] else { panic!("asked twice") };
     // What was sent stays, to the byte; the rest comes after it.
     let same = one.messages.len();
@@ -60,7 +63,7 @@ async fn a_custom_call_is_not_sent_back_as_a_function_call() {
     let custom = ToolCall::custom("call_1", "finish", "text");
     let parts = [ReplyPart::Text("Look:".to_owned()), ReplyPart::Call(custom)];
     let (model, asked) = replies(calling(), [Reply::new(parts), finish(SUMMARY)]);
-    Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap();
+    Predict::<Summarize>::new(model).unwrap().call(summarize(), &Context::default()).await.unwrap();
     let again = &asked.requests()[1].messages[2..];
     assert!(matches!(&*again[0], Message::Assistant { parts } if parts.len() == 1));
     assert!(matches!(&*again[1], Message::User { .. }));
@@ -80,8 +83,8 @@ async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
         let (model, asked) = replies(plain(), answers.clone());
         let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
         let ledger = Ledger::new(budget);
-        let cx = Context::default().with_ledger(ledger.below());
-        let error: Error = module.forward(summarize(), &cx).await.unwrap_err();
+        let cx = Context::default().with_ledger(ledger.child());
+        let error: Error = module.call(summarize(), &cx).await.unwrap_err();
         assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
         assert_eq!(error.raws().collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!(error.usage(), Usage::new(30, 2));
@@ -92,7 +95,7 @@ async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
     let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
     let budget = Budget::default().with_model_calls(3).with_output_tokens(2 + 4096);
     let cx = Context::default().with_ledger(Ledger::new(budget));
-    module.forward(summarize(), &cx).await.unwrap();
+    module.call(summarize(), &cx).await.unwrap();
 }
 
 #[tokio::test]
@@ -103,7 +106,7 @@ async fn what_was_called_is_kept_on_error_as_it_came() {
     ]);
     let (model, _) = replies(calling(), [finish(WRONG), other, Reply::text("I give up.")]);
     let module = ChainOfThought::<Summarize>::new(model).unwrap().with_attempts(3);
-    let error = module.call(summarize()).await.unwrap_err();
+    let error = module.call(summarize(), &Context::default()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Validation);
     let look = format!("look({{}})\nfinish({SUMMARY})");
     assert_eq!(error.raws().collect::<Vec<_>>(), [WRONG, &look, "I give up."]);
@@ -115,13 +118,17 @@ async fn no_answer_is_no_answer_even_where_every_field_may_be_left_out() {
         for nothing in [Reply::new([]), Reply::text(" "), Reply::text("null"), finish("")] {
             let (model, _) = replies(capabilities, [nothing.clone(), nothing]);
             let module = Predict::<FindName>::new(model).unwrap();
-            let error = module.call(FindName { text: String::new() }).await.unwrap_err();
+            let error = module
+                .call(FindName { text: String::new() }, &Context::default())
+                .await
+                .unwrap_err();
             assert_eq!(error.stage(), Stage::Validation);
         }
         // A call where text was asked for is read all the same.
         let (model, _) = replies(capabilities, [finish(r#"{"name": "Kate"}"#)]);
         let module = Predict::<FindName>::new(model).unwrap();
-        let found = module.call(FindName { text: String::new() }).await.unwrap();
+        let found =
+            module.call(FindName { text: String::new() }, &Context::default()).await.unwrap();
         assert_eq!(found, Found { name: Some("Kate".to_owned()) });
     }
 }
@@ -157,7 +164,7 @@ async fn a_call_of_a_tool_that_nobody_gave_is_no_answer() {
             let reply = Reply::calls([deletes(arguments)]);
             let (model, _) = replies(capabilities, [reply.clone(), reply.clone()]);
             let module = Predict::<FindName>::new(model).unwrap();
-            let error = module.call(find_name()).await.unwrap_err();
+            let error = module.call(find_name(), &Context::default()).await.unwrap_err();
             assert_eq!(error.stage(), Stage::Validation);
             let raw = format!("delete_accounts({arguments})");
             assert_eq!(error.raws().collect::<Vec<_>>(), [&raw, &raw]);
@@ -199,13 +206,13 @@ async fn text_is_the_answer_whatever_is_called_beside_it() {
     for capabilities in [plain(), structured()] {
         let (model, asked) = replies(capabilities, [with_call(r#"{"name": "Kate"}"#)]);
         let module = Predict::<FindName>::new(model).unwrap();
-        let found = module.call(find_name()).await.unwrap();
+        let found = module.call(find_name(), &Context::default()).await.unwrap();
         assert_eq!((found.name.as_deref(), asked.requests().len()), (Some("Kate"), 1));
 
         // Words are not, and the call does not stand in for them.
         let (model, asked) = replies(capabilities, [with_call("I look."), Reply::text("{}")]);
         let module = Predict::<FindName>::new(model).unwrap();
-        assert_eq!(module.call(find_name()).await.unwrap().name, None);
+        assert_eq!(module.call(find_name(), &Context::default()).await.unwrap().name, None);
         assert_eq!(asked.requests().len(), 2);
     }
 }
@@ -214,7 +221,7 @@ async fn text_is_the_answer_whatever_is_called_beside_it() {
 async fn a_flood_of_wrong_calls_is_answered_in_few_words() {
     let calls = (0..500).map(|n| ToolCall::new(n.to_string(), "w".repeat(1000), "{}"));
     let (model, asked) = replies(calling(), [Reply::calls(calls), finish(SUMMARY)]);
-    Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap();
+    Predict::<Summarize>::new(model).unwrap().call(summarize(), &Context::default()).await.unwrap();
     let sent_back: usize = asked.requests()[1]
         .messages
         .iter()

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{
-    Capabilities, ChainOfThought, Example, Message, Module, OutputMode, Predict, Reply, Signature,
-};
+use toolwright_module::model::Capabilities;
+use toolwright_module::predict::{Example, OutputMode};
+use toolwright_module::{ChainOfThought, Context, Message, Module, Predict, Reply, Signature};
 
 use super::support::{Asked, calling, finish, plain, replies, structured};
 
@@ -62,7 +62,7 @@ async fn predicted(capabilities: Capabilities) -> Asked {
     let (model, asked) = replies(capabilities, vec![reply(capabilities, ANSWER); 2]);
     let module = Predict::<CountWords>::new(model).unwrap().with_examples(examples()).unwrap();
     for text in ["d", "d d"] {
-        module.call(input(text)).await.unwrap();
+        module.call(input(text), &Context::default()).await.unwrap();
     }
     asked
 }
@@ -73,7 +73,7 @@ async fn thought(capabilities: Capabilities) -> Asked {
     let module = ChainOfThought::<CountWords>::new(model).unwrap();
     let module = module.with_examples(examples()).unwrap();
     for text in ["d", "d d"] {
-        module.call(input(text)).await.unwrap();
+        module.call(input(text), &Context::default()).await.unwrap();
     }
     asked
 }
@@ -118,8 +118,8 @@ async fn later_examples_take_the_place_of_earlier_ones_and_of_nobody_elses() {
     let (model, asked) = replies(plain(), vec![Reply::text(ANSWER); 2]);
     let module = Predict::<CountWords>::new(model).unwrap().with_examples(examples()).unwrap();
     let bare = module.clone().with_examples([]).unwrap().with_instructions("Be quick.");
-    bare.call(input("d")).await.unwrap();
-    module.call(input("d")).await.unwrap();
+    bare.call(input("d"), &Context::default()).await.unwrap();
+    module.call(input("d"), &Context::default()).await.unwrap();
     let counts: Vec<usize> = asked.requests().iter().map(|one| one.messages.len()).collect();
     assert_eq!(counts, [2, 8]);
 }
@@ -166,7 +166,7 @@ async fn what_is_left_out_in_writing_is_said_where_the_dialect_asks_for_it() {
     let module = Predict::<NameParts>::new(model).unwrap();
     let example = Example::new(NameParts {}, Parts { parts: None, unit: usual() });
     let module = module.with_examples([example]).unwrap();
-    module.call(NameParts {}).await.unwrap();
+    module.call(NameParts {}, &Context::default()).await.unwrap();
     insta::assert_snapshot!(asked.shown());
 }
 
@@ -175,7 +175,7 @@ async fn every_examples_call_has_an_id_of_its_own_of_nine_letters() {
     let (model, asked) = replies(calling(), [finish(ANSWER)]);
     let examples = (0..1001).map(|_| Example::new(input("c"), counts(&[("c", 1)])));
     let module = Predict::<CountWords>::new(model).unwrap().with_examples(examples).unwrap();
-    module.call(input("d")).await.unwrap();
+    module.call(input("d"), &Context::default()).await.unwrap();
     let request = &asked.requests()[0];
     let ids = request.messages.iter().filter_map(|message| match &**message {
         Message::Tool(result) => Some(result.id.as_str()),

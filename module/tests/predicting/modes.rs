@@ -3,10 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::{Capabilities, ToolChoice};
+use toolwright_module::predict::OutputMode;
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    Capabilities, ChainOfThought, Context, Dialect, Module, OutputMode, Predict, Reply, ReplyPart,
-    Signature, ToolCall, ToolChoice,
+    ChainOfThought, Context, Dialect, Module, Predict, Reply, Signature, ToolCall,
 };
 
 use super::support::{
@@ -45,7 +47,7 @@ async fn s84_the_models_capabilities_choose_the_mode_and_a_module_may_choose_ano
             if let Some(mode) = said {
                 module = module.with_output_mode(mode).unwrap();
             }
-            module.call(summarize()).await.unwrap();
+            module.call(summarize(), &Context::default()).await.unwrap();
             let request = &asked.requests()[0];
             let mode = said.unwrap_or(chosen);
             assert_eq!(request.output.is_some(), mode == OutputMode::Schema);
@@ -59,7 +61,11 @@ async fn s84_the_models_capabilities_choose_the_mode_and_a_module_may_choose_ano
 #[tokio::test]
 async fn predict_asks_for_a_call_whose_arguments_are_the_output() {
     let (model, asked) = replies(calling(), [finish(SUMMARY)]);
-    let summary = Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap();
+    let summary = Predict::<Summarize>::new(model)
+        .unwrap()
+        .call(summarize(), &Context::default())
+        .await
+        .unwrap();
     assert_eq!(summary.sentence, "It rained.");
     insta::assert_snapshot!(asked.shown());
 }
@@ -78,7 +84,7 @@ async fn chain_of_thought_asks_for_a_call_whose_arguments_begin_with_reasoning()
 async fn an_output_that_is_no_object_is_one_argument() {
     let (model, asked) = replies(calling(), [finish(r#"{"result": ["a"]}"#)]);
     let module = Predict::<FindWords>::new(model).unwrap();
-    let words = module.call(FindWords { text: "a".to_owned() }).await.unwrap();
+    let words = module.call(FindWords { text: "a".to_owned() }, &Context::default()).await.unwrap();
     assert_eq!(words, ["a"]);
     insta::assert_snapshot!(asked.shown());
 }
@@ -88,7 +94,7 @@ async fn a_schema_that_a_model_is_said_to_take_but_does_not_is_in_the_prompt_too
     let (model, asked) = replies(plain(), [Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let module = module.with_output_mode(OutputMode::Schema).unwrap();
-    module.call(summarize()).await.unwrap();
+    module.call(summarize(), &Context::default()).await.unwrap();
     insta::assert_snapshot!(asked.shown());
 }
 
@@ -97,7 +103,7 @@ async fn a_prompted_model_is_shown_the_schema_as_it_is_whatever_its_dialect() {
     let (model, asked) = replies(structured(), [Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let module = module.with_output_mode(OutputMode::Prompted).unwrap();
-    module.call(summarize()).await.unwrap();
+    module.call(summarize(), &Context::default()).await.unwrap();
     insta::assert_snapshot!(asked.shown());
 }
 
@@ -113,7 +119,7 @@ async fn every_mode_reads_text_and_words_around_json() {
             let (model, _) = replies(calling(), [Reply::text(answer.clone())]);
             let module = Predict::<Summarize>::new(model).unwrap().with_attempts(1);
             let module = module.with_output_mode(mode).unwrap();
-            let summary = module.call(summarize()).await.unwrap();
+            let summary = module.call(summarize(), &Context::default()).await.unwrap();
             assert_eq!(summary.topics, ["weather"], "{mode:?}: {answer}");
         }
     }
@@ -126,7 +132,10 @@ async fn a_call_is_the_answer_whatever_is_said_around_it_and_however_often_it_is
     for parts in [vec![text(), call()], vec![call(), text()], vec![call(), call()]] {
         let (model, _) = replies(calling(), [Reply::new(parts)]);
         let module = Predict::<Summarize>::new(model).unwrap().with_attempts(1);
-        assert_eq!(module.call(summarize()).await.unwrap().sentence, "It rained.");
+        assert_eq!(
+            module.call(summarize(), &Context::default()).await.unwrap().sentence,
+            "It rained."
+        );
     }
 }
 
@@ -134,9 +143,9 @@ async fn a_call_is_the_answer_whatever_is_said_around_it_and_however_often_it_is
 async fn all_modes_of_a_model_that_answers_any_schema_give_an_output() {
     for mode in [OutputMode::Schema, OutputMode::Tool] {
         let count = Predict::<Count>::new(SchemaDriven::default()).unwrap();
-        count.with_output_mode(mode).unwrap().call(Count).await.unwrap();
+        count.with_output_mode(mode).unwrap().call(Count, &Context::default()).await.unwrap();
         let count = ChainOfThought::<Count>::new(SchemaDriven::default()).unwrap();
-        count.with_output_mode(mode).unwrap().call(Count).await.unwrap();
+        count.with_output_mode(mode).unwrap().call(Count, &Context::default()).await.unwrap();
     }
 }
 
@@ -146,10 +155,13 @@ async fn an_output_that_a_strict_provider_cannot_guarantee_is_asked_for_all_the_
     let in_mode = |mode| Predict::<Fetch>::from_context().unwrap().with_output_mode(mode).unwrap();
     for mode in [OutputMode::Schema, OutputMode::Tool, OutputMode::Prompted] {
         let module = in_mode(mode).with_model(strict()).unwrap();
-        assert_eq!(module.call(Fetch {}).await.unwrap().found, json!({"a": [1]}));
+        assert_eq!(
+            module.call(Fetch {}, &Context::default()).await.unwrap().found,
+            json!({"a": [1]})
+        );
         // A context's model is only met at the call.
         let cx = Context::default().with_model(strict());
-        let output = in_mode(mode).forward(Fetch {}, &cx).await.unwrap();
+        let output = in_mode(mode).call(Fetch {}, &cx).await.unwrap();
         assert_eq!(output.found, json!({"a": [1]}));
     }
 }
@@ -166,7 +178,7 @@ async fn s84_the_calls_model_is_asked_as_it_can_be_and_not_as_the_one_before() {
     ] {
         let (model, asked) = replies(capabilities, [reply]);
         let cx = Context::default().with_model(model);
-        module.forward(summarize(), &cx).await.unwrap();
+        module.call(summarize(), &cx).await.unwrap();
         let request = &asked.requests()[0];
         let mode = OutputMode::of(capabilities);
         assert_eq!(request.output.is_some(), mode == OutputMode::Schema);
@@ -182,9 +194,9 @@ async fn s84_one_call_may_have_its_own_model_mode_and_instructions_on_a_clone() 
     let once = module.clone().with_instructions("Be short.").with_model(other).unwrap();
     let once = once.with_output_mode(OutputMode::Tool).unwrap();
 
-    module.call(summarize()).await.unwrap();
-    once.call(summarize()).await.unwrap();
-    module.call(summarize()).await.unwrap();
+    module.call(summarize(), &Context::default()).await.unwrap();
+    once.call(summarize(), &Context::default()).await.unwrap();
+    module.call(summarize(), &Context::default()).await.unwrap();
     let [before, after] = &asked.requests()[..] else { panic!("asked twice") };
     assert_eq!(before, after);
     let shown = asked_other.shown();

@@ -6,10 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use toolwright_module::budget::{Budget, Ledger};
+use toolwright_module::error::Stage;
+use toolwright_module::event::EventKind;
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::{BoxFuture, Capabilities, Delta, Finish, Usage};
+use toolwright_module::predict::{PredictEvent, PredictStream, Reasoned};
 use toolwright_module::{
-    BoxFuture, Budget, Cancellation, Capabilities, ChainOfThought, Context, Delta, Error,
-    EventKind, Finish, LanguageModel, Ledger, Module, Predict, PredictEvent, PredictStream,
-    Reasoned, Reply, ReplyPart, Request, Result, Stage, ToolCall, Usage,
+    Cancellation, ChainOfThought, Context, Error, LanguageModel, Module, Predict, Reply, Request,
+    Result, ToolCall,
 };
 use toolwright_signature::Field;
 
@@ -249,7 +254,11 @@ async fn a_stream_sends_what_a_call_sends() {
         (calling(), finish("no"), finish(SUMMARY)),
     ] {
         let (model, called) = replies(capabilities, [wrong.clone(), right.clone()]);
-        Predict::<Summarize>::new(model).unwrap().call(summarize()).await.unwrap();
+        Predict::<Summarize>::new(model)
+            .unwrap()
+            .call(summarize(), &Context::default())
+            .await
+            .unwrap();
         let (model, streamed) = replies(capabilities, [wrong, right]);
         let module = Predict::<Summarize>::new(model).unwrap();
         let cx = Context::default();
@@ -330,7 +339,8 @@ async fn a_cut_off_or_refused_answer_ends_a_stream_as_it_ends_a_call() {
     ] {
         let reply = reply.with_usage(usage);
         let (model, _) = replies(capabilities, [reply.clone()]);
-        let called = Predict::<Summarize>::new(model).unwrap().call(summarize()).await;
+        let called =
+            Predict::<Summarize>::new(model).unwrap().call(summarize(), &Context::default()).await;
         let called = called.unwrap_err();
         let model = Streaming::new(capabilities, [in_pieces(&reply, 4)]);
         let module = Predict::<Summarize>::new(model).unwrap();

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_module::message::{Part, ReplyPart};
+use toolwright_module::model::Capabilities;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Capabilities, Dialect, LanguageModel, Message, Part, Reply, ReplyPart, Request, Result,
-    Signature, ToolCall,
+    Dialect, LanguageModel, Message, Reply, Request, Result, Signature, ToolCall,
 };
 
 /// Sum up a text in one sentence.

@@ -5,11 +5,14 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
-use toolwright_module::{
-    Decision, Ending, Finish, Limit, Message, Part, Repair, Repaired, Reply, ReplyPart, ToolCall,
-    ToolResult,
-};
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::LimitKind;
+use toolwright_module::event::Ending;
+use toolwright_module::message::{Part, ReplyPart, ToolResult};
+use toolwright_module::model::Finish;
+use toolwright_module::{Message, Repaired, Reply, ToolCall};
 use toolwright_signature::Contract;
+use toolwright_signature::Repair;
 
 use crate::mistakes::Mistake;
 use crate::nearest::there_are;
@@ -385,14 +388,14 @@ impl Run {
         }
         let typed = self.state.output.is_some();
         let limit = if self.state.iterations >= self.state.limits.max_iterations {
-            Some(Limit::Iterations)
+            Some(LimitKind::Iterations)
         } else if typed {
             // It answers by a call, so it may still make one.
             None
         } else if self.tool_calls_left() == 0 {
-            Some(Limit::ToolCalls)
+            Some(LimitKind::ToolCalls)
         } else if self.has_one_question_left() {
-            Some(Limit::ModelCalls)
+            Some(LimitKind::ModelCalls)
         } else {
             None
         };
@@ -409,7 +412,7 @@ impl Run {
         }
     }
 
-    pub(super) fn take_last_word(&mut self, reply: Reply, limit: Option<Limit>) {
+    pub(super) fn take_last_word(&mut self, reply: Reply, limit: Option<LimitKind>) {
         let text = reply.to_text();
         // Calls in it will not be made, and a call without a result makes the
         // conversation unusable.

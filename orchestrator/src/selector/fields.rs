@@ -11,8 +11,9 @@ use std::fmt;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use toolwright_module::{Policy, Repair};
+use toolwright_module::Policy;
 use toolwright_signature::Contract;
+use toolwright_signature::Repair;
 
 use super::{Selection, Selects};
 

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolwright_module::{
-    Budget, Contract, Decision, Dialect, Effect, Ending, Exhausted, Limit, Message, ReplyPart,
-    Request, Spent, Tool, ToolCall, ToolResult, Usage, from_fn,
-};
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::{Budget, Exhausted, LimitKind, Spent};
+use toolwright_module::event::Ending;
+use toolwright_module::message::{ReplyPart, ToolResult};
+use toolwright_module::model::Usage;
+use toolwright_module::{Contract, Dialect, Effect, Message, Request, Tool, ToolCall, from_fn};
 use toolwright_orchestrator::{
-    Answer, AnswerKind, ApprovalPolicy, Choosing, Limits, Run, RunState, Step, StepKind,
+    ApprovalPolicy, Choosing, Limits, Run, RunState, Step, StepKind, StepResult, StepResultKind,
 };
 
 use crate::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
@@ -117,7 +119,7 @@ fn limits(chance: &mut Chance) -> Limits {
 
 /// What was done to the run, to be done to another one.
 enum Deal {
-    Answer { step: String, answer: Answer },
+    Answer { step: String, answer: StepResult },
     FollowUp(String),
 }
 
@@ -302,26 +304,26 @@ impl Hand<'_> {
         let number = step.number;
         let call = ToolCall::new("nobody", "act_0", "{}");
         let mut wrong = vec![
-            Answer::model(number + 1, toolwright_module::Reply::text("late")),
-            Answer::tools(number, [ToolResult::new(&call, "ok")]),
-            Answer::decisions(number, [("nobody", Decision::Approve)]),
+            StepResult::model(number + 1, toolwright_module::Reply::text("late")),
+            StepResult::tools(number, [ToolResult::new(&call, "ok")]),
+            StepResult::decisions(number, [("nobody", Decision::Approve)]),
         ];
         if !matches!(step.kind, StepKind::CallModel(_)) {
-            wrong.push(Answer::model(number, toolwright_module::Reply::text("early")));
+            wrong.push(StepResult::model(number, toolwright_module::Reply::text("early")));
         }
         match &step.kind {
             StepKind::CallTools(calls) => {
                 let result = ToolResult::new(&calls[0], "ok");
-                wrong.push(Answer::tools(number, vec![result; calls.len() + 1]));
-                wrong.push(Answer::tools(number, []));
+                wrong.push(StepResult::tools(number, vec![result; calls.len() + 1]));
+                wrong.push(StepResult::tools(number, []));
             }
             StepKind::AwaitApproval(calls) => {
                 let odd = calls.iter().map(|call| (call.id.clone(), Decision::edit("[")));
-                wrong.push(Answer::decisions(number, odd));
-                wrong.push(Answer::decisions::<String>(number, []));
+                wrong.push(StepResult::decisions(number, odd));
+                wrong.push(StepResult::decisions::<String>(number, []));
             }
             StepKind::Done(result) if !self.typed || result.ending != Ending::Answered => {
-                wrong.push(Answer::rejected(number, "no"));
+                wrong.push(StepResult::rejected(number, "no"));
             }
             _ => {}
         }
@@ -342,7 +344,7 @@ impl Hand<'_> {
             StepKind::Done(result) => {
                 let answered = result.ending == Ending::Answered;
                 if self.typed && answered && self.chance.percent(60) {
-                    Answer::rejected(number, self.chance.pick(&["no", "not that"]))
+                    StepResult::rejected(number, self.chance.pick(&["no", "not that"]))
                 } else if self.tasks < 2 && self.chance.percent(50) {
                     self.tasks += 1;
                     return Ok(Some(Move::FollowUp("And then?".to_owned())));
@@ -355,7 +357,7 @@ impl Hand<'_> {
         Ok(Some(Move::Answer(answer)))
     }
 
-    fn model(&mut self, number: u64, request: &Request) -> Result<Answer, String> {
+    fn model(&mut self, number: u64, request: &Request) -> Result<StepResult, String> {
         checks::pairs(&request.messages, true)?;
         check(checks::is_last_word_kept(request), || "a last word with tools".to_owned())?;
         if let Some(before) = &self.asked {
@@ -369,7 +371,7 @@ impl Hand<'_> {
         }
         let (limits, spent) = (self.run.limits(), self.run.spent());
         let most = Spent::model_call(request.most_usage(Dialect::JsonSchema2020));
-        for limit in [Limit::ModelCalls, Limit::InputTokens, Limit::OutputTokens] {
+        for limit in [LimitKind::ModelCalls, LimitKind::InputTokens, LimitKind::OutputTokens] {
             if let Some(allowed) = limits.budget.allows(limit) {
                 let all = limit.of(spent) + limit.of(most);
                 check(all <= allowed, || format!("may take {all} of {allowed} {limit}"))?;
@@ -380,7 +382,7 @@ impl Hand<'_> {
         self.asked = Some(request.clone());
         self.questions += 1;
         if self.chance.percent(2) {
-            return Ok(Answer::exhausted(number, &exhausted()));
+            return Ok(StepResult::exhausted(number, &exhausted()));
         }
         let reply = match &request.output {
             Some(_) => selects(&mut self.chance, &self.desk.names, 0),
@@ -394,10 +396,10 @@ impl Hand<'_> {
                 self.least += most.usage;
             }
         }
-        Ok(Answer::model(number, reply.with_usage(usage)))
+        Ok(StepResult::model(number, reply.with_usage(usage)))
     }
 
-    fn tools(&mut self, number: u64, calls: &[ToolCall]) -> Result<Answer, String> {
+    fn tools(&mut self, number: u64, calls: &[ToolCall]) -> Result<StepResult, String> {
         let reads = |call: &ToolCall| EFFECTS[self.place(call)] == Effect::Read;
         check(!calls.is_empty(), || "no calls".to_owned())?;
         check(calls.len() == 1 || calls.iter().all(reads), || format!("beside: {calls:?}"))?;
@@ -421,7 +423,7 @@ impl Hand<'_> {
             .collect();
         let place = self.chance.size(results.len());
         results.rotate_left(place);
-        let answer = Answer::tools(number, results);
+        let answer = StepResult::tools(number, results);
         if self.chance.percent(30) {
             let mut spent = Spent::model_call(Usage::new(1, 1));
             for _ in calls {
@@ -436,7 +438,7 @@ impl Hand<'_> {
         self.desk.names.iter().position(|name| *name == call.name).expect("a tool that exists")
     }
 
-    fn approves(&mut self, number: u64, calls: &[ToolCall]) -> Result<Answer, String> {
+    fn approves(&mut self, number: u64, calls: &[ToolCall]) -> Result<StepResult, String> {
         let mut decisions = Vec::new();
         for call in calls {
             let awaits = awaits(&self.approval, &call.name, EFFECTS[self.place(call)]);
@@ -457,7 +459,7 @@ impl Hand<'_> {
             decisions.push((call.id.clone(), decision));
         }
         decisions.reverse();
-        Ok(Answer::decisions(number, decisions))
+        Ok(StepResult::decisions(number, decisions))
     }
 
     /// The same answers, as they are stored, give the same run without a pause.
@@ -469,7 +471,7 @@ impl Hand<'_> {
                     let now = bytes(&mut printer, &run.next());
                     check(now == *step, || format!("played again, it asks\n{now}\nnot\n{step}"))?;
                     let stored = serde_json::to_string(answer).unwrap();
-                    let answer: Answer = serde_json::from_str(&stored).unwrap();
+                    let answer: StepResult = serde_json::from_str(&stored).unwrap();
                     run.apply(answer).map_err(|error| format!("again: {error}"))?;
                 }
                 Deal::FollowUp(task) => run.follow_up(task.as_str()).map_err(|e| e.to_string())?,
@@ -483,18 +485,19 @@ impl Hand<'_> {
     }
 
     fn replies(&self) -> u64 {
-        let model = |act: &&Deal| matches!(act, Deal::Answer { answer, .. } if matches!(answer.kind, AnswerKind::Model(_)));
+        let model = |act: &&Deal| matches!(act, Deal::Answer { answer, .. } if matches!(answer.kind, StepResultKind::Model(_)));
         self.acts.iter().filter(model).count() as u64
     }
 }
 
 enum Move {
-    Answer(Answer),
+    Answer(StepResult),
     FollowUp(String),
 }
 
 fn exhausted() -> Exhausted {
-    let ledger =
-        toolwright_module::Ledger::new(toolwright_module::Budget::default().with_model_calls(0));
+    let ledger = toolwright_module::budget::Ledger::new(
+        toolwright_module::budget::Budget::default().with_model_calls(0),
+    );
     ledger.reserve(Spent::model_call(Usage::default())).unwrap_err()
 }

@@ -14,10 +14,15 @@ use futures_util::stream::{self, StreamExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use toolwright_module::budget::{Budget, Money, Price};
+use toolwright_module::error::Stage;
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::{
+    BoxFuture, BoxStream, Capabilities, Delta, Finish, ToolChoice, Usage,
+};
 use toolwright_module::{
-    BoxFuture, BoxStream, Budget, Capabilities, Context, Delta, Dialect, Effect, Error, Finish,
-    LanguageModel, Message, Module, Money, Price, Reply, ReplyPart, Request, Result, Signature,
-    Stage, Tool, ToolCall, ToolChoice, Usage,
+    Context, Dialect, Effect, Error, LanguageModel, Message, Module, Reply, Request, Result,
+    Signature, Tool, ToolCall,
 };
 use toolwright_orchestrator::{
     ApprovalPolicy, Choosing, Limits, ReAct, Task, TaskAnswer, ToolOrchestrator,
@@ -327,7 +332,7 @@ impl Module for Actor {
         self.player.effect
     }
 
-    async fn forward(&self, act: Act, cx: &Context) -> Result<Deed> {
+    async fn call(&self, act: Act, cx: &Context) -> Result<Deed> {
         let _call = self.player.begins(&act, cx);
         let world = &self.player.world;
         let mut chance = world.chance(&format!("{} {} {}", self.player.name, act.what, act.n));
@@ -390,9 +395,9 @@ impl Module for Helper {
         self.player.effect
     }
 
-    async fn forward(&self, task: Task, cx: &Context) -> Result<TaskAnswer> {
+    async fn call(&self, task: Task, cx: &Context) -> Result<TaskAnswer> {
         let _call = self.player.begins(&task, cx);
-        self.agent.forward(task, cx).await
+        self.agent.call(task, cx).await
     }
 }
 
@@ -408,9 +413,9 @@ impl Module for Asker {
         self.player.effect
     }
 
-    async fn forward(&self, input: CountRooms, cx: &Context) -> Result<Rooms> {
+    async fn call(&self, input: CountRooms, cx: &Context) -> Result<Rooms> {
         let _call = self.player.begins(&input, cx);
-        self.agent.forward(input, cx).await
+        self.agent.call(input, cx).await
     }
 }
 

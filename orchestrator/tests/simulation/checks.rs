@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use toolwright_module::{
-    Contract, Event, EventKind, InCall, Message, Part, ReplyPart, Request, Stage, ToolCall,
-    ToolChoice,
-};
+use toolwright_module::error::Stage;
+use toolwright_module::event::{Event, EventKind, InCall};
+use toolwright_module::message::{Part, ReplyPart};
+use toolwright_module::model::ToolChoice;
+use toolwright_module::{Contract, Message, Request, ToolCall};
 
 /// A path as a key: with ids, so that two calls of one tool are two.
 pub(crate) fn key(path: &[InCall]) -> String {

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use toolwright_module::{
-    Approval, Audience, Budget, Context, Contract, Decision, Ending, Error, EventKind, Exhausted,
-    Ledger, Limit, Message, Price, Spent, Stage as Where, ToolCall,
-};
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::budget::{Budget, Exhausted, Ledger, LimitKind, Price, Spent};
+use toolwright_module::error::{Audience, Stage as Where};
+use toolwright_module::event::{Ending, EventKind};
+use toolwright_module::{Context, Contract, Error, Message, ToolCall};
 use toolwright_orchestrator::{
-    Answer, ApprovalPolicy, AwaitsApproval, Run, RunState, StepKind, Unfinished,
+    ApprovalPolicy, AwaitsApproval, Run, RunState, StepKind, StepResult, Unfinished,
 };
 
 use crate::by_hand::Desk;
@@ -253,7 +254,8 @@ impl Scene {
         if let Some(price) = self.price {
             top = top.with_prices([("speaker", price)]);
         }
-        let middle = Ledger::open(Some(&top), "team", middle, Spent::default());
+        let middle =
+            toolwright_module::driver::ledger(Some(&top), "team", middle, Spent::default());
         Some([top, middle])
     }
 }
@@ -288,12 +290,12 @@ fn begin(agent: &Agent, kind: Kind) -> Run {
 }
 
 /// A finished drive: the answer, how it ended and at which limit.
-type Finish = (String, Ending, Option<Limit>);
+type Finish = (String, Ending, Option<LimitKind>);
 
 async fn drive(scene: &Scene, run: &mut Run, cx: &Context) -> Result<Finish, Error> {
     if scene.kind == Kind::ReAct {
-        let reacted = scene.agent.react.as_ref().unwrap().drive(run, cx).await?;
-        let answer = serde_json::to_string(&reacted.output).unwrap();
+        let finished = scene.agent.react.as_ref().unwrap().drive(run, cx).await?;
+        let answer = serde_json::to_string(&finished.answer).unwrap();
         return Ok((answer, Ending::Answered, None));
     }
     let finished = scene.agent.orchestrator.drive(run, cx).await?;
@@ -348,7 +350,7 @@ impl Play<'_> {
                         && finish.1 == Ending::Answered
                         && let Err(fault) = contract().read_output::<Rooms>(&finish.0)
                     {
-                        let answer = Answer::rejected(run.next().number, fault.to_string());
+                        let answer = StepResult::rejected(run.next().number, fault.to_string());
                         run.apply(answer).unwrap();
                         continue;
                     }
@@ -359,7 +361,11 @@ impl Play<'_> {
                 }
                 Some(Err(error)) => {
                     if let Some(unfinished) = error.downcast_ref::<Unfinished>() {
-                        (unfinished.answer.clone(), unfinished.ending, unfinished.limit)
+                        (
+                            unfinished.finished.answer.clone(),
+                            unfinished.finished.ending,
+                            unfinished.finished.limit,
+                        )
                     } else if let Some(awaits) = error.downcast_ref::<AwaitsApproval>() {
                         world.check(!approver, || "an approver was not asked".to_owned());
                         if awaits.path.is_empty() {
@@ -555,7 +561,7 @@ impl Play<'_> {
         for ledger in ledgers {
             let spent = ledger.spent();
             within(world, "a ledger above", ledger.budget(), spent, beyond);
-            let tokens = [Limit::InputTokens, Limit::OutputTokens, Limit::Money];
+            let tokens = [LimitKind::InputTokens, LimitKind::OutputTokens, LimitKind::Money];
             let exact = tokens.into_iter().all(|limit| {
                 let (spent, least) = (limit.of(spent), limit.of(real));
                 (least..=least.saturating_add(limit.of(unknown.0))).contains(&spent)
@@ -633,7 +639,7 @@ fn check_error(
 }
 
 /// The agents' budgets, by what was told below each of them.
-fn check_budgets(world: &World, scene: &Scene, events: &[toolwright_module::Event]) {
+fn check_budgets(world: &World, scene: &Scene, events: &[toolwright_module::event::Event]) {
     let beyond = world.inner().beyond;
     let calls = world.inner().calls.clone();
     for started in events {
@@ -656,9 +662,13 @@ fn check_budgets(world: &World, scene: &Scene, events: &[toolwright_module::Even
 }
 
 fn within(world: &World, whose: &str, budget: Budget, spent: Spent, beyond: Spent) {
-    for limit in
-        [Limit::ModelCalls, Limit::ToolCalls, Limit::InputTokens, Limit::OutputTokens, Limit::Money]
-    {
+    for limit in [
+        LimitKind::ModelCalls,
+        LimitKind::ToolCalls,
+        LimitKind::InputTokens,
+        LimitKind::OutputTokens,
+        LimitKind::Money,
+    ] {
         if let Some(allowed) = budget.allows(limit) {
             let (spent, beyond) = (limit.of(spent), limit.of(beyond));
             world.check(spent <= allowed.saturating_add(beyond), || {
@@ -726,12 +736,12 @@ fn check_end(world: &World, run: &Run, finish: &Finish, begun: usize) {
     let (limits, spent) = (run.limits(), run.spent());
     let reached = match limit {
         None => true,
-        Some(Limit::Iterations) => run.iterations() >= limits.max_iterations.max(1),
-        Some(Limit::Time) => limits.max_time.is_some_and(|time| run.elapsed() + TICK >= time),
-        Some(Limit::ToolCalls) => {
+        Some(LimitKind::Iterations) => run.iterations() >= limits.max_iterations.max(1),
+        Some(LimitKind::Time) => limits.max_time.is_some_and(|time| run.elapsed() + TICK >= time),
+        Some(LimitKind::ToolCalls) => {
             limits.budget.tool_calls.is_some_and(|allowed| spent.tool_calls >= allowed)
         }
-        Some(Limit::ModelCalls) => {
+        Some(LimitKind::ModelCalls) => {
             limits.budget.model_calls.is_some_and(|allowed| spent.model_calls >= allowed)
         }
         Some(other) => limits.budget.allows(*other).is_some(),
@@ -783,7 +793,7 @@ fn decide(world: &World, run: &mut Run, calls: &[ToolCall], chance: &mut Chance)
     if chance.percent(30) {
         let before = serde_json::to_string(run).unwrap();
         let wrong = calls.iter().map(|call| (call.id.clone(), Decision::edit("{\"no\": ")));
-        let refused = run.apply(Answer::decisions(number, wrong)).is_err();
+        let refused = run.apply(StepResult::decisions(number, wrong)).is_err();
         let same = before == serde_json::to_string(run).unwrap();
         world.check(refused && same, || "edits that do not fit changed the run".to_owned());
     }
@@ -795,7 +805,7 @@ fn decide(world: &World, run: &mut Run, calls: &[ToolCall], chance: &mut Chance)
         world.inner().decided_on.insert(key, call.arguments.clone());
     }
     world.note(|| format!("DECIDED {decisions:?}"));
-    if let Err(error) = run.apply(Answer::decisions(number, decisions)) {
+    if let Err(error) = run.apply(StepResult::decisions(number, decisions)) {
         world.wrong(format!("decisions are refused: {error}"));
     }
 }

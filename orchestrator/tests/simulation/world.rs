@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use toolwright_module::{
-    Cancellation, Contract, Decision, Event, EventKind, InCall, Message, Price, Request, Spent,
-    Usage,
-};
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::{Price, Spent};
+use toolwright_module::event::{Event, EventKind, InCall};
+use toolwright_module::model::Usage;
+use toolwright_module::{Cancellation, Contract, Message, Request};
 use toolwright_orchestrator::Limits;
 
 use crate::chance::Chance;

@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_module::budget::Budget;
+use toolwright_module::message::{Part, ReplyPart};
+use toolwright_module::model::{BoxFuture, Capabilities};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    BoxFuture, Budget, Capabilities, Context, Dialect, Effect, LanguageModel, Message, Part, Reply,
-    ReplyPart, Request, Result, Signature, Tool, ToolCall, from_fn,
+    Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool,
+    ToolCall, from_fn,
 };
 use toolwright_orchestrator::{Finished, Limits, ToolOrchestrator};
 

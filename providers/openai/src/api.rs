@@ -1,4 +1,4 @@
-use crate::error::Error;
+use crate::error::OpenAiError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,16 +35,16 @@ impl fmt::Display for Api {
 ///     "completions".parse::<Api>().unwrap_err().to_string(),
 ///     "`completions` is no API that is known here; choose chat or responses",
 /// );
-/// # Ok::<(), toolwright_openai::Error>(())
+/// # Ok::<(), toolwright_openai::OpenAiError>(())
 /// ```
 impl FromStr for Api {
-    type Err = Error;
+    type Err = OpenAiError;
 
-    fn from_str(name: &str) -> Result<Self, Error> {
+    fn from_str(name: &str) -> Result<Self, OpenAiError> {
         match name {
             "chat" => Ok(Self::Chat),
             "responses" => Ok(Self::Responses),
-            _ => Err(Error::UnknownApi { name: name.to_owned() }),
+            _ => Err(OpenAiError::UnknownApi { name: name.to_owned() }),
         }
     }
 }

@@ -2,9 +2,11 @@ use std::collections::HashSet;
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_module::{CallKind, Delta, Finish, Reasoning, ReplyPart, ToolCall, Usage};
+use toolwright_module::ToolCall;
+use toolwright_module::message::{CallKind, Reasoning, ReplyPart};
+use toolwright_module::model::{Delta, Finish, Usage};
 
-use crate::error::{Error, Result};
+use crate::error::{OpenAiError, Result};
 use crate::streaming::Deltas;
 
 /// A reply put together from its pieces, in the order in which they began.
@@ -137,7 +139,7 @@ pub(crate) fn filled_in(
         |part: &ReplyPart| matches!(part, ReplyPart::Call(call) if call.name.trim().is_empty());
     if parts.iter().any(is_nameless) {
         let raw = serde_json::to_string(&parts).unwrap_or_default();
-        return Err(Error::Unclear { fault: "a call has no name", raw, usage });
+        return Err(OpenAiError::Unclear { fault: "a call has no name", raw, usage });
     }
     let several = parts.iter().filter(|part| matches!(part, ReplyPart::Call(_))).nth(1).is_some();
     let mut ids = HashSet::new();

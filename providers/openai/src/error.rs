@@ -7,12 +7,13 @@ use serde_json::Value;
 use toolwright_http::{
     Endpoint, ErrorKind, Redactor, Refusal, Retry, UrlFault, is_retryable_status, with_causes,
 };
-use toolwright_module::{Stage, Usage};
+use toolwright_module::error::Stage;
+use toolwright_module::model::Usage;
 
 use crate::lenient::is_said;
 
 /// The result of everything in this crate that can fail.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = OpenAiError> = std::result::Result<T, E>;
 
 /// The cause of an error.
 type Source = Box<dyn StdError + Send + Sync>;
@@ -32,12 +33,12 @@ const MAX_SAID: usize = 1000;
 ///
 /// ```no_run
 /// # use toolwright_module::{LanguageModel, Message, Request};
-/// use toolwright_openai::{Error, OpenAi};
+/// use toolwright_openai::{OpenAiError, OpenAi};
 ///
-/// # async fn ask() -> Result<(), Error> {
+/// # async fn ask() -> Result<(), OpenAiError> {
 /// let model = OpenAi::from_env("gpt-5-mini")?;
 /// if let Err(error) = model.generate(&Request::new([Message::user("Hi!")])).await {
-///     if let Some(Error::Status { status: 429, retry_after, .. }) = error.downcast_ref() {
+///     if let Some(OpenAiError::Status { status: 429, retry_after, .. }) = error.downcast_ref() {
 ///         println!("asked too often; again in {retry_after:?}");
 ///     }
 /// }
@@ -46,7 +47,7 @@ const MAX_SAID: usize = 1000;
 /// ```
 #[derive(thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum OpenAiError {
     /// There is no key, or a blank one.
     #[error(
         "there is no API key: set {variable}, or use `OpenAi::at` for a server that needs none"
@@ -226,7 +227,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl OpenAiError {
     /// Whether the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -513,8 +514,8 @@ fn clean_cause(error: &(dyn StdError + 'static), redactor: &Redactor) -> Option<
 }
 
 /// In this provider's words.
-impl From<toolwright_http::Error> for Error {
-    fn from(error: toolwright_http::Error) -> Self {
+impl From<toolwright_http::HttpError> for OpenAiError {
+    fn from(error: toolwright_http::HttpError) -> Self {
         let text = error.to_string();
         let (kind, source) = error.into_parts();
         let known = source.is_some();
@@ -552,9 +553,9 @@ fn url_fault(fault: UrlFault) -> &'static str {
     }
 }
 
-/// As `{:#}` with the causes, so that `fn main() -> Result<(), Box<dyn Error>>` shows
+/// As `{:#}` with the causes, so that `fn main() -> Result<(), Box<dyn OpenAiError>>` shows
 /// what to do.
-impl fmt::Debug for Error {
+impl fmt::Debug for OpenAiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:#}")?;
         let mut cause = self.source();

@@ -20,9 +20,10 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolwright_module::{Delta, Message, Reply, Request};
+use toolwright_module::model::Delta;
+use toolwright_module::{Message, Reply, Request};
 
-use crate::error::Error;
+use crate::error::OpenAiError;
 use crate::streaming::{Decoder, Reader};
 use crate::{chat, responses};
 
@@ -55,7 +56,7 @@ fn asked() -> Request {
 }
 
 /// What a stream comes to, and what it told on the way.
-type Heard = (Vec<Delta>, Result<Reply, Error>);
+type Heard = (Vec<Delta>, Result<Reply, OpenAiError>);
 
 fn read_with<D: Decoder>(decoder: D, chunks: impl Iterator<Item = Vec<u8>>) -> Heard {
     let mut reader = Reader::new(decoder);
@@ -447,16 +448,16 @@ fn loses_nothing(chance: &mut Chance) {
     let reply = match read(is_chat, &bytes, chance).1 {
         Ok(reply) => reply,
         // Nothing was said.
-        Err(Error::Empty { .. }) if text.is_empty() && arguments.is_empty() => return,
+        Err(OpenAiError::Empty { .. }) if text.is_empty() && arguments.is_empty() => return,
         // It says one thing of a call and then another.
-        Err(Error::Unclear {
+        Err(OpenAiError::Unclear {
             fault: "one call has two names" | "a call may be one or two",
             ..
         }) => {
             return;
         }
         // Nothing is lost where a name is missing.
-        Err(Error::Unclear { raw, .. }) => {
+        Err(OpenAiError::Unclear { raw, .. }) => {
             Reply::new(serde_json::from_str::<Vec<_>>(&raw).unwrap())
         }
         Err(error) => panic!("{error:?}\n{}", shown()),

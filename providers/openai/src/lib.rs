@@ -25,7 +25,7 @@
 //! # use toolwright_module::Module;
 //! let capital = Predict::<Capital>::new(OpenAi::from_env("gpt-5-mini")?)?;
 //! let input = Capital { country: "France".to_owned() };
-//! println!("{}", capital.forward(input, &Context::default()).await?);
+//! println!("{}", capital.call(input, &Context::default()).await?);
 //! # Ok(())
 //! # }
 //! ```
@@ -37,7 +37,7 @@
 //! | set organization, project or headers | [`OpenAi::with_organization`], [`OpenAi::with_project`], [`OpenAi::with_header`] |
 //! | use your own `reqwest::Client` | [`OpenAi::with_http`] |
 //! | choose the API | [`OpenAi::with_api`] |
-//! | know what went wrong | [`Error`] inside the error of the call |
+//! | know what went wrong | [`OpenAiError`] inside the error of the call |
 //!
 //! # How a request is sent
 //!
@@ -52,7 +52,7 @@
 //! At most 64 MiB as one reply, whole or streamed, and 4 MiB as one line of a stream; one
 //! answer may take 30 minutes ([`OpenAi::with_max_time`]). A server that does not stream
 //! where it is asked to is understood all the same. Usage that it does not report is
-//! [unknown](toolwright_module::Usage::unknown), not zero.
+//! [unknown](toolwright_module::model::Usage::unknown), not zero.
 //!
 //! # What does not work (yet)
 //!
@@ -74,7 +74,7 @@ mod responses;
 mod streaming;
 
 pub use api::Api;
-pub use error::{Error, Result};
+pub use error::OpenAiError;
 pub use open_ai::OpenAi;
 /// The reqwest whose client [`OpenAi::with_http`] takes.
 pub use toolwright_http::reqwest;

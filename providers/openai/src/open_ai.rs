@@ -12,11 +12,12 @@ use serde::de::Error as _;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Client, Deadline, Endpoint, Limits, Response, RetryPolicy, Streamed};
-use toolwright_module::{Capabilities, Delta, LanguageModel, Reply, Request};
+use toolwright_module::model::{Capabilities, Delta};
+use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
-use crate::error::{Error, Result};
+use crate::error::{OpenAiError, Result};
 use crate::request::Options;
 use crate::{chat, responses, streaming};
 
@@ -50,7 +51,7 @@ const MAX_TIME: Duration = Duration::from_secs(1800);
 ///
 /// let model = OpenAi::at("http://127.0.0.1:8080/v1", "smollm2")?.with_temperature(0.0);
 /// assert_eq!(model.name(), "smollm2");
-/// # Ok::<(), toolwright_openai::Error>(())
+/// # Ok::<(), toolwright_openai::OpenAiError>(())
 /// ```
 ///
 /// Cloning costs one reference count and shares the connections. A request is tried
@@ -84,12 +85,12 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::MissingKey`] if there is no key, [`Error::Header`] if a variable cannot
-    /// travel in a header, [`Error::BaseUrl`] if `OPENAI_BASE_URL` cannot be used.
+    /// [`OpenAiError::MissingKey`] if there is no key, [`OpenAiError::Header`] if a variable cannot
+    /// travel in a header, [`OpenAiError::BaseUrl`] if `OPENAI_BASE_URL` cannot be used.
     pub fn from_env(model: impl Into<String>) -> Result<Self> {
         let key = from_env(KEY, "the API key")?;
         let key = key.filter(|key| !key.trim().is_empty());
-        let key = key.ok_or(Error::MissingKey { variable: KEY })?;
+        let key = key.ok_or(OpenAiError::MissingKey { variable: KEY })?;
         let base_url = from_env("OPENAI_BASE_URL", "the base URL")?;
         let mut openai = Self::at(base_url.as_deref().unwrap_or(OPENAI), model)?.with_key(key)?;
         if let Some(id) = from_env("OPENAI_ORG_ID", "the organization's id")? {
@@ -108,7 +109,7 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::BaseUrl`] if the address cannot be used.
+    /// [`OpenAiError::BaseUrl`] if the address cannot be used.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
         let endpoint = Endpoint::new(base_url)?;
         let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
@@ -145,13 +146,13 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::Header`] if it cannot be a key, [`Error::MissingKey`] if it is blank,
-    /// [`Error::BaseUrl`] if the server is asked in plain http and is not on this machine:
+    /// [`OpenAiError::Header`] if it cannot be a key, [`OpenAiError::MissingKey`] if it is blank,
+    /// [`OpenAiError::BaseUrl`] if the server is asked in plain http and is not on this machine:
     /// anybody on the way could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
         let key = key.into();
         if key.trim().is_empty() {
-            return Err(Error::MissingKey { variable: KEY });
+            return Err(OpenAiError::MissingKey { variable: KEY });
         }
         let endpoint = self.endpoint().with_bearer("key", &key);
         let endpoint = endpoint.map_err(|error| named(error, "the API key"))?;
@@ -168,12 +169,12 @@ impl OpenAi {
     ///     .with_organization("org-1")?
     ///     .with_project("proj_1")?;
     /// assert!(!format!("{model:?}").contains("made-up"));
-    /// # Ok::<(), toolwright_openai::Error>(())
+    /// # Ok::<(), toolwright_openai::OpenAiError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Header`] if it cannot travel in a header.
+    /// [`OpenAiError::Header`] if it cannot travel in a header.
     pub fn with_organization(self, id: &str) -> Result<Self> {
         let endpoint = self.endpoint().with_header(ORGANIZATION, id);
         let endpoint = endpoint.map_err(|error| named(error, "the organization's id"))?;
@@ -184,7 +185,7 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::Header`] if it cannot travel in a header.
+    /// [`OpenAiError::Header`] if it cannot travel in a header.
     pub fn with_project(self, id: &str) -> Result<Self> {
         let endpoint = self.endpoint().with_header(PROJECT, id);
         let endpoint = endpoint.map_err(|error| named(error, "the project's id"))?;
@@ -197,17 +198,17 @@ impl OpenAi {
     /// use toolwright_openai::OpenAi;
     ///
     /// let model = OpenAi::at("https://example.com/v1", "m")?.with_header("api-key", "made-up")?;
-    /// # Ok::<(), toolwright_openai::Error>(())
+    /// # Ok::<(), toolwright_openai::OpenAiError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Header`] if it is not a header, [`Error::BaseUrl`] if it is one that
+    /// [`OpenAiError::Header`] if it is not a header, [`OpenAiError::BaseUrl`] if it is one that
     /// carries a key and the server is asked in plain http and is not on this machine.
     pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
         let header = name.parse::<HeaderName>();
         let header =
-            header.map_err(|_| Error::Header { what: "the name of a header".to_owned() })?;
+            header.map_err(|_| OpenAiError::Header { what: "the name of a header".to_owned() })?;
         let shown = format!("the header `{header}`");
         let endpoint = self.endpoint().with_header(header, value);
         let endpoint = endpoint.map_err(|error| named(error, &shown))?;
@@ -243,7 +244,7 @@ impl OpenAi {
     ///
     /// Without it, for servers that ignore or refuse it, an answer is asked for as a
     /// tool's arguments. For servers that know no tools either, there is
-    /// [`OutputMode::Prompted`](toolwright_module::OutputMode::Prompted).
+    /// [`OutputMode::Prompted`](toolwright_module::predict::OutputMode::Prompted).
     #[must_use]
     pub fn with_structured_output(self, structured_output: bool) -> Self {
         self.with(|parts| parts.structured_output = structured_output)
@@ -278,7 +279,7 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`Error::Client`], as for every constructor.
+    /// [`OpenAiError::Client`], as for every constructor.
     pub fn with_timeout(self, silence: Duration) -> Result<Self> {
         let limits = self.0.client.limits().with_silence(silence);
         let client = self.0.client.clone().with_limits(limits)?;
@@ -350,7 +351,7 @@ impl OpenAi {
     }
 
     /// An error of ours as it leaves.
-    fn told(&self, error: Error) -> toolwright_module::Error {
+    fn told(&self, error: OpenAiError) -> toolwright_module::Error {
         error.told(self.0.client.endpoint()).into_module()
     }
 }
@@ -368,7 +369,7 @@ impl Parts {
     async fn post(&self, body: &impl Serialize, deadline: Deadline) -> Result<Response> {
         let body = serde_json::to_vec(body).map_err(|error| {
             let source = format!("failed to serialize request: {error}").into();
-            Error::Request { source }
+            OpenAiError::Request { source }
         })?;
         let [chat, responses] = &self.urls;
         let url = match self.api {
@@ -377,9 +378,9 @@ impl Parts {
         };
         let request = toolwright_http::Request::post_json(url.clone(), body);
         let attempt = || async {
-            Ok::<_, Error>(self.client.send(&request, deadline).await?.or_refusal().await?)
+            Ok::<_, OpenAiError>(self.client.send(&request, deadline).await?.or_refusal().await?)
         };
-        self.retry.run(deadline, attempt, Error::retry).await
+        self.retry.run(deadline, attempt, OpenAiError::retry).await
     }
 
     fn options(&self, stream: bool) -> Options<'_> {
@@ -399,14 +400,14 @@ fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
     match env::var(variable) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
         Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err(Error::Header { what: what.to_owned() }),
+        Err(VarError::NotUnicode(_)) => Err(OpenAiError::Header { what: what.to_owned() }),
     }
 }
 
 /// The error with a name for the text that no header can carry.
-fn named(error: toolwright_http::Error, what: &str) -> Error {
-    match Error::from(error) {
-        Error::Header { .. } => Error::Header { what: what.to_owned() },
+fn named(error: toolwright_http::HttpError, what: &str) -> OpenAiError {
+    match OpenAiError::from(error) {
+        OpenAiError::Header { .. } => OpenAiError::Header { what: what.to_owned() },
         error => error,
     }
 }
@@ -419,7 +420,7 @@ fn read<T: DeserializeOwned>(body: &[u8], reply: impl FnOnce(T) -> Result<Reply>
         true => Err(serde_json::Error::custom("a list where a reply should be")),
         false => serde_json::from_slice(body),
     };
-    let read = read.map_err(|source| Error::from_json(source, body));
+    let read = read.map_err(|source| OpenAiError::from_json(source, body));
     read.and_then(reply).map_err(|error| error.or_said_in(body))
 }
 

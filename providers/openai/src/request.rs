@@ -6,8 +6,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::ToolChoice;
 use toolwright_module::provider::object_of;
-use toolwright_module::{ReplyPart, Request, ToolCall, ToolChoice};
+use toolwright_module::{Request, ToolCall};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::error::Result;

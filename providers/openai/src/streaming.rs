@@ -7,9 +7,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwright_http::{Event, EventBody, EventReader};
-use toolwright_module::{Delta, Reply, ReplyPart};
+use toolwright_module::Reply;
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::Delta;
 
-use crate::error::{Error, Result};
+use crate::error::{OpenAiError, Result};
 
 /// How long to wait for what may follow the model's end, such as the usage.
 const USAGE_WAIT: Duration = Duration::from_secs(3);
@@ -106,7 +108,7 @@ impl<D: Decoder> Reader<D> {
         {
             match self.decoding.take(event) {
                 // The body ended inside of it.
-                Err(Error::Decoding { .. }) => {}
+                Err(OpenAiError::Decoding { .. }) => {}
                 taken => taken?,
             }
         }
@@ -142,7 +144,7 @@ impl<D: Decoder> Decoding<D> {
         }
         match self.take_json(data, is_error) {
             // Some servers leave out the empty line between two events.
-            Err(Error::Decoding { .. }) if data.contains('\n') => {
+            Err(OpenAiError::Decoding { .. }) if data.contains('\n') => {
                 for line in data.lines().filter(|line| !line.trim().is_empty()) {
                     if line.trim() == "[DONE]" {
                         self.decoder.done();
@@ -154,7 +156,9 @@ impl<D: Decoder> Decoding<D> {
                 Ok(())
             }
             // A word after the end is no part of a reply.
-            Err(Error::Decoding { .. }) if self.decoder.has_ended() && !data.starts_with('{') => {
+            Err(OpenAiError::Decoding { .. })
+                if self.decoder.has_ended() && !data.starts_with('{') =>
+            {
                 Ok(())
             }
             taken => taken,
@@ -162,7 +166,7 @@ impl<D: Decoder> Decoding<D> {
     }
 
     fn take_json(&mut self, data: &str, is_error: bool) -> Result<()> {
-        let broken = |source| Error::Decoding { source, raw: data.to_owned() };
+        let broken = |source| OpenAiError::Decoding { source, raw: data.to_owned() };
         // Serde would read a list as an object's fields, in their order.
         let is_object = data.trim_start().starts_with('{');
         let event = match is_object && !is_error {
@@ -173,7 +177,7 @@ impl<D: Decoder> Decoding<D> {
             Some(event) => self.decoder.take(event, &mut self.deltas),
             None => {
                 let said: Value = serde_json::from_str(data).map_err(broken)?;
-                Err(Error::complaint(&said).unwrap_or_else(|| {
+                Err(OpenAiError::complaint(&said).unwrap_or_else(|| {
                     broken(serde::de::Error::custom("it is no event of the API"))
                 }))
             }
@@ -261,12 +265,14 @@ impl<D: Decoder> State<D> {
     }
 
     /// An error with what came before it.
-    fn broken(&self, error: Error) -> Error {
+    fn broken(&self, error: OpenAiError) -> OpenAiError {
         let raw = || self.reader.so_far();
         match error {
-            Error::Transport { source } => Error::Truncated { raw: raw(), source: Some(source) },
-            Error::Truncated { source, .. } => Error::Truncated { raw: raw(), source },
-            Error::TooSlow { after, .. } => Error::TooSlow { after, raw: raw() },
+            OpenAiError::Transport { source } => {
+                OpenAiError::Truncated { raw: raw(), source: Some(source) }
+            }
+            OpenAiError::Truncated { source, .. } => OpenAiError::Truncated { raw: raw(), source },
+            OpenAiError::TooSlow { after, .. } => OpenAiError::TooSlow { after, raw: raw() },
             error => error,
         }
     }

@@ -14,7 +14,8 @@ use std::fs;
 use std::path::Path;
 
 use common::{Answer, Server, hi, streamed};
-use toolwright_module::{Delta, Finish, LanguageModel, Reply, Result};
+use toolwright_module::model::{Delta, Finish};
+use toolwright_module::{LanguageModel, Reply, Result};
 use toolwright_openai::Api;
 
 /// Every file of a folder, by name, with what is in it.

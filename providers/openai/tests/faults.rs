@@ -11,10 +11,11 @@ mod common;
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{APIS, Answer, Server, hi, ok, ok_stream, own, said, streamed};
-use toolwright_module::{
-    Budget, Context, Error as ModuleError, LanguageModel, Ledger, Reply, Result, Stage, Usage,
-};
-use toolwright_openai::{Api, Error, OpenAi};
+use toolwright_module::budget::{Budget, Ledger};
+use toolwright_module::error::Stage;
+use toolwright_module::model::Usage;
+use toolwright_module::{Context, Error as ModuleError, LanguageModel, Reply, Result};
+use toolwright_openai::{Api, OpenAi, OpenAiError};
 
 const LIMITED: &str = r#"{"error": {"message": "Rate limit reached for test-model.", "type": "requests", "param": null, "code": "rate_limit_exceeded"}}"#;
 
@@ -86,7 +87,7 @@ async fn a_wait_beyond_the_time_of_the_answer_is_left_to_the_caller() {
     let model = server.model(Api::Chat).with_max_time(Duration::from_secs(20));
     let started = Instant::now();
     let error = model.generate(&hi()).await.unwrap_err();
-    assert!(matches!(own(&error), Error::Status { status: 429, .. }), "{error:?}");
+    assert!(matches!(own(&error), OpenAiError::Status { status: 429, .. }), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(10));
 }
 
@@ -97,7 +98,9 @@ async fn a_wait_until_a_date_is_kept() {
     recovers(&[limited(&format!("retry-after: {over}\r\n"))]).await;
     let server = Server::answering([limited(&format!("retry-after: {}\r\n", date(3600)))]).await;
     let error = server.model(Api::Chat).generate(&hi()).await.unwrap_err();
-    let Error::Status { retry_after: Some(wait), .. } = own(&error) else { panic!("{error:?}") };
+    let OpenAiError::Status { retry_after: Some(wait), .. } = own(&error) else {
+        panic!("{error:?}")
+    };
     assert!((3500..=3600).contains(&wait.as_secs()), "{wait:?}");
 }
 
@@ -137,7 +140,7 @@ async fn a_wait_that_is_too_long_is_left_to_the_caller() {
     let own = own(&error);
     assert!(matches!(
         own,
-        Error::Status {
+        OpenAiError::Status {
             status: 429,
             retry_after: Some(wait),
             ..
@@ -259,7 +262,7 @@ async fn a_body_that_is_no_utf_8_is_named_and_not_tried_again() {
             let outcome =
                 if stream { streamed(&model, hi()).await.1 } else { model.generate(&hi()).await };
             let error = outcome.unwrap_err();
-            assert!(matches!(own(&error), Error::Encoding { .. }), "{head} {error:?}");
+            assert!(matches!(own(&error), OpenAiError::Encoding { .. }), "{head} {error:?}");
             assert!(!error.is_retryable());
             assert_eq!(server.seen().len(), 1);
             if api == Api::Chat {
@@ -305,7 +308,7 @@ async fn a_page_where_a_reply_should_be_cannot_be_understood() {
     for api in APIS {
         let server = Server::answering([Answer::json("<html>Welcome!</html>")]).await;
         let error = server.model(api).generate(&hi()).await.unwrap_err();
-        assert!(matches!(own(&error), Error::Decoding { .. }));
+        assert!(matches!(own(&error), OpenAiError::Decoding { .. }));
         insta::allow_duplicates! {
             insta::assert_snapshot!(said(&error, &server), @"
             the server's answer cannot be understood; check that the base URL is one of an OpenAI-compatible API
@@ -323,13 +326,13 @@ async fn half_a_reply_is_no_reply() {
         let half = Answer::json(r#"{"choices": [{"message": {"content": "o"#);
         let server = Server::answering([half]).await;
         let error = server.model(api).generate(&hi()).await.unwrap_err();
-        assert!(matches!(own(&error), Error::Truncated { .. }));
+        assert!(matches!(own(&error), OpenAiError::Truncated { .. }));
         assert_eq!(error.raw(), Some(r#"{"choices": [{"message": {"content": "o"#));
         assert!(error.is_retryable());
 
         let server = Server::answering([ok(api).then_reset()]).await;
         let error = server.model(api).generate(&hi()).await.unwrap_err();
-        assert!(matches!(own(&error), Error::Truncated { source: Some(_), .. }));
+        assert!(matches!(own(&error), OpenAiError::Truncated { source: Some(_), .. }));
         assert_eq!(error.stage(), Stage::Transport);
     }
 }
@@ -343,7 +346,7 @@ async fn a_stream_that_breaks_keeps_what_came() {
         let (deltas, outcome) = streamed(&server.model(api), hi()).await;
         assert_eq!(deltas.len(), 1);
         let error = outcome.unwrap_err();
-        assert!(matches!(own(&error), Error::Truncated { source: Some(_), .. }));
+        assert!(matches!(own(&error), OpenAiError::Truncated { source: Some(_), .. }));
         assert_eq!(error.raw(), Some(r#"[{"text":"o"}]"#));
         assert_eq!(server.seen().len(), 1, "half a reply is not thrown away silently");
     }
@@ -383,8 +386,8 @@ async fn silence_has_an_end() {
             assert!((silence..silence * 10).contains(&took), "{case}: {took:?}");
             // A body that hangs is no reason to forget the status.
             let known = match own(&error) {
-                Error::Timeout { after } => *after == silence,
-                Error::Status { status, .. } => case == 4 && *status == 500,
+                OpenAiError::Timeout { after } => *after == silence,
+                OpenAiError::Status { status, .. } => case == 4 && *status == 500,
                 _ => false,
             };
             assert!(known, "{case}: {error:?}");
@@ -403,7 +406,7 @@ async fn silence_is_not_tried_again() {
     let server = Server::answering([Answer::hang(), ok(Api::Chat)]).await;
     let model = server.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
-    assert!(matches!(own(&error), Error::Timeout { .. }));
+    assert!(matches!(own(&error), OpenAiError::Timeout { .. }));
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -422,7 +425,7 @@ async fn where_nobody_listens_is_told() {
     let model = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(1);
     for outcome in [model.generate(&hi()).await, streamed(&model, hi()).await.1] {
         let error = outcome.unwrap_err();
-        assert!(matches!(own(&error), Error::Connect { .. }));
+        assert!(matches!(own(&error), OpenAiError::Connect { .. }));
         assert!(error.is_retryable());
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"no server answers; check the base URL, the network and that the server runs");

@@ -13,8 +13,11 @@ use std::error::Error as StdError;
 use std::time::{Duration, Instant};
 
 use common::{APIS, Answer, Server, hi, ok_stream, own, streamed};
-use toolwright_module::{Delta, Error as ModuleError, LanguageModel, ReplyPart, Stage};
-use toolwright_openai::{Api, Error, OpenAi};
+use toolwright_module::error::Stage;
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::Delta;
+use toolwright_module::{Error as ModuleError, LanguageModel};
+use toolwright_openai::{Api, OpenAi, OpenAiError};
 
 /// With characters that JSON may escape.
 const KEY: &str = "sk-very/secret+0123456789";
@@ -92,7 +95,7 @@ async fn an_endless_body_has_an_end() {
         let answer = Answer::endless(200, JSON, "{\"a\": \"", &much, Duration::ZERO);
         let server = Server::answering([answer]).await;
         let error = fails(&server.model(api), stream).await;
-        assert!(matches!(own(&error), Error::TooLarge { .. }), "{error:?}");
+        assert!(matches!(own(&error), OpenAiError::TooLarge { .. }), "{error:?}");
         assert_eq!(error.stage(), Stage::Limit);
         assert!(!error.is_retryable());
         insta::allow_duplicates! {
@@ -108,7 +111,7 @@ async fn a_body_that_is_announced_as_too_large_is_not_read() {
         answer.announce(1 << 40);
         let server = Server::answering([answer.then_hang()]).await;
         let error = fails(&server.model(Api::Chat), stream).await;
-        assert!(matches!(own(&error), Error::TooLarge { .. }), "{error:?}");
+        assert!(matches!(own(&error), OpenAiError::TooLarge { .. }), "{error:?}");
     }
 }
 
@@ -119,7 +122,7 @@ async fn an_endless_line_of_a_stream_has_an_end() {
         let answer = Answer::endless(200, EVENTS, "data: ", &much, Duration::ZERO);
         let server = Server::answering([answer]).await;
         let error = fails(&server.model(api), true).await;
-        assert!(matches!(own(&error), Error::TooLarge { .. }), "{error:?}");
+        assert!(matches!(own(&error), OpenAiError::TooLarge { .. }), "{error:?}");
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"the server sent more than 4 MiB as one line of a stream; ask for a shorter one, or check the base URL");
         }
@@ -168,7 +171,7 @@ async fn a_long_complaint_stays_a_sentence() {
     let half = format!("data: {{\"choices\": [{{\"delta\": {{\"content\": \"{long}\"}}}}]}}\n\n");
     let server = Server::answering([Answer::events(&half, 4096)]).await;
     let error = fails(&server.model(Api::Chat), true).await;
-    assert!(matches!(own(&error), Error::Truncated { raw, .. } if raw.len() <= 64 * 1024));
+    assert!(matches!(own(&error), OpenAiError::Truncated { raw, .. } if raw.len() <= 64 * 1024));
 }
 
 #[tokio::test]
@@ -179,7 +182,7 @@ async fn a_page_where_a_stream_should_be_cannot_be_understood() {
             let page = "\n<html>Welcome!</html>";
             let server = Server::answering([Answer::new(200, &headers, page)]).await;
             let error = fails(&server.model(api), true).await;
-            assert!(matches!(own(&error), Error::Decoding { .. }), "{error:?}");
+            assert!(matches!(own(&error), OpenAiError::Decoding { .. }), "{error:?}");
             assert_eq!(error.raw(), Some(page));
             assert!(!error.is_retryable());
         }
@@ -200,7 +203,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 
         let server = Server::answering([common::ok(api).then_reset()]).await;
         let error = fails(&server.model(api), true).await;
-        assert!(matches!(own(&error), Error::Truncated { .. }), "{error:?}");
+        assert!(matches!(own(&error), OpenAiError::Truncated { .. }), "{error:?}");
         assert_eq!(server.seen().len(), 1, "half a reply is not thrown away silently");
     }
 }
@@ -250,10 +253,13 @@ async fn a_reply_that_drips_without_end_has_one() {
         let waiting = tokio::time::timeout(most * 10, fails(&model, stream));
         let error = waiting.await.expect("an end");
         // What never makes anybody wait may be too large before.
-        if pause.is_zero() && matches!(own(&error), Error::TooLarge { .. }) {
+        if pause.is_zero() && matches!(own(&error), OpenAiError::TooLarge { .. }) {
             continue;
         }
-        assert!(matches!(own(&error), Error::TooSlow { after, .. } if *after == most), "{error:?}");
+        assert!(
+            matches!(own(&error), OpenAiError::TooSlow { after, .. } if *after == most),
+            "{error:?}"
+        );
         assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false));
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"the reply was not whole after 600ms; allow more with `with_max_time`");
@@ -271,7 +277,7 @@ async fn a_refusal_that_drips_is_not_waited_for() {
     let model = server.model(Api::Chat).with_timeout(SILENCE).unwrap();
     let waiting = tokio::time::timeout(SILENCE * 10, fails(&model, false));
     let error = waiting.await.expect("an end");
-    assert!(matches!(own(&error), Error::Status { status: 400, .. }));
+    assert!(matches!(own(&error), OpenAiError::Status { status: 400, .. }));
 }
 
 #[tokio::test]

@@ -14,11 +14,13 @@ use common::{APIS, Server, hi, ok};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use toolwright_module::message::{Image, Part, Reasoning, ReplyPart, ToolResult};
+use toolwright_module::model::ToolChoice;
+use toolwright_module::predict::Example;
 use toolwright_module::{
-    Contract, Example, Image, LanguageModel, Message, Module, Part, Predict, Reasoning, ReplyPart,
-    Request, Signature, ToolCall, ToolChoice, ToolResult,
+    Context, Contract, LanguageModel, Message, Module, Predict, Request, Signature, ToolCall,
 };
-use toolwright_openai::{Api, Error, OpenAi};
+use toolwright_openai::{Api, OpenAi, OpenAiError};
 use toolwright_signature::Dialect;
 
 /// Store a value under a key.
@@ -133,7 +135,7 @@ async fn predict_forces_a_call_where_a_schema_cannot_be_given() {
         let store = store.with_examples([example]).unwrap();
         let (key, value) = ("c".to_owned(), "d".to_owned());
         // The server's text is no JSON, so it is asked twice.
-        store.call(MemoryStore { key, value, tags: None }).await.unwrap_err();
+        store.call(MemoryStore { key, value, tags: None }, &Context::default()).await.unwrap_err();
         insta::assert_json_snapshot!(name, server.seen()[1].body);
     }
 }
@@ -238,8 +240,8 @@ async fn a_contract_that_means_nothing_is_an_error_before_anything_is_sent() {
     let model = server.model(Api::Chat).with_dialect(Dialect::OpenAiStrict);
     let request = hi().with_tools([Arc::new(contract)]);
     let error = model.generate(&request).await.unwrap_err();
-    assert!(matches!(common::own(&error), Error::Lowering(_)), "{error:?}");
-    assert_eq!(error.stage(), toolwright_module::Stage::Setup);
+    assert!(matches!(common::own(&error), OpenAiError::Lowering(_)), "{error:?}");
+    assert_eq!(error.stage(), toolwright_module::error::Stage::Setup);
 }
 
 #[tokio::test]

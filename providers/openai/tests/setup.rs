@@ -13,7 +13,7 @@ use std::process::Command;
 
 use common::{Answer, Server, hi};
 use toolwright_module::LanguageModel;
-use toolwright_openai::{Api, Error, OpenAi};
+use toolwright_openai::{Api, OpenAi, OpenAiError};
 use toolwright_signature::Dialect;
 
 const KEY: &str = "sk-very-secret-0123456789";
@@ -38,7 +38,7 @@ fn an_address_is_checked_at_once() {
         "http://127.0.0.1/v1?key=sk-very-secret-0123456789",
     ] {
         let error = OpenAi::at(url, "m").unwrap_err();
-        assert!(matches!(error, Error::BaseUrl { .. }));
+        assert!(matches!(error, OpenAiError::BaseUrl { .. }));
         assert!(!format!("{error}{error:?}{error:#}").contains("secret"));
         all += &format!("{error}\n");
     }
@@ -75,7 +75,7 @@ fn a_key_is_not_sent_in_the_clear() {
             model.clone().with_header("Authorization", KEY),
         ] {
             let error = refused.unwrap_err();
-            assert!(matches!(error, Error::BaseUrl { .. }));
+            assert!(matches!(error, OpenAiError::BaseUrl { .. }));
             assert!(!format!("{error:?}").contains("secret"));
             insta::allow_duplicates! {
                 insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http beyond this machine, where anybody on the way could read the API key; use https");
@@ -141,7 +141,7 @@ fn a_model_shows_what_it_is_and_not_its_key() {
 #[test]
 fn a_key_of_blanks_is_no_key() {
     for refused in [local().with_key(""), local().with_key(" \t")] {
-        assert!(matches!(refused.unwrap_err(), Error::MissingKey { .. }));
+        assert!(matches!(refused.unwrap_err(), OpenAiError::MissingKey { .. }));
     }
     // Some servers read the key from a header of their own.
     assert!(local().with_header("api-key", KEY).is_ok());
@@ -205,7 +205,7 @@ async fn a_client_of_the_callers_own_keeps_the_limits() {
     model.generate(&hi()).await.unwrap();
     assert!(server.seen()[0].head.contains("user-agent: mine/1"));
     let error = model.generate(&hi()).await.unwrap_err();
-    assert!(matches!(common::own(&error), Error::Timeout { after } if *after == silence));
+    assert!(matches!(common::own(&error), OpenAiError::Timeout { after } if *after == silence));
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use toolwright_http::{
 };
 use toolwright_module::{Context, Result as ModuleResult};
 
-use crate::error::{Error, Result};
+use crate::error::{GitHubError, Result};
 use crate::failure::{Failure, Pause, Words};
 use crate::repo::{Repo, is_login};
 use crate::untrusted;
@@ -89,7 +89,7 @@ impl Client {
         // As if it were in the environment: a line end is easily copied with it.
         let token = token.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::Token);
+            return Err(GitHubError::Token);
         }
         let endpoint = endpoint(self.http.endpoint().base_url(), Some(token))?;
         self.http = self.http.with_endpoint(endpoint).map_err(refused)?;
@@ -358,7 +358,7 @@ fn limits(timeout: Duration) -> Limits {
 }
 
 /// What is wrong with how the client is set up, in the words of this toolset.
-fn refused(error: toolwright_http::Error) -> Error {
+fn refused(error: toolwright_http::HttpError) -> GitHubError {
     let fault = match error.kind() {
         ErrorKind::Url(UrlFault::NotAUrl) => {
             "it is not a URL; use one like https://github.example.com/api/v3"
@@ -369,14 +369,14 @@ fn refused(error: toolwright_http::Error) -> Error {
         }
         ErrorKind::Url(UrlFault::Query) => "it holds `?` or `#`; end it before them",
         ErrorKind::Url(UrlFault::Plain) => "a token is not sent over http://; use https://",
-        ErrorKind::Header { .. } => return Error::Token,
-        _ => return Error::Client { source: error },
+        ErrorKind::Header { .. } => return GitHubError::Token,
+        _ => return GitHubError::Client { source: error },
     };
-    Error::BaseUrl { fault }
+    GitHubError::BaseUrl { fault }
 }
 
 /// Why there is no answer, or not all of it.
-fn transport(error: toolwright_http::Error) -> Failure {
+fn transport(error: toolwright_http::HttpError) -> Failure {
     let fault = match error.kind() {
         ErrorKind::TooLarge { max, .. } => return Failure::TooLarge { most: *max },
         ErrorKind::Silent { .. } | ErrorKind::TooSlow { .. } => "GitHub took too long to answer",

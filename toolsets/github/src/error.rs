@@ -1,5 +1,5 @@
 /// The result of setting up a [`GitHub`](crate::GitHub).
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = GitHubError> = std::result::Result<T, E>;
 
 /// What can be wrong with how a [`GitHub`](crate::GitHub) is set up.
 ///
@@ -11,11 +11,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// let error = GitHub::new()?.with_repo("octocat").unwrap_err();
 /// assert_eq!(error.to_string(), "`octocat` is no repository; name it as owner/name");
-/// # Ok::<(), toolwright_github::Error>(())
+/// # Ok::<(), toolwright_github::GitHubError>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum GitHubError {
     /// The environment holds no token, or a blank one.
     #[error(
         "there is no token: set GH_TOKEN or GITHUB_TOKEN, or use `GitHub::new` to read what is public"
@@ -48,6 +48,6 @@ pub enum Error {
     #[error("the HTTP client cannot be set up; check the system's certificates")]
     Client {
         /// Why not.
-        source: toolwright_http::Error,
+        source: toolwright_http::HttpError,
     },
 }

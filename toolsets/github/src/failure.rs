@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use toolwright_http::Retry;
-use toolwright_module::{Error, Stage};
+use toolwright_module::Error;
+use toolwright_module::error::Stage;
 
 /// How a tool begins its sentences on what went wrong.
 #[derive(Debug)]

@@ -4,14 +4,14 @@ use std::{env, fmt};
 use toolwright_module::Tool;
 
 use crate::client::Client;
-use crate::error::{Error, Result};
-use crate::tools::api_request::GithubApiRequestTool;
-use crate::tools::get_issue::GithubGetIssueTool;
-use crate::tools::get_pr::GithubGetPrTool;
-use crate::tools::list_issues::GithubListIssuesTool;
-use crate::tools::list_prs::GithubListPrsTool;
-use crate::tools::traffic_clones::GithubTrafficClonesTool;
-use crate::tools::traffic_views::GithubTrafficViewsTool;
+use crate::error::{GitHubError, Result};
+use crate::tools::api_request::GithubApiRequestModule;
+use crate::tools::get_issue::GithubGetIssueModule;
+use crate::tools::get_pr::GithubGetPrModule;
+use crate::tools::list_issues::GithubListIssuesModule;
+use crate::tools::list_prs::GithubListPrsModule;
+use crate::tools::traffic_clones::GithubTrafficClonesModule;
+use crate::tools::traffic_views::GithubTrafficViewsModule;
 
 /// Where GitHub is, what proves that we may ask, and the seven tools that do.
 ///
@@ -43,7 +43,7 @@ impl GitHub {
     ///
     /// # Errors
     ///
-    /// [`Error::Client`] if there is no HTTP client on this machine.
+    /// [`GitHubError::Client`] if there is no HTTP client on this machine.
     pub fn new() -> Result<Self> {
         Ok(Self { client: Client::new()? })
     }
@@ -52,13 +52,13 @@ impl GitHub {
     ///
     /// # Errors
     ///
-    /// [`Error::MissingToken`] if neither is set; [`Error::Token`] if it cannot be one.
+    /// [`GitHubError::MissingToken`] if neither is set; [`GitHubError::Token`] if it cannot be one.
     pub fn from_env() -> Result<Self> {
         let token = ["GH_TOKEN", "GITHUB_TOKEN"]
             .into_iter()
             .filter_map(|variable| env::var(variable).ok())
             .find(|token| !token.trim().is_empty());
-        Self::new()?.with_token(token.ok_or(Error::MissingToken)?)
+        Self::new()?.with_token(token.ok_or(GitHubError::MissingToken)?)
     }
 
     /// Proves with a token that we may ask.
@@ -68,7 +68,7 @@ impl GitHub {
     ///
     /// # Errors
     ///
-    /// [`Error::Token`] if no header can carry it; [`Error::BaseUrl`] if the base URL
+    /// [`GitHubError::Token`] if no header can carry it; [`GitHubError::BaseUrl`] if the base URL
     /// would show it to the network.
     pub fn with_token(self, token: impl AsRef<str>) -> Result<Self> {
         Ok(Self { client: self.client.with_token(token.as_ref())? })
@@ -82,7 +82,7 @@ impl GitHub {
     ///
     /// # Errors
     ///
-    /// [`Error::BaseUrl`] if it is not the URL of an API, or one without TLS while there
+    /// [`GitHubError::BaseUrl`] if it is not the URL of an API, or one without TLS while there
     /// is a token. On this machine itself, TLS is not asked for.
     pub fn with_base_url(self, base_url: &str) -> Result<Self> {
         Ok(Self { client: self.client.with_base_url(base_url)? })
@@ -94,7 +94,7 @@ impl GitHub {
     ///
     /// # Errors
     ///
-    /// [`Error::Repo`] if it is not of this form.
+    /// [`GitHubError::Repo`] if it is not of this form.
     pub fn with_repo(self, repo: &str) -> Result<Self> {
         Ok(Self { client: self.client.with_repo(repo)? })
     }
@@ -104,7 +104,7 @@ impl GitHub {
     ///
     /// # Errors
     ///
-    /// [`Error::Client`] if there is no HTTP client on this machine.
+    /// [`GitHubError::Client`] if there is no HTTP client on this machine.
     pub fn with_timeout(self, timeout: Duration) -> Result<Self> {
         Ok(Self { client: self.client.with_timeout(timeout)? })
     }
@@ -123,20 +123,20 @@ impl GitHub {
     ///
     /// Rename one with [`Tool::named`], set all apart from another account's with
     /// [`Tool::prefixed`], leave one out by filtering the list by [`Tool::name`], or make a
-    /// few by hand: `Tool::new(GithubGetIssueTool::new(&github))`.
+    /// few by hand: `Tool::new(GithubGetIssueModule::new(&github))`.
     ///
     /// # Errors
     ///
     /// None of these contracts fails; the error is that of [`Tool::new`].
     pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
         Ok(vec![
-            Tool::new(GithubListIssuesTool::new(self))?,
-            Tool::new(GithubListPrsTool::new(self))?,
-            Tool::new(GithubGetIssueTool::new(self))?,
-            Tool::new(GithubGetPrTool::new(self))?,
-            Tool::new(GithubApiRequestTool::new(self))?,
-            Tool::new(GithubTrafficViewsTool::new(self))?,
-            Tool::new(GithubTrafficClonesTool::new(self))?,
+            Tool::new(GithubListIssuesModule::new(self))?,
+            Tool::new(GithubListPrsModule::new(self))?,
+            Tool::new(GithubGetIssueModule::new(self))?,
+            Tool::new(GithubGetPrModule::new(self))?,
+            Tool::new(GithubApiRequestModule::new(self))?,
+            Tool::new(GithubTrafficViewsModule::new(self))?,
+            Tool::new(GithubTrafficClonesModule::new(self))?,
         ])
     }
 

@@ -7,18 +7,18 @@
 //!
 //! | tool | signature, output | module |
 //! |---|---|---|
-//! | `github_list_issues` | [`GithubListIssues`], [`Issues`] | [`GithubListIssuesTool`] |
-//! | `github_list_prs` | [`GithubListPrs`], [`PullRequests`] | [`GithubListPrsTool`] |
-//! | `github_get_issue` | [`GithubGetIssue`], [`Issue`] | [`GithubGetIssueTool`] |
-//! | `github_get_pr` | [`GithubGetPr`], [`PullRequest`] | [`GithubGetPrTool`] |
-//! | `github_api_request` | [`GithubApiRequest`], [`ApiReply`] | [`GithubApiRequestTool`] |
-//! | `github_traffic_views` | [`GithubTrafficViews`], [`Traffic`] | [`GithubTrafficViewsTool`] |
-//! | `github_traffic_clones` | [`GithubTrafficClones`], [`Traffic`] | [`GithubTrafficClonesTool`] |
+//! | `github_list_issues` | [`GithubListIssues`], [`Issues`] | [`GithubListIssuesModule`] |
+//! | `github_list_prs` | [`GithubListPrs`], [`PullRequests`] | [`GithubListPrsModule`] |
+//! | `github_get_issue` | [`GithubGetIssue`], [`Issue`] | [`GithubGetIssueModule`] |
+//! | `github_get_pr` | [`GithubGetPr`], [`PullRequest`] | [`GithubGetPrModule`] |
+//! | `github_api_request` | [`GithubApiRequest`], [`ApiReply`] | [`GithubApiRequestModule`] |
+//! | `github_traffic_views` | [`GithubTrafficViews`], [`Traffic`] | [`GithubTrafficViewsModule`] |
+//! | `github_traffic_clones` | [`GithubTrafficClones`], [`Traffic`] | [`GithubTrafficClonesModule`] |
 //!
 //! The effect of all is [`Effect::Read`](toolwright_module::Effect::Read).
 //!
 //! ```
-//! use toolwright_github::{GitHub, GithubGetIssue, GithubGetIssueTool};
+//! use toolwright_github::{GitHub, GithubGetIssue, GithubGetIssueModule};
 //! use toolwright_module::{Context, Module};
 //!
 //! # // A GitHub with one issue, for this page.
@@ -57,7 +57,7 @@
 //!
 //! // From code: types in, types out.
 //! let input = GithubGetIssue { issue_number: 7, repo: None };
-//! let issue = GithubGetIssueTool::new(&github).call(input).await?;
+//! let issue = GithubGetIssueModule::new(&github).call(input, &Context::default()).await?;
 //! assert_eq!(issue.labels, ["bug"]);
 //! # Ok::<(), toolwright_module::Error>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -101,14 +101,14 @@
 //!
 //! | what happened | sentence | stage, who |
 //! |---|---|---|
-//! | an argument cannot be | `Error listing issues: …` | arguments, model may retry |
-//! | a method other than GET | `Error: Only GET requests are allowed for read-only access` | arguments, final |
+//! | an argument cannot be | `GitHubError listing issues: …` | arguments, model may retry |
+//! | a method other than GET | `GitHubError: Only GET requests are allowed for read-only access` | arguments, final |
 //! | 404, 422 | `Failed to list issues: …` | provider, model may retry |
 //! | 401, 403, other 4xx, a page, a redirect elsewhere | `Failed to list issues: …` | provider, final |
 //! | 5xx | `Failed to list issues: …` | provider, final, may succeed later |
 //! | 429, or 403 for a rate limit | `…; ask again after …`, or `in … seconds` | limit, final, may succeed later |
-//! | no answer, or half of one | `Error listing issues: …` | transport, final, may succeed later |
-//! | more than 16 MiB | `Error listing issues: …` | limit, model may retry |
+//! | no answer, or half of one | `GitHubError listing issues: …` | transport, final, may succeed later |
+//! | more than 16 MiB | `GitHubError listing issues: …` | limit, model may retry |
 //! | not what GitHub answers | `Failed to parse issues: …` | decoding, final |
 //!
 //! A rate limit that asks for a pause of up to a minute is waited for, where the call's
@@ -129,19 +129,19 @@ mod traffic;
 mod untrusted;
 mod wire;
 
-pub use error::{Error, Result};
+pub use error::GitHubError;
 pub use failure::CallError;
 pub use github::GitHub;
-pub use tools::api_request::{ApiReply, GithubApiRequest, GithubApiRequestTool};
-pub use tools::get_issue::{GithubGetIssue, GithubGetIssueTool, Issue};
-pub use tools::get_pr::{GithubGetPr, GithubGetPrTool, Mergeable, PullRequest};
+pub use tools::api_request::{ApiReply, GithubApiRequest, GithubApiRequestModule};
+pub use tools::get_issue::{GithubGetIssue, GithubGetIssueModule, Issue};
+pub use tools::get_pr::{GithubGetPr, GithubGetPrModule, Mergeable, PullRequest};
 pub use tools::list_issues::{
-    GithubListIssues, GithubListIssuesTool, IssueEntry, IssueState, Issues,
+    GithubListIssues, GithubListIssuesModule, IssueEntry, IssueState, Issues,
 };
 pub use tools::list_prs::{
-    GithubListPrs, GithubListPrsTool, PrState, PullRequestEntry, PullRequests,
+    GithubListPrs, GithubListPrsModule, PrState, PullRequestEntry, PullRequests,
 };
-pub use tools::traffic_clones::{GithubTrafficClones, GithubTrafficClonesTool};
-pub use tools::traffic_views::{GithubTrafficViews, GithubTrafficViewsTool};
+pub use tools::traffic_clones::{GithubTrafficClones, GithubTrafficClonesModule};
+pub use tools::traffic_views::{GithubTrafficViews, GithubTrafficViewsModule};
 pub use traffic::{Per, Traffic, TrafficPoint};
 pub use untrusted::Untrusted;

@@ -1,4 +1,4 @@
-use crate::error::{Error, Result};
+use crate::error::{GitHubError, Result};
 
 /// A repository's owner and name, checked: neither can be anything else in a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ impl Repo {
         let parts = repo.split_once('/');
         match parts.filter(|(owner, name)| is_login(owner) && is_name(name)) {
             Some((owner, name)) => Ok(Self { owner: owner.to_owned(), name: name.to_owned() }),
-            None => Err(Error::Repo { repo: repo.chars().take(100).collect() }),
+            None => Err(GitHubError::Repo { repo: repo.chars().take(100).collect() }),
         }
     }
 }

@@ -9,7 +9,8 @@ use toolwright_github::{
     GitHub, GithubApiRequest, GithubGetIssue, GithubGetPr, GithubListIssues, GithubListPrs,
     GithubTrafficClones, GithubTrafficViews,
 };
-use toolwright_module::{Audience, Dialect, Effect, Signature, Stage, Tool};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Dialect, Effect, Signature, Tool};
 
 const NAMES: [&str; 7] = [
     "github_list_issues",

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use support::{Answer, Server, TOKEN, call, failed};
 use toolwright_github::CallError;
-use toolwright_module::{Audience, Context, Error, Stage};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Context, Error};
 
 const ISSUE: (&str, &str) = ("github_get_issue", r#"{"issue_number": 1}"#);
 

@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{Answer, Server, TOKEN, call, said};
-use toolwright_module::{Audience, Stage};
+use toolwright_module::error::{Audience, Stage};
 
 /// The only headers that a request has.
 const HEADERS: [&str; 5] =

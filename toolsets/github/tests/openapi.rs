@@ -13,7 +13,8 @@ use support::{TOKEN, call};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use toolwright_github::GitHub;
-use toolwright_module::{Audience, Result, Stage, ToolOutput};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Result, ToolOutput};
 
 /// Stands before the mock: keeps what was asked, and says which reply is wanted.
 struct Proxy {

@@ -9,12 +9,13 @@ use std::process::Command;
 use serde_json::{Value, json};
 use support::{Answer, Server, TOKEN, call, said};
 use toolwright_github::{
-    GitHub, GithubApiRequest, GithubApiRequestTool, GithubGetIssue, GithubGetIssueTool,
-    GithubGetPr, GithubGetPrTool, GithubListIssues, GithubListIssuesTool, GithubListPrs,
-    GithubListPrsTool, GithubTrafficClones, GithubTrafficClonesTool, GithubTrafficViews,
-    GithubTrafficViewsTool, Mergeable, Per,
+    GitHub, GithubApiRequest, GithubApiRequestModule, GithubGetIssue, GithubGetIssueModule,
+    GithubGetPr, GithubGetPrModule, GithubListIssues, GithubListIssuesModule, GithubListPrs,
+    GithubListPrsModule, GithubTrafficClones, GithubTrafficClonesModule, GithubTrafficViews,
+    GithubTrafficViewsModule, Mergeable, Per,
 };
-use toolwright_module::{Cancellation, Context, Module, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::{Cancellation, Context, Module};
 
 fn issue(number: u64) -> Value {
     json!({
@@ -152,31 +153,31 @@ async fn s147_each_module_works_without_a_language_model() -> toolwright_module:
     let (github, repo) = (server.github(), || Some("a/b".to_owned()));
 
     let input: GithubListIssues = serde_json::from_value(json!({"repo": "a/b"}))?;
-    let found = GithubListIssuesTool::new(&github).call(input).await?;
+    let found = GithubListIssuesModule::new(&github).call(input, &Context::default()).await?;
     assert_eq!(found.issues[0].labels, ["bug", "help wanted"]);
 
     let input: GithubListPrs = serde_json::from_value(json!({}))?;
-    let found = GithubListPrsTool::new(&github).call(input).await?;
+    let found = GithubListPrsModule::new(&github).call(input, &Context::default()).await?;
     assert_eq!(found.pull_requests[0].head, "topic");
 
     let input = GithubGetIssue { issue_number: 2, repo: repo() };
-    let issue = GithubGetIssueTool::new(&github).call(input).await?;
+    let issue = GithubGetIssueModule::new(&github).call(input, &Context::default()).await?;
     assert_eq!(issue.body.unwrap(), "It **breaks**.");
 
     let input = GithubGetPr { pr_number: 3, repo: repo() };
-    let pr = GithubGetPrTool::new(&github).call(input).await?;
+    let pr = GithubGetPrModule::new(&github).call(input, &Context::default()).await?;
     assert_eq!((pr.state.as_str(), pr.mergeable), ("merged", Mergeable::Yes));
 
     let input: GithubApiRequest = serde_json::from_value(json!({"endpoint": "user"}))?;
-    let reply = GithubApiRequestTool::new(&github).call(input).await?;
+    let reply = GithubApiRequestModule::new(&github).call(input, &Context::default()).await?;
     assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"a":1}"#));
 
     let input = GithubTrafficViews { repo: "a/b".to_owned(), per: Some(Per::Week) };
-    let views = GithubTrafficViewsTool::new(&github).call(input).await?;
+    let views = GithubTrafficViewsModule::new(&github).call(input, &Context::default()).await?;
     assert_eq!(views.count, 1);
 
     let input = GithubTrafficClones { repo: "a/b".to_owned(), per: None };
-    let clones = GithubTrafficClonesTool::new(&github).call(input).await?;
+    let clones = GithubTrafficClonesModule::new(&github).call(input, &Context::default()).await?;
     assert_eq!(clones.count, 2);
     Ok(())
 }
@@ -439,7 +440,7 @@ async fn nothing_shows_the_token() {
     ])
     .await;
     let mut shown =
-        format!("{:?} {:#?}", server.github(), GithubListIssuesTool::new(&server.github()));
+        format!("{:?} {:#?}", server.github(), GithubListIssuesModule::new(&server.github()));
     for _ in 0..5 {
         let zen = r#"{"endpoint": "zen"}"#;
         match call(&server.github(), "github_api_request", zen).await {

@@ -13,9 +13,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use toolwright_mcp::McpServer;
+use toolwright_module::event::EventKind;
+use toolwright_module::message::Image;
 use toolwright_module::{
-    Cancellation, Context, Contract, Effect, Error, EventKind, Image, Result, Tool, ToolCall,
-    ToolOutput,
+    Cancellation, Context, Contract, Effect, Error, Result, Tool, ToolCall, ToolOutput,
 };
 
 /// No sound at all.

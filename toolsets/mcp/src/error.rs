@@ -12,17 +12,17 @@ use toolwright_signature::Difference;
 const SHOWN: usize = 30;
 
 /// The result of setting up, serving or reaching a server.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = McpError> = std::result::Result<T, E>;
 
 /// Why a server could not be set up, stopped serving or could not be reached.
 ///
 /// A served call's failure is the client's to know and ends nothing; the
-/// [crate's page](crate) lists what becomes of it. A call of a [`Remote`](crate::Remote)'s
+/// [crate's page](crate) lists what becomes of it. A call of a [`McpClient`](crate::McpClient)'s
 /// tool fails with a [`toolwright_module::Error`]; where the server is at fault, one of these
 /// is its cause. A token is in none of them.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum McpError {
     /// Two tools have one name: a client could not tell them apart.
     #[error("two tools are called `{name}`; give one another name with `Tool::named`")]
     Duplicate {
@@ -72,7 +72,7 @@ pub enum Error {
     },
 
     /// It is no header, or the protocol's own.
-    #[error("`{name}` cannot be sent as a header; see `McpClient::with_header`")]
+    #[error("`{name}` cannot be sent as a header; see `McpClientBuilder::with_header`")]
     Header {
         /// The header's name.
         name: String,
@@ -99,14 +99,16 @@ pub enum Error {
     },
 
     /// The server wants to know who asks.
-    #[error("{server} wants a token; give one with `McpClient::with_token`")]
+    #[error("{server} wants a token; give one with `McpClientBuilder::with_token`")]
     Unauthorized {
         /// The address.
         server: String,
     },
 
     /// The server did not say what it has in time.
-    #[error("{server} was not ready after {time:?}; `McpClient::with_start_time` gives it longer")]
+    #[error(
+        "{server} was not ready after {time:?}; `McpClientBuilder::with_start_time` gives it longer"
+    )]
     Late {
         /// The program or the address.
         server: String,
@@ -154,7 +156,7 @@ pub enum Error {
         /// The server's name for it.
         name: String,
         /// Why.
-        reason: Arc<Error>,
+        reason: Arc<McpError>,
     },
 
     /// The server has no tool of this name.
@@ -178,7 +180,7 @@ pub enum Error {
     },
 
     /// The lock is none.
-    #[error("this is not a lock; make one with `Remote::lock`")]
+    #[error("this is not a lock; make one with `McpClient::lock`")]
     Lock(#[source] serde_json::Error),
 
     /// The server is not what it was when its lock was made.
@@ -230,7 +232,7 @@ pub enum Error {
 }
 
 /// As it is shown, with its causes: so that `fn main() -> Result<(), _>` shows all there is.
-impl fmt::Debug for Error {
+impl fmt::Debug for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
         let mut cause = self.source();
@@ -248,7 +250,7 @@ fn listed(differences: &[Difference]) -> String {
 
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
-impl Error {
+impl McpError {
     pub(crate) fn connect(server: &str, told: &str, source: impl Into<Source>) -> Self {
         let told = if told.is_empty() { String::new() } else { format!("; it said: {told}") };
         Self::Connect { server: server.to_owned(), told, source: source.into() }

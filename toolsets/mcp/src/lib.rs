@@ -89,10 +89,10 @@
 //! | an output | `structuredContent`; as text what a model reads, and the JSON where that says something else |
 //! | an image as `data:…;base64,` | an image; of type `audio/…` a sound, of any other an embedded resource |
 //! | any other image | its address, as text |
-//! | arguments that do not fit, [`Error::retry`], [`Error::refuse`] | `isError` and the text |
+//! | arguments that do not fit, [`McpError::retry`], [`McpError::refuse`] | `isError` and the text |
 //! | any other error, a panic | `isError` and that the tool failed; the reason goes to `tracing` |
 //! | an unknown tool, a malformed request | the error -32602 |
-//! | [`Event`](toolwright_module::Event)s of a call | progress, to a client that asked for it |
+//! | [`Event`](toolwright_module::event::Event)s of a call | progress, to a client that asked for it |
 //! | the client cancels, or hangs up | [`Context::is_cancelled`](toolwright_module::Context::is_cancelled); two seconds later the call is dropped |
 //!
 //! # Limits
@@ -109,14 +109,14 @@
 //! [`Effect::Idempotent`]: toolwright_module::Effect::Idempotent
 //! [`Effect::Write`]: toolwright_module::Effect::Write
 //! [`Effect::Irreversible`]: toolwright_module::Effect::Irreversible
-//! [`Error::retry`]: toolwright_module::Error::retry
-//! [`Error::refuse`]: toolwright_module::Error::refuse
+//! [`McpError::retry`]: toolwright_module::Error::retry
+//! [`McpError::refuse`]: toolwright_module::Error::refuse
 
 mod error;
 mod mcp_client;
 mod mcp_server;
 mod token;
 
-pub use error::{Error, Result};
-pub use mcp_client::{McpClient, Remote, RemoteModule};
+pub use error::McpError;
+pub use mcp_client::{McpClient, McpClientBuilder, McpModule};
 pub use mcp_server::McpServer;

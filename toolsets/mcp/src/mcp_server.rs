@@ -27,7 +27,7 @@ use self::calls::{Calls, Limits};
 use self::handler::Handler;
 use self::patient::Patient;
 use self::served::Served;
-use crate::error::{Error, Result};
+use crate::error::{McpError, Result};
 use crate::token;
 
 /// How long calls may still run once the server is asked to end.
@@ -49,7 +49,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 ///     .with_instructions("Look a note up before you write one.")
 ///     .with_tool_time(Duration::from_secs(30))
 ///     .with_shutdown(shutdown.clone());
-/// # Ok::<(), toolwright_mcp::Error>(())
+/// # Ok::<(), toolwright_mcp::McpError>(())
 /// ```
 #[derive(Clone)]
 pub struct McpServer {
@@ -69,12 +69,12 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// [`Error::Duplicate`] if two tools have one name.
+    /// [`McpError::Duplicate`] if two tools have one name.
     pub fn new(name: &str, version: &str, tools: impl IntoIterator<Item = Tool>) -> Result<Self> {
         let tools: Vec<Served> = tools.into_iter().map(Served::new).collect::<Result<_>>()?;
         let mut names = HashSet::new();
         if let Some(twice) = tools.iter().find(|served| !names.insert(served.tool.name())) {
-            return Err(Error::Duplicate { name: twice.tool.name().to_owned() });
+            return Err(McpError::Duplicate { name: twice.tool.name().to_owned() });
         }
         let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new(name, version));
@@ -177,7 +177,7 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// [`Error::Token`] if it is empty or no header can carry it.
+    /// [`McpError::Token`] if it is empty or no header can carry it.
     pub fn with_token(mut self, token: impl Into<SecretString>) -> Result<Self> {
         self.token = Some(token::checked(token.into())?);
         Ok(self)
@@ -224,8 +224,8 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// [`Error::Handshake`] if client and server have no revision in common,
-    /// [`Error::Connection`] if the streams fail.
+    /// [`McpError::Handshake`] if client and server have no revision in common,
+    /// [`McpError::Connection`] if the streams fail.
     pub async fn serve<R, W>(self, read: R, write: W) -> Result<()>
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -252,7 +252,7 @@ impl McpServer {
             Err(ServerInitializeError::TransportError { error, .. }) => {
                 return Err(std::io::Error::other(error).into());
             }
-            Err(_) => return Err(Error::Handshake),
+            Err(_) => return Err(McpError::Handshake),
         };
         let mut end = std::pin::pin!(running.waiting());
         let ended = tokio::select! {
@@ -283,7 +283,7 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// [`Error::TokenRequired`] and [`Error::HostsRequired`]; [`Error::Connection`] if the
+    /// [`McpError::TokenRequired`] and [`McpError::HostsRequired`]; [`McpError::Connection`] if the
     /// listener has no address.
     pub async fn serve_http(self, listener: TcpListener) -> Result<()> {
         let address = listener.local_addr()?;
@@ -307,10 +307,10 @@ impl McpServer {
     fn may_listen_on(&self, address: SocketAddr) -> Result<()> {
         let ip = address.ip().to_canonical();
         if !ip.is_loopback() && self.token.is_none() {
-            return Err(Error::TokenRequired { address });
+            return Err(McpError::TokenRequired { address });
         }
         if ip.is_unspecified() && self.hosts.is_empty() {
-            return Err(Error::HostsRequired { address });
+            return Err(McpError::HostsRequired { address });
         }
         Ok(())
     }
@@ -367,7 +367,7 @@ mod tests {
         let server = McpServer::new("test", "1", []).unwrap();
         for token in ["", "a b", "line\nbreak", "schlüssel"] {
             let error = server.clone().with_token(token).unwrap_err();
-            assert!(matches!(error, Error::Token), "{error}");
+            assert!(matches!(error, McpError::Token), "{error}");
         }
         let server = server.with_token("hunter2").unwrap();
         assert!(!format!("{server:?}").contains("hunter2"));

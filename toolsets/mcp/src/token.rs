@@ -2,13 +2,13 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::error::{Error, Result};
+use crate::error::{McpError, Result};
 
 /// The token, if a header can carry it.
 pub(crate) fn checked(token: SecretString) -> Result<SecretString> {
     let text = token.expose_secret();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::Token);
+        return Err(McpError::Token);
     }
     Ok(token)
 }

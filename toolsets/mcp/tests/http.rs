@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use support::{Seen, server, texts};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use toolwright_mcp::{McpServer, Result};
+use toolwright_mcp::{McpError, McpServer};
 use toolwright_module::{Cancellation, Context};
 
 const ACCEPT: &str = "application/json, text/event-stream";
@@ -21,7 +21,7 @@ struct Http {
     client: Client,
     url: String,
     shutdown: Cancellation,
-    serving: JoinHandle<Result<()>>,
+    serving: JoinHandle<Result<(), McpError>>,
 }
 
 impl Http {

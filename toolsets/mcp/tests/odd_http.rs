@@ -18,8 +18,9 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use support::{Seen, cause, server};
 use tokio::net::TcpListener;
-use toolwright_mcp::{Error, McpClient, Remote};
-use toolwright_module::{Cancellation, Context, Effect, Result, Stage, ToolOutput};
+use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
+use toolwright_module::error::Stage;
+use toolwright_module::{Cancellation, Context, Effect, Result, ToolOutput};
 
 /// What a server in these tests is asked.
 struct Asked {
@@ -136,14 +137,14 @@ impl Legacy {
     }
 }
 
-fn client(address: SocketAddr) -> McpClient {
+fn client(address: SocketAddr) -> McpClientBuilder {
     McpClient::http(&format!("http://{address}/mcp"))
         .unwrap()
         .with_start_time(Duration::from_secs(20))
         .with_tool_time(Duration::from_secs(10))
 }
 
-async fn call(remote: &Remote, name: &str) -> Result<ToolOutput> {
+async fn call(remote: &McpClient, name: &str) -> Result<ToolOutput> {
     let tool = remote.tools().into_iter().find(|tool| tool.name() == name).unwrap();
     tool.call("{}", &Context::default()).await
 }
@@ -187,7 +188,7 @@ async fn a_server_that_asks_who_we_are_is_told_or_named() {
     })
     .await;
     let error = client(address).connect().await.unwrap_err();
-    assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
+    assert!(matches!(error, McpError::Unauthorized { .. }), "{error}");
     let wrong = client(address).with_token("hunter3").unwrap();
     let error = wrong.connect().await.unwrap_err();
     assert!(!format!("{error:?}").contains("hunter3"), "{error:?}");
@@ -200,7 +201,7 @@ async fn a_server_that_asks_who_we_are_is_told_or_named() {
     assert!(!format!("{told:?}").contains("hunter2"));
     assert_eq!(call(&told.connect().await.unwrap(), "hello").await.unwrap().text(), "Hello!");
     let error = client(address).connect().await.unwrap_err();
-    assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
+    assert!(matches!(error, McpError::Unauthorized { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -225,7 +226,7 @@ async fn what_is_no_server_is_said_to_be_none() {
     drop(listener);
     let keyed = McpClient::http(&format!("http://{address}/mcp?key=secret-7")).unwrap();
     let error = keyed.connect().await.unwrap_err();
-    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    assert!(matches!(error, McpError::Connect { .. }), "{error}");
     let debug = format!("{error:?}");
     let whole = format!("{debug} {:#}", toolwright_module::Error::from(error));
     assert!(!whole.contains("secret-7") && whole.contains("onnect"), "{whole}");
@@ -300,7 +301,7 @@ async fn a_call_whose_server_hangs_up_is_made_again_only_if_it_may_be() {
         .await;
         let remote = client(address).with_effect("count", effect).connect().await.unwrap();
         let error = call(&remote, "count").await.unwrap_err();
-        assert!(matches!(cause(&error), Error::Lost { .. }), "{error:#}");
+        assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
         assert_eq!((error.stage(), calls.load(Ordering::SeqCst)), (Stage::Transport, sent));
     }
 }
@@ -339,8 +340,8 @@ async fn a_call_that_may_have_run_is_not_sent_again_and_one_that_nobody_took_is(
         .await;
         let error = call(&client(address).connect().await.unwrap(), "count").await.unwrap_err();
         let known = match cause(&error) {
-            Error::Lost { .. } => "Lost",
-            Error::NotRun { .. } => "NotRun",
+            McpError::Lost { .. } => "Lost",
+            McpError::NotRun { .. } => "NotRun",
             error => panic!("{error:?}"),
         };
         assert_eq!((known, calls.load(Ordering::SeqCst)), (kind, sent), "{error:#}");
@@ -386,7 +387,7 @@ async fn each_of_50_calls_ends_when_the_server_is_restarted_under_them() {
         match (name, outcome) {
             (&"hello", Ok(output)) => assert_eq!(output.text(), "Hello!"),
             (&"wait", Err(error)) => {
-                let known = matches!(cause(error), Error::Lost { .. } | Error::NotRun { .. });
+                let known = matches!(cause(error), McpError::Lost { .. } | McpError::NotRun { .. });
                 assert!(known || error.stage() == Stage::Limit, "{error:#}");
             }
             (name, outcome) => panic!("{name}: {outcome:?}"),
@@ -419,11 +420,11 @@ fn addresses_and_headers_that_cannot_be_used_are_refused() {
         [("mcp-session-id", "1"), ("Authorization", "a"), ("a b", "a"), ("a", "\n")]
     {
         let error = safe.clone().with_header(name, value).unwrap_err();
-        assert!(matches!(error, Error::Header { .. }), "{error}");
+        assert!(matches!(error, McpError::Header { .. }), "{error}");
     }
     for token in ["", "a b", "a\n"] {
         let error = safe.clone().with_token(token).unwrap_err();
-        assert!(matches!(error, Error::Token), "{error}");
+        assert!(matches!(error, McpError::Token), "{error}");
     }
     let child = McpClient::stdio("server", [""; 0]);
     insta::assert_snapshot!(child.with_token("a").unwrap_err(), @"the server's address cannot be used: a child process has none; use `with_env`");

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use support::{cause, example};
 use tempfile::TempDir;
-use toolwright_mcp::{Error, McpClient, Remote};
-use toolwright_module::{
-    Audience, Cancellation, Context, Effect, Image, Result, Stage, Tool, ToolOutput,
-};
+use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::message::Image;
+use toolwright_module::{Cancellation, Context, Effect, Result, Tool, ToolOutput};
 
 /// An odd server, and what it notes.
 struct Odd {
@@ -30,14 +30,14 @@ impl Odd {
         self.folder.path().join("notes")
     }
 
-    fn client(&self) -> McpClient {
+    fn client(&self) -> McpClientBuilder {
         McpClient::stdio(example("odd"), [self.mode])
             .with_env("ODD_FILE", self.file())
             .with_start_time(Duration::from_secs(20))
             .with_tool_time(Duration::from_secs(10))
     }
 
-    async fn remote(&self) -> Remote {
+    async fn remote(&self) -> McpClient {
         self.client().connect().await.unwrap()
     }
 
@@ -64,11 +64,11 @@ async fn until(done: impl Fn() -> bool) {
     }
 }
 
-fn named(remote: &Remote, name: &str) -> Tool {
+fn named(remote: &McpClient, name: &str) -> Tool {
     remote.tools().into_iter().find(|tool| tool.name() == name).unwrap()
 }
 
-async fn call(remote: &Remote, name: &str, arguments: &str) -> Result<ToolOutput> {
+async fn call(remote: &McpClient, name: &str, arguments: &str) -> Result<ToolOutput> {
     named(remote, name).call(arguments, &Context::default()).await
 }
 
@@ -100,7 +100,7 @@ async fn all_pages_are_read_and_what_is_no_tool_is_left_out() {
 async fn lists_without_end_are_refused() {
     for mode in ["endless", "circular", "heavy"] {
         let error = Odd::new(mode).client().connect().await.unwrap_err();
-        assert!(matches!(error, Error::Endless { .. }), "{error}");
+        assert!(matches!(error, McpError::Endless { .. }), "{error}");
     }
 }
 
@@ -118,7 +118,7 @@ async fn whoever_has_several_servers_reads_which_of_them_lists_no_tools_that_can
 }
 
 /// Without the folder of the program.
-fn shown(error: &Error) -> String {
+fn shown(error: &McpError) -> String {
     error.to_string().replace(&example("odd").display().to_string(), "odd")
 }
 
@@ -142,7 +142,7 @@ async fn a_server_that_cannot_be_started_says_why() {
     let told = error.to_string();
     assert!(told.ends_with("; it said: no licence for you"), "{told}");
     let patient = Odd::new("paged").client().with_start_time(Duration::ZERO);
-    assert!(matches!(patient.connect().await.unwrap_err(), Error::Late { .. }));
+    assert!(matches!(patient.connect().await.unwrap_err(), McpError::Late { .. }));
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn a_call_whose_connection_is_lost_is_made_again_only_if_it_may_be() {
     let odd = Odd::new("");
     let remote = odd.remote().await;
     let error = call(&remote, "die", "{}").await.unwrap_err();
-    assert!(matches!(cause(&error), Error::Lost { .. }), "{error:#}");
+    assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
     assert_eq!((error.stage(), error.audience()), (Stage::Transport, Audience::ModelFinal));
     assert!(error.for_model().contains("Whether it took effect is not known"));
     assert!(!error.is_retryable());
@@ -166,7 +166,10 @@ async fn a_call_whose_connection_is_lost_is_made_again_only_if_it_may_be() {
         assert_eq!(call(&remote, "die_once", "{}").await.unwrap().text(), "alive");
         assert_eq!(odd.times("die_once"), 2);
         let error = call(&remote, "die", "{}").await.unwrap_err();
-        assert!(matches!(cause(&error), Error::Lost { .. }) && error.is_retryable(), "{error:#}");
+        assert!(
+            matches!(cause(&error), McpError::Lost { .. }) && error.is_retryable(),
+            "{error:#}"
+        );
         assert_eq!(odd.times("die"), 3);
     }
 }
@@ -177,7 +180,7 @@ async fn servers_that_nobody_understands_or_that_do_not_listen_end_their_calls()
         let odd = Odd::new(mode);
         let remote = odd.remote().await;
         let error = call(&remote, name, "{}").await.unwrap_err();
-        assert!(matches!(cause(&error), Error::Lost { .. }), "{error:#}");
+        assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
         assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
         assert_eq!((odd.times(name), odd.times("started")), (1, 2));
     }
@@ -204,7 +207,7 @@ async fn a_tool_that_became_another_is_not_called() {
     let cx = Context::default();
     let error = before.call(r#"{"text": "a"}"#, &cx).await.unwrap_err();
     assert_eq!(error.for_model(), "`echo` changed at its server, and was not called.");
-    assert!(matches!(cause(&error), Error::Changed { .. }), "{error:#}");
+    assert!(matches!(cause(&error), McpError::Changed { .. }), "{error:#}");
     assert_eq!(odd.times("echo"), 0);
     // Whoever takes it anew has seen what it is.
     assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
@@ -295,14 +298,14 @@ async fn a_lock_holds_a_server_to_what_it_was() {
     let part = odd.client().with_only(["echo"]).with_lock(&whole).unwrap();
     part.connect().await.unwrap();
     let more = odd.client().with_lock(&lock).unwrap().connect().await.unwrap_err();
-    assert!(matches!(more, Error::Drift { .. }), "{more}");
-    assert!(matches!(odd.client().with_lock("{}").unwrap_err(), Error::Lock(_)));
+    assert!(matches!(more, McpError::Drift { .. }), "{more}");
+    assert!(matches!(odd.client().with_lock("{}").unwrap_err(), McpError::Lock(_)));
 
     // A difference of any size is found in time, and shown as far as somebody would read.
     let lines = |word: &str| (0..50_000).map(|n| format!("{word} {n}")).collect::<Vec<_>>();
     let large = json!({"tools": [{"name": "echo", "inputSchema": {"enum": lines("locked")}}]});
     let error = odd.client().with_lock(&large.to_string()).unwrap().connect().await.unwrap_err();
-    let Error::Drift { diff, .. } = error else { panic!("{error}") };
+    let McpError::Drift { diff, .. } = error else { panic!("{error}") };
     assert!(diff.lines().count() <= 201 && diff.ends_with("… and more"));
 }
 
@@ -333,10 +336,10 @@ async fn what_is_taken_and_how_is_the_users_word() {
     insta::assert_snapshot!(error, @"`no-schema` of the server cannot be used: `no-schema` is no tool as its server describes it");
 
     let error = odd.client().with_effect("hintd", Effect::Read).connect().await.unwrap_err();
-    assert!(matches!(error, Error::NoSuchTool { .. }), "{error}");
+    assert!(matches!(error, McpError::NoSuchTool { .. }), "{error}");
     for prefix in ["", "my files.", &"a".repeat(70)] {
         let error = odd.client().with_prefix(prefix).connect().await.unwrap_err();
-        assert!(matches!(error, Error::Contract(_)), "{error}");
+        assert!(matches!(error, McpError::Contract(_)), "{error}");
     }
 
     let beside = odd.remote().await.tools_beside(&tools[..1]).unwrap();
@@ -400,7 +403,7 @@ async fn what_is_too_large_is_refused_and_what_is_far_too_large_is_not_read() {
     );
     // More than four times as much and a MiB.
     let error = tool.call(r#"{"text": "5000000"}"#, &cx).await.unwrap_err();
-    assert!(matches!(cause(&error), Error::Lost { .. }), "{error:#}");
+    assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
 }
 
 #[tokio::test]
@@ -516,7 +519,7 @@ async fn each_of_50_calls_ends_when_the_server_is_killed_under_them() {
     for call in calls {
         match call.await.unwrap() {
             Ok(_) => answered += 1,
-            Err(error) if matches!(cause(&error), Error::Lost { .. }) => lost += 1,
+            Err(error) if matches!(cause(&error), McpError::Lost { .. }) => lost += 1,
             Err(error) => panic!("{error:#}"),
         }
     }

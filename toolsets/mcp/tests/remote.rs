@@ -9,19 +9,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use support::{Seen, clients, listen, server};
-use toolwright_mcp::{Error, McpClient, Remote};
-use toolwright_module::{AnyModule, Context, Effect, Module, Signature, Stage, Tool, from_fn};
+use toolwright_mcp::{McpClient, McpError};
+use toolwright_module::error::Stage;
+use toolwright_module::{AnyModule, Context, Effect, Module, Signature, Tool, from_fn};
 
 fn named<'a>(tools: &'a [Tool], name: &str) -> &'a Tool {
     tools.iter().find(|tool| tool.name() == name).unwrap()
 }
 
-async fn over_http(seen: &Arc<Seen>) -> Remote {
+async fn over_http(seen: &Arc<Seen>) -> McpClient {
     let (url, _) = listen(server(seen)).await;
     McpClient::http(&url).unwrap().connect().await.unwrap()
 }
 
-async fn over_stdio() -> Remote {
+async fn over_stdio() -> McpClient {
     McpClient::stdio(clients(), [""; 0]).connect().await.unwrap()
 }
 
@@ -73,7 +74,7 @@ impl Signature for Sum {
 
 /// What calls it does not know where it is.
 async fn sum(module: impl Module<Signature = Sum>) -> i64 {
-    module.call(Sum { a: 2, b: 3 }).await.unwrap()
+    module.call(Sum { a: 2, b: 3 }, &Context::default()).await.unwrap()
 }
 
 #[tokio::test]
@@ -108,10 +109,10 @@ async fn all_that_keeps_a_remote_tool_from_standing_in_is_said() {
     }
 
     let error = remote.typed::<StoreNote>("store_note").unwrap_err();
-    assert!(matches!(&error, Error::Differs { differences, .. } if differences.len() > 1));
+    assert!(matches!(&error, McpError::Differs { differences, .. } if differences.len() > 1));
     insta::assert_snapshot!(error, @"`store_note` of the server cannot stand for `store_note`: input $.title: ours may be missing, theirs is required; input $.title: ours is an integer or null, theirs takes a string; output $: ours takes true or false, theirs is an object with `title`, `replaced`");
     let error = remote.typed::<StoreNote>("store").unwrap_err();
-    assert!(matches!(error, Error::NoSuchTool { .. }), "{error}");
+    assert!(matches!(error, McpError::NoSuchTool { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -134,7 +135,13 @@ async fn tools_that_only_say_texts_stand_for_signatures_that_want_them() {
         type Output = ();
     }
 
-    let drawn = remote.typed::<Draw>("picture").unwrap().call(Draw {}).await.unwrap();
+    let drawn =
+        remote.typed::<Draw>("picture").unwrap().call(Draw {}, &Context::default()).await.unwrap();
     assert!(drawn.starts_with("A house."), "{drawn}");
-    remote.typed::<DrawOnly>("picture").unwrap().call(DrawOnly {}).await.unwrap();
+    remote
+        .typed::<DrawOnly>("picture")
+        .unwrap()
+        .call(DrawOnly {}, &Context::default())
+        .await
+        .unwrap();
 }

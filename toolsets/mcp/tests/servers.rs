@@ -19,30 +19,32 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use toolwright_mcp::{Error, Remote};
+use toolwright_mcp::{McpClient, McpError};
+use toolwright_module::error::Stage;
+use toolwright_module::message::Image;
 use toolwright_module::{
-    Cancellation, Context, Contract, Image, Module, Result, Signature, Stage, Tool, ToolOutput,
+    Cancellation, Context, Contract, Module, Result, Signature, Tool, ToolOutput,
 };
 
-fn named(remote: &Remote, name: &str) -> Tool {
+fn named(remote: &McpClient, name: &str) -> Tool {
     let tools = remote.tools();
     let names: Vec<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
     let tool = tools.into_iter().find(|tool| tool.name() == name);
     tool.unwrap_or_else(|| panic!("there is no {name}, but {names:?}"))
 }
 
-async fn call(remote: &Remote, name: &str, arguments: Value) -> Result<ToolOutput> {
+async fn call(remote: &McpClient, name: &str, arguments: Value) -> Result<ToolOutput> {
     let tool = named(remote, name);
     soon(name, tool.call(&arguments.to_string(), &Context::default())).await
 }
 
-fn calling(remote: &Remote, name: &str, arguments: &Value) -> JoinHandle<Result<ToolOutput>> {
+fn calling(remote: &McpClient, name: &str, arguments: &Value) -> JoinHandle<Result<ToolOutput>> {
     let (tool, arguments) = (named(remote, name), arguments.to_string());
     tokio::spawn(async move { tool.call(&arguments, &Context::default()).await })
 }
 
-fn cause(error: &toolwright_module::Error) -> &Error {
-    error.downcast_ref::<Error>().unwrap_or_else(|| panic!("{error:#}"))
+fn cause(error: &toolwright_module::Error) -> &McpError {
+    error.downcast_ref::<McpError>().unwrap_or_else(|| panic!("{error:#}"))
 }
 
 /// How many of these calls had an answer and how many were lost; there is nothing else.
@@ -52,7 +54,7 @@ async fn ends(what: Kind, calls: Vec<JoinHandle<Result<ToolOutput>>>) -> (usize,
         match soon(what, call).await.unwrap() {
             Ok(_) => answered += 1,
             Err(error) => {
-                assert!(matches!(cause(&error), Error::Lost { .. } | Error::NotRun { .. }));
+                assert!(matches!(cause(&error), McpError::Lost { .. } | McpError::NotRun { .. }));
                 assert_eq!(error.stage(), Stage::Transport);
                 lost += 1;
             }
@@ -84,7 +86,7 @@ fn short(kind: Kind) -> (&'static str, Value) {
     }
 }
 
-async fn works(remote: &Remote, kind: Kind) {
+async fn works(remote: &McpClient, kind: Kind) {
     let (name, arguments) = short(kind);
     let output = call(remote, name, arguments).await;
     assert!(output.is_ok(), "{kind}: {:#}", output.unwrap_err());
@@ -226,7 +228,7 @@ async fn a_tool_that_ends_its_server_is_lost_and_the_next_call_finds_another() {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
         let error = call(&remote, "end", json!({})).await.unwrap_err();
-        assert!(matches!(cause(&error), Error::Lost { .. }), "{kind}: {error:#}");
+        assert!(matches!(cause(&error), McpError::Lost { .. }), "{kind}: {error:#}");
         works(&remote, kind).await;
         closes(&real, remote).await;
     }
@@ -277,12 +279,12 @@ async fn calls_end_when_their_server_is_restarted_under_them() {
 }
 
 /// Calls a server that is away until it is not.
-async fn comes_back(real: &mut Real, remote: &Remote) {
+async fn comes_back(real: &mut Real, remote: &McpClient) {
     let kind = real.kind;
     // Nobody is there, and that is said.
     let (name, arguments) = short(kind);
     let error = call(remote, name, arguments.clone()).await.unwrap_err();
-    assert!(matches!(cause(&error), Error::NotRun { .. }), "{kind}: {error:#}");
+    assert!(matches!(cause(&error), McpError::NotRun { .. }), "{kind}: {error:#}");
     assert!(error.is_retryable(), "{kind}: {error:#}");
 
     real.start();
@@ -290,7 +292,7 @@ async fn comes_back(real: &mut Real, remote: &Remote) {
     soon(kind, async {
         while let Err(error) = call(remote, name, arguments.clone()).await {
             // It is not asked again at once.
-            assert!(matches!(cause(&error), Error::NotRun { .. }), "{kind}: {error:#}");
+            assert!(matches!(cause(&error), McpError::NotRun { .. }), "{kind}: {error:#}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     })
@@ -368,7 +370,7 @@ async fn a_server_that_stands_still_is_waited_for_no_longer_than_it_may_take() {
         if kind.http {
             let late = real.client().with_start_time(Duration::from_millis(500)).connect();
             let error = soon(kind, late).await.unwrap_err();
-            assert!(matches!(error, Error::Late { .. }), "{kind}: {error:?}");
+            assert!(matches!(error, McpError::Late { .. }), "{kind}: {error:?}");
         }
         real.signal("-CONT");
         works(&remote, kind).await;
@@ -410,7 +412,10 @@ async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
     call(&other, "add_tool", json!({"name": "added"})).await.unwrap();
     let again = soon(PYTHON_HTTP, real.client().with_lock(&lock).unwrap().connect()).await;
     let error = again.unwrap_err();
-    assert!(matches!(&error, Error::Drift { diff, .. } if diff.contains("\"added\"")), "{error}");
+    assert!(
+        matches!(&error, McpError::Drift { diff, .. } if diff.contains("\"added\"")),
+        "{error}"
+    );
     // Who is connected already is told as soon as the server tells of it.
     soon(PYTHON_HTTP, async {
         while call(&locked, "ping_pong", json!({})).await.is_ok() {
@@ -488,14 +493,24 @@ async fn a_servers_tool_stands_behind_a_signature() {
         let remote = connect(real.client(), kind).await;
         let summarise = remote.typed::<Summarise>("summarise").unwrap();
         let asked = Summarise { text: "one three two".to_owned() };
-        let summary = soon(kind, summarise.call(asked)).await.unwrap();
+        let summary = soon(kind, summarise.call(asked, &Context::default())).await.unwrap();
         assert_eq!(summary, Summary { words: 3, longest: Some("three".to_owned()) }, "{kind}");
-        let nothing = soon(kind, summarise.call(Summarise { text: String::new() })).await.unwrap();
+        let nothing =
+            soon(kind, summarise.call(Summarise { text: String::new() }, &Context::default()))
+                .await
+                .unwrap();
         assert_eq!(nothing, Summary { words: 0, longest: None }, "{kind}");
         let add = remote.typed::<Add>("add").unwrap();
-        assert_eq!(soon(kind, add.call(Add { a: 2, b: 3 })).await.unwrap(), 5, "{kind}");
+        assert_eq!(
+            soon(kind, add.call(Add { a: 2, b: 3 }, &Context::default())).await.unwrap(),
+            5,
+            "{kind}"
+        );
         let shout = remote.typed::<Shout>("shout").unwrap();
-        let louder = soon(kind, shout.call(Shout { text: "hello".to_owned() })).await.unwrap();
+        let louder =
+            soon(kind, shout.call(Shout { text: "hello".to_owned() }, &Context::default()))
+                .await
+                .unwrap();
         assert_eq!(louder, "HELLO", "{kind}");
         let told = remote.typed::<Sleep>("sleep").unwrap_err().to_string();
         assert_eq!(
@@ -510,7 +525,8 @@ async fn a_servers_tool_stands_behind_a_signature() {
     let real = Real::new(EVERYTHING);
     let remote = connect(real.client(), EVERYTHING).await;
     let sum = remote.typed::<GetSum>("get-sum").unwrap();
-    let told = soon(EVERYTHING, sum.call(GetSum { a: 2.0, b: 3.5 })).await.unwrap();
+    let told =
+        soon(EVERYTHING, sum.call(GetSum { a: 2.0, b: 3.5 }, &Context::default())).await.unwrap();
     assert_eq!(told, "The sum of 2 and 3.5 is 5.5.");
 }
 

@@ -23,10 +23,10 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::runtime::Runtime;
 use toolwright_memory::{
-    Memory, MemoryRetrieve, MemoryRetrieveTool, MemorySearch, MemorySearchTool, MemoryStore,
-    MemoryStoreTool,
+    Memory, MemoryRetrieve, MemoryRetrieveModule, MemorySearch, MemorySearchModule, MemoryStore,
+    MemoryStoreModule,
 };
-use toolwright_module::Module;
+use toolwright_module::{Context, Module};
 
 const ENTRIES: usize = 100_000;
 const ROUNDS: usize = 21;
@@ -54,12 +54,12 @@ fn value(number: usize) -> String {
 }
 
 fn fill(runtime: &Runtime, memory: &Memory, entries: usize) {
-    let store = MemoryStoreTool::new(memory);
+    let store = MemoryStoreModule::new(memory);
     runtime.block_on(async {
         for number in 0..entries {
             let tags = Some(vec!["taste".to_owned()]);
             let input = MemoryStore { key: key(number), value: value(number), tags };
-            store.call(input).await.unwrap();
+            store.call(input, &Context::default()).await.unwrap();
         }
     });
 }
@@ -67,7 +67,7 @@ fn fill(runtime: &Runtime, memory: &Memory, entries: usize) {
 fn reading(runtime: &Runtime) {
     let memory = Memory::default();
     fill(runtime, &memory, ENTRIES);
-    let retrieve = MemoryRetrieveTool::new(&memory);
+    let retrieve = MemoryRetrieveModule::new(&memory);
     let plain: HashMap<_, _> = (0..ENTRIES).map(|number| (key(number), value(number))).collect();
     let plain = Mutex::new(plain);
     let counting = (0..ENTRIES).map(|number| (key(number), (value(number), 0_u64, Timestamp::MIN)));
@@ -96,7 +96,8 @@ fn reading(runtime: &Runtime) {
         costs[2].push(seconds(|| {
             runtime.block_on(async {
                 for key in keys {
-                    let value = retrieve.call(MemoryRetrieve { key }).await.unwrap();
+                    let value =
+                        retrieve.call(MemoryRetrieve { key }, &Context::default()).await.unwrap();
                     assert!(black_box(value).is_some());
                 }
             });
@@ -125,12 +126,12 @@ fn searching(runtime: &Runtime, file: &Path) {
         filling.execute(sql, [key(number), value(number)]).unwrap();
     }
     filling.commit().unwrap();
-    let search = MemorySearchTool::new(&memory);
+    let search = MemorySearchModule::new(&memory);
     for (what, word) in [("a rare word", "entry 77777:"), ("no word", "xyzzy")] {
         let by_tool = || {
             let (in_keys, in_values) = (true, true);
             let input = MemorySearch { pattern: word.to_owned(), in_keys, in_values };
-            runtime.block_on(search.call(input)).unwrap().len()
+            runtime.block_on(search.call(input, &Context::default())).unwrap().len()
         };
         let by_sql = || {
             let sql = "SELECT key, value FROM memory

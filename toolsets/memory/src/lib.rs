@@ -17,18 +17,18 @@
 //!
 //! | tool | signature, output | module | effect |
 //! |---|---|---|---|
-//! | `memory_store` | [`MemoryStore`], [`Stored`] | [`MemoryStoreTool`] | idempotent |
-//! | `memory_retrieve` | [`MemoryRetrieve`], `Option<String>` | [`MemoryRetrieveTool`] | read |
-//! | `memory_search` | [`MemorySearch`], [`Vec<Found>`](Found) | [`MemorySearchTool`] | read |
-//! | `memory_list` | [`MemoryList`], `Vec<String>` | [`MemoryListTool`] | read |
-//! | `memory_update` | [`MemoryUpdate`], [`Updated`] | [`MemoryUpdateTool`] | idempotent |
-//! | `memory_delete` | [`MemoryDelete`], [`Deleted`] | [`MemoryDeleteTool`] | irreversible |
-//! | `memory_clear` | [`MemoryClear`], [`Cleared`] | [`MemoryClearTool`] | irreversible |
-//! | `memory_count` | [`MemoryCount`], `usize` | [`MemoryCountTool`] | read |
-//! | `memory_get_metadata` | [`MemoryGetMetadata`], [`Option<Metadata>`](Metadata) | [`MemoryGetMetadataTool`] | read |
+//! | `memory_store` | [`MemoryStore`], [`Stored`] | [`MemoryStoreModule`] | idempotent |
+//! | `memory_retrieve` | [`MemoryRetrieve`], `Option<String>` | [`MemoryRetrieveModule`] | read |
+//! | `memory_search` | [`MemorySearch`], [`Vec<Found>`](Found) | [`MemorySearchModule`] | read |
+//! | `memory_list` | [`MemoryList`], `Vec<String>` | [`MemoryListModule`] | read |
+//! | `memory_update` | [`MemoryUpdate`], [`Updated`] | [`MemoryUpdateModule`] | idempotent |
+//! | `memory_delete` | [`MemoryDelete`], [`Deleted`] | [`MemoryDeleteModule`] | irreversible |
+//! | `memory_clear` | [`MemoryClear`], [`Cleared`] | [`MemoryClearModule`] | irreversible |
+//! | `memory_count` | [`MemoryCount`], `usize` | [`MemoryCountModule`] | read |
+//! | `memory_get_metadata` | [`MemoryGetMetadata`], [`Option<Metadata>`](Metadata) | [`MemoryGetMetadataModule`] | read |
 //!
 //! ```
-//! use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveTool};
+//! use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveModule};
 //! use toolwright_module::{Context, Module};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -42,9 +42,9 @@
 //! assert_eq!(output.text(), "Stored memory 'color' successfully");
 //!
 //! // From code: types in, types out, the same entries.
-//! let retrieve = MemoryRetrieveTool::new(&memory);
+//! let retrieve = MemoryRetrieveModule::new(&memory);
 //! let key = "color".to_owned();
-//! assert_eq!(retrieve.call(MemoryRetrieve { key }).await?.as_deref(), Some("blue"));
+//! assert_eq!(retrieve.call(MemoryRetrieve { key }, &Context::default()).await?.as_deref(), Some("blue"));
 //! # Ok::<(), toolwright_module::Error>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -60,12 +60,12 @@ pub use limits::Limits;
 pub use memory::Memory;
 pub use search::Search;
 pub use store::{Entry, Held, Store};
-pub use tools::clear::{Cleared, MemoryClear, MemoryClearTool};
-pub use tools::count::{MemoryCount, MemoryCountTool};
-pub use tools::delete::{Deleted, MemoryDelete, MemoryDeleteTool};
-pub use tools::get_metadata::{MemoryGetMetadata, MemoryGetMetadataTool, Metadata};
-pub use tools::list::{MemoryList, MemoryListTool};
-pub use tools::retrieve::{MemoryRetrieve, MemoryRetrieveTool};
-pub use tools::search::{Found, MemorySearch, MemorySearchTool};
-pub use tools::store::{MemoryStore, MemoryStoreTool, Stored};
-pub use tools::update::{MemoryUpdate, MemoryUpdateTool, Updated};
+pub use tools::clear::{Cleared, MemoryClear, MemoryClearModule};
+pub use tools::count::{MemoryCount, MemoryCountModule};
+pub use tools::delete::{Deleted, MemoryDelete, MemoryDeleteModule};
+pub use tools::get_metadata::{MemoryGetMetadata, MemoryGetMetadataModule, Metadata};
+pub use tools::list::{MemoryList, MemoryListModule};
+pub use tools::retrieve::{MemoryRetrieve, MemoryRetrieveModule};
+pub use tools::search::{Found, MemorySearch, MemorySearchModule};
+pub use tools::store::{MemoryStore, MemoryStoreModule, Stored};
+pub use tools::update::{MemoryUpdate, MemoryUpdateModule, Updated};

@@ -1,4 +1,5 @@
-use toolwright_module::{Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::{Error, Result};
 
 use crate::store::{Entry, Held};
 

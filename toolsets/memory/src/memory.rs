@@ -6,15 +6,15 @@ use toolwright_module::Tool;
 use crate::limits::Limits;
 use crate::store::Store;
 use crate::store::in_process::InProcess;
-use crate::tools::clear::MemoryClearTool;
-use crate::tools::count::MemoryCountTool;
-use crate::tools::delete::MemoryDeleteTool;
-use crate::tools::get_metadata::MemoryGetMetadataTool;
-use crate::tools::list::MemoryListTool;
-use crate::tools::retrieve::MemoryRetrieveTool;
-use crate::tools::search::MemorySearchTool;
-use crate::tools::store::MemoryStoreTool;
-use crate::tools::update::MemoryUpdateTool;
+use crate::tools::clear::MemoryClearModule;
+use crate::tools::count::MemoryCountModule;
+use crate::tools::delete::MemoryDeleteModule;
+use crate::tools::get_metadata::MemoryGetMetadataModule;
+use crate::tools::list::MemoryListModule;
+use crate::tools::retrieve::MemoryRetrieveModule;
+use crate::tools::search::MemorySearchModule;
+use crate::tools::store::MemoryStoreModule;
+use crate::tools::update::MemoryUpdateModule;
 
 /// Entries under keys, and the nine tools that work on them.
 ///
@@ -60,9 +60,9 @@ impl Memory {
     /// `-wal` and `-shm` at the end of their names, belong to it.
     ///
     /// ```
-    /// use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveTool};
-    /// use toolwright_memory::{MemoryStore, MemoryStoreTool};
-    /// use toolwright_module::Module;
+    /// use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveModule};
+    /// use toolwright_memory::{MemoryStore, MemoryStoreModule};
+    /// use toolwright_module::{Context, Module};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// # let folder = std::env::temp_dir().join(format!("memory-{}", std::process::id()));
@@ -70,13 +70,13 @@ impl Memory {
     /// # let file = folder.join("memory.db");
     /// let memory = Memory::open(&file).await?;
     /// let (key, value) = ("color".to_owned(), "blue".to_owned());
-    /// MemoryStoreTool::new(&memory).call(MemoryStore { key, value, tags: None }).await?;
+    /// MemoryStoreModule::new(&memory).call(MemoryStore { key, value, tags: None }, &Context::default()).await?;
     /// drop(memory);
     ///
     /// // Later, in another process.
     /// let memory = Memory::open(&file).await?;
     /// let key = "color".to_owned();
-    /// let value = MemoryRetrieveTool::new(&memory).call(MemoryRetrieve { key }).await?;
+    /// let value = MemoryRetrieveModule::new(&memory).call(MemoryRetrieve { key }, &Context::default()).await?;
     /// assert_eq!(value.as_deref(), Some("blue"));
     /// # drop(memory);
     /// # std::fs::remove_dir_all(&folder)?;
@@ -86,7 +86,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// [`Stage::Setup`](toolwright_module::Stage::Setup) if the file cannot be opened or
+    /// [`Stage::Setup`](toolwright_module::error::Stage::Setup) if the file cannot be opened or
     /// made, or is something else: a file that is no memory is left as it is. A change fails
     /// retryably if another process keeps the file locked for ten seconds. The model is then
     /// asked to try again; it also gets to know that there is no space left.
@@ -119,7 +119,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// [`Stage::Setup`](toolwright_module::Stage::Setup) if the URL cannot be read, the
+    /// [`Stage::Setup`](toolwright_module::error::Stage::Setup) if the URL cannot be read, the
     /// server cannot be reached or does not let us in, or the tables cannot be made. No
     /// error tells the URL. Calls fail retryably when the connection is lost: a change may
     /// then have been made or not.
@@ -155,14 +155,14 @@ impl Memory {
     /// The same entries within other limits.
     ///
     /// ```
-    /// use toolwright_memory::{Limits, Memory, MemoryStore, MemoryStoreTool};
-    /// use toolwright_module::Module;
+    /// use toolwright_memory::{Limits, Memory, MemoryStore, MemoryStoreModule};
+    /// use toolwright_module::{Context, Module};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// let memory = Memory::default().with_limits(Limits::default().with_value_bytes(10));
     /// let (key, value) = ("color".to_owned(), "a bluish green".to_owned());
     /// let input = MemoryStore { key, value, tags: None };
-    /// let error = MemoryStoreTool::new(&memory).call(input).await.unwrap_err();
+    /// let error = MemoryStoreModule::new(&memory).call(input, &Context::default()).await.unwrap_err();
     /// assert_eq!(
     ///     error.for_model(),
     ///     "`value` has a text of 14 bytes and may have 10; shorten it, or store it in parts \
@@ -181,22 +181,22 @@ impl Memory {
     ///
     /// Rename one with [`Tool::named`], set all apart from another memory's with
     /// [`Tool::prefixed`], leave one out by filtering the list by [`Tool::name`], or make a
-    /// few by hand: `Tool::new(MemoryStoreTool::new(&memory))`.
+    /// few by hand: `Tool::new(MemoryStoreModule::new(&memory))`.
     ///
     /// # Errors
     ///
     /// None of these contracts fails; the error is that of [`Tool::new`].
     pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
         Ok(vec![
-            Tool::new(MemoryStoreTool::new(self))?,
-            Tool::new(MemoryRetrieveTool::new(self))?,
-            Tool::new(MemorySearchTool::new(self))?,
-            Tool::new(MemoryListTool::new(self))?,
-            Tool::new(MemoryUpdateTool::new(self))?,
-            Tool::new(MemoryDeleteTool::new(self))?,
-            Tool::new(MemoryClearTool::new(self))?,
-            Tool::new(MemoryCountTool::new(self))?,
-            Tool::new(MemoryGetMetadataTool::new(self))?,
+            Tool::new(MemoryStoreModule::new(self))?,
+            Tool::new(MemoryRetrieveModule::new(self))?,
+            Tool::new(MemorySearchModule::new(self))?,
+            Tool::new(MemoryListModule::new(self))?,
+            Tool::new(MemoryUpdateModule::new(self))?,
+            Tool::new(MemoryDeleteModule::new(self))?,
+            Tool::new(MemoryClearModule::new(self))?,
+            Tool::new(MemoryCountModule::new(self))?,
+            Tool::new(MemoryGetMetadataModule::new(self))?,
         ])
     }
 

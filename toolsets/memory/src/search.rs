@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use regex::{Regex, RegexBuilder};
-use toolwright_module::{Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::{Error, Result};
 
 use crate::limits::Limits;
 use crate::tools::search::{Found, MemorySearch};

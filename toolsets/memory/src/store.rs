@@ -6,7 +6,8 @@ pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 
-use toolwright_module::{BoxFuture, Result};
+use toolwright_module::Result;
+use toolwright_module::model::BoxFuture;
 
 use crate::limits::Limits;
 use crate::search::Search;

@@ -11,10 +11,10 @@ use std::thread;
 
 use support::{metadata, retrieve, store, text, wait};
 use toolwright_memory::{
-    Memory, MemoryClear, MemoryClearTool, MemoryDelete, MemoryDeleteTool, MemorySearch,
-    MemorySearchTool, MemoryStore, MemoryStoreTool,
+    Memory, MemoryClear, MemoryClearModule, MemoryDelete, MemoryDeleteModule, MemorySearch,
+    MemorySearchModule, MemoryStore, MemoryStoreModule,
 };
-use toolwright_module::Module;
+use toolwright_module::{Context, Module};
 
 const THREADS: usize = 64;
 const ROUNDS: usize = 100;
@@ -40,14 +40,14 @@ fn race<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
 fn s52_accesses_from_many_threads_are_counted_exactly() {
     let memory = Memory::default();
     wait(store(&memory, "shared", "value", &[]));
-    let search = MemorySearchTool::new(&memory);
+    let search = MemorySearchModule::new(&memory);
     let everything = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
     race(|_| {
         wait(async {
             for _ in 0..ROUNDS {
                 assert_eq!(retrieve(&memory, "shared").await.as_deref(), Some("value"));
                 metadata(&memory, "shared").await;
-                search.call(everything.clone()).await.unwrap();
+                search.call(everything.clone(), &Context::default()).await.unwrap();
             }
         });
     });
@@ -78,12 +78,14 @@ fn s51_only_one_of_many_threads_stores_first_and_only_one_deletes() {
     for _ in 0..ROUNDS {
         let first = race(|thread| {
             let input = MemoryStore { key: key(), value: thread.to_string(), tags: None };
-            !wait(MemoryStoreTool::new(&memory).call(input)).unwrap().replaced
+            !wait(MemoryStoreModule::new(&memory).call(input, &Context::default()))
+                .unwrap()
+                .replaced
         });
         assert_eq!(first.into_iter().filter(|first| *first).count(), 1);
         let deleted = race(|_| {
             let input = MemoryDelete { key: key() };
-            wait(MemoryDeleteTool::new(&memory).call(input)).unwrap().found
+            wait(MemoryDeleteModule::new(&memory).call(input, &Context::default())).unwrap().found
         });
         assert_eq!(deleted.into_iter().filter(|found| *found).count(), 1);
     }
@@ -99,8 +101,8 @@ fn s57_clear_is_atomic() {
             for round in 0..ROUNDS {
                 store(&memory, &format!("{thread}-{round}"), "", &[]).await;
                 if thread % 8 == 0 {
-                    let clear = MemoryClearTool::new(&memory);
-                    removed += clear.call(MemoryClear).await.unwrap().removed;
+                    let clear = MemoryClearModule::new(&memory);
+                    removed += clear.call(MemoryClear, &Context::default()).await.unwrap().removed;
                 }
             }
             removed

@@ -16,7 +16,8 @@ use toolwright_memory::{
     Memory, MemoryClear, MemoryCount, MemoryDelete, MemoryGetMetadata, MemoryList, MemoryRetrieve,
     MemorySearch, MemoryStore, MemoryUpdate,
 };
-use toolwright_module::{Audience, Contract, Dialect, Effect, Signature, Stage};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Contract, Dialect, Effect, Signature};
 use toolwright_signature::{Error, Side};
 
 const NAMES: [&str; 9] = [

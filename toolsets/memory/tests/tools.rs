@@ -12,12 +12,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use support::{call, metadata, retrieve, store, text};
 use toolwright_memory::{
-    Cleared, Deleted, Found, Memory, MemoryClear, MemoryClearTool, MemoryCount, MemoryCountTool,
-    MemoryDelete, MemoryDeleteTool, MemoryGetMetadata, MemoryGetMetadataTool, MemoryList,
-    MemoryListTool, MemoryRetrieve, MemoryRetrieveTool, MemorySearch, MemorySearchTool,
-    MemoryStore, MemoryStoreTool, MemoryUpdate, MemoryUpdateTool, Metadata, Stored, Updated,
+    Cleared, Deleted, Found, Memory, MemoryClear, MemoryClearModule, MemoryCount,
+    MemoryCountModule, MemoryDelete, MemoryDeleteModule, MemoryGetMetadata,
+    MemoryGetMetadataModule, MemoryList, MemoryListModule, MemoryRetrieve, MemoryRetrieveModule,
+    MemorySearch, MemorySearchModule, MemoryStore, MemoryStoreModule, MemoryUpdate,
+    MemoryUpdateModule, Metadata, Stored, Updated,
 };
-use toolwright_module::{Audience, Context, Module, Stage};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Context, Module};
 
 #[tokio::test]
 async fn s51_store_says_so_overwrites_and_keeps_tags() {
@@ -328,39 +330,39 @@ async fn s61_s132_s145_each_module_works_without_a_language_model() -> toolwrigh
     let key = "color".to_owned();
 
     let input = MemoryStore { key: key.clone(), value: "blue".to_owned(), tags: None };
-    let stored = MemoryStoreTool::new(&memory).call(input).await?;
+    let stored = MemoryStoreModule::new(&memory).call(input, &Context::default()).await?;
     let replaced = false;
     assert_eq!(stored, Stored { key: key.clone(), replaced });
 
     let input = MemoryRetrieve { key: key.clone() };
-    let value = MemoryRetrieveTool::new(&memory).call(input).await?;
+    let value = MemoryRetrieveModule::new(&memory).call(input, &Context::default()).await?;
     assert_eq!(value.as_deref(), Some("blue"));
 
     let input = MemorySearch { pattern: "lor".to_owned(), in_keys: true, in_values: false };
-    let found = MemorySearchTool::new(&memory).call(input).await?;
+    let found = MemorySearchModule::new(&memory).call(input, &Context::default()).await?;
     let value = "blue".to_owned();
     assert_eq!(found, [Found { key: key.clone(), value }]);
 
-    let keys = MemoryListTool::new(&memory).call(MemoryList).await?;
+    let keys = MemoryListModule::new(&memory).call(MemoryList, &Context::default()).await?;
     assert_eq!(keys, ["color"]);
 
     let input = MemoryUpdate { key: key.clone(), value: "green".to_owned() };
-    let updated = MemoryUpdateTool::new(&memory).call(input).await?;
+    let updated = MemoryUpdateModule::new(&memory).call(input, &Context::default()).await?;
     let found = true;
     assert_eq!(updated, Updated { key: key.clone(), found });
 
     let input = MemoryGetMetadata { key: key.clone() };
-    let known = MemoryGetMetadataTool::new(&memory).call(input).await?;
+    let known = MemoryGetMetadataModule::new(&memory).call(input, &Context::default()).await?;
     assert_eq!(known.unwrap().access_count, 1);
 
-    let count = MemoryCountTool::new(&memory).call(MemoryCount).await?;
+    let count = MemoryCountModule::new(&memory).call(MemoryCount, &Context::default()).await?;
     assert_eq!(count, 1);
 
     let input = MemoryDelete { key: key.clone() };
-    let deleted = MemoryDeleteTool::new(&memory).call(input).await?;
+    let deleted = MemoryDeleteModule::new(&memory).call(input, &Context::default()).await?;
     assert_eq!(deleted, Deleted { key, found });
 
-    let cleared = MemoryClearTool::new(&memory).call(MemoryClear).await?;
+    let cleared = MemoryClearModule::new(&memory).call(MemoryClear, &Context::default()).await?;
     assert_eq!(cleared, Cleared { removed: 0 });
     Ok(())
 }
@@ -411,6 +413,6 @@ async fn s66_storage_search_and_metadata_work_together() {
 async fn what_is_stored_is_not_shown_to_a_debugger_of_the_program() {
     let memory = Memory::default();
     store(&memory, "secret", "hunter2", &[]).await;
-    let shown = format!("{memory:?} {:?}", MemoryStoreTool::new(&memory));
+    let shown = format!("{memory:?} {:?}", MemoryStoreModule::new(&memory));
     assert!(!shown.contains("hunter2") && !shown.contains("secret"), "{shown}");
 }

@@ -20,7 +20,7 @@ use cpu_time::ProcessTime;
 use serde_json::json;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use toolwright_module::{Context, Module, Tool};
-use toolwright_text::{Limits, Text, TextGrep, TextGrepTool, TextRg, TextRgTool};
+use toolwright_text::{Limits, Text, TextGrep, TextGrepModule, TextRg, TextRgModule};
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -119,13 +119,13 @@ fn main() {
     for count_only in [true, false] {
         println!("{}", if count_only { "counted" } else { "lines" });
         for (name, pattern, ignore_case) in SEARCHES {
-            let grep = TextGrepTool::new(&tools);
+            let grep = TextGrepModule::new(&tools);
             let ours = best(|| {
                 let pattern = pattern.to_owned();
                 let input = TextGrep { text: text.clone(), pattern, ignore_case, count_only };
                 let (region, wall, cpu) =
                     (Region::new(ALLOCATIONS), Instant::now(), ProcessTime::now());
-                let found = runtime.block_on(grep.call(input)).unwrap();
+                let found = runtime.block_on(grep.call(input, &Context::default())).unwrap();
                 let (wall, cpu) = (wall.elapsed(), cpu.elapsed());
                 let allocated = region.change().bytes_allocated;
                 let result = found.lines.unwrap_or_else(|| format!("{}\n", found.count));
@@ -175,10 +175,10 @@ fn main() {
     }
 
     // Lines around each match: the other tool, for its memory.
-    let rg = TextRgTool::new(&tools);
+    let rg = TextRgModule::new(&tools);
     let input = TextRg { text: text.clone(), pattern: "needle".to_owned(), context: 3 };
     let region = Region::new(ALLOCATIONS);
-    let found = runtime.block_on(rg.call(input)).unwrap();
+    let found = runtime.block_on(rg.call(input, &Context::default())).unwrap();
     let allocated = region.change().bytes_allocated;
     println!(
         "\ntext_rg, context 3: result {} B, allocated {allocated} B",
@@ -186,7 +186,7 @@ fn main() {
     );
 
     // As a model calls it, the arguments are read from JSON first, which copies the text.
-    let tool = Tool::new(TextGrepTool::new(&tools)).unwrap();
+    let tool = Tool::new(TextGrepModule::new(&tools)).unwrap();
     let arguments = json!({"text": text, "pattern": "needle", "ignore_case": false}).to_string();
     let (region, wall) = (Region::new(ALLOCATIONS), Instant::now());
     let output = runtime.block_on(tool.call(&arguments, &Context::default())).unwrap();

@@ -7,18 +7,18 @@
 //!
 //! | tool | signature, output | module |
 //! |---|---|---|
-//! | `text_grep` | [`TextGrep`], [`Matches`] | [`TextGrepTool`] |
-//! | `text_wc` | [`TextWc`], [`Counts`] | [`TextWcTool`] |
-//! | `text_rg` | [`TextRg`], [`Matches`] | [`TextRgTool`] |
-//! | `text_extract_lines` | [`TextExtractLines`], `String` | [`TextExtractLinesTool`] |
-//! | `text_filter_lines` | [`TextFilterLines`], `String` | [`TextFilterLinesTool`] |
-//! | `text_unique_lines` | [`TextUniqueLines`], `String` | [`TextUniqueLinesTool`] |
-//! | `text_sort_lines` | [`TextSortLines`], `String` | [`TextSortLinesTool`] |
-//! | `text_summarize_text` | [`TextSummarizeText`], [`Summary`] | [`TextSummarizeTextTool`] |
+//! | `text_grep` | [`TextGrep`], [`Matches`] | [`TextGrepModule`] |
+//! | `text_wc` | [`TextWc`], [`Counts`] | [`TextWcModule`] |
+//! | `text_rg` | [`TextRg`], [`Matches`] | [`TextRgModule`] |
+//! | `text_extract_lines` | [`TextExtractLines`], `String` | [`TextExtractLinesModule`] |
+//! | `text_filter_lines` | [`TextFilterLines`], `String` | [`TextFilterLinesModule`] |
+//! | `text_unique_lines` | [`TextUniqueLines`], `String` | [`TextUniqueLinesModule`] |
+//! | `text_sort_lines` | [`TextSortLines`], `String` | [`TextSortLinesModule`] |
+//! | `text_summarize_text` | [`TextSummarizeText`], [`Summary`] | [`TextSummarizeTextModule`] |
 //!
 //! ```
 //! use toolwright_module::{Context, Module};
-//! use toolwright_text::{Text, TextGrep, TextGrepTool};
+//! use toolwright_text::{Text, TextGrep, TextGrepModule};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! let text = Text::default();
@@ -30,14 +30,15 @@
 //! assert_eq!(output.text(), "Lines: 2, Words: 3, Characters: 13");
 //!
 //! // From code: types in, types out.
-//! let grep = TextGrepTool::new(&text);
-//! let found = grep.call(TextGrep {
+//! let grep = TextGrepModule::new(&text);
+//! let input = TextGrep {
 //!     text: "apple\nBanana\n".to_owned(),
 //!     pattern: "^b".to_owned(),
 //!     ignore_case: true,
 //!     count_only: false,
-//! });
-//! assert_eq!(found.await?.lines.as_deref(), Some("Banana\n"));
+//! };
+//! let found = grep.call(input, &Context::default()).await?;
+//! assert_eq!(found.lines.as_deref(), Some("Banana\n"));
 //! # Ok::<(), toolwright_module::Error>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -98,11 +99,11 @@ mod work;
 pub use limits::Limits;
 pub use matches::Matches;
 pub use text::Text;
-pub use tools::extract_lines::{TextExtractLines, TextExtractLinesTool};
-pub use tools::filter_lines::{TextFilterLines, TextFilterLinesTool};
-pub use tools::grep::{TextGrep, TextGrepTool};
-pub use tools::rg::{TextRg, TextRgTool};
-pub use tools::sort_lines::{TextSortLines, TextSortLinesTool};
-pub use tools::summarize_text::{Frequency, Summary, TextSummarizeText, TextSummarizeTextTool};
-pub use tools::unique_lines::{TextUniqueLines, TextUniqueLinesTool};
-pub use tools::wc::{Counts, TextWc, TextWcTool};
+pub use tools::extract_lines::{TextExtractLines, TextExtractLinesModule};
+pub use tools::filter_lines::{TextFilterLines, TextFilterLinesModule};
+pub use tools::grep::{TextGrep, TextGrepModule};
+pub use tools::rg::{TextRg, TextRgModule};
+pub use tools::sort_lines::{TextSortLines, TextSortLinesModule};
+pub use tools::summarize_text::{Frequency, Summary, TextSummarizeText, TextSummarizeTextModule};
+pub use tools::unique_lines::{TextUniqueLines, TextUniqueLinesModule};
+pub use tools::wc::{Counts, TextWc, TextWcModule};

@@ -4,7 +4,8 @@ use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_syntax::hir::Hir;
-use toolwright_module::{Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::{Error, Result};
 
 use crate::work::Work;
 

@@ -5,7 +5,8 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use memchr::{memchr, memrchr};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Hir;
-use toolwright_module::{Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::{Error, Result};
 
 use crate::long_line::LongLine;
 use crate::work::{STRIDE, Work, bare};

@@ -1,14 +1,14 @@
 use toolwright_module::Tool;
 
 use crate::limits::Limits;
-use crate::tools::extract_lines::TextExtractLinesTool;
-use crate::tools::filter_lines::TextFilterLinesTool;
-use crate::tools::grep::TextGrepTool;
-use crate::tools::rg::TextRgTool;
-use crate::tools::sort_lines::TextSortLinesTool;
-use crate::tools::summarize_text::TextSummarizeTextTool;
-use crate::tools::unique_lines::TextUniqueLinesTool;
-use crate::tools::wc::TextWcTool;
+use crate::tools::extract_lines::TextExtractLinesModule;
+use crate::tools::filter_lines::TextFilterLinesModule;
+use crate::tools::grep::TextGrepModule;
+use crate::tools::rg::TextRgModule;
+use crate::tools::sort_lines::TextSortLinesModule;
+use crate::tools::summarize_text::TextSummarizeTextModule;
+use crate::tools::unique_lines::TextUniqueLinesModule;
+use crate::tools::wc::TextWcModule;
 
 /// The eight tools, and what bounds each of their calls.
 ///
@@ -40,21 +40,21 @@ impl Text {
     /// The eight tools, all under these limits.
     ///
     /// Rename one with [`Tool::named`], leave one out by filtering the list by
-    /// [`Tool::name`], or make a few by hand: `Tool::new(TextGrepTool::new(&text))`.
+    /// [`Tool::name`], or make a few by hand: `Tool::new(TextGrepModule::new(&text))`.
     ///
     /// # Errors
     ///
     /// None of these contracts fails; the error is that of [`Tool::new`].
     pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
         Ok(vec![
-            Tool::new(TextGrepTool::new(self))?,
-            Tool::new(TextWcTool::new(self))?,
-            Tool::new(TextRgTool::new(self))?,
-            Tool::new(TextExtractLinesTool::new(self))?,
-            Tool::new(TextFilterLinesTool::new(self))?,
-            Tool::new(TextUniqueLinesTool::new(self))?,
-            Tool::new(TextSortLinesTool::new(self))?,
-            Tool::new(TextSummarizeTextTool::new(self))?,
+            Tool::new(TextGrepModule::new(self))?,
+            Tool::new(TextWcModule::new(self))?,
+            Tool::new(TextRgModule::new(self))?,
+            Tool::new(TextExtractLinesModule::new(self))?,
+            Tool::new(TextFilterLinesModule::new(self))?,
+            Tool::new(TextUniqueLinesModule::new(self))?,
+            Tool::new(TextSortLinesModule::new(self))?,
+            Tool::new(TextSummarizeTextModule::new(self))?,
         ])
     }
 

@@ -1,6 +1,7 @@
 use std::time::Instant;
 
-use toolwright_module::{Context, Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Error, Result};
 
 use crate::limits::Limits;
 

@@ -5,7 +5,8 @@ mod support;
 
 use serde_json::{Value, json};
 use support::{call, told, tool, wait};
-use toolwright_module::{Audience, Context, Dialect, Effect, Signature, Stage};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Context, Dialect, Effect, Signature};
 use toolwright_text::{
     Text, TextExtractLines, TextFilterLines, TextGrep, TextRg, TextSortLines, TextSummarizeText,
     TextUniqueLines, TextWc,

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use support::{tool, wait};
-use toolwright_module::{Audience, Context, Stage};
+use toolwright_module::Context;
+use toolwright_module::error::{Audience, Stage};
 use toolwright_text::{Limits, Text};
 
 #[global_allocator]

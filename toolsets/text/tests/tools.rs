@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use support::{call, call_in, told, tool, wait};
-use toolwright_module::{Audience, Cancellation, Context, Module, Stage};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Cancellation, Context, Module};
 use toolwright_text::{
-    Counts, Frequency, Limits, Matches, Summary, Text, TextExtractLines, TextExtractLinesTool,
-    TextFilterLines, TextFilterLinesTool, TextGrep, TextGrepTool, TextRg, TextRgTool,
-    TextSortLines, TextSortLinesTool, TextSummarizeText, TextSummarizeTextTool, TextUniqueLines,
-    TextUniqueLinesTool, TextWc, TextWcTool,
+    Counts, Frequency, Limits, Matches, Summary, Text, TextExtractLines, TextExtractLinesModule,
+    TextFilterLines, TextFilterLinesModule, TextGrep, TextGrepModule, TextRg, TextRgModule,
+    TextSortLines, TextSortLinesModule, TextSummarizeText, TextSummarizeTextModule,
+    TextUniqueLines, TextUniqueLinesModule, TextWc, TextWcModule,
 };
 
 const FRUIT: &str = "apple\nBanana\ncherry\nbanana split\n";
@@ -389,32 +390,45 @@ fn s146_each_module_works_without_a_language_model() {
     let pattern = || "A".to_owned();
 
     let input = TextGrep { text: text(), pattern: pattern(), ignore_case: true, count_only: false };
-    let found = wait(TextGrepTool::new(&tools).call(input)).unwrap();
+    let found = wait(TextGrepModule::new(&tools).call(input, &Context::default())).unwrap();
     let lines = Some("a 10\na 10\n".to_owned());
     assert_eq!(found, Matches { pattern: pattern(), count: 2, lines });
 
     let input = TextWc { text: text(), lines_only: false, words_only: true, chars_only: false };
-    let counts = wait(TextWcTool::new(&tools).call(input)).unwrap();
+    let counts = wait(TextWcModule::new(&tools).call(input, &Context::default())).unwrap();
     assert_eq!(counts, Counts { lines: None, words: Some(6), characters: None });
 
     let input = TextRg { text: text(), pattern: "b".to_owned(), context: 1 };
-    let found = wait(TextRgTool::new(&tools).call(input)).unwrap();
+    let found = wait(TextRgModule::new(&tools).call(input, &Context::default())).unwrap();
     assert_eq!((found.count, found.lines.as_deref()), (1, Some("b 2\na 10\n")));
 
     let input = TextExtractLines { text: text(), start_line: 2, end_line: None };
-    assert_eq!(wait(TextExtractLinesTool::new(&tools).call(input)).unwrap(), "a 10\n");
+    assert_eq!(
+        wait(TextExtractLinesModule::new(&tools).call(input, &Context::default())).unwrap(),
+        "a 10\n"
+    );
 
     let input = TextFilterLines { text: text(), pattern: pattern(), invert: true };
-    assert_eq!(wait(TextFilterLinesTool::new(&tools).call(input)).unwrap(), "b 2\n");
+    assert_eq!(
+        wait(TextFilterLinesModule::new(&tools).call(input, &Context::default())).unwrap(),
+        "b 2\n"
+    );
 
     let input = TextUniqueLines { text: text(), preserve_order: true };
-    assert_eq!(wait(TextUniqueLinesTool::new(&tools).call(input)).unwrap(), "b 2\na 10\n");
+    assert_eq!(
+        wait(TextUniqueLinesModule::new(&tools).call(input, &Context::default())).unwrap(),
+        "b 2\na 10\n"
+    );
 
     let input = TextSortLines { text: text(), reverse: false, numeric: false };
-    assert_eq!(wait(TextSortLinesTool::new(&tools).call(input)).unwrap(), "a 10\na 10\nb 2\n");
+    assert_eq!(
+        wait(TextSortLinesModule::new(&tools).call(input, &Context::default())).unwrap(),
+        "a 10\na 10\nb 2\n"
+    );
 
     let input = TextSummarizeText { text: "abc abc".to_owned() };
-    let summary = wait(TextSummarizeTextTool::new(&tools).call(input)).unwrap();
+    let summary =
+        wait(TextSummarizeTextModule::new(&tools).call(input, &Context::default())).unwrap();
     let expected = Summary {
         lines: 1,
         words: 2,

@@ -1,13 +1,15 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use toolwright_module::{CallKind, Finish, Reply, ReplyPart, Request, ToolCall, Usage};
+use toolwright_module::message::{CallKind, ReplyPart};
+use toolwright_module::model::{Finish, Usage};
+use toolwright_module::{Reply, Request, ToolCall};
 
 use super::PROVIDER;
 use crate::assembly::{
     Assembly, filled_in, is_complete, is_empty_object, is_json, is_same, is_unfinished,
 };
-use crate::error::{Error, Result};
+use crate::error::{OpenAiError, Result};
 use crate::lenient::{Arguments, Count, Text, fields, if_object, is_said, object, or_default};
 use crate::streaming::{Decoder, Deltas};
 
@@ -377,7 +379,7 @@ impl Pieces {
             }
         }
         if is_said(&completion.error) {
-            return Err(Error::reported(&completion.error, self.reported_usage()));
+            return Err(OpenAiError::reported(&completion.error, self.reported_usage()));
         }
         if self.model.is_none() {
             self.model = completion.model.filled();
@@ -399,7 +401,7 @@ impl Pieces {
 
     fn choose(&mut self, choice: Choice, deltas: &mut Deltas) -> Result<()> {
         if is_said(&choice.error) {
-            return Err(Error::reported(&choice.error, self.reported_usage()));
+            return Err(OpenAiError::reported(&choice.error, self.reported_usage()));
         }
         if let Some(word) = choice.finish_reason.filled() {
             let is_for_calls = is_for_calls(&word);
@@ -619,13 +621,13 @@ impl Pieces {
         Err(self.unclear("one call has two sets of arguments", piece))
     }
 
-    fn unclear(&self, fault: &'static str, piece: &Piece) -> Error {
+    fn unclear(&self, fault: &'static str, piece: &Piece) -> OpenAiError {
         let Piece { id, name, arguments, .. } = piece;
         let call = ToolCall::new(id.0.clone(), name.0.clone(), arguments.clone());
         let mut parts = self.assembly.parts().to_vec();
         parts.push(ReplyPart::Call(call));
         let raw = serde_json::to_string(&parts).unwrap_or_default();
-        Error::Unclear { fault, raw, usage: self.reported_usage() }
+        OpenAiError::Unclear { fault, raw, usage: self.reported_usage() }
     }
 
     /// Whether a call without arguments may be the beginning of the next one: both have the
@@ -740,7 +742,7 @@ impl Decoder for Pieces {
             }
         }
         if self.heard && !self.chosen {
-            return Err(Error::Empty { usage });
+            return Err(OpenAiError::Empty { usage });
         }
         let whole = |part: &ReplyPart| match part {
             ReplyPart::Call(call) => call.arguments.trim().is_empty() || is_json(&call.arguments),
@@ -754,7 +756,7 @@ impl Decoder for Pieces {
             }
             None => {
                 let (raw, source) = (self.so_far(), None);
-                return Err(Error::Truncated { raw, source });
+                return Err(OpenAiError::Truncated { raw, source });
             }
         };
         if let Finish::Other(word) = &finish
@@ -762,19 +764,19 @@ impl Decoder for Pieces {
             && (word == "error" || !self.assembly.parts().is_empty())
         {
             let (status, raw) = (word.clone(), self.so_far());
-            return Err(Error::Unfinished { status, raw, usage });
+            return Err(OpenAiError::Unfinished { status, raw, usage });
         }
         let finish = if self.refused { Finish::Refused } else { finish };
         if self.is_torn() {
             let (fault, raw) = ("a call may be one or two", self.so_far());
-            return Err(Error::Unclear { fault, raw, usage });
+            return Err(OpenAiError::Unclear { fault, raw, usage });
         }
         let parts = self.parts();
         let has_call = parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
         if self.is_for_calls && !has_call {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             let fault = "it ends with calls and has none";
-            return Err(Error::Unclear { fault, raw, usage });
+            return Err(OpenAiError::Unclear { fault, raw, usage });
         }
         let reply = Reply::new(filled_in(parts, self.turn, &finish, usage)?);
         let mut reply = reply.with_finish(finish).with_usage(usage);

@@ -3,8 +3,9 @@ use std::sync::Arc;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
+use toolwright_module::message::{Image, Part, ReplyPart, ToolResult};
 use toolwright_module::provider::images_of;
-use toolwright_module::{Image, Message, Part, ReplyPart, Request, ToolCall, ToolResult};
+use toolwright_module::{Message, Request, ToolCall};
 
 use crate::error::Result;
 use crate::request::{

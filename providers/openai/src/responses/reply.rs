@@ -4,11 +4,13 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_module::{CallKind, Finish, Reasoning, Reply, ReplyPart, Request, ToolCall, Usage};
+use toolwright_module::message::{CallKind, Reasoning, ReplyPart};
+use toolwright_module::model::{Finish, Usage};
+use toolwright_module::{Reply, Request, ToolCall};
 
 use super::PROVIDER;
 use crate::assembly::{Assembly, filled_in, is_complete, is_empty_object, is_unfinished};
-use crate::error::{Error, Result};
+use crate::error::{OpenAiError, Result};
 use crate::lenient::{
     Arguments, Count, Listed, Text, if_object, is_said, list, object, or_default,
 };
@@ -147,7 +149,7 @@ impl Item {
         // Serde would read a list as an object's fields, in their order.
         if !raw.get().starts_with('{') {
             let source = serde_json::Error::custom("an item is an object");
-            return Err(Error::Decoding { source, raw: raw.get().to_owned() });
+            return Err(OpenAiError::Decoding { source, raw: raw.get().to_owned() });
         }
         let mut item: Self = read(raw)?;
         let Function { name, arguments, parameters } = std::mem::take(&mut item.function);
@@ -208,7 +210,7 @@ impl Listed for Piece {
 
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
     serde_json::from_str(raw.get())
-        .map_err(|source| Error::Decoding { source, raw: raw.get().to_owned() })
+        .map_err(|source| OpenAiError::Decoding { source, raw: raw.get().to_owned() })
 }
 
 impl Response {
@@ -221,10 +223,10 @@ impl Response {
     fn or_assembled(self, asked: &Asked, mut streamed: Streamed) -> Result<Reply> {
         let usage = self.usage.map_or_else(Usage::unknown, Usage::from);
         if is_said(&self.error) {
-            return Err(Error::reported(&self.error, usage));
+            return Err(OpenAiError::reported(&self.error, usage));
         }
         let mut finish = match &*self.status {
-            "failed" => return Err(Error::reported(&Value::Null, usage)),
+            "failed" => return Err(OpenAiError::reported(&Value::Null, usage)),
             "incomplete" => incomplete(self.incomplete_details.reason.0),
             status if is_unfinished(status) => Finish::Other(status.to_owned()),
             status
@@ -237,7 +239,7 @@ impl Response {
             _ => Finish::Stop,
         };
         if self.output.is_empty() && streamed.parts.is_empty() && finish == Finish::Stop {
-            return Err(Error::Empty { usage });
+            return Err(OpenAiError::Empty { usage });
         }
         let mut parts = Vec::with_capacity(self.output.len());
         for (place, item) in self.output.iter().enumerate() {
@@ -250,14 +252,14 @@ impl Response {
             |item: &RawValue| Item::of(item).is_ok_and(|item| &*item.kind == "message");
         let is_empty = parts.is_empty() && finish == Finish::Stop;
         if is_empty && !self.output.iter().any(|item| is_message(item)) {
-            return Err(Error::Empty { usage });
+            return Err(OpenAiError::Empty { usage });
         }
         if let Finish::Other(status) = &finish
             && is_unfinished(status)
             && !parts.is_empty()
         {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
-            return Err(Error::Unfinished { status: status.clone(), raw, usage });
+            return Err(OpenAiError::Unfinished { status: status.clone(), raw, usage });
         }
         let mut reply = Reply::new(filled_in(parts, asked.turn, &finish, usage)?)
             .with_finish(finish)
@@ -608,7 +610,7 @@ impl Decoder for Pieces {
         if is_said(&event.error) || matches!(&*event.kind, "error" | "response.error") {
             let flat = || json!({"code": &*event.code, "message": &*event.message});
             let error = if is_said(&event.error) { event.error.clone() } else { flat() };
-            return Err(Error::reported(&error, Usage::unknown()));
+            return Err(OpenAiError::reported(&error, Usage::unknown()));
         }
         match &*event.kind {
             "response.output_text.delta" | "response.refusal.delta" => {
@@ -675,7 +677,7 @@ impl Decoder for Pieces {
     fn finish(mut self) -> Result<Reply> {
         let Some(mut response) = self.last.take() else {
             let (raw, source) = (self.so_far(), None);
-            return Err(Error::Truncated { raw, source });
+            return Err(OpenAiError::Truncated { raw, source });
         };
         if response.output.is_empty() {
             response.output = self.items;

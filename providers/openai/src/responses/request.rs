@@ -4,7 +4,8 @@ use std::sync::Arc;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use toolwright_module::{Image, Message, Part, ReplyPart, Request, ToolResult};
+use toolwright_module::message::{Image, Part, ReplyPart, ToolResult};
+use toolwright_module::{Message, Request};
 
 use super::PROVIDER;
 use crate::error::Result;

@@ -9,7 +9,8 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use toolwright_module::{Delta, Error, LanguageModel, Message, Reply, Request, Result};
+use toolwright_module::model::Delta;
+use toolwright_module::{Error, LanguageModel, Message, Reply, Request, Result};
 use toolwright_openai::{Api, OpenAi};
 
 pub(crate) const APIS: [Api; 2] = [Api::Chat, Api::Responses];
@@ -248,7 +249,7 @@ pub(crate) async fn streamed(
 }
 
 /// The crate's own error inside a module's.
-pub(crate) fn own(error: &Error) -> &toolwright_openai::Error {
+pub(crate) fn own(error: &Error) -> &toolwright_openai::OpenAiError {
     error.downcast_ref().expect("an error of this crate")
 }
 

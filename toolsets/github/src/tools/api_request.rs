@@ -65,11 +65,11 @@ const LONGEST_VALUE: usize = 4096;
 /// It sends GET below the base URL and cannot do otherwise: whatever the arguments say,
 /// they become segments of a path and pairs of a query, each encoded.
 #[derive(Debug, Clone)]
-pub struct GithubApiRequestTool {
+pub struct GithubApiRequestModule {
     client: Client,
 }
 
-impl GithubApiRequestTool {
+impl GithubApiRequestModule {
     /// Asks as `github` says.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
@@ -110,10 +110,10 @@ fn fields(fields: &BTreeMap<String, String>) -> Result<Vec<(&str, &str)>, Failur
     Ok(fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
 }
 
-impl Module for GithubApiRequestTool {
+impl Module for GithubApiRequestModule {
     type Signature = GithubApiRequest;
 
-    async fn forward(&self, input: GithubApiRequest, cx: &Context) -> Result<ApiReply> {
+    async fn call(&self, input: GithubApiRequest, cx: &Context) -> Result<ApiReply> {
         told(&WORDS, cx, self.request(input, cx)).await
     }
 

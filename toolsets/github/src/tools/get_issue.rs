@@ -72,11 +72,11 @@ const WORDS: Words = Words {
 /// Issues and pull requests share their numbers: that of a pull request is an error
 /// that says so.
 #[derive(Debug, Clone)]
-pub struct GithubGetIssueTool {
+pub struct GithubGetIssueModule {
     client: Client,
 }
 
-impl GithubGetIssueTool {
+impl GithubGetIssueModule {
     /// Asks as `github` says.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
@@ -112,10 +112,10 @@ pub(crate) fn number(what: &str, number: u64) -> Result<String, Failure> {
     }
 }
 
-impl Module for GithubGetIssueTool {
+impl Module for GithubGetIssueModule {
     type Signature = GithubGetIssue;
 
-    async fn forward(&self, input: GithubGetIssue, cx: &Context) -> Result<Issue> {
+    async fn call(&self, input: GithubGetIssue, cx: &Context) -> Result<Issue> {
         told(&WORDS, cx, self.get(input, cx)).await
     }
 

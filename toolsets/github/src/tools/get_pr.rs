@@ -101,11 +101,11 @@ const WORDS: Words = Words {
 
 /// Shows a pull request: fulfils [`GithubGetPr`].
 #[derive(Debug, Clone)]
-pub struct GithubGetPrTool {
+pub struct GithubGetPrModule {
     client: Client,
 }
 
-impl GithubGetPrTool {
+impl GithubGetPrModule {
     /// Asks as `github` says.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
@@ -130,10 +130,10 @@ impl GithubGetPrTool {
     }
 }
 
-impl Module for GithubGetPrTool {
+impl Module for GithubGetPrModule {
     type Signature = GithubGetPr;
 
-    async fn forward(&self, input: GithubGetPr, cx: &Context) -> Result<PullRequest> {
+    async fn call(&self, input: GithubGetPr, cx: &Context) -> Result<PullRequest> {
         told(&WORDS, cx, self.get(input, cx)).await
     }
 

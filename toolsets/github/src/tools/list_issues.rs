@@ -136,11 +136,11 @@ const WORDS: Words = Words {
 /// GitHub's list holds pull requests too; they are left out. Asks for pages of 100 until
 /// there are enough, 20 pages at most.
 #[derive(Debug, Clone)]
-pub struct GithubListIssuesTool {
+pub struct GithubListIssuesModule {
     client: Client,
 }
 
-impl GithubListIssuesTool {
+impl GithubListIssuesModule {
     /// Asks as `github` says.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
@@ -189,10 +189,10 @@ fn labels(labels: &[String]) -> Result<Option<String>, Failure> {
     Ok((!labels.is_empty()).then(|| labels.join(",")))
 }
 
-impl Module for GithubListIssuesTool {
+impl Module for GithubListIssuesModule {
     type Signature = GithubListIssues;
 
-    async fn forward(&self, input: GithubListIssues, cx: &Context) -> Result<Issues> {
+    async fn call(&self, input: GithubListIssues, cx: &Context) -> Result<Issues> {
         told(&WORDS, cx, self.list(input, cx)).await
     }
 

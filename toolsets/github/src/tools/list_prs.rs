@@ -121,11 +121,11 @@ const WORDS: Words = Words {
 /// pull request is asked for by itself, one after the other as GitHub wants it, because
 /// a search does not tell branches. What is merged, the list of what is closed says.
 #[derive(Debug, Clone)]
-pub struct GithubListPrsTool {
+pub struct GithubListPrsModule {
     client: Client,
 }
 
-impl GithubListPrsTool {
+impl GithubListPrsModule {
     /// Asks as `github` says.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
@@ -220,10 +220,10 @@ fn check_branch(branch: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Module for GithubListPrsTool {
+impl Module for GithubListPrsModule {
     type Signature = GithubListPrs;
 
-    async fn forward(&self, input: GithubListPrs, cx: &Context) -> Result<PullRequests> {
+    async fn call(&self, input: GithubListPrs, cx: &Context) -> Result<PullRequests> {
         told(&WORDS, cx, self.list(input, cx)).await
     }
 

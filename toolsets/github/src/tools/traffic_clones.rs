@@ -33,11 +33,11 @@ const WORDS: Words = Words {
 
 /// Counts clones: fulfils [`GithubTrafficClones`]. GitHub tells it to those who may push.
 #[derive(Debug, Clone)]
-pub struct GithubTrafficClonesTool {
+pub struct GithubTrafficClonesModule {
     client: Client,
 }
 
-impl GithubTrafficClonesTool {
+impl GithubTrafficClonesModule {
     /// Asks as `github` says.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
@@ -45,10 +45,10 @@ impl GithubTrafficClonesTool {
     }
 }
 
-impl Module for GithubTrafficClonesTool {
+impl Module for GithubTrafficClonesModule {
     type Signature = GithubTrafficClones;
 
-    async fn forward(&self, input: GithubTrafficClones, cx: &Context) -> Result<Traffic> {
+    async fn call(&self, input: GithubTrafficClones, cx: &Context) -> Result<Traffic> {
         let work = Traffic::ask(&self.client, "clones", &input.repo, input.per, cx);
         told(&WORDS, cx, work).await
     }

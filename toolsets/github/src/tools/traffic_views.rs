@@ -33,11 +33,11 @@ const WORDS: Words = Words {
 
 /// Counts views: fulfils [`GithubTrafficViews`]. GitHub tells it to those who may push.
 #[derive(Debug, Clone)]
-pub struct GithubTrafficViewsTool {
+pub struct GithubTrafficViewsModule {
     client: Client,
 }
 
-impl GithubTrafficViewsTool {
+impl GithubTrafficViewsModule {
     /// Asks as `github` says.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
@@ -45,10 +45,10 @@ impl GithubTrafficViewsTool {
     }
 }
 
-impl Module for GithubTrafficViewsTool {
+impl Module for GithubTrafficViewsModule {
     type Signature = GithubTrafficViews;
 
-    async fn forward(&self, input: GithubTrafficViews, cx: &Context) -> Result<Traffic> {
+    async fn call(&self, input: GithubTrafficViews, cx: &Context) -> Result<Traffic> {
         let work = Traffic::ask(&self.client, "views", &input.repo, input.per, cx);
         told(&WORDS, cx, work).await
     }

@@ -2,7 +2,9 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
-use toolwright_module::{Contract, Error, Image, Result, Stage, ToolOutput};
+use toolwright_module::error::Stage;
+use toolwright_module::message::Image;
+use toolwright_module::{Contract, Error, Result, ToolOutput};
 use toolwright_signature::Policy;
 
 /// A call's result: texts, images, and the value if there is one.
@@ -74,7 +76,7 @@ pub(crate) fn told(text: String) -> Error {
 
 /// A result that is not what the server promised: nothing that a model could mend.
 pub(crate) fn broken(tool: &str, source: toolwright_signature::Error) -> Error {
-    let error = crate::Error::Promise { tool: tool.to_owned(), source };
+    let error = crate::McpError::Promise { tool: tool.to_owned(), source };
     Error::other(error).at(Stage::Decoding)
 }
 

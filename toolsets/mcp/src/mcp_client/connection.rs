@@ -8,10 +8,10 @@ use futures_util::future::Shared;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::task::AbortOnDropHandle;
-use toolwright_module::BoxFuture;
+use toolwright_module::model::BoxFuture;
 
-use crate::error::{Error, Result};
-use crate::mcp_client::McpClient;
+use crate::error::{McpError, Result};
+use crate::mcp_client::McpClientBuilder;
 use crate::mcp_client::listing::Listing;
 use crate::mcp_client::live::Live;
 
@@ -28,7 +28,7 @@ const SHORT: Duration = Duration::from_secs(5);
 
 /// Many calls, one connection, and one attempt to make it again at a time.
 pub(crate) struct Connection {
-    pub(crate) client: McpClient,
+    pub(crate) client: McpClientBuilder,
     state: Mutex<State>,
     /// What the server has now.
     pub(crate) listing: Arc<watch::Sender<Arc<Listing>>>,
@@ -39,17 +39,17 @@ enum State {
     Connecting(Attempt, AbortHandle),
     /// Not tried again before then.
     Down {
-        error: Arc<Error>,
+        error: Arc<McpError>,
         until: Instant,
         failures: u32,
     },
     Closed,
 }
 
-type Attempt = Shared<BoxFuture<'static, Result<Arc<Live>, Arc<Error>>>>;
+type Attempt = Shared<BoxFuture<'static, Result<Arc<Live>, Arc<McpError>>>>;
 
 impl Connection {
-    pub(crate) async fn open(client: McpClient) -> Result<Arc<Self>> {
+    pub(crate) async fn open(client: McpClientBuilder) -> Result<Arc<Self>> {
         let listing = Arc::new(watch::Sender::new(Arc::default()));
         let live = Live::open(&client, &listing).await?;
         let state = Mutex::new(State::Up(Arc::new(live)));
@@ -65,7 +65,7 @@ impl Connection {
     /// # Errors
     ///
     /// Why it could not be, to all who wait for it and, for a while, to all who come.
-    pub(crate) async fn live(self: &Arc<Self>) -> Result<Arc<Live>, Arc<Error>> {
+    pub(crate) async fn live(self: &Arc<Self>) -> Result<Arc<Live>, Arc<McpError>> {
         let attempt = {
             let mut state = self.state();
             let failures = match &*state {
@@ -73,7 +73,7 @@ impl Connection {
                 State::Down { error, until, .. } if Instant::now() < *until => {
                     return Err(Arc::clone(error));
                 }
-                State::Closed => return Err(Arc::new(Error::Closed)),
+                State::Closed => return Err(Arc::new(McpError::Closed)),
                 State::Connecting(attempt, _) => Err(attempt.clone()),
                 State::Up(live) => Ok(u32::from(live.since.elapsed() < SHORT)),
                 State::Down { failures, .. } => Ok(*failures),
@@ -90,7 +90,7 @@ impl Connection {
         let live = attempt.await?;
         // It may have been closed meanwhile.
         if matches!(*self.state(), State::Closed) {
-            return Err(Arc::new(Error::Closed));
+            return Err(Arc::new(McpError::Closed));
         }
         Ok(live)
     }
@@ -109,11 +109,11 @@ impl Connection {
             outcome
         }));
         let abort = task.abort_handle();
-        let ended = async move { task.await.unwrap_or_else(|_| Err(Arc::new(Error::Closed))) };
+        let ended = async move { task.await.unwrap_or_else(|_| Err(Arc::new(McpError::Closed))) };
         (ended.boxed().shared(), abort)
     }
 
-    fn settle(&self, outcome: &Result<Arc<Live>, Arc<Error>>, failures: u32) {
+    fn settle(&self, outcome: &Result<Arc<Live>, Arc<McpError>>, failures: u32) {
         let mut state = self.state();
         if matches!(*state, State::Closed) {
             return;
@@ -142,7 +142,7 @@ impl Connection {
 
 /// Tries until the server is there or patience ends.
 async fn again(
-    client: &McpClient,
+    client: &McpClientBuilder,
     listing: &Arc<watch::Sender<Arc<Listing>>>,
     failures: u32,
 ) -> Result<Live> {

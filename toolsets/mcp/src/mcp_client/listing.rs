@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use toolwright_module::{Contract, Dialect, Effect};
 use toolwright_signature::NameFault;
 
-use crate::error::{Error, Result};
+use crate::error::{McpError, Result};
 
 /// How many tools a server may have, on how many pages, and with how many bytes.
 const TOOLS: usize = 10_000;
@@ -49,7 +49,7 @@ pub(crate) struct Listing {
     pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Arc<Listed>>,
     /// What cannot be used, by its name there.
-    pub(crate) left_out: Vec<(String, Arc<Error>)>,
+    pub(crate) left_out: Vec<(String, Arc<McpError>)>,
 }
 
 /// A tool as its server describes it.
@@ -72,7 +72,7 @@ impl Listing {
     pub(crate) fn usable(&self, name: &str) -> Result<()> {
         match self.left_out.iter().find(|(left_out, _)| left_out == name) {
             Some((_, reason)) => {
-                Err(Error::LeftOut { name: name.to_owned(), reason: Arc::clone(reason) })
+                Err(McpError::LeftOut { name: name.to_owned(), reason: Arc::clone(reason) })
             }
             None => Ok(()),
         }
@@ -95,7 +95,7 @@ impl Listing {
         for form in forms {
             let name = form.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
             if !theirs.insert(name.clone()) {
-                return Err(Error::Twice { server: server.to_owned(), name });
+                return Err(McpError::Twice { server: server.to_owned(), name });
             }
             if exposed.only.as_ref().is_some_and(|only| !only.contains(&name)) {
                 continue;
@@ -113,7 +113,7 @@ impl Listing {
         let mut named: Vec<&String> = exposed.effects.keys().chain(asked.clone()).collect();
         named.sort_unstable();
         if let Some(name) = named.into_iter().find(|name| !theirs.contains(*name)) {
-            return Err(Error::no_such_tool(name, theirs.iter().map(String::as_str)));
+            return Err(McpError::no_such_tool(name, theirs.iter().map(String::as_str)));
         }
         for name in asked {
             listing.usable(name)?;
@@ -130,12 +130,12 @@ impl Listed {
         taken: &mut HashSet<String>,
     ) -> Result<Self> {
         let form: Form = serde_json::from_value(form)
-            .map_err(|source| Error::Definition { name: name.clone(), source })?;
+            .map_err(|source| McpError::Definition { name: name.clone(), source })?;
         // Icons and what else a server says to other programs change nothing for a model.
         let mut shown = form.clone();
         (shown.icons, shown.meta) = (None, None);
         let definition = serde_json::to_value(shown)
-            .map_err(|source| Error::Definition { name: name.clone(), source })?;
+            .map_err(|source| McpError::Definition { name: name.clone(), source })?;
         let ours = local_name(&name, exposed.prefix.as_deref());
         let input = Value::Object((*form.input_schema).clone());
         let output = form.output_schema.map(|schema| Value::Object((*schema).clone()));
@@ -197,8 +197,8 @@ pub(crate) async fn list(
         (name.unwrap_or_default(), info.instructions.clone())
     };
     let itself = info.as_deref().map(said).unwrap_or_default();
-    let unexpected = || Error::listing(server, ServiceError::UnexpectedResponse);
-    let endless = || Error::Endless { server: server.to_owned() };
+    let unexpected = || McpError::listing(server, ServiceError::UnexpectedResponse);
+    let endless = || McpError::Endless { server: server.to_owned() };
     let mut forms = Vec::new();
     let mut cursor = None;
     let mut seen = HashSet::new();
@@ -209,7 +209,7 @@ pub(crate) async fn list(
         let request = ListToolsRequest { params, ..ListToolsRequest::default() };
         // Not by `list_tools`, which may answer with what it was once told.
         let answer = peer.send_request(ClientRequest::ListToolsRequest(request)).await;
-        let (page, next) = match answer.map_err(|source| Error::listing(server, source))? {
+        let (page, next) = match answer.map_err(|source| McpError::listing(server, source))? {
             ServerResult::ListToolsResult(page) => {
                 let forms = page.tools.into_iter().map(serde_json::to_value);
                 let forms = forms.collect::<Result<Vec<_>, _>>();

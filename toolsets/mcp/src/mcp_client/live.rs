@@ -20,10 +20,11 @@ use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::task::AbortOnDropHandle;
 use toolwright_http::{Redactor, with_causes};
 
-use crate::error::{Error, Result, Source};
+use crate::error::{McpError, Result, Source};
+use crate::mcp_client::McpClientBuilder;
+use crate::mcp_client::builder::Home;
 use crate::mcp_client::child::Told;
 use crate::mcp_client::listing::Listing;
-use crate::mcp_client::{Home, McpClient};
 
 /// The revisions that have no handshake, the best first. Those that have one agree in it.
 const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
@@ -67,16 +68,16 @@ pub(crate) enum Fault {
 impl Live {
     /// Connects, asks for the tools and holds them to the lock.
     pub(crate) async fn open(
-        client: &McpClient,
+        client: &McpClientBuilder,
         listing: &Arc<watch::Sender<Arc<Listing>>>,
     ) -> Result<Self> {
         let opening = Box::pin(Self::open_at_leisure(client, listing));
-        let late = |_| Error::Late { server: client.shown(), time: client.start_time };
+        let late = |_| McpError::Late { server: client.shown(), time: client.start_time };
         tokio::time::timeout(client.start_time, opening).await.map_err(late)?
     }
 
     async fn open_at_leisure(
-        client: &McpClient,
+        client: &McpClientBuilder,
         listing: &Arc<watch::Sender<Arc<Listing>>>,
     ) -> Result<Self> {
         let changed = Arc::new(Notify::new());
@@ -200,13 +201,16 @@ fn says(data: &ErrorData, mark: &str) -> bool {
 }
 
 /// By the revision that has no handshake; by one that has if the server does not know it.
-async fn handshake(client: &McpClient, changed: &Arc<Notify>) -> Result<(Running, Option<Told>)> {
+async fn handshake(
+    client: &McpClientBuilder,
+    changed: &Arc<Notify>,
+) -> Result<(Running, Option<Told>)> {
     let auto = ClientLifecycleMode::Auto {
         preferred_versions: MODERN.to_vec(),
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     };
     let first = match begin(client, changed, auto).await {
-        Err(error @ Error::Connect { .. }) => error,
+        Err(error @ McpError::Connect { .. }) => error,
         outcome => return outcome,
     };
     // Some servers end, or answer with no JSON, at a question they do not know.
@@ -214,7 +218,7 @@ async fn handshake(client: &McpClient, changed: &Arc<Notify>) -> Result<(Running
 }
 
 async fn begin(
-    client: &McpClient,
+    client: &McpClientBuilder,
     changed: &Arc<Notify>,
     mode: ClientLifecycleMode,
 ) -> Result<(Running, Option<Told>)> {
@@ -224,7 +228,7 @@ async fn begin(
         Home::Child(command) => {
             let (child, told) = command.start(most).map_err(|source| {
                 let command = client.shown();
-                Error::Start { command, source }
+                McpError::Start { command, source }
             })?;
             let outcome = listener.serve_with_lifecycle(child, mode).await;
             if outcome.is_err() {
@@ -241,9 +245,9 @@ async fn begin(
     outcome.map(|running| (running, told)).map_err(|error| {
         let server = client.shown();
         if error.is_authorization_required() {
-            Error::Unauthorized { server }
+            McpError::Unauthorized { server }
         } else {
-            Error::connect(&server, &said, without_secrets(cause(error), &client.redactor()))
+            McpError::connect(&server, &said, without_secrets(cause(error), &client.redactor()))
         }
     })
 }
@@ -287,7 +291,7 @@ fn publish(listing: &watch::Sender<Arc<Listing>>, listed: Listing) {
 /// Asks for the tools again whenever the server says that they changed.
 async fn watch(
     peer: Peer<RoleClient>,
-    client: McpClient,
+    client: McpClientBuilder,
     changed: Arc<Notify>,
     listing: Arc<watch::Sender<Arc<Listing>>>,
     lost: Arc<AtomicBool>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use crate::error::{Error, Result};
+use crate::error::{McpError, Result};
 use crate::mcp_client::listing::Listing;
 
 /// How much of a difference is looked for, and shown.
@@ -24,7 +24,7 @@ pub(crate) struct Lock {
 
 impl Lock {
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(Error::Lock)
+        serde_json::from_str(text).map_err(McpError::Lock)
     }
 
     /// The tools stand by name: their order at the server says nothing.
@@ -79,7 +79,7 @@ impl Lock {
         if diff.lines().nth(DIFF_LINES).is_some() {
             lines.push("… and more");
         }
-        Err(Error::Drift { server: server.to_owned(), diff: lines.join("\n") })
+        Err(McpError::Drift { server: server.to_owned(), diff: lines.join("\n") })
     }
 }
 

@@ -20,7 +20,7 @@ use sse_stream::{Error as SseError, Sse};
 use tokio::sync::Semaphore;
 use toolwright_http::{Endpoint, ErrorKind, Redactor, UrlFault};
 
-use crate::error::{Error, Result};
+use crate::error::{McpError, Result};
 use crate::mcp_client::ANSWERS;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -96,8 +96,9 @@ impl Address {
             .pool_max_idle_per_host(0);
         // A proxy does not reach this machine from where it is.
         let http = if self.endpoint.is_loopback() { http.no_proxy() } else { http };
-        let http =
-            http.build().map_err(|error| Error::connect(&self.shown(), "", error.without_url()))?;
+        let http = http
+            .build()
+            .map_err(|error| McpError::connect(&self.shown(), "", error.without_url()))?;
         let mut config =
             StreamableHttpClientTransportConfig::with_uri(self.endpoint.as_url().as_str())
                 .max_concurrent_requests(PARALLEL)
@@ -130,7 +131,7 @@ impl Address {
 }
 
 /// What is wrong with an address, in the words of this toolset.
-fn refused(error: toolwright_http::Error) -> Error {
+fn refused(error: toolwright_http::HttpError) -> McpError {
     let fault = match error.kind() {
         ErrorKind::Url(UrlFault::NotAUrl) => {
             "it is no URL; write it whole, such as http://127.0.0.1:8000/mcp"
@@ -142,10 +143,10 @@ fn refused(error: toolwright_http::Error) -> Error {
         ErrorKind::Url(UrlFault::Plain) => {
             "a token or header is not sent over http://; use https://"
         }
-        ErrorKind::Header { name } => return Error::Header { name: name.clone() },
+        ErrorKind::Header { name } => return McpError::Header { name: name.clone() },
         _ => "it cannot be used; check it",
     };
-    Error::Url { fault }
+    McpError::Url { fault }
 }
 
 /// rmcp's own way to send, but for three things. Answers that name no request it passes over,

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolwright_module::{Cancellation, Context, Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::{Cancellation, Context, Error, Result};
 
 /// How many calls may wait for others to end.
 const WAITING: usize = 1024;

@@ -15,7 +15,8 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, model};
 use serde_json::Value;
-use toolwright_module::{Audience, Context, Error, Result, Stage, ToolCall};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Context, Error, Result, ToolCall};
 
 use crate::mcp_server::calls::Calls;
 use crate::mcp_server::progress;
@@ -59,7 +60,7 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult> {
         let calls = &self.0.calls;
-        let cx = self.0.cx.in_call(&call);
+        let cx = toolwright_module::driver::in_call(&self.0.cx, &call);
         let token = context.meta.get_progress_token();
         let work = |cx: Context| async move {
             let output = served.tool.call(&call.arguments, &cx).await?;

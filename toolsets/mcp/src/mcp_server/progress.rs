@@ -8,7 +8,8 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::{Peer, RoleServer};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use toolwright_module::{Context, Event, EventKind};
+use toolwright_module::Context;
+use toolwright_module::event::{Event, EventKind};
 
 /// How much may wait for a slow client; what comes then is not told.
 const WAITING: usize = 64;

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use rmcp::model::{AudioContent, CallToolResult, ContentBlock, ResourceContents, ToolAnnotations};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use toolwright_module::{Dialect, Effect, Error, Image, Result, Stage, Tool, ToolOutput};
+use toolwright_module::error::Stage;
+use toolwright_module::message::Image;
+use toolwright_module::{Dialect, Effect, Error, Result, Tool, ToolOutput};
 use toolwright_signature::Policy;
 
 /// A tool, and what clients are told of it.
@@ -32,7 +34,7 @@ enum Output {
 }
 
 impl Served {
-    pub(crate) fn new(tool: Tool) -> crate::Result<Self> {
+    pub(crate) fn new(tool: Tool) -> crate::error::Result<Self> {
         let contract = tool.contract();
         let form = contract.tool(Dialect::Mcp)?;
         let form: rmcp::model::Tool = serde_json::from_value(form).map_err(std::io::Error::from)?;

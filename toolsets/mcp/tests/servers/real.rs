@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use toolwright_mcp::{McpClient, Remote};
+use toolwright_mcp::{McpClient, McpClientBuilder};
 
 /// A server, how it is reached and in which revision of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Real {
     }
 
     /// A client of it; over stdio it starts the server.
-    pub(crate) fn client(&self) -> McpClient {
+    pub(crate) fn client(&self) -> McpClientBuilder {
         let words = self.words();
         match self.kind.http {
             true => self.over_http(),
@@ -114,7 +114,7 @@ impl Real {
     }
 
     /// The same, and what it sends is written down.
-    pub(crate) fn overheard(&self) -> McpClient {
+    pub(crate) fn overheard(&self) -> McpClientBuilder {
         assert!(!self.kind.http);
         let script = "sent=$1; shift; tee -a \"$sent\" | \"$@\"";
         let mut words = ["-c", script, "sh"].map(str::to_owned).to_vec();
@@ -123,13 +123,13 @@ impl Real {
         self.over_stdio("sh", &words)
     }
 
-    fn over_stdio(&self, program: &str, arguments: &[String]) -> McpClient {
+    fn over_stdio(&self, program: &str, arguments: &[String]) -> McpClientBuilder {
         let client = McpClient::stdio(program, arguments);
         let environment = self.environment().into_iter();
         environment.fold(client, |client, (name, value)| client.with_env(name, value))
     }
 
-    fn over_http(&self) -> McpClient {
+    fn over_http(&self) -> McpClientBuilder {
         McpClient::http(&format!("http://127.0.0.1:{}/mcp", self.port)).unwrap()
     }
 
@@ -244,7 +244,7 @@ pub(crate) fn is_for_others(kind: Kind, tool: &str) -> bool {
 }
 
 /// Connects, and waits for all that the server has.
-pub(crate) async fn connect(client: McpClient, kind: Kind) -> Remote {
+pub(crate) async fn connect(client: McpClientBuilder, kind: Kind) -> McpClient {
     let mut remote = soon(kind, client.connect()).await.unwrap();
     if kind.name == "everything" {
         // Its last tool comes when it has seen the client.
@@ -259,7 +259,7 @@ pub(crate) async fn connect(client: McpClient, kind: Kind) -> Remote {
 }
 
 /// Closes it, and sees that nothing of a child process is left.
-pub(crate) async fn closes(real: &Real, remote: Remote) {
+pub(crate) async fn closes(real: &Real, remote: McpClient) {
     let kind = real.kind;
     assert!(!real.processes().is_empty(), "{kind}");
     soon(kind, remote.close()).await;

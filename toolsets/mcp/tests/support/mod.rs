@@ -12,10 +12,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use toolwright_mcp::{McpServer, Result};
+use toolwright_mcp::{McpError, McpServer};
+use toolwright_module::event::EventKind;
+use toolwright_module::message::Image;
 use toolwright_module::{
-    Cancellation, Contract, Effect, Error, EventKind, Image, Signature, Tool, ToolCall, ToolOutput,
-    from_fn, from_fn_with,
+    Cancellation, Contract, Effect, Error, Signature, Tool, ToolCall, ToolOutput, from_fn,
+    from_fn_with,
 };
 
 /// Add two numbers.
@@ -199,7 +201,7 @@ pub(crate) fn server(seen: &Arc<Seen>) -> McpServer {
 pub(crate) struct Lines {
     pub(crate) write: WriteHalf<DuplexStream>,
     read: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
-    pub(crate) serving: JoinHandle<Result<()>>,
+    pub(crate) serving: JoinHandle<Result<(), McpError>>,
     next: u64,
     modern: bool,
 }
@@ -323,6 +325,6 @@ pub(crate) fn example(name: &str) -> PathBuf {
 }
 
 /// What the server is at fault with.
-pub(crate) fn cause(error: &Error) -> &toolwright_mcp::Error {
+pub(crate) fn cause(error: &Error) -> &toolwright_mcp::McpError {
     error.downcast_ref().unwrap_or_else(|| panic!("{error:#}"))
 }

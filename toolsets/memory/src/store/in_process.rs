@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use toolwright_module::{BoxFuture, Result};
+use toolwright_module::Result;
+use toolwright_module::model::BoxFuture;
 
 use super::{Entry, Held, Store};
 use crate::limits::Limits;

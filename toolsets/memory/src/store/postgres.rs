@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Row, Socket};
-use toolwright_module::{BoxFuture, Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::model::BoxFuture;
+use toolwright_module::{Error, Result};
 
 use super::{Entry, Held, Store};
 use crate::limits::Limits;

@@ -12,7 +12,9 @@ use rusqlite::{
     params,
 };
 use tokio::sync::Mutex;
-use toolwright_module::{BoxFuture, Error, Result, Stage};
+use toolwright_module::error::Stage;
+use toolwright_module::model::BoxFuture;
+use toolwright_module::{Error, Result};
 
 use super::{Entry, Held, Store};
 use crate::limits::Limits;
@@ -551,7 +553,7 @@ impl Store for Sqlite {
 
 #[cfg(test)]
 mod tests {
-    use toolwright_module::Audience;
+    use toolwright_module::error::Audience;
 
     use super::*;
 

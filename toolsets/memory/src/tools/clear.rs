@@ -26,11 +26,11 @@ impl Signature for MemoryClear {
 
 /// Removes all entries in one step: fulfils [`MemoryClear`].
 #[derive(Debug, Clone)]
-pub struct MemoryClearTool {
+pub struct MemoryClearModule {
     memory: Memory,
 }
 
-impl MemoryClearTool {
+impl MemoryClearModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -38,10 +38,10 @@ impl MemoryClearTool {
     }
 }
 
-impl Module for MemoryClearTool {
+impl Module for MemoryClearModule {
     type Signature = MemoryClear;
 
-    async fn forward(&self, _input: MemoryClear, _cx: &Context) -> Result<Cleared> {
+    async fn call(&self, _input: MemoryClear, _cx: &Context) -> Result<Cleared> {
         Ok(Cleared { removed: self.memory.store().clear().await? })
     }
 

@@ -15,11 +15,11 @@ impl Signature for MemoryCount {
 
 /// Counts entries: fulfils [`MemoryCount`].
 #[derive(Debug, Clone)]
-pub struct MemoryCountTool {
+pub struct MemoryCountModule {
     memory: Memory,
 }
 
-impl MemoryCountTool {
+impl MemoryCountModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -27,10 +27,10 @@ impl MemoryCountTool {
     }
 }
 
-impl Module for MemoryCountTool {
+impl Module for MemoryCountModule {
     type Signature = MemoryCount;
 
-    async fn forward(&self, _input: MemoryCount, _cx: &Context) -> Result<usize> {
+    async fn call(&self, _input: MemoryCount, _cx: &Context) -> Result<usize> {
         self.memory.store().count().await
     }
 

@@ -36,11 +36,11 @@ impl Signature for MemoryDelete {
 
 /// Removes entries: fulfils [`MemoryDelete`].
 #[derive(Debug, Clone)]
-pub struct MemoryDeleteTool {
+pub struct MemoryDeleteModule {
     memory: Memory,
 }
 
-impl MemoryDeleteTool {
+impl MemoryDeleteModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -48,10 +48,10 @@ impl MemoryDeleteTool {
     }
 }
 
-impl Module for MemoryDeleteTool {
+impl Module for MemoryDeleteModule {
     type Signature = MemoryDelete;
 
-    async fn forward(&self, input: MemoryDelete, _cx: &Context) -> Result<Deleted> {
+    async fn call(&self, input: MemoryDelete, _cx: &Context) -> Result<Deleted> {
         let found = self.memory.store().delete(input.key.clone()).await?;
         Ok(Deleted { key: input.key, found })
     }

@@ -38,11 +38,11 @@ impl Signature for MemoryGetMetadata {
 ///
 /// Asking is no access.
 #[derive(Debug, Clone)]
-pub struct MemoryGetMetadataTool {
+pub struct MemoryGetMetadataModule {
     memory: Memory,
 }
 
-impl MemoryGetMetadataTool {
+impl MemoryGetMetadataModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -50,10 +50,10 @@ impl MemoryGetMetadataTool {
     }
 }
 
-impl Module for MemoryGetMetadataTool {
+impl Module for MemoryGetMetadataModule {
     type Signature = MemoryGetMetadata;
 
-    async fn forward(&self, input: MemoryGetMetadata, _cx: &Context) -> Result<Option<Metadata>> {
+    async fn call(&self, input: MemoryGetMetadata, _cx: &Context) -> Result<Option<Metadata>> {
         self.memory.store().metadata(input.key).await
     }
 

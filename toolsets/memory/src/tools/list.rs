@@ -15,11 +15,11 @@ impl Signature for MemoryList {
 
 /// Lists keys: fulfils [`MemoryList`].
 #[derive(Debug, Clone)]
-pub struct MemoryListTool {
+pub struct MemoryListModule {
     memory: Memory,
 }
 
-impl MemoryListTool {
+impl MemoryListModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -27,10 +27,10 @@ impl MemoryListTool {
     }
 }
 
-impl Module for MemoryListTool {
+impl Module for MemoryListModule {
     type Signature = MemoryList;
 
-    async fn forward(&self, _input: MemoryList, _cx: &Context) -> Result<Vec<String>> {
+    async fn call(&self, _input: MemoryList, _cx: &Context) -> Result<Vec<String>> {
         self.memory.store().keys().await
     }
 

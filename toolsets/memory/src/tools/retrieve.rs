@@ -20,11 +20,11 @@ impl Signature for MemoryRetrieve {
 ///
 /// Each value read counts as an access of its entry.
 #[derive(Debug, Clone)]
-pub struct MemoryRetrieveTool {
+pub struct MemoryRetrieveModule {
     memory: Memory,
 }
 
-impl MemoryRetrieveTool {
+impl MemoryRetrieveModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -32,10 +32,10 @@ impl MemoryRetrieveTool {
     }
 }
 
-impl Module for MemoryRetrieveTool {
+impl Module for MemoryRetrieveModule {
     type Signature = MemoryRetrieve;
 
-    async fn forward(&self, input: MemoryRetrieve, _cx: &Context) -> Result<Option<String>> {
+    async fn call(&self, input: MemoryRetrieve, _cx: &Context) -> Result<Option<String>> {
         self.memory.store().retrieve(input.key).await
     }
 

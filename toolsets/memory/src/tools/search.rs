@@ -44,11 +44,11 @@ impl Signature for MemorySearch {
 /// done on a thread of its own, holds up no other call, and ends when nobody waits for it
 /// any more. What a search may give is limited too ([`Limits`](crate::Limits)).
 #[derive(Debug, Clone)]
-pub struct MemorySearchTool {
+pub struct MemorySearchModule {
     memory: Memory,
 }
 
-impl MemorySearchTool {
+impl MemorySearchModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -56,10 +56,10 @@ impl MemorySearchTool {
     }
 }
 
-impl Module for MemorySearchTool {
+impl Module for MemorySearchModule {
     type Signature = MemorySearch;
 
-    async fn forward(&self, input: MemorySearch, _cx: &Context) -> Result<Vec<Found>> {
+    async fn call(&self, input: MemorySearch, _cx: &Context) -> Result<Vec<Found>> {
         let search = Search::new(&input, &self.memory.limits())?;
         let _guard = search.guard();
         self.memory.store().search(search).await?.finish()

@@ -39,11 +39,11 @@ impl Signature for MemoryStore {
 /// Storing under a key that is taken replaces everything: value, tags, times and
 /// access count. The key keeps its place in the order that a search gives.
 #[derive(Debug, Clone)]
-pub struct MemoryStoreTool {
+pub struct MemoryStoreModule {
     memory: Memory,
 }
 
-impl MemoryStoreTool {
+impl MemoryStoreModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -51,10 +51,10 @@ impl MemoryStoreTool {
     }
 }
 
-impl Module for MemoryStoreTool {
+impl Module for MemoryStoreModule {
     type Signature = MemoryStore;
 
-    async fn forward(&self, input: MemoryStore, _cx: &Context) -> Result<Stored> {
+    async fn call(&self, input: MemoryStore, _cx: &Context) -> Result<Stored> {
         let limits = self.memory.limits();
         let key = input.key.clone();
         let tags = input.tags.unwrap_or_default();

@@ -40,11 +40,11 @@ impl Signature for MemoryUpdate {
 ///
 /// Nothing but the value and the time of its last change is touched.
 #[derive(Debug, Clone)]
-pub struct MemoryUpdateTool {
+pub struct MemoryUpdateModule {
     memory: Memory,
 }
 
-impl MemoryUpdateTool {
+impl MemoryUpdateModule {
     /// Works on the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
@@ -52,10 +52,10 @@ impl MemoryUpdateTool {
     }
 }
 
-impl Module for MemoryUpdateTool {
+impl Module for MemoryUpdateModule {
     type Signature = MemoryUpdate;
 
-    async fn forward(&self, input: MemoryUpdate, _cx: &Context) -> Result<Updated> {
+    async fn call(&self, input: MemoryUpdate, _cx: &Context) -> Result<Updated> {
         let limits = self.memory.limits();
         limits.check_value(&input.value)?;
         let key = input.key.clone();

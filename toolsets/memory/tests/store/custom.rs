@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 use toolwright_memory::{Entry, Held, Limits, Metadata, Search, Store};
-use toolwright_module::{BoxFuture, Result};
+use toolwright_module::Result;
+use toolwright_module::model::BoxFuture;
 
 #[derive(Default)]
 pub(crate) struct List(Mutex<Vec<Row>>);

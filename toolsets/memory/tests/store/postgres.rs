@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio_postgres::NoTls;
-use toolwright_memory::{Limits, Memory, MemoryStoreTool};
-use toolwright_module::{Audience, Stage};
+use toolwright_memory::{Limits, Memory, MemoryStoreModule};
+use toolwright_module::error::{Audience, Stage};
 
 use crate::support::{call, metadata, retrieve, store, text};
 use crate::{children, runtime, suite};
@@ -242,6 +242,6 @@ async fn no_error_tells_a_password() {
 #[ignore = "needs a server: tests/server.sh"]
 async fn where_a_memory_is_does_not_show() {
     let memory = Memory::connect(&schema().await).await.unwrap();
-    let shown = format!("{memory:?} {:?}", MemoryStoreTool::new(&memory));
+    let shown = format!("{memory:?} {:?}", MemoryStoreModule::new(&memory));
     assert!(!shown.contains("postgres") && !shown.contains("127.0.0.1"), "{shown}");
 }

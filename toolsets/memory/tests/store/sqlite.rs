@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rusqlite::Connection;
 use toolwright_memory::{Limits, Memory};
-use toolwright_module::{Audience, Stage};
+use toolwright_module::error::{Audience, Stage};
 
 use crate::support::{call, metadata, retrieve, store, text};
 use crate::{children, runtime, suite};
@@ -163,6 +163,6 @@ async fn a_damaged_file_is_an_error_for_the_user() {
 async fn where_a_memory_is_does_not_show() {
     let folder = Folder::new();
     let memory = Memory::open(folder.file("memory.db")).await.unwrap();
-    let shown = format!("{memory:?} {:?}", toolwright_memory::MemoryStoreTool::new(&memory));
+    let shown = format!("{memory:?} {:?}", toolwright_memory::MemoryStoreModule::new(&memory));
     assert!(!shown.contains("memory.db"), "{shown}");
 }

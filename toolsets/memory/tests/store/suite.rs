@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use toolwright_memory::{
-    Limits, Memory, MemoryClear, MemoryClearTool, MemoryDelete, MemoryDeleteTool, MemoryList,
-    MemoryListTool, MemorySearch, MemorySearchTool, MemoryStore, MemoryStoreTool, MemoryUpdate,
-    MemoryUpdateTool, Metadata,
+    Limits, Memory, MemoryClear, MemoryClearModule, MemoryDelete, MemoryDeleteModule, MemoryList,
+    MemoryListModule, MemorySearch, MemorySearchModule, MemoryStore, MemoryStoreModule,
+    MemoryUpdate, MemoryUpdateModule, Metadata,
 };
-use toolwright_module::{Audience, Module, Stage};
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Context, Module};
 
 use crate::support::{call, metadata, retrieve, store, text};
 
@@ -34,32 +35,32 @@ pub(crate) fn pass(runtime: &Runtime, fresh: impl Fn() -> Memory) {
 }
 
 async fn keys(memory: &Memory) -> Vec<String> {
-    MemoryListTool::new(memory).call(MemoryList).await.unwrap()
+    MemoryListModule::new(memory).call(MemoryList, &Context::default()).await.unwrap()
 }
 
 async fn found(memory: &Memory, arguments: Value) -> Vec<String> {
     let input: MemorySearch = serde_json::from_value(arguments).unwrap();
-    let found = MemorySearchTool::new(memory).call(input).await.unwrap();
+    let found = MemorySearchModule::new(memory).call(input, &Context::default()).await.unwrap();
     found.into_iter().map(|one| one.key).collect()
 }
 
 async fn update(memory: &Memory, key: &str, value: &str) -> toolwright_module::Result<bool> {
     let input = MemoryUpdate { key: key.to_owned(), value: value.to_owned() };
-    Ok(MemoryUpdateTool::new(memory).call(input).await?.found)
+    Ok(MemoryUpdateModule::new(memory).call(input, &Context::default()).await?.found)
 }
 
 async fn delete(memory: &Memory, key: &str) -> bool {
     let input = MemoryDelete { key: key.to_owned() };
-    MemoryDeleteTool::new(memory).call(input).await.unwrap().found
+    MemoryDeleteModule::new(memory).call(input, &Context::default()).await.unwrap().found
 }
 
 async fn clear(memory: &Memory) -> usize {
-    MemoryClearTool::new(memory).call(MemoryClear).await.unwrap().removed
+    MemoryClearModule::new(memory).call(MemoryClear, &Context::default()).await.unwrap().removed
 }
 
 async fn try_store(memory: &Memory, key: &str, value: &str) -> toolwright_module::Result<bool> {
     let input = MemoryStore { key: key.to_owned(), value: value.to_owned(), tags: None };
-    Ok(MemoryStoreTool::new(memory).call(input).await?.replaced)
+    Ok(MemoryStoreModule::new(memory).call(input, &Context::default()).await?.replaced)
 }
 
 async fn storing_replaces_all_but_the_place(memory: &Memory) {
@@ -292,7 +293,7 @@ async fn what_is_too_long_is_refused(memory: &Memory) {
     assert_eq!(retrieve(memory, "kept").await.as_deref(), Some("long enough"));
     let tags: Vec<String> = (0..Limits::TAGS).map(|tag| tag.to_string()).collect();
     let input = MemoryStore { key: "k".into(), value: "abc".into(), tags: Some(tags.clone()) };
-    MemoryStoreTool::new(&small).call(input).await.unwrap();
+    MemoryStoreModule::new(&small).call(input, &Context::default()).await.unwrap();
     assert_eq!(metadata(memory, "k").await.unwrap().tags, tags);
 }
 
@@ -468,9 +469,9 @@ pub(crate) async fn a_search_holds_up_nobody(memory: &Memory) {
     let pattern = "a[ab]{200}[c-z]".to_owned();
     store(memory, "large", &value.collect::<String>(), &[]).await;
     store(memory, "small", "b", &[]).await;
-    let search = MemorySearchTool::new(memory);
+    let search = MemorySearchModule::new(memory);
     let input = MemorySearch { pattern, in_keys: false, in_values: true };
-    let searching = tokio::spawn(async move { search.call(input).await });
+    let searching = tokio::spawn(async move { search.call(input, &Context::default()).await });
     tokio::task::yield_now().await;
     assert_eq!(retrieve(memory, "large").await.map(|value| value.len()), Some(1 << 17));
     assert!(update(memory, "small", "changed").await.unwrap());

@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "no test program needs all of it")]
 
 use toolwright_memory::{
-    Memory, MemoryGetMetadata, MemoryGetMetadataTool, MemoryRetrieve, MemoryRetrieveTool,
-    MemoryStore, MemoryStoreTool, Metadata,
+    Memory, MemoryGetMetadata, MemoryGetMetadataModule, MemoryRetrieve, MemoryRetrieveModule,
+    MemoryStore, MemoryStoreModule, Metadata,
 };
 use toolwright_module::{Context, Module, Result, Tool, ToolOutput};
 
@@ -35,17 +35,17 @@ pub(crate) async fn store(memory: &Memory, key: &str, value: &str, tags: &[&str]
         value: value.to_owned(),
         tags: Some(tags.iter().map(|&tag| tag.to_owned()).collect()),
     };
-    MemoryStoreTool::new(memory).call(input).await.unwrap();
+    MemoryStoreModule::new(memory).call(input, &Context::default()).await.unwrap();
 }
 
 pub(crate) async fn retrieve(memory: &Memory, key: &str) -> Option<String> {
     let key = key.to_owned();
     let input = MemoryRetrieve { key };
-    MemoryRetrieveTool::new(memory).call(input).await.unwrap()
+    MemoryRetrieveModule::new(memory).call(input, &Context::default()).await.unwrap()
 }
 
 pub(crate) async fn metadata(memory: &Memory, key: &str) -> Option<Metadata> {
     let key = key.to_owned();
     let input = MemoryGetMetadata { key };
-    MemoryGetMetadataTool::new(memory).call(input).await.unwrap()
+    MemoryGetMetadataModule::new(memory).call(input, &Context::default()).await.unwrap()
 }

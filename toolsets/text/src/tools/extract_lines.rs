@@ -27,11 +27,11 @@ impl Signature for TextExtractLines {
 /// Lines keep their ends. A start before the first line is the first, an end after the last
 /// line is the last, and a range that holds no line gives an empty text.
 #[derive(Debug, Clone)]
-pub struct TextExtractLinesTool {
+pub struct TextExtractLinesModule {
     limits: Limits,
 }
 
-impl TextExtractLinesTool {
+impl TextExtractLinesModule {
     /// Works under the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
@@ -39,10 +39,10 @@ impl TextExtractLinesTool {
     }
 }
 
-impl Module for TextExtractLinesTool {
+impl Module for TextExtractLinesModule {
     type Signature = TextExtractLines;
 
-    async fn forward(&self, input: TextExtractLines, cx: &Context) -> Result<String> {
+    async fn call(&self, input: TextExtractLines, cx: &Context) -> Result<String> {
         let TextExtractLines { text, start_line, end_line } = input;
         let work = Work::on(&text, self.limits, cx)?;
         let first = start_line.max(1);

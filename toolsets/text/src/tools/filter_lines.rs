@@ -28,11 +28,11 @@ impl Signature for TextFilterLines {
 ///
 /// Lines stay as they are, with their ends; if none is kept, the text is empty.
 #[derive(Debug, Clone)]
-pub struct TextFilterLinesTool {
+pub struct TextFilterLinesModule {
     limits: Limits,
 }
 
-impl TextFilterLinesTool {
+impl TextFilterLinesModule {
     /// Works under the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
@@ -40,10 +40,10 @@ impl TextFilterLinesTool {
     }
 }
 
-impl Module for TextFilterLinesTool {
+impl Module for TextFilterLinesModule {
     type Signature = TextFilterLines;
 
-    async fn forward(&self, input: TextFilterLines, cx: &Context) -> Result<String> {
+    async fn call(&self, input: TextFilterLines, cx: &Context) -> Result<String> {
         let TextFilterLines { text, pattern, invert } = input;
         let work = Work::on(&text, self.limits, cx)?;
         let pattern = Pattern::new(&pattern, true)?;

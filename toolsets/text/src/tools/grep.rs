@@ -41,11 +41,11 @@ impl Signature for TextGrep {
 /// Lines keep their ends, and the last one gets one if it has none. Of lines that are only
 /// counted nothing is kept, so any number fits.
 #[derive(Debug, Clone)]
-pub struct TextGrepTool {
+pub struct TextGrepModule {
     limits: Limits,
 }
 
-impl TextGrepTool {
+impl TextGrepModule {
     /// Works under the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
@@ -53,10 +53,10 @@ impl TextGrepTool {
     }
 }
 
-impl Module for TextGrepTool {
+impl Module for TextGrepModule {
     type Signature = TextGrep;
 
-    async fn forward(&self, input: TextGrep, cx: &Context) -> Result<Matches> {
+    async fn call(&self, input: TextGrep, cx: &Context) -> Result<Matches> {
         let TextGrep { text, pattern, ignore_case, count_only } = input;
         let work = Work::on(&text, self.limits, cx)?;
         let compiled = Pattern::new(&pattern, ignore_case)?;

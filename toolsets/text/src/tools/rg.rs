@@ -35,11 +35,11 @@ impl Signature for TextRg {
 /// Lines keep their ends, and the last one gets one if it has none. A negative context is
 /// none. [`Matches::count`] counts the lines that matched, not those around them.
 #[derive(Debug, Clone)]
-pub struct TextRgTool {
+pub struct TextRgModule {
     limits: Limits,
 }
 
-impl TextRgTool {
+impl TextRgModule {
     /// Works under the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
@@ -47,10 +47,10 @@ impl TextRgTool {
     }
 }
 
-impl Module for TextRgTool {
+impl Module for TextRgModule {
     type Signature = TextRg;
 
-    async fn forward(&self, input: TextRg, cx: &Context) -> Result<Matches> {
+    async fn call(&self, input: TextRg, cx: &Context) -> Result<Matches> {
         let TextRg { text, pattern, context } = input;
         let work = Work::on(&text, self.limits, cx)?;
         let compiled = Pattern::new(&pattern, false)?;

@@ -30,11 +30,11 @@ impl Signature for TextSortLines {
 /// with, such as `-1.5e3` after white space. Lines with equal numbers keep their order, also
 /// in reverse. `\r\n` becomes `\n`, and the last line gets one if it has none.
 #[derive(Debug, Clone)]
-pub struct TextSortLinesTool {
+pub struct TextSortLinesModule {
     limits: Limits,
 }
 
-impl TextSortLinesTool {
+impl TextSortLinesModule {
     /// Works under the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
@@ -42,10 +42,10 @@ impl TextSortLinesTool {
     }
 }
 
-impl Module for TextSortLinesTool {
+impl Module for TextSortLinesModule {
     type Signature = TextSortLines;
 
-    async fn forward(&self, input: TextSortLines, cx: &Context) -> Result<String> {
+    async fn call(&self, input: TextSortLines, cx: &Context) -> Result<String> {
         let TextSortLines { text, reverse, numeric } = input;
         let work = Work::on(&text, self.limits, cx)?;
         let mut lines = Vec::new();

@@ -76,11 +76,11 @@ impl Signature for TextSummarizeText {
 /// `don't` is `dont`. Text is not normalised: a letter and its combining mark are two
 /// characters, and are not the letter that has the mark in itself.
 #[derive(Debug, Clone)]
-pub struct TextSummarizeTextTool {
+pub struct TextSummarizeTextModule {
     limits: Limits,
 }
 
-impl TextSummarizeTextTool {
+impl TextSummarizeTextModule {
     /// Works under the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
@@ -94,10 +94,10 @@ const NAMED: usize = 5;
 /// Characters of the shortest word that is named.
 const SHORTEST: usize = 3;
 
-impl Module for TextSummarizeTextTool {
+impl Module for TextSummarizeTextModule {
     type Signature = TextSummarizeText;
 
-    async fn forward(&self, input: TextSummarizeText, cx: &Context) -> Result<Summary> {
+    async fn call(&self, input: TextSummarizeText, cx: &Context) -> Result<Summary> {
         let text = input.text;
         let work = Work::on(&text, self.limits, cx)?;
         let (mut lines, mut words, mut characters, mut in_words) = (0, 0, 0, 0);

@@ -33,11 +33,11 @@ impl Signature for TextUniqueLines {
 /// the last line gets one if it has none. Sorted is in the order of bytes, which is that of
 /// code points.
 #[derive(Debug, Clone)]
-pub struct TextUniqueLinesTool {
+pub struct TextUniqueLinesModule {
     limits: Limits,
 }
 
-impl TextUniqueLinesTool {
+impl TextUniqueLinesModule {
     /// Works under the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
@@ -45,10 +45,10 @@ impl TextUniqueLinesTool {
     }
 }
 
-impl Module for TextUniqueLinesTool {
+impl Module for TextUniqueLinesModule {
     type Signature = TextUniqueLines;
 
-    async fn forward(&self, input: TextUniqueLines, cx: &Context) -> Result<String> {
+    async fn call(&self, input: TextUniqueLines, cx: &Context) -> Result<String> {
         let TextUniqueLines { text, preserve_order } = input;
         let work = Work::on(&text, self.limits, cx)?;
         let (mut seen, mut unique) = (HashSet::new(), Vec::new());

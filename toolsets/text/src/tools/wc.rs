@@ -49,11 +49,11 @@ impl Signature for TextWc {
 ///
 /// Of several flags the first counts, in the order of the fields.
 #[derive(Debug, Clone)]
-pub struct TextWcTool {
+pub struct TextWcModule {
     limits: Limits,
 }
 
-impl TextWcTool {
+impl TextWcModule {
     /// Works under the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
@@ -61,10 +61,10 @@ impl TextWcTool {
     }
 }
 
-impl Module for TextWcTool {
+impl Module for TextWcModule {
     type Signature = TextWc;
 
-    async fn forward(&self, input: TextWc, cx: &Context) -> Result<Counts> {
+    async fn call(&self, input: TextWc, cx: &Context) -> Result<Counts> {
         let TextWc { text, lines_only, words_only, chars_only } = input;
         let work = Work::on(&text, self.limits, cx)?;
         let (mut lines, mut words, mut characters) = (0, 0, 0);

@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use toolwright_module::budget::{LimitKind, Spent};
+use toolwright_module::event::Ending;
+use toolwright_module::{Message, ToolCall};
+
+use crate::repaired_call::RepairedCall;
+use crate::run::Run;
+use crate::step::RunResult;
+
+/// A finished run: its answer, how it ended and what it used.
+///
+/// The answer of a [`ToolOrchestrator`](crate::ToolOrchestrator) is text; the answer of a
+/// [`ReAct`](crate::ReAct) is its signature's output.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Finished<O = String> {
+    /// The model's last text, or the typed output.
+    pub answer: O,
+    /// How the run ended. After [`Ending::LimitReached`] the answer may be incomplete.
+    pub ending: Ending,
+    /// The limit that ended the run.
+    pub limit: Option<LimitKind>,
+    /// The provider's word for why the model stopped, for the ending
+    /// [`Unclear`](Ending::Unclear).
+    pub reason: Option<String>,
+    /// Number of rounds of tool calls.
+    pub iterations: u32,
+    /// Everything that the run used, including models and tools below its tools.
+    pub spent: Spent,
+    /// The names of the tools that were called, each once.
+    pub tools_used: Vec<String>,
+    /// The tool calls that failed, with the whole error; the model gets a shorter text.
+    ///
+    /// A call of a tool that does not exist is only in the history. The list starts with the
+    /// last call of `drive`: a stored run does not keep it.
+    pub failures: Vec<ToolFailure>,
+    /// The calls whose arguments had to be repaired, as the model wrote them. A stored run
+    /// keeps them. A `ReAct` also lists its call of `finish`.
+    pub repaired: Vec<RepairedCall>,
+    /// The whole conversation.
+    pub history: Vec<Arc<Message>>,
+}
+
+/// A tool call that failed, with the error for a person.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ToolFailure {
+    /// The call.
+    pub call: ToolCall,
+    /// The whole error, as `{:#}` shows it.
+    pub error: String,
+}
+
+impl Finished {
+    pub(crate) fn new(run: &Run, result: RunResult, failures: Vec<ToolFailure>) -> Self {
+        Self {
+            answer: result.answer,
+            ending: result.ending,
+            limit: result.limit,
+            reason: result.reason,
+            iterations: run.iterations(),
+            spent: run.spent(),
+            tools_used: run.tools_used().to_vec(),
+            failures,
+            repaired: run.repaired().to_vec(),
+            history: run.history().to_vec(),
+        }
+    }
+
+    /// Replaces the answer's text by the output that was read from it.
+    pub(crate) fn with_output<O>(self, output: O) -> Finished<O> {
+        Finished {
+            answer: output,
+            ending: self.ending,
+            limit: self.limit,
+            reason: self.reason,
+            iterations: self.iterations,
+            spent: self.spent,
+            tools_used: self.tools_used,
+            failures: self.failures,
+            repaired: self.repaired,
+            history: self.history,
+        }
+    }
+}
