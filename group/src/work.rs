@@ -37,10 +37,10 @@ pub(crate) trait Typed<In, Out>: Send + Sync {
 }
 
 /// Handles JSON.
-pub(crate) struct Function<T>(PhantomData<fn() -> T>);
+struct Function<T>(PhantomData<fn() -> T>);
 
 /// Handles text.
-pub(crate) struct FreeText<T>(PhantomData<fn() -> T>);
+struct FreeText<T>(PhantomData<fn() -> T>);
 
 impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
     pub(crate) fn function<T: Handle<In, Out>>() -> Self {
@@ -90,7 +90,7 @@ impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out>
     }
 }
 
-pub(crate) fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T, Failed> {
+fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T, Failed> {
     let Arguments { contract, text, .. } = arguments;
     serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
         let fault = fault.to_string();

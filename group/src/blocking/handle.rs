@@ -1,14 +1,14 @@
-use std::marker::PhantomData;
-use std::task;
+use std::borrow::Cow;
+use std::future::{Future, ready};
 
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use toolwright_module::driver::{Arguments, Begun, Failed};
-use toolwright_module::{Context, Result};
+use serde_json::Value;
+use toolwright_module::{Context, Effect, Policy, Result};
 
+use crate::Format;
 use crate::metadata::{custom_metadata, function_metadata};
-use crate::outcome::Outcome;
-use crate::work::{Typed, read_text};
 
 /// Arguments that know what to do, without `async`; all else is as in
 /// [`Handle`](crate::Handle).
@@ -53,48 +53,62 @@ pub trait Custom<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'sta
     custom_metadata!();
 }
 
-/// Handles JSON where the async one does.
-pub(crate) struct Function<T>(pub(crate) PhantomData<fn() -> T>);
+/// Answers what the type inside answers.
+macro_rules! same_metadata {
+    ($inner:ty) => {
+        fn name() -> Cow<'static, str> {
+            <$inner>::name()
+        }
 
-/// Handles text where the async one does.
-pub(crate) struct FreeText<T>(pub(crate) PhantomData<fn() -> T>);
+        fn generate_name(type_name: &str) -> Cow<'static, str> {
+            <$inner>::generate_name(type_name)
+        }
 
-impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
-    fn begin<'a>(
-        &'a self,
-        arguments: Arguments<'a>,
-        cx_in: &'a In,
-        cx: &'a Context,
-        outcome: &'a mut Outcome<Out>,
-        _task: &mut task::Context<'_>,
-    ) -> Begun<'a> {
-        let mut handle = || {
-            let input: T = arguments.read(|repaired| outcome.set_repaired(repaired))?;
-            let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
-            outcome.content = content;
-            outcome.context = Some(out);
-            Ok(())
-        };
-        Begun::Ended(handle())
+        fn description() -> Cow<'static, str> {
+            <$inner>::description()
+        }
+
+        fn effect() -> Effect {
+            <$inner>::effect()
+        }
+    };
+}
+
+/// A blocking handler as an async one, whose future is ready at once.
+///
+/// It looks like the type inside it to serde and to schemars, and so to the model.
+#[derive(Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct Blocking<T>(T);
+
+impl<T: Handle<In, Out>, In: Sync, Out: Send> crate::Handle<In, Out> for Blocking<T> {
+    fn handle(self, cx_in: &In, cx: &Context) -> impl Future<Output = Result<(String, Out)>> {
+        ready(self.0.handle(cx_in, cx))
+    }
+
+    same_metadata!(T);
+
+    fn schema() -> Option<Value> {
+        T::schema()
+    }
+
+    fn strict() -> bool {
+        T::strict()
+    }
+
+    fn policy() -> Policy {
+        T::policy()
     }
 }
 
-impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
-    fn begin<'a>(
-        &'a self,
-        arguments: Arguments<'a>,
-        cx_in: &'a In,
-        cx: &'a Context,
-        outcome: &'a mut Outcome<Out>,
-        _task: &mut task::Context<'_>,
-    ) -> Begun<'a> {
-        let mut handle = || {
-            let input: T = read_text(arguments)?;
-            let (content, out) = input.handle(cx_in, cx).map_err(Failed::work)?;
-            outcome.content = content;
-            outcome.context = Some(out);
-            Ok(())
-        };
-        Begun::Ended(handle())
+impl<T: Custom<In, Out>, In: Sync, Out: Send> crate::Custom<In, Out> for Blocking<T> {
+    fn handle(self, cx_in: &In, cx: &Context) -> impl Future<Output = Result<(String, Out)>> {
+        ready(self.0.handle(cx_in, cx))
+    }
+
+    same_metadata!(T);
+
+    fn format() -> Option<Format> {
+        T::format()
     }
 }

@@ -1,17 +1,15 @@
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use toolwright_module::{Context, Module, Result, Tool, ToolCall};
 use toolwright_signature::Policy;
 
-use crate::blocking::handle::{Custom, FreeText, Function, Handle};
+use crate::blocking::handle::{Blocking, Custom, Handle};
 use crate::blocking::runner::Runner;
-use crate::definition::{Definition, Said, SaidKind};
+use crate::definition::Definition;
 use crate::outcome::Outcome;
 use crate::tool_group;
-use crate::work::Work;
 
 /// Tools by name for a program without `async`: the async
 /// [`ToolGroup`](crate::ToolGroup) and a runtime of its own.
@@ -111,16 +109,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// As [`ToolGroup::handler`](crate::ToolGroup::handler).
     pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
-        let said = Said {
-            name: T::name(),
-            generate_name: T::generate_name,
-            description: T::description(),
-            effect: T::effect(),
-            policy: T::policy(),
-            kind: SaidKind::Function { schema: T::schema(), strict: T::strict() },
-        };
-        let work = Work::Typed(Box::new(Function::<T>(PhantomData)));
-        self.with(|group| group.with(Definition::said_of::<T>(said)?, work))
+        self.with(|group| group.handler::<Blocking<T>>())
     }
 
     /// Adds a type that handles text and not JSON.
@@ -129,16 +118,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// As [`ToolGroup::custom`](crate::ToolGroup::custom).
     pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
-        let said = Said {
-            name: T::name(),
-            generate_name: T::generate_name,
-            description: T::description(),
-            effect: T::effect(),
-            policy: Policy::default(),
-            kind: SaidKind::Custom { format: T::format() },
-        };
-        let work = Work::Typed(Box::new(FreeText::<T>(PhantomData)));
-        self.with(|group| group.with(Definition::said_of::<T>(said)?, work))
+        self.with(|group| group.custom::<Blocking<T>>())
     }
 
     /// Adds a module; it may be async.
