@@ -1,11 +1,4 @@
 //! serde and the schema accept and reject the same values.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
 
 use jsonschema::Validator;
 use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
@@ -13,9 +6,9 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Policy};
 
-use zoo::generate::{smallest, values};
-use zoo::mistakes::{count, nth, sloppy};
-use zoo::{Echo, Specimen, Visitor};
+use crate::zoo::generate::{smallest, values};
+use crate::zoo::mistakes::{count, nth, sloppy};
+use crate::zoo::{self, Echo, Specimen, Visitor};
 
 /// How many values of each type, and three times as many that nearly fit.
 const VALUES: usize = 150;
@@ -115,7 +108,7 @@ fn known_narrower(case: &str, error: &str) -> bool {
 }
 
 #[test]
-fn s25_what_a_schema_accepts_serde_reads_and_writes() {
+fn serde_reads_what_the_schema_accepts_and_writes_it_back() {
     zoo::tour(&mut Fitting);
 }
 
@@ -142,7 +135,7 @@ impl Visitor for Nearly {
 }
 
 #[test]
-fn s33_a_mistake_is_one_to_serde_and_to_the_schema() {
+fn serde_and_the_schema_reject_the_same_mistakes() {
     zoo::tour(&mut Nearly);
 }
 
@@ -171,7 +164,7 @@ fn whole(value: &mut Value) -> bool {
 }
 
 #[test]
-fn every_exception_is_of_a_type_in_the_zoo() {
+fn every_listed_exception_names_a_type_of_the_zoo() {
     struct Cases(Vec<String>);
     impl Visitor for Cases {
         fn visit<T: Specimen>(&mut self, case: &str) {
@@ -246,7 +239,7 @@ impl Visitor for Reading {
 }
 
 #[test]
-fn s14_reading_takes_what_the_schema_accepts() {
+fn reading_accepts_what_the_schema_accepts() {
     zoo::tour(&mut Reading);
 }
 

@@ -3,15 +3,8 @@
 //! Every change of every type, once, and not each fourth of them as in CI:
 //!
 //! ```sh
-//! COMPARING_STEP=1 cargo test --release -p toolwright-signature --test comparing -- --nocapture
+//! COMPARING_STEP=1 cargo test --release -p toolwright-signature --test main -- comparing:: --nocapture
 //! ```
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
 
 use std::collections::BTreeMap;
 
@@ -23,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolwright_signature::{Contract, Dialect, Side, Signature};
 
-use zoo::generate::values_if_any;
-use zoo::mistakes::{count, nth};
-use zoo::{Bare, Echo, Specimen, Visitor};
+use crate::zoo::generate::values_if_any;
+use crate::zoo::mistakes::{count, nth};
+use crate::zoo::{self, Bare, Echo, Specimen, Visitor};
 
 /// What a client makes of a tool as this crate shows it over MCP.
 fn served(contract: &Contract) -> Contract {
@@ -60,7 +53,7 @@ impl Visitor for Again {
 
 /// But for types that do not read what they write: serde itself could not.
 #[test]
-fn a_tool_of_ours_stands_in_for_itself() {
+fn a_tool_stands_in_for_itself() {
     let mut again = Again(Vec::new());
     zoo::tour(&mut again);
     again.0.dedup();
@@ -196,7 +189,7 @@ fn a_tool_that_fits_has_no_differences() {
 }
 
 #[test]
-fn each_change_of_an_input_is_told_in_a_line() {
+fn each_change_of_an_input_is_one_line() {
     let changes: Vec<(&str, Vec<(&str, Value)>)> = vec![
         ("another is required", vec![("required", json!(["query", "verbose"]))]),
         ("one that may be missing", vec![("required", json!(["query", "limit"]))]),
@@ -361,7 +354,7 @@ fn each_change_of_an_input_is_told_in_a_line() {
 }
 
 #[test]
-fn each_change_of_an_output_is_told_in_a_line() {
+fn each_change_of_an_output_is_one_line() {
     let changes = [
         ("one may be missing", "required", json!(["titles"])),
         ("a field less", "properties/titles", Value::Null),
@@ -432,7 +425,7 @@ fn given<T: Specimen>(output: Option<Value>) -> String {
 }
 
 #[test]
-fn who_does_not_say_what_it_returns_returns_a_text() {
+fn a_tool_without_an_output_schema_returns_text() {
     assert_eq!(given::<String>(None), "");
     assert_eq!(given::<Value>(None), "");
     assert_eq!(given::<()>(None), "");
@@ -444,7 +437,7 @@ fn who_does_not_say_what_it_returns_returns_a_text() {
 }
 
 #[test]
-fn an_output_that_is_no_object_may_stand_in_a_field() {
+fn an_output_that_is_not_an_object_may_stand_in_a_field() {
     let wrapped = |schema: Value, required: Value| {
         Some(json!({"type": "object", "properties": {"result": schema}, "required": required}))
     };
@@ -460,7 +453,7 @@ fn an_output_that_is_no_object_may_stand_in_a_field() {
 }
 
 #[test]
-fn a_null_that_may_be_left_out_is_left_out_before_it_is_sent() {
+fn an_optional_null_is_removed_before_it_is_sent() {
     let ours = Contract::of::<SearchDocuments>().unwrap();
     let mut tool = search();
     let theirs = Contract::dynamic("search", "", tool["inputSchema"].take(), None).unwrap();
@@ -487,7 +480,7 @@ fn a_null_that_may_be_left_out_is_left_out_before_it_is_sent() {
 }
 
 #[test]
-fn a_contract_that_was_stored_compares_what_it_reads() {
+fn a_stored_contract_is_compared_by_what_it_reads() {
     let ours = Contract::of::<SearchDocuments>().unwrap();
     let stored = serde_json::to_string(&ours).unwrap();
     let stored: Contract = serde_json::from_str(&stored).unwrap();
@@ -637,7 +630,7 @@ impl Visitor for Promises {
 }
 
 #[test]
-fn where_nothing_differs_every_value_goes_through() {
+fn contracts_without_differences_accept_each_others_values() {
     let mut promises = Promises::default();
     zoo::tour(&mut promises.served);
     zoo::tour(&mut promises);
@@ -683,22 +676,22 @@ fn change(tour: impl Fn(&mut Changed)) {
 }
 
 #[test]
-fn where_a_change_of_plain_types_makes_no_difference_every_value_goes_through() {
+fn a_change_of_plain_types_without_a_difference_keeps_every_value() {
     change(zoo::plain_tour);
 }
 
 #[test]
-fn where_a_change_of_unions_makes_no_difference_every_value_goes_through() {
+fn a_change_of_unions_without_a_difference_keeps_every_value() {
     change(zoo::union_tour);
 }
 
 #[test]
-fn where_a_change_of_lists_and_maps_makes_no_difference_every_value_goes_through() {
+fn a_change_of_lists_and_maps_without_a_difference_keeps_every_value() {
     change(zoo::collection_tour);
 }
 
 #[test]
-fn where_a_change_of_what_attributes_say_makes_no_difference_every_value_goes_through() {
+fn a_change_of_attributes_without_a_difference_keeps_every_value() {
     change(zoo::attribute_tour);
 }
 
@@ -860,7 +853,7 @@ fn to(i: usize) -> Value {
 }
 
 #[test]
-fn schemas_that_contain_themselves_are_compared() {
+fn recursive_schemas_are_compared() {
     let list = |length: usize| {
         defined(length, |i| {
             json!({"type": "object", "properties": {
@@ -878,7 +871,7 @@ fn schemas_that_contain_themselves_are_compared() {
 }
 
 #[test]
-fn a_union_that_is_a_member_of_itself_takes_no_more_than_its_other_members() {
+fn a_union_that_is_its_own_member_accepts_only_what_its_other_members_accept() {
     let own = |kind: &str| {
         let member = json!({"type": kind});
         defined(2, move |i| json!({"anyOf": [to(1 - i), member.clone()]}))
@@ -890,7 +883,7 @@ fn a_union_that_is_a_member_of_itself_takes_no_more_than_its_other_members() {
 }
 
 #[test]
-fn comparing_is_bounded() {
+fn comparing_two_large_schemas_takes_bounded_time() {
     // Each way through it is another one.
     let twice = |kind: &str| {
         let kind = json!({"type": kind});
@@ -967,7 +960,7 @@ fn comparing_is_bounded() {
 }
 
 #[test]
-fn at_most_50_differences_are_told() {
+fn at_most_50_differences_are_listed() {
     let many = |kind: &str| {
         let fields: Map<_, _> = (0..60).map(|i| (format!("p{i}"), json!({"type": kind}))).collect();
         json!({"type": "object", "properties": fields})

@@ -1,19 +1,6 @@
 //! What the fuzzers found worth keeping, once more with every test run.
 //!
 //! The corpus is written by the two ignored tests; see CONTRIBUTING.md.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod fuzzed {
-    pub(crate) mod lowering;
-    pub(crate) mod partial;
-    pub(crate) mod reading;
-}
-mod zoo;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +9,8 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use fuzzed::{lowering, partial, reading};
+use crate::fuzzed::{lowering, partial, reading};
+use crate::zoo;
 
 /// The committed corpus of a target: a text in JSON on each line.
 fn packed(target: &str) -> PathBuf {
@@ -51,17 +39,17 @@ fn input(line: &Value) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn partial_reading_holds() {
+fn partial_reading_holds_for_the_fuzz_corpus() {
     inputs("partial").iter().for_each(|input| partial::check(input));
 }
 
 #[test]
-fn reading_holds() {
+fn reading_holds_for_the_fuzz_corpus() {
     inputs("reading").iter().for_each(|input| reading::check(input));
 }
 
 #[test]
-fn lowering_holds() {
+fn lowering_holds_for_the_fuzz_corpus() {
     inputs("lowering").iter().for_each(|input| lowering::check(input));
 }
 

@@ -2,13 +2,6 @@
 //!
 //! Each line of a file in `corpus` is a text, the type it is read as, and the value it
 //! means or that it means none. A new case is a new line there.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod corpus;
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toolwright_signature::Policy;
 
-use corpus::{readers, same};
+use crate::corpus::{readers, same};
 
 #[derive(Deserialize)]
 struct Case {
@@ -57,7 +50,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn every_case_of_the_corpus_is_read_as_it_is_meant() {
+fn every_case_of_the_corpus_is_read_as_expected() {
     let readers = readers();
     let cases = cases();
     assert!(cases.len() >= 350, "{} cases", cases.len());
@@ -82,7 +75,7 @@ fn every_case_of_the_corpus_is_read_as_it_is_meant() {
 
 /// A stricter policy reads less, and never anything else.
 #[test]
-fn a_stricter_policy_reads_the_same_or_nothing() {
+fn a_stricter_policy_reads_the_same_value_or_fails() {
     let readers = readers();
     for case in cases() {
         let read = |policy| readers[case.reader()](&case.input, policy).ok();
@@ -98,7 +91,7 @@ fn a_stricter_policy_reads_the_same_or_nothing() {
 
 /// Whoever reads strictly is told of nothing but fields that were left out.
 #[test]
-fn nothing_is_put_right_without_a_word() {
+fn every_repair_is_listed() {
     let readers = readers();
     for case in cases() {
         let reader = &readers[case.reader()];

@@ -1,14 +1,8 @@
 //! What becomes of schemas that a strict dialect cannot say, and of many in one request.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod judge;
 
 use std::sync::Arc;
 
+use crate::judge;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -219,7 +213,7 @@ impl Signature for Ask {
 }
 
 #[test]
-fn an_answer_takes_of_the_room_before_the_tools_do() {
+fn the_output_counts_towards_the_limits_before_the_tools() {
     let ask = Contract::of::<Ask>().unwrap();
     let tools: Vec<_> = (0..12).map(|i| Arc::new(tool(&format!("t{i}"), fields(2, 0)))).collect();
     let request = LoweredRequest::new(Dialect::Anthropic, &tools, Some(&ask)).unwrap();
@@ -229,7 +223,7 @@ fn an_answer_takes_of_the_room_before_the_tools_do() {
 }
 
 #[test]
-fn a_request_has_as_many_tools_as_its_provider_takes() {
+fn a_request_with_more_tools_than_the_provider_accepts_is_an_error() {
     let tools: Vec<_> = (0..513).map(|i| tool(&format!("t{i}"), fields(0, 0))).collect();
     for (dialect, most) in [
         (Dialect::OpenAiStrict, Some(128)),
@@ -251,7 +245,7 @@ fn a_request_has_as_many_tools_as_its_provider_takes() {
 }
 
 #[test]
-fn what_a_strict_dialect_cannot_say_is_sent_without_strict() {
+fn open_schemas_are_sent_without_strict() {
     for (what, input) in open_schemas() {
         let contract = tool("take", input);
         for (dialect, strict) in
@@ -301,7 +295,7 @@ fn a_field_whose_name_anthropic_refuses_is_described_instead() {
 
 /// What a provider takes in no form as a schema is told in words.
 #[test]
-fn a_root_that_cannot_be_told_from_its_own_field_is_described() {
+fn a_root_that_looks_like_its_own_wrapper_is_described() {
     let input = json!({"type": "object", "anyOf": [
         {"properties": {"input": {"type": "object", "properties": {"a": {"type": "integer"}}}}, "required": ["input"]},
         {"properties": {"b": {"type": "integer"}}, "required": ["b"]},
@@ -323,7 +317,7 @@ fn a_root_that_cannot_be_told_from_its_own_field_is_described() {
 }
 
 #[test]
-fn an_answer_that_strict_cannot_say_is_asked_for_without_it() {
+fn an_output_of_any_value_is_asked_for_without_strict() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Guess {}
     impl Signature for Guess {
@@ -343,7 +337,7 @@ fn an_answer_that_strict_cannot_say_is_asked_for_without_it() {
 
 /// S47: a union of members that no value has in common says so.
 #[test]
-fn s47_a_union_of_disjoint_members_is_one_of_them() {
+fn a_union_of_disjoint_members_is_one_of() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(untagged)]
     enum Disjoint {

@@ -1,10 +1,5 @@
 //! Values written as sloppily as models write them, and then damaged: what is read is
 //! the value that was written, or an error, and never anything else.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::collections::BTreeMap;
 
@@ -375,7 +370,7 @@ fn habits() -> impl Strategy<Value = Vec<Habit>> {
 
 proptest! {
     #[test]
-    fn what_is_written_sloppily_is_read_as_it_was_meant(
+    fn a_sloppily_written_value_is_read_as_the_value(
         report in report(),
         habits in habits(),
         around in proptest::sample::select(&AROUND[..]),
@@ -392,7 +387,7 @@ proptest! {
 
     /// Each habit by itself leaves one meaning, so it has to be read.
     #[test]
-    fn each_habit_alone_is_read(
+    fn each_kind_of_sloppiness_alone_is_read(
         report in report(),
         habit in proptest::sample::select(&HABITS[..]),
         around in proptest::sample::select(&AROUND[..]),
@@ -406,7 +401,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_value(
+    fn a_text_that_is_cut_off_is_an_error(
         report in report(),
         habits in habits(),
         around in proptest::sample::select(&AROUND[..]),
@@ -425,7 +420,7 @@ proptest! {
     }
 
     #[test]
-    fn without_a_bracket_a_quote_a_comma_or_a_colon_it_is_the_same_or_no_value(
+    fn a_missing_bracket_quote_comma_or_colon_never_changes_the_value(
         report in report(),
         habits in habits(),
         seed in any::<u64>(),

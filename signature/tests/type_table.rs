@@ -1,12 +1,5 @@
 //! The type table of the Toolsets seed, row by row: the schema, a value that is read and
 //! one that is refused with its path.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
 
 use std::collections::BTreeMap;
 
@@ -16,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 use toolwright_signature::{Contract, Dialect, Error, Signature};
 
-use zoo::seed::{Analyze, Configure, CreateTask, Priority, Process, Status, UpdateTask};
-use zoo::{Action, Bare, ClassName, Echo, Figure, Node, Numeric, Point, Scalar, Specimen};
+use crate::zoo::seed::{Analyze, Configure, CreateTask, Priority, Process, Status, UpdateTask};
+use crate::zoo::{
+    self, Action, Bare, ClassName, Echo, Figure, Node, Numeric, Point, Scalar, Specimen,
+};
 
 /// What a model is shown of a type.
 fn schema<T: Specimen>() -> String {
@@ -55,7 +50,7 @@ fn kept<T: Specimen>(value: Value) {
 }
 
 #[test]
-fn s37_a_string_takes_texts() {
+fn a_string_accepts_texts() {
     assert_snapshot!(schema::<String>(), @r#"{"type":"string"}"#);
     for text in ["", "a", "5", "null", "{\"a\": 1}"] {
         kept::<String>(json!(text));
@@ -65,7 +60,7 @@ fn s37_a_string_takes_texts() {
 }
 
 #[test]
-fn s38_an_integer_takes_whole_numbers() {
+fn an_integer_accepts_whole_numbers() {
     assert_snapshot!(schema::<i64>(), @r#"{"type":"integer"}"#);
     kept::<i64>(json!(3));
     kept::<i64>(json!(i64::MIN));
@@ -74,7 +69,7 @@ fn s38_an_integer_takes_whole_numbers() {
 }
 
 #[test]
-fn s38_a_narrower_integer_says_its_range() {
+fn a_narrow_integer_has_its_range_in_the_schema() {
     assert_snapshot!(schema::<u8>(), @r#"{"type":"integer","minimum":0,"maximum":255}"#);
     assert_snapshot!(schema::<i32>(), @r#"{"type":"integer","minimum":-2147483648,"maximum":2147483647}"#);
     assert_snapshot!(schema::<u64>(), @r#"{"type":"integer","minimum":0}"#);
@@ -84,7 +79,7 @@ fn s38_a_narrower_integer_says_its_range() {
 }
 
 #[test]
-fn s39_a_float_takes_numbers() {
+fn a_float_accepts_numbers() {
     assert_snapshot!(schema::<f64>(), @r#"{"type":"number"}"#);
     kept::<f64>(json!(2.5));
     assert_eq!(read::<f64>(json!(2)), json!(2.0));
@@ -92,7 +87,7 @@ fn s39_a_float_takes_numbers() {
 }
 
 #[test]
-fn s40_a_numeric_keeps_whether_it_is_whole() {
+fn a_number_of_any_kind_stays_whole_or_fractional() {
     assert_snapshot!(schema::<Number>(), @r#"{"type":"number"}"#);
     for number in [json!(2), json!(2.5), json!(2.0), json!(-3), json!(u64::MAX), json!(1e300)] {
         kept::<Number>(number);
@@ -105,7 +100,7 @@ fn s40_a_numeric_keeps_whether_it_is_whole() {
 
 /// The same as a union: the number is read as the member that it is.
 #[test]
-fn s40_a_union_of_numbers_keeps_whether_it_is_whole() {
+fn a_union_of_numbers_stays_whole_or_fractional() {
     assert_snapshot!(schema::<Numeric>(), @r#"{"anyOf":[{"type":"integer"},{"type":"number"}],"description":"What `serde_json::Number` says in one word (S40), as a union."}"#);
     kept::<Numeric>(json!(2));
     kept::<Numeric>(json!(2.5));
@@ -113,7 +108,7 @@ fn s40_a_union_of_numbers_keeps_whether_it_is_whole() {
 }
 
 #[test]
-fn s41_a_boolean_takes_true_and_false() {
+fn a_boolean_accepts_true_and_false() {
     assert_snapshot!(schema::<bool>(), @r#"{"type":"boolean"}"#);
     kept::<bool>(json!(true));
     kept::<bool>(json!(false));
@@ -121,7 +116,7 @@ fn s41_a_boolean_takes_true_and_false() {
 }
 
 #[test]
-fn s13_s27_s42_an_enum_takes_its_wire_names() {
+fn an_enum_accepts_its_wire_names() {
     assert_snapshot!(schema::<Status>(), @r#"{"type":"string","enum":["pending","in-progress","completed"]}"#);
     assert_snapshot!(schema::<Priority>(), @r#"{"type":"string","enum":["low","medium","high","critical"]}"#);
     kept::<Status>(json!("in-progress"));
@@ -130,7 +125,7 @@ fn s13_s27_s42_an_enum_takes_its_wire_names() {
 }
 
 #[test]
-fn s13_s43_a_struct_names_itself_if_it_is_told_to() {
+fn a_struct_may_have_a_type_tag() {
     assert_snapshot!(schema::<Point>(), @r#"{"type":"object","properties":{"_type":{"type":"string","const":"Point"},"x":{"type":"integer"},"note":{"type":["string","null"]}},"required":["_type","x"],"description":"A struct that names itself (S43)."}"#);
     assert_eq!(
         read::<Point>(json!({"_type": "Point", "x": 1})),
@@ -140,7 +135,7 @@ fn s13_s43_a_struct_names_itself_if_it_is_told_to() {
 }
 
 #[test]
-fn s43_nested_structs_are_converted() {
+fn nested_structs_are_read() {
     assert_snapshot!(schema::<zoo::Nested>(), @r#"{"type":"object","properties":{"filters":{"type":"object","properties":{"year":{"type":["integer","null"],"minimum":-2147483648,"maximum":2147483647},"status":{"type":"string","enum":["open","in-progress","done"]}},"required":["status"]},"more":{"type":["object","null"],"properties":{"year":{"type":["integer","null"],"minimum":-2147483648,"maximum":2147483647},"status":{"type":"string","enum":["open","in-progress","done"]}},"required":["status"]}},"required":["filters"]}"#);
     kept::<zoo::Nested>(json!({"filters": {"year": 1999, "status": "open"}, "more": null}));
     let wrong = json!({"filters": {"year": "old", "status": "open"}});
@@ -148,7 +143,7 @@ fn s43_nested_structs_are_converted() {
 }
 
 #[test]
-fn s13_s33_s44_a_list_converts_each_element() {
+fn each_item_of_a_list_is_read() {
     assert_snapshot!(schema::<Vec<Priority>>(), @r#"{"type":"array","items":{"type":"string","enum":["low","medium","high","critical"]}}"#);
     kept::<Vec<Priority>>(json!(["low", "high"]));
     kept::<Vec<Priority>>(json!([]));
@@ -156,7 +151,7 @@ fn s13_s33_s44_a_list_converts_each_element() {
 }
 
 #[test]
-fn s33_s45_a_map_with_a_bad_key_or_a_bad_value_is_refused() {
+fn a_map_with_a_wrong_key_or_value_is_rejected() {
     assert_snapshot!(schema::<BTreeMap<String, i64>>(), @r#"{"type":"object","additionalProperties":{"type":"integer"}}"#);
     kept::<BTreeMap<String, i64>>(json!({"a": 1, "b": 2}));
     assert_eq!(refused::<BTreeMap<String, i64>>(json!({"a": "x"})), "$.given.a");
@@ -171,7 +166,7 @@ fn s33_s45_a_map_with_a_bad_key_or_a_bad_value_is_refused() {
 }
 
 #[test]
-fn s46_an_option_adds_null() {
+fn an_option_accepts_null() {
     assert_snapshot!(schema::<Option<i64>>(), @r#"{"type":["integer","null"]}"#);
     assert_snapshot!(schema::<Option<Priority>>(), @r#"{"type":["string","null"],"enum":["low","medium","high","critical",null]}"#);
     kept::<Option<i64>>(json!(null));
@@ -180,7 +175,7 @@ fn s46_an_option_adds_null() {
 }
 
 #[test]
-fn s31_s34_s46_what_is_optional_may_be_left_out() {
+fn an_optional_field_may_be_absent() {
     let contract = Contract::of::<Bare<Process>>().unwrap();
     assert_eq!(contract.input()["required"], json!(["required_field"]));
     let all = json!({
@@ -196,7 +191,7 @@ fn s31_s34_s46_what_is_optional_may_be_left_out() {
 }
 
 #[test]
-fn s13_s35_s47_a_union_takes_each_of_its_members() {
+fn a_union_accepts_each_of_its_members() {
     assert_snapshot!(schema::<Scalar>(), @r#"{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"number"}]}"#);
     for value in [json!("3"), json!(3), json!(3.5)] {
         kept::<Scalar>(value);
@@ -207,7 +202,7 @@ fn s13_s35_s47_a_union_takes_each_of_its_members() {
 
 /// Told apart by `_type`: exactly one member can match, so it is `oneOf`.
 #[test]
-fn s43_s47_a_union_of_structs_goes_by_their_tag() {
+fn a_union_of_structs_is_selected_by_the_tag() {
     assert_snapshot!(schema::<Figure>(), @r#"{"oneOf":[{"type":"object","properties":{"_type":{"type":"string","const":"Circle"},"radius":{"type":"number"}},"required":["_type","radius"]},{"type":"object","properties":{"_type":{"type":"string","const":"Square"},"side":{"type":"number"},"label":{"type":["string","null"]}},"required":["_type","side"]}],"description":"A union of structs, told apart by `_type` (S43)."}"#);
     kept::<Figure>(json!({"_type": "Circle", "radius": 1.5}));
     assert!(refused::<Figure>(json!({"_type": "Line", "length": 1})).starts_with("$.given"));
@@ -215,7 +210,7 @@ fn s43_s47_a_union_of_structs_goes_by_their_tag() {
 }
 
 #[test]
-fn s36_a_union_of_enums_is_converted() {
+fn a_union_of_enums_is_read() {
     assert_snapshot!(schema::<Action>(), @r#"{"oneOf":[{"oneOf":[{"type":"string","const":"low","description":"Whenever there is time."},{"type":"string","const":"high","description":"Before anything else."}]},{"type":"string","enum":["open","in-progress","done"]}],"description":"A union of enums (S36)."}"#);
     kept::<Action>(json!("high"));
     kept::<Action>(json!("in-progress"));
@@ -226,7 +221,7 @@ fn s36_a_union_of_enums_is_converted() {
 
 /// The registry is known when the program is compiled: its names are those of an enum.
 #[test]
-fn s48_a_class_name_is_a_text_of_registered_names() {
+fn a_class_name_accepts_registered_names() {
     assert_snapshot!(schema::<ClassName>(), @r#"{"type":"string","description":"S48: the name of something that was registered, as a list known to the compiler.","enum":["Legal::SearchDocuments","Circle","HTTPGet"]}"#);
     kept::<ClassName>(json!("Circle"));
 }
@@ -247,7 +242,7 @@ impl Signature for Draw {
 /// The registry is known when the program runs: a name is a text until the contract is
 /// made for the names that there are.
 #[test]
-fn s48_a_registered_class_name_resolves_and_another_is_refused() {
+fn a_registered_class_name_resolves_and_any_other_is_rejected() {
     type Make = fn(u8) -> String;
     let circle: Make = |size| format!("a circle of {size}");
     let square: Make = |size| format!("a square of {size}");
@@ -300,7 +295,7 @@ fn s48_a_registered_class_name_resolves_and_another_is_refused() {
 }
 
 #[test]
-fn names_are_allowed_for_texts_only_and_one_at_least() {
+fn allowing_needs_a_text_field_and_at_least_one_name() {
     let contract = Contract::of::<Draw>().unwrap();
     let refused = |field, names: &[&'static str]| {
         contract.allowing(field, names.iter().copied()).unwrap_err().to_string()
@@ -312,7 +307,7 @@ fn names_are_allowed_for_texts_only_and_one_at_least() {
 
 /// Dates are RFC 3339 texts, and nothing else is guessed to be one.
 #[test]
-fn s25_dates_are_texts_with_a_format() {
+fn dates_are_texts_with_a_format() {
     assert_snapshot!(schema::<chrono::DateTime<chrono::Utc>>(), @r#"{"type":"string","format":"date-time"}"#);
     assert_snapshot!(schema::<jiff::Timestamp>(), @r#"{"type":"string","format":"date-time"}"#);
     assert_snapshot!(schema::<jiff::civil::Date>(), @r#"{"type":"string","format":"date"}"#);
@@ -330,7 +325,7 @@ fn s25_dates_are_texts_with_a_format() {
 }
 
 #[test]
-fn s25_identifiers_and_decimals_are_texts_with_a_rule() {
+fn identifiers_and_decimals_are_texts_with_a_format_or_pattern() {
     assert_snapshot!(schema::<uuid::Uuid>(), @r#"{"type":"string","format":"uuid"}"#);
     assert_snapshot!(schema::<url::Url>(), @r#"{"type":"string","format":"uri"}"#);
     assert_snapshot!(schema::<rust_decimal::Decimal>(), @r#"{"type":["string","number"],"pattern":"^-?\\d+(\\.\\d+)?([eE]\\d+)?$"}"#);
@@ -344,7 +339,7 @@ fn s25_identifiers_and_decimals_are_texts_with_a_rule() {
 }
 
 #[test]
-fn s25_a_recursive_type_has_its_definition() {
+fn a_recursive_type_has_a_definition() {
     let contract = Contract::of::<Echo<Node>>().unwrap();
     assert_snapshot!(contract.input()["$defs"], @r##"{"Node":{"type":"object","properties":{"name":{"type":"string"},"next":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"null"}],"description":"What comes after."},"weight":{"type":"integer","minimum":0,"maximum":255,"default":0}},"required":["name"]}}"##);
     kept::<Node>(
@@ -366,7 +361,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
 
 /// The JSON is the seed's own.
 #[test]
-fn s27_s49_the_schema_of_update_task_contains_the_seed_s() {
+fn the_schema_of_update_task_contains_that_of_the_seed() {
     let seed = json!({
         "type": "function",
         "function": {
@@ -394,7 +389,7 @@ fn s27_s49_the_schema_of_update_task_contains_the_seed_s() {
 }
 
 #[test]
-fn s29_the_call_of_update_task_becomes_enums() {
+fn the_seeds_call_of_update_task_is_read_into_enums() {
     let contract = Contract::of::<UpdateTask>().unwrap();
     let call: UpdateTask =
         contract.read(r#"{"priority": "critical", "status": "in-progress"}"#).unwrap();
@@ -405,7 +400,7 @@ fn s29_the_call_of_update_task_becomes_enums() {
 
 /// The JSON is the seed's own.
 #[test]
-fn s50_the_schema_of_create_task_contains_the_seed_s() {
+fn the_schema_of_create_task_contains_that_of_the_seed() {
     let seed = json!({
         "type": "function",
         "function": {
@@ -448,7 +443,7 @@ fn s50_the_schema_of_create_task_contains_the_seed_s() {
 }
 
 #[test]
-fn s31_s50_the_call_of_create_task_may_leave_out_the_hours() {
+fn the_seeds_call_of_create_task_may_omit_the_hours() {
     let contract = Contract::of::<CreateTask>().unwrap();
     let metadata = json!({"_type": "TaskMetadata", "id": "1", "priority": "low", "tags": []});
     let task = json!({
@@ -468,7 +463,7 @@ fn s31_s50_the_call_of_create_task_may_leave_out_the_hours() {
 }
 
 #[test]
-fn s26_s32_the_seed_s_other_tools_have_all_their_types() {
+fn the_other_tools_of_the_seed_have_all_their_types() {
     assert_snapshot!(schema::<Analyze>(), @r#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"},"score":{"type":"number"},"enabled":{"type":"boolean"},"threshold":{"type":"number","description":"S40: whole or not, and which of the two is kept."}},"required":["text","count","score","enabled","threshold"],"description":"S26: the five basic types."}"#);
     kept::<Analyze>(
         json!({"text": "a", "count": 1, "score": 0.5, "enabled": true, "threshold": 3}),
@@ -483,7 +478,7 @@ fn s26_s32_the_seed_s_other_tools_have_all_their_types() {
 }
 
 #[test]
-fn s86_s90_a_signature_without_anyone_to_fulfil_it_is_exported_all_the_same() {
+fn a_signature_without_a_module_has_a_contract() {
     /// Nobody does this.
     #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
     struct Dream {}

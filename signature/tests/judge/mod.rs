@@ -1,6 +1,5 @@
 //! What providers refuse, written down a second time and from their documents: lowering
 //! is not asked whether lowering is right.
-#![allow(dead_code, reason = "not every test asks for every rule")]
 
 use std::collections::HashSet;
 
