@@ -1,5 +1,5 @@
-//! Tools whose fields are all optional: what a model wraps or misspells is read, or refused,
-//! and never dropped, because such a tool would run with no arguments.
+//! Tools with optional fields only. Reading never drops what a model wraps or misspells, because
+//! the tool would then run without arguments.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ fn a_wrapper_is_removed_and_listed_or_rejected() {
         (r#"{"other":{"prefix":"tmp"}}"#, false),
         (r#"{"reason":"they are old"}"#, false),
         (r#"[{"prefix":"tmp"}]"#, false),
-        // One field where it belongs, and the others too deep.
+        // One field in its place, and the others one level too deep.
         (r#"{"dry_run":true,"arguments":{"prefix":"tmp"}}"#, false),
         (r#"{"dry_run":true,"arguments":"{\"prefix\":\"tmp\"}"}"#, false),
         (r#"{"dry_run":true,"request":{"Prefix":"tmp"}}"#, false),
@@ -144,7 +144,7 @@ fn a_misspelt_name_of_an_absent_field_is_a_fault() {
     }
     let error = read(r#"{"dry_run":true,"prefx":"tmp"}"#, Policy::Coerce).unwrap_err();
     assert!(error.contains("expected `prefix`, got `prefx`"), "{error}");
-    // In another case or with other separators it is the name.
+    // A name in another case or with other separators is the same name.
     let read = read(r#"{"Prefix":"tmp","dryRun":true}"#, Policy::Coerce).unwrap();
     assert_eq!(read.value, Purge { dry_run: true, ..tmp() });
     assert_eq!(read.repairs.len(), 2);
@@ -171,7 +171,7 @@ fn unknown_fields_beside_known_ones_are_left_out_and_listed() {
         assert_eq!(read.value, Purge { scope: Some(Scope::default()), ..tmp() });
         assert_eq!(read.repairs.len(), 1, "{:?}", read.repairs);
         assert_eq!(read.json(), Some(r#"{"prefix":"tmp","scope":{}}"#));
-        // Nothing is lost with these.
+        // No information is lost without these.
         for wire in ["{}", r#"{"reason":null}"#, r#"{"extra":{}}"#, r#"{"_type":"Purge"}"#] {
             assert_eq!(self::read(wire, policy).unwrap().value, Purge::default(), "{wire}");
         }
@@ -196,7 +196,7 @@ fn types_that_deny_or_flatten_keep_the_same_rules() {
     assert_eq!(read.repairs.len(), 1);
 }
 
-/// The same for an answer, which has no name of a tool.
+/// The same for an output, which has no tool name.
 #[test]
 fn an_output_with_only_unknown_fields_is_a_fault() {
     let contract = Contract::of::<Purge>().unwrap();
@@ -208,7 +208,7 @@ fn an_output_with_only_unknown_fields_is_a_fault() {
     }
 }
 
-/// A tag says which object it is; what was wrapped beside it is not dropped.
+/// A tag selects the object, and fields wrapped beside the tag are not dropped.
 #[test]
 fn an_object_with_only_a_tag_and_unknown_fields_is_a_fault() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -240,7 +240,7 @@ fn an_object_with_only_a_tag_and_unknown_fields_is_a_fault() {
     }
 }
 
-/// What a stricter policy reads, a milder one reads too.
+/// A milder policy reads everything that a stricter one reads.
 #[test]
 fn no_policy_drops_a_field_of_another_union_member() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -260,7 +260,7 @@ fn no_policy_drops_a_field_of_another_union_member() {
     }
 }
 
-/// A map takes an entry of any name, so what is in `arguments` may be one.
+/// A map accepts an entry of any name, so `arguments` may be an entry.
 #[test]
 fn an_object_that_may_be_a_map_entry_or_a_wrapper_is_rejected() {
     use std::collections::BTreeMap;
@@ -306,7 +306,7 @@ fn a_type_field_that_no_struct_knows_is_dropped_and_listed() {
     assert_eq!(read.repairs.len(), 1);
 }
 
-/// Without a type, a value goes on whole, unless it evidently holds the fields too deep.
+/// A dynamic contract passes a value on as it is, unless the fields clearly are one level too deep.
 #[test]
 fn a_dynamic_contract_keeps_unknown_fields() {
     let schema = json!({
@@ -404,7 +404,7 @@ fn a_tool_without_arguments_refuses_the_call_of_another() {
     }
 }
 
-/// What goes back to the model has no field that was left out, wherever it stood.
+/// The value for the model has no field that was absent, at any depth.
 #[test]
 fn absent_fields_stay_absent_in_the_json() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -440,7 +440,7 @@ fn absent_fields_stay_absent_in_the_json() {
     }
 }
 
-/// A text that stands for a field that is left out says as little as null.
+/// An empty text for an optional number says as little as null.
 #[test]
 fn an_empty_text_for_a_number_does_not_hide_a_misspelt_name_or_a_wrapper() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -463,7 +463,7 @@ fn an_empty_text_for_a_number_does_not_hide_a_misspelt_name_or_a_wrapper() {
     }
 }
 
-/// A member whose text serde refuses is not exchanged for the next one.
+/// Reading does not go on to the next member when serde rejects the text of the first.
 #[test]
 fn a_text_that_is_not_an_address_does_not_select_another_union_member() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -525,7 +525,7 @@ fn a_decimal_that_a_float_cannot_hold_is_a_fault() {
     }
 }
 
-/// What a type writes is right if it fits, whatever a model would have meant by it.
+/// An output that fits its schema is valid, even if the same text from a model would be a mistake.
 #[test]
 fn an_output_that_fits_its_schema_is_never_a_fault() {
     #[derive(Serialize, Deserialize, JsonSchema)]

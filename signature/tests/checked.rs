@@ -1,4 +1,4 @@
-//! What only the schema knows, and what serde would let through.
+//! Checks that serde does not make: the schema's own rules, and what serde accepts too easily.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Error, Policy, Repair, Signature};
 
-/// Takes and gives back whatever a test is about.
+/// Takes and returns the type of a test.
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
 #[serde(bound = "T: Serialize + DeserializeOwned")]
 struct Of<T> {
@@ -97,7 +97,7 @@ fn values_that_serde_buffers_are_checked_too() {
     let good = r#"{"id": 1, "point": {"x": 1, "y": 2}, "side": "left"}"#;
     let inner = Inner { point: Point { x: 1, y: 2 }, side: Some(Side::Left) };
     let contract = Contract::of::<Flat>().unwrap();
-    // More than once, because the first reading teaches the contract.
+    // More than once, because the contract keeps what the first reading found out.
     for _ in 0..3 {
         let read: Flat = contract.read(good).unwrap();
         assert_eq!(read, Flat { id: 1, inner: Inner { point: Point { x: 1, y: 2 }, ..inner } });
@@ -128,7 +128,7 @@ enum Narrow {
     Long { a: u8, b: u8 },
 }
 
-/// serde takes the first member that fits, whatever was meant.
+/// serde takes the first member that fits.
 #[test]
 fn a_value_of_a_member_that_serde_would_not_reach_is_a_fault() {
     assert_snapshot!(read::<FloatFirst>("5").unwrap_err(), @"input of `check` does not fit: $.it: expected a number or an integer, got the number 5: it is an integer, but would be taken for a number, which is declared before it");
@@ -136,7 +136,7 @@ fn a_value_of_a_member_that_serde_would_not_reach_is_a_fault() {
     assert_eq!(read::<FloatFirst>("5.0").unwrap(), FloatFirst::Float(5.0));
     assert_eq!(read::<NameOrText>("\"left\"").unwrap(), NameOrText::Side(Side::Left));
     assert_eq!(read::<NameOrText>("\"up\"").unwrap(), NameOrText::Text("up".into()));
-    // Exactly a text, nearly a name.
+    // It is a valid text and nearly a valid name.
     assert_eq!(read::<NameOrText>("\"LEFT\"").unwrap(), NameOrText::Text("LEFT".into()));
     assert_snapshot!(read::<Narrow>(r#"{"a": 1, "b": 2}"#).unwrap_err(), @"input of `check` does not fit: $.it: expected an object with `a` or an object with `a`, `b`, got an object with `a`, `b`: it is an object with `a`, `b`, but would be taken for an object with `a`, which is declared before it");
     assert_eq!(read::<Narrow>(r#"{"a": 1}"#).unwrap(), Narrow::Short { a: 1 });
@@ -158,7 +158,7 @@ fn a_value_that_fits_two_members_is_a_fault_unless_both_read_it_alike() {
     assert_eq!(read_dynamic(&differ, "[true]", Policy::Coerce).unwrap(), json!([true]));
     assert_eq!(read_dynamic(&differ, "[\"1\"]", Policy::Coerce).unwrap(), json!([1]));
     assert!(read_dynamic(&differ, "[1, true]", Policy::Coerce).is_err());
-    // Both would do, each in its own way.
+    // Both members fit, with different values.
     let either = dynamic(json!({"oneOf": [
         {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
         {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["a"]},
@@ -310,7 +310,7 @@ fn each_policy_makes_only_its_own_repairs() {
     assert_eq!(read(r#"{"it": 5.5}"#), [false, false, false]);
 }
 
-/// The shapes that lowering makes are no mistakes: every policy undoes them.
+/// The shapes of dialects are not mistakes: every policy restores the value.
 #[test]
 fn shapes_of_dialects_are_restored_under_every_policy() {
     let cases = [
@@ -379,7 +379,7 @@ fn a_key_that_two_pairs_have_is_a_fault() {
     assert_snapshot!(read_dynamic(&contract, twice, Policy::Strict).unwrap_err(), @r#"input of `check` does not fit: $.it[1].value: expected each key once, got the key "a": it is there twice"#);
 }
 
-/// A number that no usual type holds would be rounded on its way into a value.
+/// `serde_json::Value` would round a number of more than 64 bits.
 #[test]
 fn a_number_with_more_than_64_bits_is_not_rounded() {
     let any = dynamic(json!({}));
@@ -447,7 +447,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever is read fits the schema, and whatever fits it is read as it is.
+    /// A value that is read fits the schema, and a value that fits is read without a change.
     #[test]
     fn reading_and_json_schema_agree(it in value(), which in 0..schemas().len()) {
         thread_local! {
@@ -482,7 +482,7 @@ proptest! {
     }
 }
 
-/// The same value: an integer may come out without its point.
+/// Whether two values are equal; a whole float equals the integer.
 fn same(one: &Value, two: &Value) -> bool {
     match (one, two) {
         (Value::Number(one), Value::Number(two)) => one.as_f64() == two.as_f64(),
@@ -558,7 +558,7 @@ fn a_text_must_be_one_of_those_that_only_the_schema_lists() {
         assert!(read(r#"{"side":"north","all":[{"side":"south","other":"east"}]}"#).is_err());
         assert!(read(r#"{"side":"north","all":[{"side":null,"other":null}]}"#).is_ok());
     }
-    // What a tool gives back is looked at where serde alone would let too much through.
+    // Outputs are checked too where serde alone would accept too much.
     assert!(deeper.checks_output());
     assert!(named.read_output::<Known>(r#"{"side":"north","all":["south",null]}"#).is_ok());
 }

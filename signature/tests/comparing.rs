@@ -1,6 +1,6 @@
-//! What keeps a contract from standing in for another.
+//! The differences that keep one contract from standing in for another.
 //!
-//! Every change of every type, once, and not each fourth of them as in CI:
+//! A normal run checks every fourth change of every type. All of them:
 //!
 //! ```sh
 //! COMPARING_STEP=1 cargo test --release -p toolwright-signature --test main -- comparing:: --nocapture
@@ -20,7 +20,7 @@ use crate::zoo::generate::values_if_any;
 use crate::zoo::mistakes::{count, nth};
 use crate::zoo::{self, Bare, Echo, Specimen, Visitor};
 
-/// What a client makes of a tool as this crate shows it over MCP.
+/// The contract that a client makes of this tool's MCP form.
 fn served(contract: &Contract) -> Contract {
     let mut tool = contract.tool(Dialect::Mcp).unwrap();
     let output = tool.get_mut("outputSchema").map(Value::take);
@@ -51,7 +51,7 @@ impl Visitor for Again {
     }
 }
 
-/// But for types that do not read what they write: serde itself could not.
+/// Except types that cannot read what they write.
 #[test]
 fn a_tool_stands_in_for_itself() {
     let mut again = Again(Vec::new());
@@ -118,7 +118,7 @@ impl Signature for SearchDocuments {
     type Output = Found;
 }
 
-/// The tool of some server that fits, as its author would write it.
+/// A tool of another server that fits.
 fn search() -> Value {
     json!({
         "inputSchema": {
@@ -167,7 +167,7 @@ fn search() -> Value {
     })
 }
 
-/// What differs once a part of the tool's schemas is another, or is gone.
+/// The differences after a part of the tool's schemas is replaced or removed.
 fn after(changes: &[(&str, Value)]) -> String {
     let mut tool = search();
     for (pointer, value) in changes {
@@ -416,7 +416,7 @@ a list
 "#);
 }
 
-/// What differs for a type that comes back.
+/// The differences of an output type.
 fn given<T: Specimen>(output: Option<Value>) -> String {
     let ours = Contract::of::<Echo<T>>().unwrap();
     let theirs = Contract::dynamic("give_back", "", ours.input().clone(), output).unwrap();
@@ -488,7 +488,7 @@ fn a_stored_contract_is_compared_by_what_it_reads() {
     assert_eq!(lines(&ours, &stored), Vec::<String>::new());
 }
 
-/// The served tools of all types.
+/// The tools of all types, as a client imports them.
 #[derive(Default, Clone)]
 struct Served(Vec<(String, Contract)>);
 
@@ -498,7 +498,7 @@ impl Visitor for Served {
     }
 }
 
-/// Where values do not go through though the schemas fit, and what reading says then.
+/// Values that are rejected although the schemas fit, with the words of the error.
 const SAID_TOO_LITTLE: [(&str, &str); 10] = [
     // The standard library closes its types, and schemars does not say so.
     ("ranges", "unknown field"),
@@ -510,7 +510,7 @@ const SAID_TOO_LITTLE: [(&str, &str); 10] = [
     ("map_with_letter_keys", "expected a character"),
     // A number that is no integer is read as a float, if it keeps all its digits.
     ("", "would lose digits as a float"),
-    // An object of other fields alone would be read as nothing at all.
+    // An object with unknown fields only is a fault.
     ("", "expected some of `"),
     // Another field's name may be a slip of one that is absent: `stars` and `status`, `side`
     // and `size`.
@@ -520,7 +520,7 @@ const SAID_TOO_LITTLE: [(&str, &str); 10] = [
     ("union_that_overlaps", "and also"),
 ];
 
-/// How many values go through each pair that has no difference.
+/// Number of values for each pair without a difference.
 const VALUES: usize = 5;
 
 fn some(schema: &Value) -> Vec<Value> {
@@ -547,7 +547,7 @@ fn written<T: Specimen>(ours: &Contract) -> Vec<Value> {
     values.filter_map(|typed| serde_json::to_value(typed).ok()).collect()
 }
 
-/// What a comparison without a difference promises, put to the test with values.
+/// Checks with values that two contracts without a difference accept each other's values.
 #[derive(Default)]
 struct Promises {
     served: Served,
@@ -587,7 +587,7 @@ impl Promises {
         }
     }
 
-    /// All that is written of a type is taken by the other side.
+    /// The other side accepts every value that this side writes.
     fn input(&mut self, case: &str, written: &[Value], theirs: &Contract) {
         let takes = validator(theirs.input());
         for value in written {
@@ -601,7 +601,7 @@ impl Promises {
         }
     }
 
-    /// All that the other side may give is read.
+    /// This side reads every value that the other side may return.
     fn output<T: Specimen>(&mut self, case: &str, ours: &Contract, theirs: &Contract) {
         let gives = theirs.output_to_write().unwrap();
         let given = validator(gives);
@@ -637,7 +637,7 @@ fn contracts_without_differences_accept_each_others_values() {
     promises.hold();
 }
 
-/// The same with a type's own tool, one thing of which was changed.
+/// The same for a tool and its copy with one change.
 struct Changed(Promises);
 
 impl Visitor for Changed {
@@ -664,7 +664,7 @@ impl Visitor for Changed {
     }
 }
 
-/// Of how many changes one is looked at.
+/// One of this number of changes is checked.
 fn step() -> usize {
     std::env::var("COMPARING_STEP").map_or(4, |step| step.parse().unwrap())
 }
@@ -695,7 +695,7 @@ fn a_change_of_attributes_without_a_difference_keeps_every_value() {
     change(zoo::attribute_tour);
 }
 
-/// Schemas in which one thing was changed, and what that was.
+/// Schemas with one change each, and the change in words.
 fn changes(schema: &Value) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for place in 0..count(schema) {
@@ -717,7 +717,7 @@ fn changes(schema: &Value) -> Vec<(String, Value)> {
 
 type Node = serde_json::Map<String, Value>;
 
-/// One thing changed in one node; what is no schema stays as it is.
+/// The changes of one node; data stays as it is.
 fn edits(node: &Node) -> Vec<(String, Node)> {
     let mut all: Vec<(String, Node)> = Vec::new();
     let mut edit = |what: String, change: &dyn Fn(&mut Node)| {
@@ -727,7 +727,7 @@ fn edits(node: &Node) -> Vec<(String, Node)> {
             all.push((what, changed));
         }
     };
-    // Of one thing, none would be left, and that is no schema.
+    // Without its only member it would not be a valid schema.
     let list = |word: &str| match node.get(word) {
         Some(Value::Array(all)) if all.len() > 1 || word == "required" => all.len(),
         _ => 0,
@@ -824,7 +824,7 @@ fn edits(node: &Node) -> Vec<(String, Node)> {
     all
 }
 
-/// As much as a thread has unless it is given more, here without optimisation.
+/// The default stack of a thread.
 const STACK: usize = 2 * 1024 * 1024;
 
 /// Compares two inputs both ways, and gives the last line of each.
@@ -884,7 +884,7 @@ fn a_union_that_is_its_own_member_accepts_only_what_its_other_members_accept() {
 
 #[test]
 fn comparing_two_large_schemas_takes_bounded_time() {
-    // Each way through it is another one.
+    // Each path through it is a different one.
     let twice = |kind: &str| {
         let kind = json!({"type": kind});
         defined(40, move |i| match i {

@@ -64,7 +64,7 @@ fn the_fingerprint_changes_with_every_part() {
         make("find", "Find.", "a", Some(object("a"))),
         make("find", "Find.", "a", Some(object("b"))),
         make("find", "Find.", "a", Some(json!({"type": "string"}))),
-        // The same letters, cut elsewhere.
+        // The same letters, divided differently.
         make("fin", "dFind.", "a", None),
     ];
     let written = |text: &str| {
@@ -79,7 +79,7 @@ fn the_fingerprint_changes_with_every_part() {
     assert_eq!(prints.len(), count, "{prints:#?}");
 }
 
-/// It is stored with runs, so another version of this crate must give the same.
+/// Runs store it, so every version of this crate must compute the same.
 #[test]
 fn the_fingerprint_of_a_known_contract_never_changes() {
     let input = json!({"type": "object", "properties": {"city": {"type": "string"}}});
@@ -88,12 +88,12 @@ fn the_fingerprint_of_a_known_contract_never_changes() {
     assert_eq!(contract.clone().fingerprint(), contract.fingerprint());
 }
 
-/// The dialects that take a type which contains itself.
+/// The dialects that accept recursion.
 fn recursive() -> impl Iterator<Item = Dialect> {
     Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Anthropic)
 }
 
-/// Takes the only output that refers to its own root.
+/// A signature whose output refers to its own root.
 fn schema(contract: &Contract, dialect: Dialect) -> Value {
     let lowered = contract.lower_output(dialect).unwrap();
     serde_json::from_str(lowered.schema.get()).unwrap()
@@ -117,7 +117,7 @@ fn recursion_at_the_root_survives_wrapping() {
     }
 }
 
-/// A definition may be called as the wrapper is, or as one of the other property is.
+/// A definition may have the name of the wrapper, or that of a definition of the other property.
 #[test]
 fn definitions_of_the_same_name_are_kept_apart() {
     #[expect(non_camel_case_types, reason = "the name is the point")]
@@ -155,7 +155,7 @@ fn definitions_of_the_same_name_are_kept_apart() {
     assert!(!judge.is_valid(&json!({"reasoning": {"a": "b"}, "output": {"L": true}})));
 }
 
-/// `"$ref": "#"` in a value is a value.
+/// `"$ref": "#"` in data is data.
 #[test]
 fn wrapping_changes_no_data() {
     let output = json!({"type": "array", "items": {"$ref": "#"}, "default": [{"$ref": "#"}]});
@@ -235,7 +235,7 @@ fn a_contract_that_asks_for_reasoning_first_keeps_a_recursive_output() {
         assert_eq!(judge.is_valid(&cut), dialect == Dialect::Gemini);
         assert!(!judge.is_valid(&json!({"output": leaf})));
     }
-    // What is asked first stands first, and the contract keeps its own name and input.
+    // The reasoning comes first, and the contract keeps its own name and input.
     let properties = asking.output_to_read().unwrap()["properties"].clone();
     let names: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
     assert_eq!(names, ["reasoning", "output"]);

@@ -43,10 +43,10 @@ fn every_type_lowers_to_a_schema_that_its_provider_accepts() {
     zoo::tour(&mut Sound);
 }
 
-/// How many values of each type are brought to each dialect.
+/// Number of values of each type for each dialect.
 const VALUES: usize = 40;
 
-/// A value in a dialect's shape is what its provider would let a model say.
+/// A value in a dialect's shape fits the schema that its provider holds a model to.
 struct Shaped;
 
 impl Visitor for Shaped {
@@ -92,7 +92,7 @@ fn a_value_in_a_dialects_shape_fits_the_lowered_schema() {
     zoo::tour(&mut Shaped);
 }
 
-/// What becomes of each type, as a table.
+/// The table of types and dialects.
 #[derive(Default)]
 struct Table {
     rows: String,
@@ -163,7 +163,7 @@ impl Table {
     }
 }
 
-/// The types that a strict dialect cannot say, and why no form was found.
+/// The types that are not strict in a strict dialect, and why.
 const LOOSE: [(&str, &[Dialect], &str); 14] = [
     ("any_value", STRICT, ANY),
     ("map_of_any_value", STRICT, ANY),
@@ -277,7 +277,7 @@ fn gemini_rejects_a_tool_name_that_starts_with_a_digit_also_after_a_rename() {
     insta::assert_snapshot!(error, @"`3d_view` does not fit gemini at $: a tool's name starts with a letter or `_` there; rename it");
 }
 
-/// A tool gives what is written, a model has to produce what is read.
+/// A tool returns what serde writes, and a model has to produce what serde reads.
 #[test]
 fn the_output_schema_is_what_is_written_in_mcp_and_what_is_read_elsewhere() {
     let contract = Contract::of::<Echo<zoo::TwoWays>>().unwrap();

@@ -1,4 +1,4 @@
-//! Values of the zoo with the mistakes that models make, many of them.
+//! Generated texts: values of the zoo with the mistakes that models make.
 //!
 //! `DIFFERENTIAL_CASES=4000000 cargo test --release -p toolwright-signature --test main -- differential:: --nocapture`
 
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::fuzzed::differential::{check, kinds};
 
-/// How many texts are tried where nobody asks for more; each is read under three policies.
+/// Default number of texts; each is read under three policies.
 const CASES: u64 = 4_000;
 
 /// Maximum number of findings that are printed.

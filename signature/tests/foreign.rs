@@ -1,6 +1,7 @@
-//! Schemas that other tools write, in every dialect: one file each in `foreign/`.
+//! Schemas that other tools write, one file each in `foreign/`, and the schemas of the rules in
+//! `rules/`: their lowered forms are valid, and their values come back.
 //!
-//! A case says where it comes from (`about`), the schema, and values that fit it.
+//! A case has its origin (`about`), the schema, and values that fit (`values`) or do not (`wrong`).
 
 use std::path::{Path, PathBuf};
 
@@ -119,7 +120,7 @@ fn foreign_values_fit_their_schema_and_every_lowered_one() {
     }
 }
 
-/// A model that fills in the lowered schema says something the contract reads.
+/// The contract reads a value in the shape of a lowered schema as the value.
 #[test]
 fn foreign_values_come_back_from_every_dialect() {
     for case in cases() {
@@ -151,7 +152,7 @@ fn the_same_schema_gives_the_same_bytes() {
     }
 }
 
-/// A strict dialect cannot tell a field that takes null from one that was left out.
+/// A strict dialect cannot tell null from an absent field.
 fn without_null(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -1,6 +1,6 @@
-//! What the fuzzers found worth keeping, once more with every test run.
+//! The inputs that the fuzzers found, in every test run.
 //!
-//! The corpus is written by the two ignored tests; see CONTRIBUTING.md.
+//! The two ignored tests write the corpus; see CONTRIBUTING.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn packed(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fuzzed/{target}.jsonl"))
 }
 
-/// Where the fuzzer keeps its own: a file for each input.
+/// The folder of the fuzzer, with a file for each input.
 fn unpacked(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../fuzz/corpus/{target}"))
 }
@@ -28,7 +28,7 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
     corpus.lines().filter_map(|line| input(&serde_json::from_str(line).unwrap())).collect()
 }
 
-/// A line back into bytes; a case may have left the zoo.
+/// The bytes of a line; `None` if its type is no longer in the zoo.
 fn input(line: &Value) -> Option<Vec<u8>> {
     if let Some(text) = line.as_str() {
         return Some(text.as_bytes().to_vec());
@@ -53,7 +53,7 @@ fn lowering_holds_for_the_fuzz_corpus() {
     inputs("lowering").iter().for_each(|input| lowering::check(input));
 }
 
-/// Gives the fuzzers the committed corpus, and values of the zoo to start from.
+/// Writes the committed corpus, and values of the zoo, into the fuzzers' folders.
 #[test]
 #[ignore = "writes fuzz/corpus"]
 fn give_to_the_fuzzers() {
@@ -84,10 +84,10 @@ fn give_to_the_fuzzers() {
     }
 }
 
-/// How much of a corpus is committed, the smallest inputs first.
+/// Maximum size of a committed corpus; the smallest inputs come first.
 const PACKED: usize = 90_000;
 
-/// Takes what the fuzzers left, minimised, into the committed corpus.
+/// Writes the minimised inputs of the fuzzers into the committed corpus.
 #[test]
 #[ignore = "reads fuzz/corpus and writes tests/fuzzed"]
 fn take_from_the_fuzzers() {
@@ -111,13 +111,13 @@ fn take_from_the_fuzzers() {
     }
 }
 
-/// An input as a line; what is no UTF-8 does nothing.
+/// The line of an input; `None` if it is not UTF-8.
 fn line(target: &str, mut input: Vec<u8>) -> Option<Value> {
     if target != "lowering" {
         *input.first_mut()? &= 0x7f;
     }
     if target == "lowering" {
-        // Half of what the fuzzer keeps is no JSON.
+        // Half of the fuzzer's inputs are not JSON.
         serde_json::Deserializer::from_slice(&input).into_iter::<Value>().next()?.ok()?;
     }
     if target != "reading" {

@@ -1,4 +1,4 @@
-//! What no well-meaning model sends: never a panic, an overflow or a silent nonsense.
+//! Hostile replies: an error or the right value, and never a panic, a stack overflow or a guess.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -87,7 +87,7 @@ fn a_schema_that_nests_too_deep_to_be_stored_is_rejected() {
     };
     let deep = nested(49);
     let contract = Contract::dynamic("deep", "", deep.clone(), Some(deep.clone())).unwrap();
-    // The strict dialect takes far fewer levels, and says so.
+    // The strict dialect accepts far fewer levels, and reports that.
     for dialect in Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::OpenAiStrict) {
         contract.lower(dialect).unwrap();
         contract.lower_output(dialect).unwrap();
@@ -159,7 +159,7 @@ fn a_number_too_large_for_its_type_is_refused() {
     assert_eq!(zero.number, 0.0);
 }
 
-/// Two values for one field: taking either would be a guess.
+/// Taking either of two values for one field would be a guess.
 #[test]
 fn a_field_given_twice_is_refused() {
     let error = read(r#"{"text": "a", "text": "b"}"#).unwrap_err();
@@ -195,7 +195,7 @@ fn a_message_is_cut_between_characters() {
     }
 }
 
-/// Each level could be read in eight ways, and each of those again.
+/// Each level could be read in eight ways, so all of them together in 8 to the power of the depth.
 #[test]
 fn a_union_that_is_its_own_member_is_read_quickly() {
     let members = vec![json!({"$ref": "#/$defs/a"}); 8];
@@ -207,7 +207,7 @@ fn a_union_that_is_its_own_member_is_read_quickly() {
     let contract = Contract::dynamic("a", "", schema, None).unwrap();
     let start = Instant::now();
     let read: Value = contract.read(r#"{"a": {"a": [{}]}, "b": null}"#).unwrap();
-    // Far more than is needed, far less than 8 to the power of its depth takes.
+    // Far more than it takes, and far less than trying all of them.
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     assert_eq!(read, json!({"a": {"a": [{}]}}));
 }
@@ -220,7 +220,7 @@ fn a_byte_order_mark_and_control_characters_do_not_panic() {
     }
 }
 
-/// Two members for each level: without a memory of what was tried, 2 to the power of 100.
+/// Two members fit at each of 100 levels: without a cache, reading tries 2 to the power of 100.
 #[test]
 fn a_recursive_union_is_not_tried_in_every_combination() {
     let member = |name: &str| {
@@ -247,12 +247,12 @@ fn a_recursive_union_is_not_tried_in_every_combination() {
     assert!(contract.read::<Value>(&nested("null")).is_ok());
 }
 
-/// Time grows with the text, and not faster, whatever is wrong with it.
+/// The time grows linearly with the text.
 #[test]
 fn a_large_text_full_of_mistakes_is_read_quickly() {
     const MANY: usize = 100_000;
     let numbered = |of: &dyn Fn(usize) -> String| (0..MANY).map(of).collect::<String>();
-    // Each bracket begins what may be a comment up to the end of the line.
+    // Each bracket may begin a comment up to the end of the line.
     let one_line = |open: &str| format!("x {}\n) {{\"text\": \"\"}}", open.repeat(MANY));
     let cases = [
         (

@@ -1,18 +1,17 @@
-//! Schemas that nobody means well with: an error or a schema, soon, and on a small stack.
+//! Hostile schemas: each is lowered or rejected, quickly and on a small stack.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use toolwright_signature::{Contract, Dialect, Error, Policy};
 
-/// As much as a thread has unless it is given more, here without optimisation.
+/// The default stack of a thread.
 const STACK: usize = 2 * 1024 * 1024;
 
-/// Far more than is needed in a build without optimisation on a busy machine.
+/// Far more time than an unoptimised build needs on a busy machine.
 const SOON: Duration = Duration::from_secs(40);
 
-/// Lowers to every dialect: why it is refused, as what cannot be lowered is, or why a strict
-/// dialect sends it without a guarantee.
+/// Lowers to every dialect and returns for each why the schema is rejected or not strict.
 fn survive(input: Value) -> Vec<Option<String>> {
     let lower = move || {
         let start = Instant::now();
@@ -49,7 +48,7 @@ fn definitions(count: usize, make: impl Fn(usize) -> Value) -> Vec<(String, Valu
     (0..count).map(|i| (format!("d{i}"), make(i))).collect()
 }
 
-/// The dialects that work on a schema refuse it with this.
+/// Checks that the dialects that rewrite a schema reject it with this text.
 #[track_caller]
 fn refused(input: Value, why: &str) {
     let outcomes = survive(input);
@@ -61,7 +60,7 @@ fn refused(input: Value, why: &str) {
 
 #[test]
 fn all_of_that_doubles_at_each_level_is_rejected() {
-    // The parts differ, so that none is left out as said already.
+    // The parts differ, so that none is dropped as a copy.
     let double = |i: usize| {
         let one = json!({"allOf": [to(i + 1), {"minProperties": i}]});
         let two = json!({"allOf": [to(i + 1), {"maxProperties": 100 + i}]});
@@ -121,7 +120,7 @@ fn a_long_chain_of_all_of_is_rejected_and_one_of_references_is_not() {
     let mut all = definitions(4_000, next);
     all.push(("d4000".into(), json!({"type": "string"})));
     let outcomes = survive(with_definitions(to(0), all));
-    // One takes few levels, one few optional fields.
+    // One accepts few levels, one few optional fields.
     let accepted: Vec<_> = outcomes.iter().map(Option::is_none).collect();
     assert_eq!(accepted, [true, false, true, false, true, true], "{outcomes:?}");
 }
@@ -192,7 +191,7 @@ fn a_deep_value_is_rendered_or_rejected_on_a_small_stack() {
     std::thread::Builder::new().stack_size(STACK).spawn(render).unwrap().join().unwrap();
 }
 
-/// Reads a text on a small stack, soon, with every policy; what is refused is told.
+/// Reads a text with every policy, quickly and on a small stack, and returns the errors.
 fn read(schema: Value, text: impl Into<String>) -> Result<Value, String> {
     let text = text.into();
     let read = move || {
@@ -244,7 +243,7 @@ fn a_schema_that_is_not_itself_is_rejected() {
     assert!(error.contains(" at $: the reference leads back to itself"), "{error}");
 }
 
-/// Whatever stands in a circle is refused or read: nothing hangs and nothing overflows.
+/// A schema with a circle is rejected or read, without a hang or a stack overflow.
 #[test]
 fn circles_of_references_that_no_value_follows_are_accepted() {
     let text = json!({"type": "string"});
@@ -319,7 +318,7 @@ fn a_schema_that_checks_a_value_twice_at_each_level_is_read_in_time() {
         told,
         [[true, true, true], [false, true, false], [false, true, false], [true, true, false]]
     );
-    // One more level of the value doubles what is asked for.
+    // Each level of the value doubles the work.
     let deep = |levels| (0..levels).fold(json!([]), |below, _| json!([below]));
     let named = |levels| (0..levels).fold(json!({}), |below, _| json!({"x": below}));
     for (d0, value) in [
@@ -342,7 +341,7 @@ fn a_schema_that_checks_a_value_twice_at_each_level_is_read_in_time() {
 
 #[test]
 fn a_value_that_takes_too_many_steps_to_check_is_an_error() {
-    // Not in a circle, and yet without an end that a stack would reach.
+    // Not a circle, but longer than the stack allows.
     let mut all = definitions(20_000, |i| json!({"not": to(i + 1)}));
     all.push(("d20000".into(), json!({"type": "string"})));
     let schema = with_definitions(to(0), all);
@@ -350,7 +349,7 @@ fn a_value_that_takes_too_many_steps_to_check_is_an_error() {
         let told = read(schema.clone(), json!({"a": value}).to_string()).unwrap_err();
         assert!(told.contains("the schema is too involved to hold a value to"), "{told}");
     }
-    // As long as a schema may be that still is followed to its end.
+    // The longest chain that is still followed.
     let mut all = definitions(100, |i| json!({"not": to(i + 1)}));
     all.push(("d100".into(), json!({"type": "string"})));
     let schema = with_definitions(to(0), all);
@@ -358,7 +357,7 @@ fn a_value_that_takes_too_many_steps_to_check_is_an_error() {
     assert!(read(schema, r#"{"a": 5}"#).is_err());
 }
 
-/// What a contract says of a property whose schema is this.
+/// The error of a contract with this schema for a property.
 fn told(property: Value) -> String {
     let input = json!({"type": "object", "properties": {"a": property}});
     match Contract::dynamic("take", "", input, None) {
@@ -474,7 +473,7 @@ fn a_keyword_of_the_wrong_kind_is_rejected_wherever_it_stands() {
         refused(json!({"type": "object", "$defs": 5})),
         refused(json!({"type": "object", "$defs": {"d": {"items": 5}}})),
         refused(json!({"type": "object", "definitions": {"d": 5}})),
-        // Not where schemas stand, and yet one.
+        // A schema in an unusual place.
         refused(json!({
             "type": "object",
             "properties": {"a": {"$ref": "#/components/schemas/a%20b"}},

@@ -1,7 +1,7 @@
-//! What models write instead of JSON, and instead of the value that was asked for.
+//! Texts that models write instead of valid JSON or instead of the right value.
 //!
-//! Each line of a file in `corpus` is a text, the type it is read as, and the value it
-//! means or that it means none. A new case is a new line there.
+//! Each line of a file in `corpus` is a text, the type it is read as, and the expected value or
+//! error. A new case is a new line there.
 
 use std::fs;
 use std::path::Path;
@@ -73,7 +73,7 @@ fn every_case_of_the_corpus_is_read_as_expected() {
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
-/// A stricter policy reads less, and never anything else.
+/// A stricter policy reads less, and never a different value.
 #[test]
 fn a_stricter_policy_reads_the_same_value_or_fails() {
     let readers = readers();
@@ -89,7 +89,7 @@ fn a_stricter_policy_reads_the_same_value_or_fails() {
     }
 }
 
-/// Whoever reads strictly is told of nothing but fields that were left out.
+/// The strict policy lists no repairs but dropped fields.
 #[test]
 fn every_repair_is_listed() {
     let readers = readers();

@@ -1,4 +1,4 @@
-//! An answer that still streams: what can be asked of its prefix, and what never.
+//! A reply that is still streaming: what its prefix already says.
 
 use std::collections::BTreeMap;
 
@@ -310,7 +310,7 @@ fn a_syntax_error_is_reported_and_complete_fields_stay() {
         for path in ["b", "c"] {
             assert!(matches!(partial.field::<Value>(path), Field::Fault(_)), "{case}");
         }
-        // It does not mend.
+        // More text does not repair it.
         partial.push("}}]]}\"}");
         assert_eq!(partial.fault(), Some(&fault));
         assert_eq!(partial.field::<u8>("a"), Done(1), "{case}");
@@ -343,7 +343,7 @@ fn deep_nesting_is_a_fault_and_not_a_stack_overflow() {
         assert!(partial.fault().is_some());
         assert!(matches!(partial.field::<Value>("$"), Field::Fault(_)));
     }
-    // As deep as `serde_json` goes, and one deeper.
+    // The maximum depth of `serde_json`, and one level more.
     let nest = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     for depth in [1, 126, 127, 128] {
         let whole = serde_json::from_str::<Value>(&nest(depth)).ok();
@@ -487,7 +487,7 @@ fn pieces(text: &str, mut seed: u64) -> Vec<&str> {
     pieces
 }
 
-/// What a value of any kind says so far: texts grow, all else is there or not.
+/// What a value of any kind says so far: a text grows, any other value is complete or pending.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Not,
@@ -507,7 +507,7 @@ fn look(partial: &Partial, path: &str) -> Seen {
     }
 }
 
-/// Holds what is seen of a prefix to what was seen of a shorter one and to the whole.
+/// Compares what a prefix says with a shorter prefix and with the whole.
 fn hold(path: &str, before: &Seen, now: &Seen, whole: &Value) {
     match (before, now) {
         (_, Seen::Whole(value)) => assert_eq!(value, whole, "{path}"),

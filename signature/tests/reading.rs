@@ -1,4 +1,4 @@
-//! From the wire back to the value: the inverse of lowering, and what errors say.
+//! Reading a reply in a dialect's shape, and the texts of its errors.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -81,7 +81,7 @@ prop_compose! {
     }
 }
 
-/// As a model under a strict dialect writes it: null for what it would leave out.
+/// The value as a model under a strict dialect writes it, with null for absent fields.
 fn as_strict(search: &Search) -> Value {
     fn filters(filters: &Filters) -> Value {
         let mut value = json!(filters);
@@ -145,7 +145,7 @@ proptest! {
         let contract = Contract::of::<Search>().unwrap();
         let wrapped = json!({"result": rows}).to_string();
         prop_assert_eq!(&contract.read_output::<Vec<Filters>>(&wrapped).unwrap(), &rows);
-        // A model that forgot the wrapper meant the same.
+        // A model may forget the wrapper.
         let bare = json!(rows).to_string();
         prop_assert_eq!(&contract.read_output::<Vec<Filters>>(&bare).unwrap(), &rows);
     }
@@ -186,7 +186,7 @@ fn null_that_the_type_takes_stays_null() {
     assert_eq!(read("{}"), Some(10));
 }
 
-/// serde alone takes these nulls for something else, without an error.
+/// serde alone reads these nulls as other values, without an error.
 #[test]
 fn null_for_a_default_is_undone_where_serde_would_not_notice() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -221,7 +221,7 @@ fn null_for_a_default_is_undone_where_serde_would_not_notice() {
     let read: Un = union.read_output(r#"{"result": {"x": 1, "tags": null}}"#).unwrap();
     assert_eq!(read, Un::A { x: 1, tags: vec![] });
 
-    // The same in an input, in what is asked first, and in what ends a run.
+    // The same in an input, after the reasoning, and in the finish tool.
     #[derive(Deserialize)]
     struct Given<T> {
         given: T,
@@ -237,7 +237,7 @@ fn null_for_a_default_is_undone_where_serde_would_not_notice() {
     assert_eq!(asking.read_output::<Both>(wire).unwrap().output, inner);
     let wire = r#"{"a": 1, "y": 2, "z": null}"#;
     assert_eq!(flat.finish().unwrap().read::<FlatOpt>(wire).unwrap(), inner);
-    // And after it was stored.
+    // And in a stored contract.
     let stored: Contract = serde_json::from_value(json!(flat)).unwrap();
     assert_eq!(stored.read_output::<FlatOpt>(wire).unwrap(), inner);
 }
@@ -277,7 +277,7 @@ fn numbers_of_128_bits_are_read_in_and_out_of_a_wrapper() {
     let min = format!(r#"{{"result": {}}}"#, i128::MIN);
     assert_eq!(signed.read_output::<i128>(&min).unwrap(), i128::MIN);
 
-    // Also beside a null that is one, where nothing has to be undone.
+    // Also beside a null that the type accepts, where nothing is restored.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Sum {
         sum: u128,
@@ -290,8 +290,7 @@ fn numbers_of_128_bits_are_read_in_and_out_of_a_wrapper() {
     assert_eq!(read(r#"{"sum": 18446744073709551616, "note": null}"#), 1 << 64);
 }
 
-/// serde reads a struct from a list and a missing `Option` as `None`: here both would
-/// be guesses.
+/// serde reads a struct from a list, and a missing `Option` as `None`. Both would be guesses here.
 #[test]
 fn only_an_object_with_the_wrapper_is_unwrapped() {
     let lists = Contract::of::<Echo<Vec<Value>>>().unwrap();
@@ -331,7 +330,7 @@ fn outputs_of_every_kind_are_unwrapped() {
     read::<()>(r#"{"result": null}"#);
 }
 
-/// What is wrong with a text that has to be JSON as it stands.
+/// The error for a text that must be valid JSON.
 fn no_json(wire: &str) -> Error {
     let contract = Contract::of::<Search>().unwrap();
     contract.read_with::<Search>(wire, Policy::Strict).unwrap_err()

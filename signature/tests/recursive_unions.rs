@@ -1,5 +1,5 @@
-//! Unions that hold themselves and have no tag: serde tries each member at each level, so a
-//! value that nests deep would take longer than anyone waits.
+//! Recursive unions without a tag. serde tries each member at each level, so the time for a deep
+//! value would grow exponentially.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ enum Term {
     List(Vec<Term>),
 }
 
-/// Far more than is needed, far less than all ways to read such a text take.
+/// Far more time than it takes, and far less than trying every combination.
 const LONG: Duration = Duration::from_secs(4);
 
 fn nested(levels: usize, open: &str, leaf: &str, close: &str) -> String {

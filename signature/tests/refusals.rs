@@ -1,5 +1,5 @@
-//! What OpenAI would answer with HTTP 400 in strict mode is sent without it; what nobody could
-//! read is refused when a contract is lowered.
+//! The limits of OpenAI's strict mode: a schema beyond them is sent without `strict`. A schema
+//! with a broken reference is rejected in every dialect.
 
 use insta::assert_snapshot;
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ fn lower(input: Value, dialect: Dialect) -> Result<String, Error> {
     Ok(contract.lower(dialect)?.schema.get().to_owned())
 }
 
-/// Why it is not strict, and that it is sent all the same.
+/// The reason why a schema is not strict. Checks that it is sent without `strict`.
 fn loose(input: Value) -> String {
     let contract = Contract::dynamic("take", "", input, None).unwrap();
     let lowered = contract.lower(Dialect::OpenAiStrict).unwrap();
@@ -63,7 +63,7 @@ fn strict_objects_nest_at_most_10_levels() {
     let nested = |levels: usize| (1..levels).fold(innermost(), |below, _| one(below));
     accepted(nested(10));
     assert_snapshot!(loose(nested(11)), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 objects in each other; make it flatter");
-    // Lists and unions are no levels, and what they hold counts.
+    // Lists and unions do not count as levels, but the objects in them do.
     let listed = |levels: usize| {
         (1..levels).fold(innermost(), |below, _| {
             one(json!({"type": "array", "items": {"anyOf": [below, {"type": "null"}]}}))
@@ -84,7 +84,7 @@ fn levels_behind_a_recursive_reference_count_once() {
     chain["$defs"]["d8"] = one(one(json!({"$ref": "#/$defs/d0"})));
     assert_snapshot!(loose(chain), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 objects in each other; make it flatter");
 
-    // Each refers to all: as many ways through them as there are orders of them.
+    // Each refers to all others, so the number of paths is the factorial of their number.
     let all: Vec<_> = (0..14).map(|i| json!({"$ref": format!("#/$defs/d{i}")})).collect();
     let union = json!({"anyOf": all});
     let mut tangle = one(union.clone());
@@ -140,7 +140,7 @@ fn a_pattern_that_looks_around_is_described_instead() {
     assert_snapshot!(lower(pattern("^(?!a)"), Dialect::Anthropic).unwrap(), @r#"{"type":"object","properties":{"a":{"type":"string","description":"pattern: ^(?!a)."}},"required":["a"],"additionalProperties":false}"#);
 }
 
-/// Also where nothing else is asked of a schema, but not in data.
+/// Also in dialects that rewrite nothing, but not in data.
 #[test]
 fn a_reference_that_leads_nowhere_is_rejected() {
     let bad = [
@@ -166,7 +166,7 @@ fn a_reference_that_leads_nowhere_is_rejected() {
     assert!(refused(one(long)).len() < 300);
 }
 
-/// A list without `items` gets some; what only looks like one stays as it is.
+/// A list without `items` gets some; data that looks like one stays as it is.
 #[test]
 fn missing_items_are_added_to_schemas_and_not_to_data() {
     let look = json!({"type": "array"});
@@ -193,7 +193,7 @@ fn missing_items_are_added_to_schemas_and_not_to_data() {
     assert_eq!(properties["default"], filled);
 }
 
-/// The same from types, in the output.
+/// The same for types, in an output.
 #[test]
 fn a_type_that_nests_too_deep_is_sent_without_strict() {
     macro_rules! nest {

@@ -1,4 +1,4 @@
-//! What becomes of schemas that a strict dialect cannot say, and of many in one request.
+//! Schemas that a strict dialect cannot express, and the limits of a request with many tools.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn schema(lowered: &Lowered) -> Value {
     serde_json::from_str(lowered.schema.get()).unwrap()
 }
 
-/// So many optional fields and as many required ones that take one of two types.
+/// An object with `optional` optional fields, and `unions` required ones of two types.
 fn fields(optional: usize, unions: usize) -> Value {
     let optional = (0..optional).map(|i| (format!("o{i}"), json!({"type": "string"})));
     let union = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
@@ -38,8 +38,7 @@ fn strict(dialect: Dialect, tools: &[Contract]) -> Vec<bool> {
     lowered(dialect, tools).iter().map(|tool| tool.strict).collect()
 }
 
-/// What no closed object says: a value of any type and an object of any fields, in all the
-/// places where they can stand.
+/// Values of any type and objects of any fields, in every place of a schema.
 fn open_schemas() -> Vec<(&'static str, Value)> {
     let object = |value: Value, required: bool| {
         let required: &[&str] = if required { &["value"] } else { &[] };
@@ -80,7 +79,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i32>().prop_map(Value::from),
         "[ -~]{0,12}".prop_map(Value::from),
-        // Texts that could be taken for something else.
+        // Texts that look like other values.
         prop::sample::select(vec!["{}", "[1]", "{\"a\":1}", "null", "1", "true", ""])
             .prop_map(Value::from),
     ];
@@ -128,7 +127,7 @@ proptest! {
         }
     }
 
-    /// However the tools are, a provider takes the request, and the choice is the same again.
+    /// The provider accepts every request, and the choice of strict tools is always the same.
     #[test]
     fn any_list_of_tools_is_a_request_that_its_provider_takes(
         sizes in prop::collection::vec((0..26usize, 0..18usize, any::<bool>()), 0..40),
@@ -175,7 +174,7 @@ fn anthropic_takes_20_strict_tools_and_the_others_without_strict() {
     let all = strict(Dialect::Anthropic, &tools);
     assert_eq!(all, [vec![true; 20], vec![false; 2]].concat());
     assert_snapshot!(lowered(Dialect::Anthropic, &tools)[21].losses[0], @"input $: `strict` is off: the request has no room for another strict tool, and those before it come first");
-    // By itself it is strict, and what was chosen for one request holds for that one only.
+    // The tool alone is strict: the choice holds for one request only.
     assert!(tools[21].lower(Dialect::Anthropic).unwrap().strict);
     assert_eq!(strict(Dialect::OpenAiStrict, &tools), [true; 22]);
 }
@@ -194,7 +193,7 @@ fn anthropic_adds_up_optional_fields_and_unions_of_all_strict_tools() {
     assert_eq!(strict(Dialect::Anthropic, &many(1, 23, 15)), [true]);
     assert_eq!(strict(Dialect::Anthropic, &many(1, 24, 0)), [false]);
     assert_eq!(strict(Dialect::Anthropic, &many(1, 0, 16)), [false]);
-    // Those that still fit come in after one that does not.
+    // Tools that still fit are strict after one that does not.
     let tools = [many(1, 20, 0), many(1, 8, 0), many(2, 2, 0)].concat();
     assert_eq!(strict(Dialect::Anthropic, &tools), [true, false, true, true]);
 }
@@ -265,7 +264,7 @@ fn open_schemas_are_sent_without_strict() {
     }
 }
 
-/// Anthropic refuses a whole request for one name at the root, and takes any below it.
+/// Anthropic rejects a request for such a name at the root, and accepts it below.
 #[test]
 fn a_field_whose_name_anthropic_refuses_is_described_instead() {
     let input = json!({
@@ -293,7 +292,7 @@ fn a_field_whose_name_anthropic_refuses_is_described_instead() {
     assert_eq!(contract.read::<Value>(&wire.to_string()).unwrap(), value);
 }
 
-/// What a provider takes in no form as a schema is told in words.
+/// A schema that the provider accepts in no form is described in words.
 #[test]
 fn a_root_that_looks_like_its_own_wrapper_is_described() {
     let input = json!({"type": "object", "anyOf": [
@@ -335,7 +334,7 @@ fn an_output_of_any_value_is_asked_for_without_strict() {
     }
 }
 
-/// S47: a union of members that no value has in common says so.
+/// A union of members without a common value is `oneOf` where the dialect has the keyword.
 #[test]
 fn a_union_of_disjoint_members_is_one_of() {
     #[derive(Serialize, Deserialize, JsonSchema)]

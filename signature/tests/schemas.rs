@@ -1,4 +1,4 @@
-//! The schemas that types give, before any dialect.
+//! The schemas of Rust types, before any dialect.
 
 use jsonschema::Validator;
 use schemars::JsonSchema;
@@ -129,10 +129,24 @@ impl Visitor for Base {
 fn schemas_derive_from_types() {
     let mut base = Base::default();
     zoo::tour(&mut base);
-    for (name, rule, types) in RULES {
+    rules::check_all(RULES.into_iter().map(|(name, rule, types)| {
         let texts: String = types.iter().map(|case| base.0[*case].as_str()).collect();
-        rules::hold(name, &format!("{rule}\n{texts}"));
+        (name.to_owned(), format!("{rule}\n{texts}"))
+    }));
+}
+
+/// The schema of a recursive type is there once, under `$defs`.
+#[test]
+fn a_reference_to_a_recursive_type_keeps_the_description_of_the_field() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Wood {
+        /// The tallest one.
+        tallest: zoo::Tree,
+        others: Vec<zoo::Tree>,
     }
+    let contract = Contract::of::<Bare<Wood>>().unwrap();
+    let tallest = json!({"$ref": "#/$defs/Tree", "description": "The tallest one."});
+    assert_eq!(contract.input()["properties"]["tallest"], tallest);
 }
 
 /// Two of the rules of lowering hold for types only.
@@ -175,7 +189,7 @@ fn computing_a_contract_twice_gives_the_same_bytes() {
     zoo::tour(&mut Twice);
 }
 
-/// Every reference leads somewhere, and no byte is spent on what a model ignores.
+/// Every reference resolves, and the schema has no keywords that a model ignores.
 struct Sound;
 
 impl Visitor for Sound {
@@ -207,7 +221,7 @@ fn fields_keep_the_order_of_their_declaration() {
     assert_eq!(names, ["title", "count", "ratio", "done", "attempts"]);
 }
 
-/// serde and the schema judge the same samples, each by itself.
+/// Checks that serde and the schema accept the same samples and reject the same ones.
 #[track_caller]
 fn agree<T: Specimen>(good: &[Value], bad: &[Value]) {
     let contract = Contract::of::<Echo<T>>().unwrap();
@@ -375,18 +389,18 @@ fn an_input_with_only_flattened_fields_accepts_its_values() {
     assert!(jsonschema::is_valid(contract.input(), &sample), "{:#}", contract.input());
 }
 
-/// What servers write for a tool without arguments, and what only looks like it.
+/// The schemas that servers write for a tool without arguments, and others that look like them.
 #[test]
 fn only_an_input_without_any_rule_is_closed() {
     let closed = |input: Value| {
         let contract = Contract::dynamic("ping", "", input, None).unwrap();
         contract.input().get("additionalProperties") == Some(&json!(false))
     };
-    // An object of any fields, as it is below the root.
+    // An object of any fields, as below the root.
     assert!(!closed(json!({"type": "object"})));
     assert!(!closed(json!({"type": "object", "required": []})));
     assert!(!closed(json!({})));
-    // So write both official SDKs of MCP.
+    // Both official SDKs of MCP write these.
     assert!(closed(json!({"type": "object", "properties": {}})));
     assert!(closed(json!({"type": "object", "properties": {}, "required": []})));
     assert!(!closed(json!({"type": "object", "required": ["a"]})));
@@ -414,7 +428,7 @@ fn doc_comments_of_types_and_fields_are_descriptions() {
     let contract = Contract::of::<Bare<zoo::Documented>>().unwrap();
     let properties = &contract.input()["properties"];
     assert_eq!(properties["query"]["description"], "Words to look for.");
-    // What a field says of itself wins over what its type says.
+    // The comment on a field wins over the comment on its type.
     assert_eq!(properties["status"]["description"], "Only documents with this status.");
     assert_eq!(properties["place"]["description"], "Where to look.");
 }

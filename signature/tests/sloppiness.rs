@@ -1,5 +1,5 @@
-//! Values written as sloppily as models write them, and then damaged: what is read is
-//! the value that was written, or an error, and never anything else.
+//! Values written as sloppily as models write them, and then damaged. Reading returns the value
+//! that was written, or an error, and never a different value.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ prop_compose! {
     }
 }
 
-/// One way of being sloppy each; the number says which values it falls on.
+/// The kinds of sloppiness; the number selects the values that have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
     SingleQuotes,
@@ -149,7 +149,7 @@ const HABITS: [Habit; 18] = [
     Habit::RawControl,
 ];
 
-/// What stands around the whole.
+/// The text around the JSON.
 #[derive(Debug, Clone, Copy)]
 enum Around {
     Nothing,
@@ -173,7 +173,7 @@ const AROUND: [Around; 7] = [
 
 struct Writer {
     habits: Vec<Habit>,
-    /// Decides where a habit shows.
+    /// Decides where a kind of sloppiness appears.
     seed: u64,
     out: String,
     /// Where in the text brackets, quotes, commas and colons stand.
@@ -247,7 +247,7 @@ impl Writer {
         self.out.push_str(word);
     }
 
-    /// A list or an object that is written into a text.
+    /// A list or an object inside a text.
     fn inside_text(&mut self, value: &Value) -> bool {
         let as_text = self.has(Habit::ContainersAsText);
         if as_text {
@@ -385,7 +385,7 @@ proptest! {
         }
     }
 
-    /// Each habit by itself leaves one meaning, so it has to be read.
+    /// One kind of sloppiness alone leaves one meaning, so the value must be read.
     #[test]
     fn each_kind_of_sloppiness_alone_is_read(
         report in report(),
@@ -412,7 +412,7 @@ proptest! {
         for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             let cut = &text[..end];
             if let Some(read) = read(cut, Policy::Coerce) {
-                // Only the end of what stands around it is missing.
+                // Only the end of the text around the JSON is missing.
                 prop_assert!(!matches!(around, Around::Nothing | Around::Input | Around::Call | Around::Text), "{}", cut);
                 prop_assert_eq!(&read, &report, "{}", cut);
             }

@@ -1,5 +1,5 @@
-//! The type table of the Toolsets seed, row by row: the schema, a value that is read and
-//! one that is refused with its path.
+//! The type table of the specification for toolsets (the seed), row by row: the schema, a value
+//! that is read, and one that is rejected with its path.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::zoo::{
     self, Action, Bare, ClassName, Echo, Figure, Node, Numeric, Point, Scalar, Specimen,
 };
 
-/// What a model is shown of a type.
+/// The schema that a model gets for a type.
 fn schema<T: Specimen>() -> String {
     Contract::of::<Echo<T>>().unwrap().output_to_read().unwrap().to_string()
 }
 
-/// The value as it is written again after it was read in a field.
+/// The value that the type writes after it was read in a field.
 #[track_caller]
 fn read<T: Specimen>(given: Value) -> Value {
     let contract = Contract::of::<Echo<T>>().unwrap();
@@ -27,7 +27,7 @@ fn read<T: Specimen>(given: Value) -> Value {
     json!(echo)["given"].take()
 }
 
-/// Where reading finds the first fault of a value in a field.
+/// The path of the first fault of a value in a field.
 #[track_caller]
 fn refused<T: Specimen>(given: Value) -> String {
     let contract = Contract::of::<Echo<T>>().unwrap();
@@ -43,7 +43,7 @@ fn first_fault<T>(read: Result<T, Error>) -> String {
     }
 }
 
-/// The value read and written again is the value.
+/// Checks that a value is the same after reading and writing.
 #[track_caller]
 fn kept<T: Specimen>(value: Value) {
     assert_eq!(read::<T>(value.clone()).to_string(), value.to_string());
@@ -93,7 +93,7 @@ fn a_number_of_any_kind_stays_whole_or_fractional() {
         kept::<Number>(number);
     }
     assert_eq!(refused::<Number>(json!("abc")), "$.given");
-    // A text that stands for a number stands for one of its kind.
+    // A text that stands for a number gives a number of the same kind.
     assert_eq!(read::<Number>(json!("3")).to_string(), "3");
     assert_eq!(read::<Number>(json!("3.0")).to_string(), "3.0");
 }
@@ -219,7 +219,7 @@ fn a_union_of_enums_is_read() {
     assert_eq!(refused::<Action>(json!("closed")), "$.given");
 }
 
-/// The registry is known when the program is compiled: its names are those of an enum.
+/// A registry that is known at compile time is an enum.
 #[test]
 fn a_class_name_accepts_registered_names() {
     assert_snapshot!(schema::<ClassName>(), @r#"{"type":"string","description":"S48: the name of something that was registered, as a list known to the compiler.","enum":["Legal::SearchDocuments","Circle","HTTPGet"]}"#);
@@ -239,8 +239,8 @@ impl Signature for Draw {
     type Output = String;
 }
 
-/// The registry is known when the program runs: a name is a text until the contract is
-/// made for the names that there are.
+/// A registry that is known at run time: the field is a text until the contract gets the
+/// allowed names.
 #[test]
 fn a_registered_class_name_resolves_and_any_other_is_rejected() {
     type Make = fn(u8) -> String;
@@ -271,11 +271,11 @@ fn a_registered_class_name_resolves_and_any_other_is_rejected() {
         let told = "$.class: expected one of `Shapes::Circle`, `Shapes::Square`, got the string";
         assert!(error.to_string().contains(told), "{error}");
     }
-    // The rest of the type is read as ever.
+    // The other fields are read as before.
     let too_large = r#"{"class": "Shapes::Circle", "size": 300}"#;
     assert_eq!(first_fault(contract.read::<Draw>(too_large)), "$.size");
 
-    // A name that may be left out or null, in every dialect.
+    // An optional name that may be null, in every dialect.
     let optional = contract.allowing("fallback", names()).unwrap();
     for fallback in [json!(null), json!("Shapes::Square")] {
         let wire = json!({"class": "Shapes::Circle", "fallback": fallback, "size": 3}).to_string();
@@ -287,7 +287,7 @@ fn a_registered_class_name_resolves_and_any_other_is_rejected() {
         let shown = optional.tool(dialect).unwrap().to_string();
         assert_eq!(shown.matches("Shapes::Square").count(), 2, "{dialect}: {shown}");
     }
-    // What is stored and read again is held to the names too.
+    // A stored contract checks the names too.
     let stored: Contract = serde_json::from_value(json!(optional)).unwrap();
     assert_eq!(stored, optional);
     assert_ne!(stored.fingerprint(), any.fingerprint());
@@ -305,7 +305,7 @@ fn allowing_needs_a_text_field_and_at_least_one_name() {
     assert_snapshot!(refused("class", &[]), @"the input schema of `draw` cannot be used at $.class: no name is allowed, so no call could fit; give one at least");
 }
 
-/// Dates are RFC 3339 texts, and nothing else is guessed to be one.
+/// Dates are RFC 3339 texts, and no other text is read as a date.
 #[test]
 fn dates_are_texts_with_a_format() {
     assert_snapshot!(schema::<chrono::DateTime<chrono::Utc>>(), @r#"{"type":"string","format":"date-time"}"#);
@@ -314,7 +314,7 @@ fn dates_are_texts_with_a_format() {
     assert_snapshot!(schema::<jiff::civil::Time>(), @r#"{"type":"string","pattern":"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?$"}"#);
     kept::<chrono::NaiveDate>(json!("2024-02-29"));
     kept::<jiff::civil::Date>(json!("2024-02-29"));
-    // The zone is kept as the instant.
+    // The instant is kept, the zone is not.
     assert_eq!(
         read::<chrono::DateTime<chrono::Utc>>(json!("2024-01-01T01:00:00+01:00")),
         json!("2024-01-01T00:00:00Z")
@@ -349,7 +349,7 @@ fn a_recursive_type_has_a_definition() {
     assert!(refused::<Node>(wrong).starts_with("$.given.next"));
 }
 
-/// Whether all that `part` says is said by `whole` too: further keywords may be there.
+/// Whether `whole` has every keyword of `part`; it may have more.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part
