@@ -1,6 +1,7 @@
 //! The tests of this crate, in one program: see `README.md` beside this file.
 //!
 //! A new test goes into the module of its subject, or into a new module listed here.
+// Helpers are part of a test too: with this, the rules for tests in `clippy.toml` hold for them.
 #![cfg(test)]
 
 // What tests share.

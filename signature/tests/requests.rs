@@ -193,6 +193,9 @@ fn anthropic_adds_up_optional_fields_and_unions_of_all_strict_tools() {
     assert_eq!(strict(Dialect::Anthropic, &many(1, 23, 15)), [true]);
     assert_eq!(strict(Dialect::Anthropic, &many(1, 24, 0)), [false]);
     assert_eq!(strict(Dialect::Anthropic, &many(1, 0, 16)), [false]);
+    let why = |tools: &[Contract]| lowered(Dialect::Anthropic, tools)[0].losses[0].to_string();
+    assert_snapshot!(why(&many(1, 24, 0)), @"input $: `strict` is off: 24 optional fields where 23 are accepted; split it");
+    assert_snapshot!(why(&many(1, 0, 16)), @"input $: `strict` is off: 16 fields of several types where 15 are accepted; split it");
     // Tools that still fit are strict after one that does not.
     let tools = [many(1, 20, 0), many(1, 8, 0), many(2, 2, 0)].concat();
     assert_eq!(strict(Dialect::Anthropic, &tools), [true, false, true, true]);
