@@ -1,11 +1,4 @@
 //! serde and the schema accept and reject the same values.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
 
 use jsonschema::Validator;
 use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
@@ -13,16 +6,17 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Policy};
 
-use zoo::generate::{smallest, values};
-use zoo::mistakes::{count, nth, sloppy};
-use zoo::{Echo, Specimen, Visitor};
+use crate::zoo::generate::{smallest, values};
+use crate::zoo::mistakes::{count, nth, sloppy};
+use crate::zoo::{self, Echo, Specimen, Visitor};
 
 /// How many values of each type, and three times as many that nearly fit.
 const VALUES: usize = 150;
 
-/// What a schema lets in and serde refuses: type, what serde says, why no schema says it.
+/// What the schema accepts and serde rejects: the type, serde's words, and why the schema does
+/// not say it.
 ///
-/// Reading refuses all of it too, because what is read ends in serde.
+/// Reading rejects all of it too, because it ends in serde.
 const SAID_TOO_LITTLE: [(&str, &str, &str); 7] = [
     ("ranges", "unknown field", "the standard library closes its types, schemars does not say so"),
     ("durations_and_times", "unknown field", "as ranges"),
@@ -33,7 +27,7 @@ const SAID_TOO_LITTLE: [(&str, &str, &str); 7] = [
     ("fields_with_aliases", "duplicate field", "schemars knows no alias"),
 ];
 
-/// What serde lets in and the schema refuses: the reader closes these doors.
+/// What serde accepts and the schema rejects. Reading rejects it too.
 const SERDE_IS_LENIENT: [(&str, &str); 26] = [
     ("empty_struct", LIST),
     ("like_a_wrapped_input", LIST),
@@ -76,7 +70,7 @@ fn refusal<T: Specimen>(value: &Value) -> Option<String> {
     serde_json::from_value::<T>(value.clone()).err().map(|error| error.to_string())
 }
 
-/// Calls back for each value of a type that `fails`, with its smallest kin.
+/// Calls back for each value of a type that `fails`, with its smallest form.
 fn each(values: &BoxedStrategy<Value>, count: usize, fails: impl Fn(&Value) -> bool) {
     let mut runner = TestRunner::deterministic();
     for _ in 0..count {
@@ -87,7 +81,7 @@ fn each(values: &BoxedStrategy<Value>, count: usize, fails: impl Fn(&Value) -> b
     }
 }
 
-/// What a schema accepts serde reads, and what serde writes the other schema accepts.
+/// serde reads what the schema accepts, and the schema of the output accepts what serde writes.
 struct Fitting;
 
 impl Visitor for Fitting {
@@ -115,11 +109,11 @@ fn known_narrower(case: &str, error: &str) -> bool {
 }
 
 #[test]
-fn s25_what_a_schema_accepts_serde_reads_and_writes() {
+fn serde_reads_what_the_schema_accepts_and_writes_it_back() {
     zoo::tour(&mut Fitting);
 }
 
-/// A value with one mistake: both take it or neither does.
+/// A value with one mistake: serde and the schema both accept it, or both reject it.
 struct Nearly;
 
 impl Visitor for Nearly {
@@ -142,7 +136,7 @@ impl Visitor for Nearly {
 }
 
 #[test]
-fn s33_a_mistake_is_one_to_serde_and_to_the_schema() {
+fn serde_and_the_schema_reject_the_same_mistakes() {
     zoo::tour(&mut Nearly);
 }
 
@@ -171,7 +165,7 @@ fn whole(value: &mut Value) -> bool {
 }
 
 #[test]
-fn every_exception_is_of_a_type_in_the_zoo() {
+fn every_listed_exception_names_a_type_of_the_zoo() {
     struct Cases(Vec<String>);
     impl Visitor for Cases {
         fn visit<T: Specimen>(&mut self, case: &str) {
@@ -191,31 +185,30 @@ fn every_exception_is_of_a_type_in_the_zoo() {
     }
 }
 
-/// What reading refuses though the schema lets it in, beside what serde refuses.
+/// What reading rejects although the schema and serde accept it.
 const READING_IS_STRICTER: [(&str, &str); 3] = [
     ("union_that_overlaps", "and also"),
-    // A field of a member under nearly its name, as below.
+    // A misspelt name of a field of a member, as below.
     ("union_that_overlaps", "expected an object with"),
     // 1e39 is a number; the schema does not say that it is an `f32`.
     ("lists", "expected a number"),
 ];
 
-/// What reading says of a field under nearly the name of an absent one: JSON Schema
-/// would let it in, and what it says would be lost.
+/// The error for a misspelt name of an absent field. JSON Schema accepts the field, and its value
+/// would be lost.
 const NEARLY: &str = ": expected `";
 
-/// What reading says of an object that holds something and none of its fields.
+/// The error for an object that has fields, but none of its type.
 const NOTHING_KNOWN: &str = ": expected some of `";
 
-/// Where reading takes what the schema refuses, and why.
+/// What reading accepts although the schema rejects it, and why.
 const READING_IS_LAXER: [(&str, &str); 3] = [
     ("struct_with_a_tag", "a model need not say the `_type` of a struct that can be no other"),
     ("seed_create_task", "as above"),
     ("bounds", "a format is a hint to JSON Schema; only dates are held to theirs"),
 ];
 
-/// Reading takes what the schema accepts, and no more than that in the shapes of the
-/// dialects: this is the promise, and what serde takes beside it is behind it.
+/// Reading accepts what the schema accepts, also in the shapes of the dialects, and nothing else.
 struct Reading;
 
 impl Visitor for Reading {
@@ -246,7 +239,7 @@ impl Visitor for Reading {
 }
 
 #[test]
-fn s14_reading_takes_what_the_schema_accepts() {
+fn reading_accepts_what_the_schema_accepts() {
     zoo::tour(&mut Reading);
 }
 
@@ -254,7 +247,7 @@ fn beyond_64_bits(value: &Value) -> bool {
     !whole(&mut value.clone())
 }
 
-/// The values that one in a dialect's shape may stand for: `_type` is ignored, null is
+/// The values that a value in a dialect's shape may stand for: `_type` is ignored, null is
 /// absent, an empty list is an empty map, a text is a number of an enum.
 fn shapes(value: &Value) -> Vec<Value> {
     let plain = without(value, &|name, _| name == "_type");

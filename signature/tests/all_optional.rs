@@ -1,10 +1,5 @@
-//! Tools whose fields are all optional: what a model wraps or misspells is read, or refused,
-//! and never dropped, because such a tool would run with no arguments.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! Tools with optional fields only. Reading never drops what a model wraps or misspells, because
+//! the tool would then run without arguments.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,7 +65,7 @@ fn tmp() -> Purge {
 }
 
 #[test]
-fn what_is_wrapped_is_unwrapped_and_listed_or_refused() {
+fn a_wrapper_is_removed_and_listed_or_rejected() {
     for (wire, unwrapped) in [
         (r#"{"type":"function","function":{"name":"purge","arguments":{"prefix":"tmp"}}}"#, true),
         (
@@ -104,7 +99,7 @@ fn what_is_wrapped_is_unwrapped_and_listed_or_refused() {
         (r#"{"other":{"prefix":"tmp"}}"#, false),
         (r#"{"reason":"they are old"}"#, false),
         (r#"[{"prefix":"tmp"}]"#, false),
-        // One field where it belongs, and the others too deep.
+        // One field in its place, and the others one level too deep.
         (r#"{"dry_run":true,"arguments":{"prefix":"tmp"}}"#, false),
         (r#"{"dry_run":true,"arguments":"{\"prefix\":\"tmp\"}"}"#, false),
         (r#"{"dry_run":true,"request":{"Prefix":"tmp"}}"#, false),
@@ -130,7 +125,7 @@ fn what_is_wrapped_is_unwrapped_and_listed_or_refused() {
 }
 
 #[test]
-fn a_name_near_that_of_an_absent_field_is_a_fault() {
+fn a_misspelt_name_of_an_absent_field_is_a_fault() {
     for wire in [
         r#"{"prefx":"tmp"}"#,
         r#"{"dryrunn":true}"#,
@@ -149,14 +144,14 @@ fn a_name_near_that_of_an_absent_field_is_a_fault() {
     }
     let error = read(r#"{"dry_run":true,"prefx":"tmp"}"#, Policy::Coerce).unwrap_err();
     assert!(error.contains("expected `prefix`, got `prefx`"), "{error}");
-    // In another case or with other separators it is the name.
+    // A name in another case or with other separators is the same name.
     let read = read(r#"{"Prefix":"tmp","dryRun":true}"#, Policy::Coerce).unwrap();
     assert_eq!(read.value, Purge { dry_run: true, ..tmp() });
     assert_eq!(read.repairs.len(), 2);
 }
 
 #[test]
-fn an_object_below_the_root_holds_one_of_its_fields_or_nothing() {
+fn an_object_below_the_root_with_only_unknown_fields_is_a_fault() {
     for wire in [
         r#"{"prefix":"tmp","scope":{"scope":{"older":5}}}"#,
         r#"{"prefix":"tmp","scope":{"properties":{"older":5}}}"#,
@@ -176,7 +171,7 @@ fn unknown_fields_beside_known_ones_are_left_out_and_listed() {
         assert_eq!(read.value, Purge { scope: Some(Scope::default()), ..tmp() });
         assert_eq!(read.repairs.len(), 1, "{:?}", read.repairs);
         assert_eq!(read.json(), Some(r#"{"prefix":"tmp","scope":{}}"#));
-        // Nothing is lost with these.
+        // No information is lost without these.
         for wire in ["{}", r#"{"reason":null}"#, r#"{"extra":{}}"#, r#"{"_type":"Purge"}"#] {
             assert_eq!(self::read(wire, policy).unwrap().value, Purge::default(), "{wire}");
         }
@@ -201,9 +196,9 @@ fn types_that_deny_or_flatten_keep_the_same_rules() {
     assert_eq!(read.repairs.len(), 1);
 }
 
-/// The same for an answer, which has no name of a tool.
+/// The same for an output, which has no tool name.
 #[test]
-fn an_output_holds_one_of_its_fields_or_nothing() {
+fn an_output_with_only_unknown_fields_is_a_fault() {
     let contract = Contract::of::<Purge>().unwrap();
     for policy in POLICIES {
         for wire in [r#"{"result":{"older":5}}"#, r#"{"answer":"none"}"#, r#"{"ownr":"a"}"#] {
@@ -213,9 +208,9 @@ fn an_output_holds_one_of_its_fields_or_nothing() {
     }
 }
 
-/// A tag says which object it is; what was wrapped beside it is not dropped.
+/// A tag selects the object, and fields wrapped beside the tag are not dropped.
 #[test]
-fn an_object_that_says_only_its_tag_holds_nothing_too_deep() {
+fn an_object_with_only_a_tag_and_unknown_fields_is_a_fault() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     #[serde(tag = "type", rename_all = "snake_case")]
     enum Work {
@@ -245,9 +240,9 @@ fn an_object_that_says_only_its_tag_holds_nothing_too_deep() {
     }
 }
 
-/// What a stricter policy reads, a milder one reads too.
+/// A milder policy reads everything that a stricter one reads.
 #[test]
-fn a_field_of_another_member_is_not_left_out_under_any_policy() {
+fn no_policy_drops_a_field_of_another_union_member() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     #[serde(untagged)]
     enum Point {
@@ -265,9 +260,9 @@ fn a_field_of_another_member_is_not_left_out_under_any_policy() {
     }
 }
 
-/// A map takes an entry of any name, so what is in `arguments` may be one.
+/// A map accepts an entry of any name, so `arguments` may be an entry.
 #[test]
-fn what_may_be_an_entry_of_a_map_or_a_wrapper_is_refused() {
+fn an_object_that_may_be_a_map_entry_or_a_wrapper_is_rejected() {
     use std::collections::BTreeMap;
 
     let contract =
@@ -280,7 +275,7 @@ fn what_may_be_an_entry_of_a_map_or_a_wrapper_is_refused() {
 }
 
 #[test]
-fn what_stands_beside_a_result_is_listed() {
+fn fields_beside_a_wrapped_result_are_dropped_and_listed() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct List {}
     impl Signature for List {
@@ -301,7 +296,7 @@ fn what_stands_beside_a_result_is_listed() {
 }
 
 #[test]
-fn a_type_that_an_object_is_said_to_have_is_listed() {
+fn a_type_field_that_no_struct_knows_is_dropped_and_listed() {
     let read = read(r#"{"prefix":"tmp","_type":"Purge"}"#, Policy::Strict).unwrap();
     assert_eq!(read.repairs.len(), 1);
     assert!(self::read(r#"{"prefix":"tmp","_type":"Purge"}"#, Policy::Exact).is_err());
@@ -311,9 +306,9 @@ fn a_type_that_an_object_is_said_to_have_is_listed() {
     assert_eq!(read.repairs.len(), 1);
 }
 
-/// Without a type, a value goes on whole, unless it evidently holds the fields too deep.
+/// A dynamic contract passes a value on as it is, unless the fields clearly are one level too deep.
 #[test]
-fn a_run_time_contract_keeps_what_it_does_not_know() {
+fn a_dynamic_contract_keeps_unknown_fields() {
     let schema = json!({
         "type": "object",
         "properties": {"prefix": {"type": "string"}, "dry_run": {"type": "boolean"}},
@@ -364,7 +359,7 @@ fn an_object_of_any_fields_is_open_at_the_root_and_keeps_them() {
 
 /// Arguments that hold a name, and a call that names its tool.
 #[test]
-fn a_call_is_not_taken_for_arguments_that_hold_a_name() {
+fn a_call_is_told_from_arguments_with_a_field_called_name() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Greet {
         name: String,
@@ -409,9 +404,9 @@ fn a_tool_without_arguments_refuses_the_call_of_another() {
     }
 }
 
-/// What goes back to the model has no field that was left out, wherever it stood.
+/// The value for the model has no field that was absent, at any depth.
 #[test]
-fn what_was_left_out_is_not_in_the_json() {
+fn absent_fields_stay_absent_in_the_json() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     #[serde(tag = "kind", rename_all = "snake_case")]
     enum Shape {
@@ -445,9 +440,9 @@ fn what_was_left_out_is_not_in_the_json() {
     }
 }
 
-/// A text that stands for a field that is left out says as little as null.
+/// An empty text for an optional number says as little as null.
 #[test]
-fn an_empty_text_for_a_number_does_not_hide_a_slip_or_a_wrapper() {
+fn an_empty_text_for_a_number_does_not_hide_a_misspelt_name_or_a_wrapper() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Clean {
         older_than_days: Option<u32>,
@@ -468,9 +463,9 @@ fn an_empty_text_for_a_number_does_not_hide_a_slip_or_a_wrapper() {
     }
 }
 
-/// A member whose text serde refuses is not exchanged for the next one.
+/// Reading does not go on to the next member when serde rejects the text of the first.
 #[test]
-fn a_text_that_is_no_address_does_not_make_it_another_member() {
+fn a_text_that_is_not_an_address_does_not_select_another_union_member() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     #[serde(untagged)]
     enum Target {
@@ -504,7 +499,7 @@ fn a_text_that_is_no_address_does_not_make_it_another_member() {
 
 /// A decimal that is a number in JSON goes through a float, and must not change there.
 #[test]
-fn a_decimal_that_a_float_does_not_hold_is_a_fault() {
+fn a_decimal_that_a_float_cannot_hold_is_a_fault() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Pay {
         amount: rust_decimal::Decimal,
@@ -530,7 +525,7 @@ fn a_decimal_that_a_float_does_not_hold_is_a_fault() {
     }
 }
 
-/// What a type writes is right if it fits, whatever a model would have meant by it.
+/// An output that fits its schema is valid, even if the same text from a model would be a mistake.
 #[test]
 fn an_output_that_fits_its_schema_is_never_a_fault() {
     #[derive(Serialize, Deserialize, JsonSchema)]
@@ -554,7 +549,7 @@ fn an_output_that_fits_its_schema_is_never_a_fault() {
 }
 
 #[test]
-fn a_second_reading_is_as_the_first() {
+fn reading_twice_gives_the_same_result() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     #[serde(rename_all = "snake_case")]
     enum Level {
@@ -574,7 +569,7 @@ fn a_second_reading_is_as_the_first() {
 }
 
 #[test]
-fn a_key_of_a_map_is_not_read_as_a_field_in_another_case() {
+fn a_map_key_is_not_read_as_a_field_in_another_case() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Put {
         prefix: Option<String>,
@@ -606,7 +601,7 @@ fn a_call_of_another_tool_beside_the_fields_is_refused() {
 
 /// serde takes a flattened `Option` for `None` where a part of it is missing or does not fit.
 #[test]
-fn a_part_of_a_flattened_option_is_not_lost() {
+fn no_field_of_a_flattened_option_is_dropped() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Range {
         since: u32,
@@ -652,7 +647,7 @@ fn a_part_of_a_flattened_option_is_not_lost() {
 
 /// A type that does not write its defaults drops nothing.
 #[test]
-fn a_default_that_a_type_does_not_write_is_read() {
+fn a_default_that_the_type_does_not_write_is_read() {
     fn ten() -> u32 {
         10
     }

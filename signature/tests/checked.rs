@@ -1,9 +1,4 @@
-//! What only the schema knows, and what serde would let through.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! Checks that serde does not make: the schema's own rules, and what serde accepts too easily.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Error, Policy, Repair, Signature};
 
-/// Takes and gives back whatever a test is about.
+/// Takes and returns the type of a test.
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
 #[serde(bound = "T: Serialize + DeserializeOwned")]
 struct Of<T> {
@@ -67,7 +62,7 @@ enum Side {
 }
 
 #[test]
-fn serde_takes_a_list_for_a_struct_and_an_object_for_a_name_and_reading_does_not() {
+fn reading_rejects_the_list_for_a_struct_and_the_object_for_a_name_that_serde_accepts() {
     assert!(serde_json::from_str::<Point>("[1, 2]").is_ok());
     assert!(read::<Point>("[1, 2]").is_err());
     assert!(read::<Vec<Point>>("[{\"x\": 1, \"y\": 2}, [3, 4]]").is_err());
@@ -98,11 +93,11 @@ struct Inner {
 }
 
 #[test]
-fn what_a_type_keeps_before_it_knows_what_it_is_is_checked_all_the_same() {
+fn values_that_serde_buffers_are_checked_too() {
     let good = r#"{"id": 1, "point": {"x": 1, "y": 2}, "side": "left"}"#;
     let inner = Inner { point: Point { x: 1, y: 2 }, side: Some(Side::Left) };
     let contract = Contract::of::<Flat>().unwrap();
-    // More than once, because the first reading teaches the contract.
+    // More than once, because the contract keeps what the first reading found out.
     for _ in 0..3 {
         let read: Flat = contract.read(good).unwrap();
         assert_eq!(read, Flat { id: 1, inner: Inner { point: Point { x: 1, y: 2 }, ..inner } });
@@ -133,22 +128,22 @@ enum Narrow {
     Long { a: u8, b: u8 },
 }
 
-/// serde takes the first member that fits, whatever was meant.
+/// serde takes the first member that fits.
 #[test]
-fn a_member_that_serde_would_not_reach_is_a_fault() {
+fn a_value_of_a_member_that_serde_would_not_reach_is_a_fault() {
     assert_snapshot!(read::<FloatFirst>("5").unwrap_err(), @"input of `check` does not fit: $.it: expected a number or an integer, got the number 5: it is an integer, but would be taken for a number, which is declared before it");
     assert_eq!(read::<FloatFirst>("5.5").unwrap(), FloatFirst::Float(5.5));
     assert_eq!(read::<FloatFirst>("5.0").unwrap(), FloatFirst::Float(5.0));
     assert_eq!(read::<NameOrText>("\"left\"").unwrap(), NameOrText::Side(Side::Left));
     assert_eq!(read::<NameOrText>("\"up\"").unwrap(), NameOrText::Text("up".into()));
-    // Exactly a text, nearly a name.
+    // It is a valid text and nearly a valid name.
     assert_eq!(read::<NameOrText>("\"LEFT\"").unwrap(), NameOrText::Text("LEFT".into()));
     assert_snapshot!(read::<Narrow>(r#"{"a": 1, "b": 2}"#).unwrap_err(), @"input of `check` does not fit: $.it: expected an object with `a` or an object with `a`, `b`, got an object with `a`, `b`: it is an object with `a`, `b`, but would be taken for an object with `a`, which is declared before it");
     assert_eq!(read::<Narrow>(r#"{"a": 1}"#).unwrap(), Narrow::Short { a: 1 });
 }
 
 #[test]
-fn two_members_that_fit_are_a_fault_unless_nobody_could_tell_them_apart() {
+fn a_value_that_fits_two_members_is_a_fault_unless_both_read_it_alike() {
     let same = dynamic(json!({"anyOf": [
         {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
         {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]},
@@ -163,7 +158,7 @@ fn two_members_that_fit_are_a_fault_unless_nobody_could_tell_them_apart() {
     assert_eq!(read_dynamic(&differ, "[true]", Policy::Coerce).unwrap(), json!([true]));
     assert_eq!(read_dynamic(&differ, "[\"1\"]", Policy::Coerce).unwrap(), json!([1]));
     assert!(read_dynamic(&differ, "[1, true]", Policy::Coerce).is_err());
-    // Both would do, each in its own way.
+    // Both members fit, with different values.
     let either = dynamic(json!({"oneOf": [
         {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
         {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["a"]},
@@ -172,7 +167,7 @@ fn two_members_that_fit_are_a_fault_unless_nobody_could_tell_them_apart() {
 }
 
 #[test]
-fn s14_s33_all_faults_are_told_and_a_flood_of_them_is_counted() {
+fn an_error_lists_all_faults_and_counts_those_beyond_its_limit() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Many {
         #[schemars(range(min = 1, max = 5))]
@@ -221,7 +216,7 @@ fn s14_s33_all_faults_are_told_and_a_flood_of_them_is_counted() {
 }
 
 #[test]
-fn what_was_found_is_told_in_few_words() {
+fn an_error_shows_the_start_of_a_long_value() {
     let long = "ä\\n😀\\\"".repeat(1_000);
     for it in [format!("\"{long}\""), format!("{{\"{long}\": 1, \"{long}2\": 2}}"), "1".repeat(400)]
     {
@@ -236,7 +231,7 @@ fn what_was_found_is_told_in_few_words() {
 }
 
 #[test]
-fn a_fault_says_what_would_mend_it() {
+fn a_fault_says_what_was_expected() {
     #[derive(Serialize, Deserialize, JsonSchema, Debug)]
     #[serde(tag = "kind")]
     enum Shape {
@@ -276,7 +271,7 @@ fn a_fault_says_what_would_mend_it() {
 }
 
 #[test]
-fn repairs_are_told_in_the_order_of_the_text() {
+fn repairs_are_listed_in_the_order_of_the_text() {
     let contract = Contract::of::<Of<Vec<Point>>>().unwrap();
     let text = "Here: ```json\n{'arguments': '{\"It\": {\"x\": \"1\", \"z\": 2.0,},}'}\n```";
     let error = contract.read_with::<Of<Vec<Point>>>(text, Policy::Coerce).unwrap_err();
@@ -299,7 +294,7 @@ fn repairs_are_told_in_the_order_of_the_text() {
 }
 
 #[test]
-fn a_policy_goes_as_far_as_it_says() {
+fn each_policy_makes_only_its_own_repairs() {
     let contract = Contract::of::<Of<i64>>().unwrap();
     let read = |text: &str| {
         [Policy::Strict, Policy::Repair, Policy::Coerce]
@@ -315,7 +310,7 @@ fn a_policy_goes_as_far_as_it_says() {
     assert_eq!(read(r#"{"it": 5.5}"#), [false, false, false]);
 }
 
-/// The shapes that lowering makes are no mistakes: every policy undoes them.
+/// The shapes of dialects are not mistakes: every policy restores the value.
 #[test]
 fn shapes_of_dialects_are_restored_under_every_policy() {
     let cases = [
@@ -378,13 +373,13 @@ fn shapes_of_dialects_are_restored_under_every_policy() {
 }
 
 #[test]
-fn s45_a_key_given_twice_among_pairs_is_a_fault() {
+fn a_key_that_two_pairs_have_is_a_fault() {
     let contract = dynamic(json!({"type": "object", "additionalProperties": {"type": "integer"}}));
     let twice = r#"[{"key": "a", "value": 1}, {"key": "a", "value": 1}]"#;
     assert_snapshot!(read_dynamic(&contract, twice, Policy::Strict).unwrap_err(), @r#"input of `check` does not fit: $.it[1].value: expected each key once, got the key "a": it is there twice"#);
 }
 
-/// A number that no usual type holds would be rounded on its way into a value.
+/// `serde_json::Value` would round a number of more than 64 bits.
 #[test]
 fn a_number_with_more_than_64_bits_is_not_rounded() {
     let any = dynamic(json!({}));
@@ -452,7 +447,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever is read fits the schema, and whatever fits it is read as it is.
+    /// A value that is read fits the schema, and a value that fits is read without a change.
     #[test]
     fn reading_and_json_schema_agree(it in value(), which in 0..schemas().len()) {
         thread_local! {
@@ -487,7 +482,7 @@ proptest! {
     }
 }
 
-/// The same value: an integer may come out without its point.
+/// Whether two values are equal; a whole float equals the integer.
 fn same(one: &Value, two: &Value) -> bool {
     match (one, two) {
         (Value::Number(one), Value::Number(two)) => one.as_f64() == two.as_f64(),
@@ -547,7 +542,7 @@ impl Signature for Deeper {
 }
 
 #[test]
-fn texts_that_only_the_schema_lists_are_held_to_it() {
+fn a_text_must_be_one_of_those_that_only_the_schema_lists() {
     let named = Contract::of::<Named>().unwrap();
     let by_hand = Contract::of_input::<Named>("", "").unwrap();
     let deeper = Contract::of::<Deeper>().unwrap();
@@ -563,7 +558,7 @@ fn texts_that_only_the_schema_lists_are_held_to_it() {
         assert!(read(r#"{"side":"north","all":[{"side":"south","other":"east"}]}"#).is_err());
         assert!(read(r#"{"side":"north","all":[{"side":null,"other":null}]}"#).is_ok());
     }
-    // What a tool gives back is looked at where serde alone would let too much through.
+    // Outputs are checked too where serde alone would accept too much.
     assert!(deeper.checks_output());
     assert!(named.read_output::<Known>(r#"{"side":"north","all":["south",null]}"#).is_ok());
 }
@@ -591,7 +586,7 @@ fn null_for_a_default_is_listed_under_every_policy() {
 }
 
 #[test]
-fn what_a_type_without_fields_passes_over_is_listed() {
+fn fields_that_a_type_without_fields_ignores_are_listed() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Nothing {}
     let contract = Contract::of_input::<Nothing>("", "").unwrap();

@@ -1,17 +1,10 @@
-//! What keeps a contract from standing in for another.
+//! The differences that keep one contract from standing in for another.
 //!
-//! Every change of every type, once, and not each fourth of them as in CI:
+//! A normal run checks every fourth change of every type. All of them:
 //!
 //! ```sh
-//! COMPARING_STEP=1 cargo test --release -p toolwright-signature --test comparing -- --nocapture
+//! COMPARING_STEP=1 cargo test --release -p toolwright-signature --test main -- comparing:: --nocapture
 //! ```
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
 
 use std::collections::BTreeMap;
 
@@ -23,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolwright_signature::{Contract, Dialect, Side, Signature};
 
-use zoo::generate::values_if_any;
-use zoo::mistakes::{count, nth};
-use zoo::{Bare, Echo, Specimen, Visitor};
+use crate::zoo::generate::values_if_any;
+use crate::zoo::mistakes::{count, nth};
+use crate::zoo::{self, Bare, Echo, Specimen, Visitor};
 
-/// What a client makes of a tool as this crate shows it over MCP.
+/// The contract that a client makes of this tool's MCP form.
 fn served(contract: &Contract) -> Contract {
     let mut tool = contract.tool(Dialect::Mcp).unwrap();
     let output = tool.get_mut("outputSchema").map(Value::take);
@@ -58,9 +51,9 @@ impl Visitor for Again {
     }
 }
 
-/// But for types that do not read what they write: serde itself could not.
+/// Except types that cannot read what they write.
 #[test]
-fn a_tool_of_ours_stands_in_for_itself() {
+fn a_tool_stands_in_for_itself() {
     let mut again = Again(Vec::new());
     zoo::tour(&mut again);
     again.0.dedup();
@@ -125,7 +118,7 @@ impl Signature for SearchDocuments {
     type Output = Found;
 }
 
-/// The tool of some server that fits, as its author would write it.
+/// A tool of another server that fits.
 fn search() -> Value {
     json!({
         "inputSchema": {
@@ -174,7 +167,7 @@ fn search() -> Value {
     })
 }
 
-/// What differs once a part of the tool's schemas is another, or is gone.
+/// The differences after a part of the tool's schemas is replaced or removed.
 fn after(changes: &[(&str, Value)]) -> String {
     let mut tool = search();
     for (pointer, value) in changes {
@@ -196,7 +189,7 @@ fn a_tool_that_fits_has_no_differences() {
 }
 
 #[test]
-fn each_change_of_an_input_is_told_in_a_line() {
+fn each_change_of_an_input_is_one_line() {
     let changes: Vec<(&str, Vec<(&str, Value)>)> = vec![
         ("another is required", vec![("required", json!(["query", "verbose"]))]),
         ("one that may be missing", vec![("required", json!(["query", "limit"]))]),
@@ -361,7 +354,7 @@ fn each_change_of_an_input_is_told_in_a_line() {
 }
 
 #[test]
-fn each_change_of_an_output_is_told_in_a_line() {
+fn each_change_of_an_output_is_one_line() {
     let changes = [
         ("one may be missing", "required", json!(["titles"])),
         ("a field less", "properties/titles", Value::Null),
@@ -423,7 +416,7 @@ a list
 "#);
 }
 
-/// What differs for a type that comes back.
+/// The differences of an output type.
 fn given<T: Specimen>(output: Option<Value>) -> String {
     let ours = Contract::of::<Echo<T>>().unwrap();
     let theirs = Contract::dynamic("give_back", "", ours.input().clone(), output).unwrap();
@@ -432,7 +425,7 @@ fn given<T: Specimen>(output: Option<Value>) -> String {
 }
 
 #[test]
-fn who_does_not_say_what_it_returns_returns_a_text() {
+fn a_tool_without_an_output_schema_returns_text() {
     assert_eq!(given::<String>(None), "");
     assert_eq!(given::<Value>(None), "");
     assert_eq!(given::<()>(None), "");
@@ -444,7 +437,7 @@ fn who_does_not_say_what_it_returns_returns_a_text() {
 }
 
 #[test]
-fn an_output_that_is_no_object_may_stand_in_a_field() {
+fn an_output_that_is_not_an_object_may_stand_in_a_field() {
     let wrapped = |schema: Value, required: Value| {
         Some(json!({"type": "object", "properties": {"result": schema}, "required": required}))
     };
@@ -460,7 +453,7 @@ fn an_output_that_is_no_object_may_stand_in_a_field() {
 }
 
 #[test]
-fn a_null_that_may_be_left_out_is_left_out_before_it_is_sent() {
+fn an_optional_null_is_removed_before_it_is_sent() {
     let ours = Contract::of::<SearchDocuments>().unwrap();
     let mut tool = search();
     let theirs = Contract::dynamic("search", "", tool["inputSchema"].take(), None).unwrap();
@@ -487,7 +480,7 @@ fn a_null_that_may_be_left_out_is_left_out_before_it_is_sent() {
 }
 
 #[test]
-fn a_contract_that_was_stored_compares_what_it_reads() {
+fn a_stored_contract_is_compared_by_what_it_reads() {
     let ours = Contract::of::<SearchDocuments>().unwrap();
     let stored = serde_json::to_string(&ours).unwrap();
     let stored: Contract = serde_json::from_str(&stored).unwrap();
@@ -495,7 +488,7 @@ fn a_contract_that_was_stored_compares_what_it_reads() {
     assert_eq!(lines(&ours, &stored), Vec::<String>::new());
 }
 
-/// The served tools of all types.
+/// The tools of all types, as a client imports them.
 #[derive(Default, Clone)]
 struct Served(Vec<(String, Contract)>);
 
@@ -505,7 +498,7 @@ impl Visitor for Served {
     }
 }
 
-/// Where values do not go through though the schemas fit, and what reading says then.
+/// Values that are rejected although the schemas fit, with the words of the error.
 const SAID_TOO_LITTLE: [(&str, &str); 10] = [
     // The standard library closes its types, and schemars does not say so.
     ("ranges", "unknown field"),
@@ -517,7 +510,7 @@ const SAID_TOO_LITTLE: [(&str, &str); 10] = [
     ("map_with_letter_keys", "expected a character"),
     // A number that is no integer is read as a float, if it keeps all its digits.
     ("", "would lose digits as a float"),
-    // An object of other fields alone would be read as nothing at all.
+    // An object with unknown fields only is a fault.
     ("", "expected some of `"),
     // Another field's name may be a slip of one that is absent: `stars` and `status`, `side`
     // and `size`.
@@ -527,7 +520,7 @@ const SAID_TOO_LITTLE: [(&str, &str); 10] = [
     ("union_that_overlaps", "and also"),
 ];
 
-/// How many values go through each pair that has no difference.
+/// Number of values for each pair without a difference.
 const VALUES: usize = 5;
 
 fn some(schema: &Value) -> Vec<Value> {
@@ -554,7 +547,7 @@ fn written<T: Specimen>(ours: &Contract) -> Vec<Value> {
     values.filter_map(|typed| serde_json::to_value(typed).ok()).collect()
 }
 
-/// What a comparison without a difference promises, put to the test with values.
+/// Checks with values that two contracts without a difference accept each other's values.
 #[derive(Default)]
 struct Promises {
     served: Served,
@@ -594,7 +587,7 @@ impl Promises {
         }
     }
 
-    /// All that is written of a type is taken by the other side.
+    /// The other side accepts every value that this side writes.
     fn input(&mut self, case: &str, written: &[Value], theirs: &Contract) {
         let takes = validator(theirs.input());
         for value in written {
@@ -608,7 +601,7 @@ impl Promises {
         }
     }
 
-    /// All that the other side may give is read.
+    /// This side reads every value that the other side may return.
     fn output<T: Specimen>(&mut self, case: &str, ours: &Contract, theirs: &Contract) {
         let gives = theirs.output_to_write().unwrap();
         let given = validator(gives);
@@ -637,14 +630,14 @@ impl Visitor for Promises {
 }
 
 #[test]
-fn where_nothing_differs_every_value_goes_through() {
+fn contracts_without_differences_accept_each_others_values() {
     let mut promises = Promises::default();
     zoo::tour(&mut promises.served);
     zoo::tour(&mut promises);
     promises.hold();
 }
 
-/// The same with a type's own tool, one thing of which was changed.
+/// The same for a tool and its copy with one change.
 struct Changed(Promises);
 
 impl Visitor for Changed {
@@ -671,7 +664,7 @@ impl Visitor for Changed {
     }
 }
 
-/// Of how many changes one is looked at.
+/// One of this number of changes is checked.
 fn step() -> usize {
     std::env::var("COMPARING_STEP").map_or(4, |step| step.parse().unwrap())
 }
@@ -683,26 +676,26 @@ fn change(tour: impl Fn(&mut Changed)) {
 }
 
 #[test]
-fn where_a_change_of_plain_types_makes_no_difference_every_value_goes_through() {
+fn a_change_of_plain_types_without_a_difference_keeps_every_value() {
     change(zoo::plain_tour);
 }
 
 #[test]
-fn where_a_change_of_unions_makes_no_difference_every_value_goes_through() {
+fn a_change_of_unions_without_a_difference_keeps_every_value() {
     change(zoo::union_tour);
 }
 
 #[test]
-fn where_a_change_of_lists_and_maps_makes_no_difference_every_value_goes_through() {
+fn a_change_of_lists_and_maps_without_a_difference_keeps_every_value() {
     change(zoo::collection_tour);
 }
 
 #[test]
-fn where_a_change_of_what_attributes_say_makes_no_difference_every_value_goes_through() {
+fn a_change_of_attributes_without_a_difference_keeps_every_value() {
     change(zoo::attribute_tour);
 }
 
-/// Schemas in which one thing was changed, and what that was.
+/// Schemas with one change each, and the change in words.
 fn changes(schema: &Value) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for place in 0..count(schema) {
@@ -724,7 +717,7 @@ fn changes(schema: &Value) -> Vec<(String, Value)> {
 
 type Node = serde_json::Map<String, Value>;
 
-/// One thing changed in one node; what is no schema stays as it is.
+/// The changes of one node; data stays as it is.
 fn edits(node: &Node) -> Vec<(String, Node)> {
     let mut all: Vec<(String, Node)> = Vec::new();
     let mut edit = |what: String, change: &dyn Fn(&mut Node)| {
@@ -734,7 +727,7 @@ fn edits(node: &Node) -> Vec<(String, Node)> {
             all.push((what, changed));
         }
     };
-    // Of one thing, none would be left, and that is no schema.
+    // Without its only member it would not be a valid schema.
     let list = |word: &str| match node.get(word) {
         Some(Value::Array(all)) if all.len() > 1 || word == "required" => all.len(),
         _ => 0,
@@ -831,7 +824,7 @@ fn edits(node: &Node) -> Vec<(String, Node)> {
     all
 }
 
-/// As much as a thread has unless it is given more, here without optimisation.
+/// The default stack of a thread.
 const STACK: usize = 2 * 1024 * 1024;
 
 /// Compares two inputs both ways, and gives the last line of each.
@@ -860,7 +853,7 @@ fn to(i: usize) -> Value {
 }
 
 #[test]
-fn schemas_that_contain_themselves_are_compared() {
+fn recursive_schemas_are_compared() {
     let list = |length: usize| {
         defined(length, |i| {
             json!({"type": "object", "properties": {
@@ -878,7 +871,7 @@ fn schemas_that_contain_themselves_are_compared() {
 }
 
 #[test]
-fn a_union_that_is_a_member_of_itself_takes_no_more_than_its_other_members() {
+fn a_union_that_is_its_own_member_accepts_only_what_its_other_members_accept() {
     let own = |kind: &str| {
         let member = json!({"type": kind});
         defined(2, move |i| json!({"anyOf": [to(1 - i), member.clone()]}))
@@ -890,8 +883,8 @@ fn a_union_that_is_a_member_of_itself_takes_no_more_than_its_other_members() {
 }
 
 #[test]
-fn comparing_is_bounded() {
-    // Each way through it is another one.
+fn comparing_two_large_schemas_takes_bounded_time() {
+    // Each path through it is a different one.
     let twice = |kind: &str| {
         let kind = json!({"type": kind});
         defined(40, move |i| match i {
@@ -967,7 +960,7 @@ fn comparing_is_bounded() {
 }
 
 #[test]
-fn at_most_50_differences_are_told() {
+fn at_most_50_differences_are_listed() {
     let many = |kind: &str| {
         let fields: Map<_, _> = (0..60).map(|i| (format!("p{i}"), json!({"type": kind}))).collect();
         json!({"type": "object", "properties": fields})

@@ -1,18 +1,11 @@
 //! A contract as a value: stored, compared, wrapped.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Dialect, Signature};
 
-use zoo::{Bare, Echo, Specimen, Tree, Visitor};
+use crate::zoo::{self, Bare, Echo, Specimen, Tree, Visitor};
 
 struct StoredAndBack;
 
@@ -45,7 +38,7 @@ fn output(contract: &Contract, dialect: Dialect) -> Result<String, String> {
 }
 
 #[test]
-fn a_contract_that_was_stored_is_the_same_contract() {
+fn a_stored_contract_is_the_same_contract() {
     zoo::tour(&mut StoredAndBack);
 }
 
@@ -71,7 +64,7 @@ fn the_fingerprint_changes_with_every_part() {
         make("find", "Find.", "a", Some(object("a"))),
         make("find", "Find.", "a", Some(object("b"))),
         make("find", "Find.", "a", Some(json!({"type": "string"}))),
-        // The same letters, cut elsewhere.
+        // The same letters, divided differently.
         make("fin", "dFind.", "a", None),
     ];
     let written = |text: &str| {
@@ -86,21 +79,21 @@ fn the_fingerprint_changes_with_every_part() {
     assert_eq!(prints.len(), count, "{prints:#?}");
 }
 
-/// It is stored with runs, so another version of this crate must give the same.
+/// Runs store it, so every version of this crate must compute the same.
 #[test]
-fn the_fingerprint_is_the_same_on_every_machine_and_day() {
+fn the_fingerprint_of_a_known_contract_never_changes() {
     let input = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     let contract = Contract::dynamic("get_weather", "Say the weather.", input, None).unwrap();
     assert_eq!(contract.fingerprint(), "8fbc74d5bd2d68edf9e9ab5f58d6f037");
     assert_eq!(contract.clone().fingerprint(), contract.fingerprint());
 }
 
-/// The dialects that take a type which contains itself.
+/// The dialects that accept recursion.
 fn recursive() -> impl Iterator<Item = Dialect> {
     Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Anthropic)
 }
 
-/// Takes the only output that refers to its own root.
+/// A signature whose output refers to its own root.
 fn schema(contract: &Contract, dialect: Dialect) -> Value {
     let lowered = contract.lower_output(dialect).unwrap();
     serde_json::from_str(lowered.schema.get()).unwrap()
@@ -124,7 +117,7 @@ fn recursion_at_the_root_survives_wrapping() {
     }
 }
 
-/// A definition may be called as the wrapper is, or as one of the other property is.
+/// A definition may have the name of the wrapper, or that of a definition of the other property.
 #[test]
 fn definitions_of_the_same_name_are_kept_apart() {
     #[expect(non_camel_case_types, reason = "the name is the point")]
@@ -162,9 +155,9 @@ fn definitions_of_the_same_name_are_kept_apart() {
     assert!(!judge.is_valid(&json!({"reasoning": {"a": "b"}, "output": {"L": true}})));
 }
 
-/// `"$ref": "#"` in a value is a value.
+/// `"$ref": "#"` in data is data.
 #[test]
-fn wrapping_leaves_data_alone() {
+fn wrapping_changes_no_data() {
     let output = json!({"type": "array", "items": {"$ref": "#"}, "default": [{"$ref": "#"}]});
     let contract =
         Contract::dynamic("nest", "", json!({"type": "object"}), Some(output.clone())).unwrap();
@@ -229,7 +222,7 @@ fn references_to_names_outside_ascii_resolve_as_they_stand() {
 }
 
 #[test]
-fn asking_first_nests_the_output_and_keeps_its_recursion() {
+fn a_contract_that_asks_for_reasoning_first_keeps_a_recursive_output() {
     let contract = Contract::of::<Echo<Tree>>().unwrap();
     let asking = contract.asking_first("reasoning", json!({"type": "string"})).unwrap();
     let leaf = json!({"leaf": 1});
@@ -242,7 +235,7 @@ fn asking_first_nests_the_output_and_keeps_its_recursion() {
         assert_eq!(judge.is_valid(&cut), dialect == Dialect::Gemini);
         assert!(!judge.is_valid(&json!({"output": leaf})));
     }
-    // What is asked first stands first, and the contract keeps its own name and input.
+    // The reasoning comes first, and the contract keeps its own name and input.
     let properties = asking.output_to_read().unwrap()["properties"].clone();
     let names: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
     assert_eq!(names, ["reasoning", "output"]);
@@ -251,7 +244,7 @@ fn asking_first_nests_the_output_and_keeps_its_recursion() {
 }
 
 #[test]
-fn asking_first_keeps_definitions_and_descriptions() {
+fn a_contract_that_asks_for_reasoning_first_keeps_definitions_and_descriptions() {
     let contract = Contract::of::<Echo<zoo::Forest>>().unwrap();
     let asking = contract.asking_first("reasoning", json!({"type": "string"})).unwrap();
     insta::assert_json_snapshot!(asking.output_to_read().unwrap());
@@ -267,7 +260,7 @@ fn asking_first_keeps_definitions_and_descriptions() {
 }
 
 #[test]
-fn a_string_is_rendered_as_it_is_and_the_rest_as_json() {
+fn a_string_is_rendered_as_text_and_everything_else_as_json() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Say {}
     impl Signature for Say {
@@ -279,7 +272,7 @@ fn a_string_is_rendered_as_it_is_and_the_rest_as_json() {
 }
 
 #[test]
-fn the_tool_that_ends_a_run_can_be_stored_though_no_other_may_have_its_name() {
+fn the_finish_tool_can_be_stored_although_its_name_is_reserved() {
     let finish = Contract::of::<Echo<Tree>>().and_then(|contract| contract.finish()).unwrap();
     let stored = serde_json::to_string(&finish).unwrap();
     assert_eq!(serde_json::from_str::<Contract>(&stored).unwrap(), finish);
@@ -288,7 +281,7 @@ fn the_tool_that_ends_a_run_can_be_stored_though_no_other_may_have_its_name() {
 /// `$schema` says by which rules a schema is read: it comes out of a contract as it went in,
 /// or as what the schema was rewritten in.
 #[test]
-fn a_schema_from_outside_keeps_its_version() {
+fn a_schema_from_outside_keeps_its_dollar_schema() {
     let modern = "https://json-schema.org/draft/2020-12/schema";
     let seventh = "http://json-schema.org/draft-07/schema#";
     let shown = |marker: Option<&str>, city: Value| {

@@ -1,12 +1,5 @@
-//! What each dialect makes of each type: the schema, what it lost, or why not.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod judge;
-mod zoo;
+//! What must hold of every type of the zoo in every dialect. What becomes of a type is in
+//! `docs/dialects.md`, and the rules one by one in `rules/`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,68 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Dialect, Loss, Lowered, Result, Signature, assert_fits};
 
-use zoo::generate::values;
-use zoo::{Bare, Echo, Specimen, Visitor};
+use crate::judge;
+use crate::zoo::generate::values;
+use crate::zoo::{self, Bare, Echo, Specimen, Visitor};
 
-/// One file per type: the tool that takes it, and the output a model is asked for.
-struct Everywhere;
-
-impl Visitor for Everywhere {
-    fn visit<T: Specimen>(&mut self, case: &str) {
-        let echo = Contract::of::<Echo<T>>().unwrap();
-        let mut text = String::new();
-        let bare = Contract::of::<Bare<T>>();
-        // What is no object is taken in a field.
-        let (what, input) = match &bare {
-            Ok(bare) => ("input", bare),
-            Err(_) => ("input with it in a field", &echo),
-        };
-        tell(&mut text, what, input.input(), |dialect| input.lower(dialect));
-        let output = echo.output_to_read().unwrap();
-        tell(&mut text, "output", output, |dialect| echo.lower_output(dialect));
-        insta::assert_snapshot!(case, text);
-    }
-}
-
-/// The base schema is in the snapshots of `schemas.rs`: here stands what differs.
-fn tell<'a>(
-    text: &mut String,
-    what: &str,
-    base: &Value,
-    lower: impl Fn(Dialect) -> Result<&'a Lowered>,
-) {
-    let mut told: Vec<(Value, Dialect)> = Vec::new();
-    for dialect in Dialect::ALL {
-        write!(text, "{what}, {dialect}: ").unwrap();
-        let lowered = match lower(dialect) {
-            Ok(lowered) => lowered,
-            Err(error) => {
-                writeln!(text, "{error}").unwrap();
-                continue;
-            }
-        };
-        let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
-        if schema == *base {
-            text.push_str("as it is\n");
-        } else if let Some((_, same)) = told.iter().find(|(known, _)| *known == schema) {
-            writeln!(text, "as {same}").unwrap();
-        } else {
-            writeln!(text, "{schema:#}").unwrap();
-            told.push((schema, dialect));
-        }
-        for loss in &lowered.losses {
-            writeln!(text, "  lost {loss}").unwrap();
-        }
-    }
-    text.push('\n');
-}
-
-#[test]
-fn s25_every_type_in_every_dialect() {
-    zoo::tour(&mut Everywhere);
-}
-
-/// What lowering hands out has an object at its root, and no provider refuses it.
+/// A lowered schema has an object at its root, and its provider accepts it.
 struct Sound;
 
 impl Visitor for Sound {
@@ -91,7 +27,7 @@ impl Visitor for Sound {
             contracts.iter().flat_map(|contract| Dialect::ALL.map(|dialect| (contract, dialect)))
         {
             for lowered in [contract.lower(dialect), contract.lower_output(dialect)] {
-                let Ok(lowered) = lowered else { continue };
+                let lowered = lowered.unwrap_or_else(|error| panic!("{case}: {error}"));
                 let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
                 let faults = judge::faults(dialect, lowered.strict, &schema);
                 assert!(faults.is_empty(), "{case}, {dialect}: {faults:#?}");
@@ -103,14 +39,14 @@ impl Visitor for Sound {
 }
 
 #[test]
-fn no_provider_refuses_a_lowered_schema() {
+fn every_type_lowers_to_a_schema_that_its_provider_accepts() {
     zoo::tour(&mut Sound);
 }
 
-/// How many values of each type are brought to each dialect.
+/// Number of values of each type for each dialect.
 const VALUES: usize = 40;
 
-/// A value in a dialect's shape is what its provider would let a model say.
+/// A value in a dialect's shape fits the schema that its provider holds a model to.
 struct Shaped;
 
 impl Visitor for Shaped {
@@ -156,7 +92,7 @@ fn a_value_in_a_dialects_shape_fits_the_lowered_schema() {
     zoo::tour(&mut Shaped);
 }
 
-/// What becomes of each type, as a table.
+/// The table of types and dialects.
 #[derive(Default)]
 struct Table {
     rows: String,
@@ -209,7 +145,7 @@ impl Table {
             strict dialect cannot say it, so the whole contract is sent to the same provider\n\
             without `strict`, which is a listed loss as well.\n\n\
             The types stand in `signature/tests/zoo`. This page is written by a test:\n\
-            `UPDATE_DOCS=1 cargo test -p toolwright-signature --test dialects`.\n\n",
+            `UPDATE_DOCS=1 cargo test -p toolwright-signature --test main -- dialects::`.\n\n",
         );
         let names = Dialect::ALL.map(Dialect::name);
         writeln!(text, "| type | {} |", names.join(" | ")).unwrap();
@@ -227,7 +163,7 @@ impl Table {
     }
 }
 
-/// The types that a strict dialect cannot say, and why no form was found.
+/// The types that are not strict in a strict dialect, and why.
 const LOOSE: [(&str, &[Dialect], &str); 14] = [
     ("any_value", STRICT, ANY),
     ("map_of_any_value", STRICT, ANY),
@@ -277,7 +213,7 @@ fn the_page_on_dialects_says_what_lowering_does() {
 }
 
 #[test]
-fn a_signature_that_does_not_fit_is_told_so_in_a_test() {
+fn assert_fits_panics_for_a_signature_that_is_not_strict() {
     assert!(assert_fits::<Bare<zoo::Plain>>(Dialect::OpenAiStrict).is_empty());
     let losses = assert_fits::<Echo<zoo::Bounded>>(Dialect::OpenAiStrict);
     assert_eq!(
@@ -288,11 +224,11 @@ fn a_signature_that_does_not_fit_is_told_so_in_a_test() {
         assert_fits::<Bare<zoo::Anything>>(Dialect::OpenAiStrict);
     });
     let text = *panicked.unwrap_err().downcast::<String>().unwrap();
-    insta::assert_snapshot!(text, @"the input of `dialects::zoo::Bare<dialects::zoo::maps::Anything>` cannot be sent strict to openai-strict: input $.value: `strict` is off: any value at all; give it a type");
+    insta::assert_snapshot!(text, @"the input of `main::zoo::Bare<main::zoo::maps::Anything>` cannot be sent strict to openai-strict: input $.value: `strict` is off: any value at all; give it a type");
 }
 
 #[test]
-fn lowering_is_done_once_and_kept() {
+fn a_contract_is_lowered_once_per_dialect() {
     let contract = Contract::of::<Echo<zoo::Nested>>().unwrap();
     for dialect in Dialect::ALL {
         let first = contract.lower(dialect).unwrap();
@@ -303,7 +239,7 @@ fn lowering_is_done_once_and_kept() {
 }
 
 #[test]
-fn s74_s87_s100_s101_s103_the_mcp_form_names_describes_and_shows_both_sides() {
+fn the_mcp_form_has_a_name_a_description_and_both_schemas() {
     let contract = Contract::of::<Bare<zoo::Documented>>().unwrap();
     let tool = contract.tool(Dialect::Mcp).unwrap();
     let keys: Vec<_> = tool.as_object().unwrap().keys().collect();
@@ -314,7 +250,7 @@ fn s74_s87_s100_s101_s103_the_mcp_form_names_describes_and_shows_both_sides() {
 }
 
 #[test]
-fn the_mcp_form_has_the_title_that_a_type_gives_itself() {
+fn the_mcp_form_has_the_title_of_the_type() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[schemars(title = "Weather, now")]
     struct GetWeather {}
@@ -332,7 +268,7 @@ fn the_mcp_form_has_the_title_that_a_type_gives_itself() {
 }
 
 #[test]
-fn gemini_wants_a_letter_first_whatever_was_lowered_under_another_name() {
+fn gemini_rejects_a_tool_name_that_starts_with_a_digit_also_after_a_rename() {
     let contract = Contract::of::<Bare<zoo::Plain>>().unwrap();
     contract.lower(Dialect::Gemini).unwrap();
     let renamed = contract.named("3d_view").unwrap();
@@ -341,9 +277,9 @@ fn gemini_wants_a_letter_first_whatever_was_lowered_under_another_name() {
     insta::assert_snapshot!(error, @"`3d_view` does not fit gemini at $: a tool's name starts with a letter or `_` there; rename it");
 }
 
-/// A tool gives what is written, a model has to produce what is read.
+/// A tool returns what serde writes, and a model has to produce what serde reads.
 #[test]
-fn the_mcp_form_shows_what_is_written_and_the_others_what_is_read() {
+fn the_output_schema_is_what_is_written_in_mcp_and_what_is_read_elsewhere() {
     let contract = Contract::of::<Echo<zoo::TwoWays>>().unwrap();
     let properties = |dialect| {
         let lowered = contract.lower_output(dialect).unwrap();
@@ -357,7 +293,7 @@ fn the_mcp_form_shows_what_is_written_and_the_others_what_is_read() {
 }
 
 #[test]
-fn a_contract_without_an_output_cannot_be_asked_for_one() {
+fn lowering_the_output_of_a_contract_without_one_is_an_error() {
     let input = json!({"type": "object", "properties": {}});
     let contract = Contract::dynamic("ping", "", input, None).unwrap();
     let error = contract.lower_output(Dialect::OpenAiStrict).unwrap_err();

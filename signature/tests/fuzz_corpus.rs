@@ -1,19 +1,6 @@
-//! What the fuzzers found worth keeping, once more with every test run.
+//! The inputs that the fuzzers found, in every test run.
 //!
-//! The corpus is written by the two ignored tests; see CONTRIBUTING.md.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod fuzzed {
-    pub(crate) mod lowering;
-    pub(crate) mod partial;
-    pub(crate) mod reading;
-}
-mod zoo;
+//! The two ignored tests write the corpus; see CONTRIBUTING.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,14 +9,15 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use fuzzed::{lowering, partial, reading};
+use crate::fuzzed::{lowering, partial, reading};
+use crate::zoo;
 
 /// The committed corpus of a target: a text in JSON on each line.
 fn packed(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fuzzed/{target}.jsonl"))
 }
 
-/// Where the fuzzer keeps its own: a file for each input.
+/// The folder of the fuzzer, with a file for each input.
 fn unpacked(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../fuzz/corpus/{target}"))
 }
@@ -40,7 +28,7 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
     corpus.lines().filter_map(|line| input(&serde_json::from_str(line).unwrap())).collect()
 }
 
-/// A line back into bytes; a case may have left the zoo.
+/// The bytes of a line; `None` if its type is no longer in the zoo.
 fn input(line: &Value) -> Option<Vec<u8>> {
     if let Some(text) = line.as_str() {
         return Some(text.as_bytes().to_vec());
@@ -51,21 +39,21 @@ fn input(line: &Value) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn partial_reading_holds() {
+fn partial_reading_holds_for_the_fuzz_corpus() {
     inputs("partial").iter().for_each(|input| partial::check(input));
 }
 
 #[test]
-fn reading_holds() {
+fn reading_holds_for_the_fuzz_corpus() {
     inputs("reading").iter().for_each(|input| reading::check(input));
 }
 
 #[test]
-fn lowering_holds() {
+fn lowering_holds_for_the_fuzz_corpus() {
     inputs("lowering").iter().for_each(|input| lowering::check(input));
 }
 
-/// Gives the fuzzers the committed corpus, and values of the zoo to start from.
+/// Writes the committed corpus, and values of the zoo, into the fuzzers' folders.
 #[test]
 #[ignore = "writes fuzz/corpus"]
 fn give_to_the_fuzzers() {
@@ -96,10 +84,10 @@ fn give_to_the_fuzzers() {
     }
 }
 
-/// How much of a corpus is committed, the smallest inputs first.
+/// Maximum size of a committed corpus; the smallest inputs come first.
 const PACKED: usize = 90_000;
 
-/// Takes what the fuzzers left, minimised, into the committed corpus.
+/// Writes the minimised inputs of the fuzzers into the committed corpus.
 #[test]
 #[ignore = "reads fuzz/corpus and writes tests/fuzzed"]
 fn take_from_the_fuzzers() {
@@ -123,13 +111,13 @@ fn take_from_the_fuzzers() {
     }
 }
 
-/// An input as a line; what is no UTF-8 does nothing.
+/// The line of an input; `None` if it is not UTF-8.
 fn line(target: &str, mut input: Vec<u8>) -> Option<Value> {
     if target != "lowering" {
         *input.first_mut()? &= 0x7f;
     }
     if target == "lowering" {
-        // Half of what the fuzzer keeps is no JSON.
+        // Half of the fuzzer's inputs are not JSON.
         serde_json::Deserializer::from_slice(&input).into_iter::<Value>().next()?.ok()?;
     }
     if target != "reading" {

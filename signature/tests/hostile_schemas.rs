@@ -1,23 +1,17 @@
-//! Schemas that nobody means well with: an error or a schema, soon, and on a small stack.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! Hostile schemas: each is lowered or rejected, quickly and on a small stack.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use toolwright_signature::{Contract, Dialect, Error, Policy};
 
-/// As much as a thread has unless it is given more, here without optimisation.
+/// The default stack of a thread.
 const STACK: usize = 2 * 1024 * 1024;
 
-/// Far more than is needed in a build without optimisation on a busy machine.
+/// Far more time than an unoptimised build needs on a busy machine.
 const SOON: Duration = Duration::from_secs(40);
 
-/// Lowers to every dialect: why it is refused, as what cannot be lowered is, or why a strict
-/// dialect sends it without a guarantee.
+/// Lowers to every dialect and returns for each why the schema is rejected or not strict.
 fn survive(input: Value) -> Vec<Option<String>> {
     let lower = move || {
         let start = Instant::now();
@@ -54,7 +48,7 @@ fn definitions(count: usize, make: impl Fn(usize) -> Value) -> Vec<(String, Valu
     (0..count).map(|i| (format!("d{i}"), make(i))).collect()
 }
 
-/// The dialects that work on a schema refuse it with this.
+/// Checks that the dialects that rewrite a schema reject it with this text.
 #[track_caller]
 fn refused(input: Value, why: &str) {
     let outcomes = survive(input);
@@ -65,8 +59,8 @@ fn refused(input: Value, why: &str) {
 }
 
 #[test]
-fn parts_that_double_at_each_level_are_refused() {
-    // The parts differ, so that none is left out as said already.
+fn all_of_that_doubles_at_each_level_is_rejected() {
+    // The parts differ, so that none is dropped as a copy.
     let double = |i: usize| {
         let one = json!({"allOf": [to(i + 1), {"minProperties": i}]});
         let two = json!({"allOf": [to(i + 1), {"maxProperties": 100 + i}]});
@@ -79,7 +73,7 @@ fn parts_that_double_at_each_level_are_refused() {
 }
 
 #[test]
-fn unions_that_multiply_are_refused() {
+fn unions_that_multiply_are_rejected() {
     let either = |i: usize| {
         let field = |name: String| json!({"properties": {name.clone(): {}}, "required": [name]});
         json!({"anyOf": [field(format!("x{i}")), field(format!("y{i}"))]})
@@ -89,7 +83,7 @@ fn unions_that_multiply_are_refused() {
 }
 
 #[test]
-fn parts_that_contain_themselves_are_refused() {
+fn all_of_that_contains_itself_is_rejected() {
     let parts = |i: usize| json!({"allOf": [to((i + 1) % 3)], "minProperties": i});
     refused(with_definitions(to(0), definitions(3, parts)), "at #/$defs/d0: ");
     let own = |i: usize| json!({"type": "object", "properties": {"x": to(i)}, "required": ["x"], "minProperties": i});
@@ -98,13 +92,13 @@ fn parts_that_contain_themselves_are_refused() {
 }
 
 #[test]
-fn references_in_a_circle_are_refused() {
+fn references_in_a_circle_are_rejected() {
     refused(with_definitions(to(0), definitions(3, |i| to((i + 1) % 3))), "back to itself");
     refused(json!({"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}), "itself");
 }
 
 #[test]
-fn what_is_written_out_where_it_is_used_is_bounded() {
+fn definitions_copied_to_each_use_have_a_limit() {
     let twice = |i: usize| {
         let described = |text: &str| json!({"$ref": to(i + 1)["$ref"], "description": text});
         json!({"type": "object", "properties": {"x": described("One."), "y": described("Two.")}})
@@ -116,7 +110,7 @@ fn what_is_written_out_where_it_is_used_is_bounded() {
 }
 
 #[test]
-fn a_long_chain_of_parts_is_refused_and_one_of_references_is_not() {
+fn a_long_chain_of_all_of_is_rejected_and_one_of_references_is_not() {
     let part = |i: usize| json!({"allOf": [to(i + 1)], "minProperties": 1});
     let mut all = definitions(5_000, part);
     all.push(("d5000".into(), json!({"type": "object"})));
@@ -126,7 +120,7 @@ fn a_long_chain_of_parts_is_refused_and_one_of_references_is_not() {
     let mut all = definitions(4_000, next);
     all.push(("d4000".into(), json!({"type": "string"})));
     let outcomes = survive(with_definitions(to(0), all));
-    // One takes few levels, one few optional fields.
+    // One accepts few levels, one few optional fields.
     let accepted: Vec<_> = outcomes.iter().map(Option::is_none).collect();
     assert_eq!(accepted, [true, false, true, false, true, true], "{outcomes:?}");
 }
@@ -156,7 +150,7 @@ fn wide_schemas_are_lowered_in_time() {
 }
 
 #[test]
-fn deep_schemas_need_little_stack() {
+fn deep_schemas_are_lowered_on_a_small_stack() {
     let text = json!({"type": "string"});
     let lists = (0..90).fold(text.clone(), |items, _| json!({"type": "array", "items": items}));
     survive(json!({"type": "object", "properties": {"a": lists}}));
@@ -167,7 +161,7 @@ fn deep_schemas_need_little_stack() {
 }
 
 #[test]
-fn a_union_of_itself_renders_no_value_for_ever() {
+fn rendering_a_value_of_a_union_that_is_its_own_member_ends() {
     let members = vec![to(0); 8];
     survive(with_definitions(to(0), [("d0".into(), json!({"anyOf": members}))]));
     let member =
@@ -177,7 +171,7 @@ fn a_union_of_itself_renders_no_value_for_ever() {
 }
 
 #[test]
-fn a_deep_value_is_rendered_or_refused_on_a_small_stack() {
+fn a_deep_value_is_rendered_or_rejected_on_a_small_stack() {
     let tree = json!({"anyOf": [{"type": "array", "items": to(0)}, {"type": "null"}]});
     let input = with_definitions(to(0), [("d0".into(), tree)]);
     let render = || {
@@ -197,7 +191,7 @@ fn a_deep_value_is_rendered_or_refused_on_a_small_stack() {
     std::thread::Builder::new().stack_size(STACK).spawn(render).unwrap().join().unwrap();
 }
 
-/// Reads a text on a small stack, soon, with every policy; what is refused is told.
+/// Reads a text with every policy, quickly and on a small stack, and returns the errors.
 fn read(schema: Value, text: impl Into<String>) -> Result<Value, String> {
     let text = text.into();
     let read = move || {
@@ -214,7 +208,7 @@ fn read(schema: Value, text: impl Into<String>) -> Result<Value, String> {
 }
 
 #[test]
-fn what_is_defined_by_not_being_itself_is_refused() {
+fn a_schema_that_is_not_itself_is_rejected() {
     let text = json!({"type": "string"});
     let own = |d0: Value| vec![("d0".to_owned(), d0)];
     let two = |d0: Value, d1: Value| vec![("d0".to_owned(), d0), ("d1".to_owned(), d1)];
@@ -249,9 +243,9 @@ fn what_is_defined_by_not_being_itself_is_refused() {
     assert!(error.contains(" at $: the reference leads back to itself"), "{error}");
 }
 
-/// Whatever stands in a circle is refused or read: nothing hangs and nothing overflows.
+/// A schema with a circle is rejected or read, without a hang or a stack overflow.
 #[test]
-fn circles_that_are_not_read_along_are_harmless() {
+fn circles_of_references_that_no_value_follows_are_accepted() {
     let text = json!({"type": "string"});
     for d0 in [
         json!({"if": to(0), "then": text}),
@@ -267,7 +261,7 @@ fn circles_that_are_not_read_along_are_harmless() {
 }
 
 #[test]
-fn what_leads_back_to_itself_further_down_is_read() {
+fn recursion_through_a_field_is_read() {
     let schemas = [
         json!({"not": {"type": "object", "required": ["x"], "properties": {"x": to(0)}}}),
         json!({"not": {"type": "array", "minItems": 1, "items": to(0)}}),
@@ -301,7 +295,7 @@ fn what_leads_back_to_itself_further_down_is_read() {
 }
 
 #[test]
-fn what_asks_for_the_same_twice_at_each_level_is_read_in_time() {
+fn a_schema_that_checks_a_value_twice_at_each_level_is_read_in_time() {
     let text = || ("d60".to_owned(), json!({"type": "string"}));
     let either = |i: usize| json!({"oneOf": [to(i + 1), {"not": to(i + 1)}]});
     let neither = |i: usize| json!({"not": {"anyOf": [{"not": to(i + 1)}, {"not": {"not": {"not": to(i + 1)}}}]}});
@@ -324,7 +318,7 @@ fn what_asks_for_the_same_twice_at_each_level_is_read_in_time() {
         told,
         [[true, true, true], [false, true, false], [false, true, false], [true, true, false]]
     );
-    // One more level of the value doubles what is asked for.
+    // Each level of the value doubles the work.
     let deep = |levels| (0..levels).fold(json!([]), |below, _| json!([below]));
     let named = |levels| (0..levels).fold(json!({}), |below, _| json!({"x": below}));
     for (d0, value) in [
@@ -346,8 +340,8 @@ fn what_asks_for_the_same_twice_at_each_level_is_read_in_time() {
 }
 
 #[test]
-fn a_schema_too_involved_for_a_value_says_so() {
-    // Not in a circle, and yet without an end that a stack would reach.
+fn a_value_that_takes_too_many_steps_to_check_is_an_error() {
+    // Not a circle, but longer than the stack allows.
     let mut all = definitions(20_000, |i| json!({"not": to(i + 1)}));
     all.push(("d20000".into(), json!({"type": "string"})));
     let schema = with_definitions(to(0), all);
@@ -355,7 +349,7 @@ fn a_schema_too_involved_for_a_value_says_so() {
         let told = read(schema.clone(), json!({"a": value}).to_string()).unwrap_err();
         assert!(told.contains("the schema is too involved to hold a value to"), "{told}");
     }
-    // As long as a schema may be that still is followed to its end.
+    // The longest chain that is still followed.
     let mut all = definitions(100, |i| json!({"not": to(i + 1)}));
     all.push(("d100".into(), json!({"type": "string"})));
     let schema = with_definitions(to(0), all);
@@ -363,7 +357,7 @@ fn a_schema_too_involved_for_a_value_says_so() {
     assert!(read(schema, r#"{"a": 5}"#).is_err());
 }
 
-/// What a contract says of a property whose schema is this.
+/// The error of a contract with this schema for a property.
 fn told(property: Value) -> String {
     let input = json!({"type": "object", "properties": {"a": property}});
     match Contract::dynamic("take", "", input, None) {
@@ -373,7 +367,7 @@ fn told(property: Value) -> String {
 }
 
 #[test]
-fn a_keyword_of_the_wrong_kind_is_refused_with_its_path_and_what_it_has_to_be() {
+fn a_keyword_of_the_wrong_kind_is_rejected_with_its_path_and_the_expected_kind() {
     let texts = [
         json!({"type": 5}),
         json!({"type": []}),
@@ -468,7 +462,7 @@ fn a_keyword_of_the_wrong_kind_is_refused_with_its_path_and_what_it_has_to_be() 
 }
 
 #[test]
-fn a_keyword_is_refused_wherever_it_stands() {
+fn a_keyword_of_the_wrong_kind_is_rejected_wherever_it_stands() {
     let refused =
         |input: Value| Contract::dynamic("take", "", input, None).unwrap_err().to_string();
     let texts = [
@@ -479,7 +473,7 @@ fn a_keyword_is_refused_wherever_it_stands() {
         refused(json!({"type": "object", "$defs": 5})),
         refused(json!({"type": "object", "$defs": {"d": {"items": 5}}})),
         refused(json!({"type": "object", "definitions": {"d": 5}})),
-        // Not where schemas stand, and yet one.
+        // A schema in an unusual place.
         refused(json!({
             "type": "object",
             "properties": {"a": {"$ref": "#/components/schemas/a%20b"}},
@@ -507,7 +501,7 @@ fn a_keyword_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn what_older_drafts_and_generators_say_is_of_a_right_kind() {
+fn keywords_as_older_drafts_and_generators_write_them_are_accepted() {
     for schema in [
         json!({"type": ["string", "string"]}),
         json!({"items": [{"type": "string"}], "additionalItems": false}),
@@ -527,7 +521,7 @@ fn what_older_drafts_and_generators_say_is_of_a_right_kind() {
 }
 
 #[test]
-fn a_pattern_is_refused_only_if_no_engine_could_run_it() {
+fn a_pattern_is_rejected_only_if_no_engine_could_run_it() {
     for broken in ["(", "a)", "[a", "a\\", "*", "+a", "a|?", "|*"] {
         assert_ne!(told(json!({"pattern": broken})), "it was taken", "{broken}");
     }
@@ -566,7 +560,7 @@ fn a_pattern_is_refused_only_if_no_engine_could_run_it() {
 }
 
 #[test]
-fn keywords_of_the_wrong_kind_are_no_panic() {
+fn keywords_of_the_wrong_kind_do_not_panic() {
     let odd =
         [json!(null), json!(5), json!("x"), json!([]), json!({}), json!([5]), json!({"a": 5})];
     let keywords = [

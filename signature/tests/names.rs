@@ -1,9 +1,4 @@
 //! The names under which a model sees a contract.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -33,7 +28,7 @@ fn refused(name: &str) -> String {
 }
 
 #[test]
-fn s89_type_name_becomes_snake_case() {
+fn a_type_name_becomes_snake_case() {
     signature!(SearchDocuments);
     signature!(HTTPGet);
     signature!(MemoryGetV2Metadata);
@@ -46,7 +41,7 @@ fn s89_type_name_becomes_snake_case() {
 }
 
 #[test]
-fn s98_a_namespace_is_joined_by_an_underscore() {
+fn a_namespace_is_joined_by_an_underscore() {
     signature!(
         #[schemars(rename = "Legal::SearchDocuments")]
         Renamed
@@ -56,7 +51,7 @@ fn s98_a_namespace_is_joined_by_an_underscore() {
 
 /// Two types of one name, in two modules of the program.
 #[test]
-fn s98_a_declared_namespace_tells_types_of_one_name_apart() {
+fn a_namespace_separates_types_of_the_same_name() {
     macro_rules! search_documents {
         ($module:ident, $namespace:literal) => {
             mod $module {
@@ -90,7 +85,7 @@ fn s98_a_declared_namespace_tells_types_of_one_name_apart() {
 }
 
 #[test]
-fn s98_s102_the_name_is_known_without_an_instance_and_the_contract_bears_it() {
+fn the_name_is_known_without_a_value_and_is_that_of_the_contract() {
     fn name_of<S: Signature>() -> Cow<'static, str> {
         S::name()
     }
@@ -137,7 +132,7 @@ fn an_error_about_a_long_name_shows_its_start() {
 }
 
 #[test]
-fn a_type_may_be_called_finish_and_not_outside_ascii() {
+fn a_type_may_be_called_finish_but_its_name_must_be_ascii() {
     signature!(Finish);
     signature!(Größe);
     assert_eq!(Contract::of::<Finish>().unwrap().name(), Contract::FINISH);
@@ -177,7 +172,7 @@ impl Signature for Fetch<u64> {
 }
 
 #[test]
-fn a_namespace_is_no_name_of_a_generic_types_own() {
+fn a_generic_type_with_a_namespace_still_needs_a_name_of_its_own() {
     assert_snapshot!(Contract::of::<Fetch<u64>>().unwrap_err(), @"`web_fetch` cannot be a tool's name: all instances of this generic type would share it; override `Signature::name` with a literal, or with another name");
 }
 
@@ -190,7 +185,7 @@ impl Signature for Fetch<u32> {
 }
 
 #[test]
-fn a_generic_type_may_write_down_the_name_it_would_have() {
+fn a_generic_type_may_declare_its_own_type_name() {
     assert_eq!(Contract::of::<Fetch<u32>>().unwrap().name(), "fetch");
 }
 
@@ -210,7 +205,7 @@ fn a_type_declared_inside_an_impl_of_a_trait_is_not_generic() {
 }
 
 #[test]
-fn s23_a_contract_can_be_named_anew_and_by_the_same_rules() {
+fn a_contract_can_be_renamed_by_the_same_rules() {
     signature!(
         /// Find things.
         Find
@@ -227,7 +222,7 @@ fn s23_a_contract_can_be_named_anew_and_by_the_same_rules() {
 }
 
 #[test]
-fn s24_s99_the_doc_comment_is_the_description_until_told_otherwise() {
+fn the_doc_comment_is_the_default_description() {
     signature!(
         /// Find things.
         ///
@@ -244,7 +239,7 @@ fn s24_s99_the_doc_comment_is_the_description_until_told_otherwise() {
 }
 
 #[test]
-fn s69_without_a_description_the_name_in_words_stands_in() {
+fn the_default_description_without_a_doc_comment_is_the_name_in_words() {
     signature!(FindThings);
     let contract = Contract::of::<FindThings>().unwrap();
     assert_eq!(contract.description(), "Find things");
@@ -255,7 +250,7 @@ fn s69_without_a_description_the_name_in_words_stands_in() {
 }
 
 #[test]
-fn an_input_that_is_no_object_is_refused() {
+fn an_input_that_is_not_an_object_is_rejected() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     enum Choice {
         One,

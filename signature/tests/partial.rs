@@ -1,9 +1,4 @@
-//! An answer that still streams: what can be asked of its prefix, and what never.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! A reply that is still streaming: what its prefix already says.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +70,7 @@ fn a_text_grows_until_its_quote() {
 }
 
 #[test]
-fn a_text_that_grows_is_lent_without_a_copy() {
+fn a_growing_text_is_borrowed_without_a_copy() {
     let partial = after(r#"{"title": "Ta"#);
     let lent = partial.text("title").so_far().unwrap();
     assert!(partial.as_str().as_bytes().as_ptr_range().contains(&lent.as_ptr()));
@@ -122,7 +117,7 @@ fn a_union_without_a_tag_is_pending_until_its_end() {
 }
 
 #[test]
-fn a_value_of_any_kind_and_a_character_wait_for_their_end() {
+fn a_value_of_any_type_and_a_character_are_pending_until_their_end() {
     let text = r#"{"a": "b"}"#;
     assert_eq!(seen::<Value>(text, "$"), [Pending, Done(json!({"a": "b"}))]);
     assert_eq!(seen::<char>(text, "a"), [Pending, Done('b')]);
@@ -131,7 +126,7 @@ fn a_value_of_any_kind_and_a_character_wait_for_their_end() {
 }
 
 #[test]
-fn a_list_has_its_items_so_far() {
+fn a_partial_list_has_the_items_so_far() {
     let expected =
         vec![Pending, SoFar(vec![]), SoFar(vec![1]), SoFar(vec![1, 22]), Done(vec![1, 22, 3])];
     assert_eq!(seen::<Vec<u8>>("[1, 22, 3]", "$"), expected);
@@ -142,7 +137,7 @@ fn a_list_has_its_items_so_far() {
 }
 
 #[test]
-fn an_object_has_its_fields_so_far_if_the_others_may_miss() {
+fn a_partial_object_has_the_fields_so_far_if_the_others_are_optional() {
     let expected = vec![
         Pending,
         SoFar(row("", 0, None)),
@@ -163,14 +158,14 @@ fn an_object_has_its_fields_so_far_if_the_others_may_miss() {
 }
 
 #[test]
-fn what_is_complete_and_does_not_fit_is_not_left_out() {
+fn a_complete_item_that_does_not_fit_is_a_fault() {
     let rows = after(r#"{"rows": [{"name": "a"}, {"name": "b", "state": "out", "#);
     assert_eq!(rows.field::<Vec<Row>>("rows"), Pending);
     assert_eq!(rows.field::<Row>("rows[0]"), Done(row("a", 0, None)));
 }
 
 #[test]
-fn maps_have_their_entries_so_far_whatever_their_keys() {
+fn a_partial_map_has_the_entries_so_far_for_keys_of_every_type() {
     let text = r#"{"1": "a", "-2": "b", "3": "c"#;
     let numbers: BTreeMap<i8, String> = after(text).field("$").so_far().unwrap();
     assert_eq!(numbers, BTreeMap::from([(1, "a".into()), (-2, "b".into()), (3, "c".into())]));
@@ -189,7 +184,7 @@ fn maps_have_their_entries_so_far_whatever_their_keys() {
 }
 
 #[test]
-fn a_field_that_is_not_there_is_none_once_its_object_is_complete() {
+fn a_missing_field_is_absent_once_its_object_is_complete() {
     let text = r#"{"a": {"b": 1}, "c": null}"#;
     assert_eq!(seen::<Option<u8>>(text, "a.x"), [Pending, Done(None)]);
     assert_eq!(after(text).field::<Option<u8>>("c.d[2].e"), Done(None));
@@ -225,7 +220,7 @@ fn paths_are_those_of_faults() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn a_value_of_the_wrong_type_is_a_fault() {
     let text = r#"{"rows": [{"name": "a"}, {"name": 5}], "title": "Ta", "n": 300"#;
     let partial = after(text);
     let shown: Vec<String> = [
@@ -252,7 +247,7 @@ fn what_does_not_fit_is_told() {
 }
 
 #[test]
-fn what_stands_around_the_json_is_skipped() {
+fn text_around_the_json_is_skipped() {
     for (before, after_it) in [
         ("", "\n\n"),
         ("```json\n", "\n```\nDoes this help? {not}"),
@@ -277,7 +272,7 @@ fn what_stands_around_the_json_is_skipped() {
 }
 
 #[test]
-fn a_broken_text_says_so_and_keeps_what_was_done() {
+fn a_syntax_error_is_reported_and_complete_fields_stay() {
     let cases = [
         r#"{"a": 1, "b": tru!"#,
         r#"{"a": 1, "b": 01, "#,
@@ -315,7 +310,7 @@ fn a_broken_text_says_so_and_keeps_what_was_done() {
         for path in ["b", "c"] {
             assert!(matches!(partial.field::<Value>(path), Field::Fault(_)), "{case}");
         }
-        // It does not mend.
+        // More text does not repair it.
         partial.push("}}]]}\"}");
         assert_eq!(partial.fault(), Some(&fault));
         assert_eq!(partial.field::<u8>("a"), Done(1), "{case}");
@@ -324,7 +319,7 @@ fn a_broken_text_says_so_and_keeps_what_was_done() {
 }
 
 #[test]
-fn fields_of_a_large_object_are_found_and_held_apart() {
+fn fields_of_a_large_object_are_found() {
     let entry = |i: u32| format!(r#""k\u0065y{i}": {{"n": {i}}}, "#);
     let mut partial = after("{");
     for i in 0..40 {
@@ -341,14 +336,14 @@ fn fields_of_a_large_object_are_found_and_held_apart() {
 }
 
 #[test]
-fn deep_nesting_is_a_fault_and_no_overflow() {
+fn deep_nesting_is_a_fault_and_not_a_stack_overflow() {
     const DEPTH: usize = 1_000_000;
     for open in ["[", r#"{"a":"#, "[[{\"a\":["] {
         let partial = after(&open.repeat(DEPTH));
         assert!(partial.fault().is_some());
         assert!(matches!(partial.field::<Value>("$"), Field::Fault(_)));
     }
-    // As deep as `serde_json` goes, and one deeper.
+    // The maximum depth of `serde_json`, and one level more.
     let nest = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     for depth in [1, 126, 127, 128] {
         let whole = serde_json::from_str::<Value>(&nest(depth)).ok();
@@ -492,7 +487,7 @@ fn pieces(text: &str, mut seed: u64) -> Vec<&str> {
     pieces
 }
 
-/// What a value of any kind says so far: texts grow, all else is there or not.
+/// What a value of any kind says so far: a text grows, any other value is complete or pending.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Not,
@@ -512,7 +507,7 @@ fn look(partial: &Partial, path: &str) -> Seen {
     }
 }
 
-/// Holds what is seen of a prefix to what was seen of a shorter one and to the whole.
+/// Compares what a prefix says with a shorter prefix and with the whole.
 fn hold(path: &str, before: &Seen, now: &Seen, whole: &Value) {
     match (before, now) {
         (_, Seen::Whole(value)) => assert_eq!(value, whole, "{path}"),
@@ -557,7 +552,7 @@ proptest! {
     }
 
     #[test]
-    fn growing_rows_only_grow(rows in rows(), seed in any::<u64>()) {
+    fn the_rows_of_a_partial_list_only_grow(rows in rows(), seed in any::<u64>()) {
         let text = json!({"rows": rows}).to_string();
         let mut partial = Partial::new();
         let mut most = 0;
@@ -585,7 +580,7 @@ proptest! {
     }
 
     #[test]
-    fn what_serde_json_refuses_is_refused(tokens in proptest::collection::vec(tokens(), 0..14), seed in any::<u64>()) {
+    fn text_that_serde_json_rejects_is_rejected(tokens in proptest::collection::vec(tokens(), 0..14), seed in any::<u64>()) {
         // The space ends a number; which bracket begins the JSON is another question.
         let text = format!("{} ", tokens.concat());
         let text = text.find(['{', '[']).map_or(text.as_str(), |start| &text[start..]);

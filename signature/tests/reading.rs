@@ -1,11 +1,4 @@
-//! From the wire back to the value: the inverse of lowering, and what errors say.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
+//! Reading a reply in a dialect's shape, and the texts of its errors.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -14,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Dialect, Error, Policy, Side, Signature};
 
-use zoo::{Echo, FlatAny, Node, Status, Tree};
+use crate::zoo::{self, Echo, FlatAny, Node, Status, Tree};
 
 /// Search legal documents.
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Clone)]
@@ -88,7 +81,7 @@ prop_compose! {
     }
 }
 
-/// As a model under a strict dialect writes it: null for what it would leave out.
+/// The value as a model under a strict dialect writes it, with null for absent fields.
 fn as_strict(search: &Search) -> Value {
     fn filters(filters: &Filters) -> Value {
         let mut value = json!(filters);
@@ -121,7 +114,7 @@ fn as_strict(search: &Search) -> Value {
 
 proptest! {
     #[test]
-    fn s46_what_strict_lowering_made_of_a_value_reads_back_as_the_value(search in search()) {
+    fn a_value_in_the_strict_shape_reads_back_as_the_value(search in search()) {
         let contract = Contract::of::<Search>().unwrap();
         let lowered = contract.lower(Dialect::OpenAiStrict).unwrap();
         let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
@@ -132,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn s14_what_serde_reads_reads_the_same(search in search()) {
+    fn reading_gives_what_serde_gives(search in search()) {
         let contract = Contract::of::<Search>().unwrap();
         let wire = serde_json::to_string(&search).unwrap();
         let read: Search = contract.read(&wire).unwrap();
@@ -152,7 +145,7 @@ proptest! {
         let contract = Contract::of::<Search>().unwrap();
         let wrapped = json!({"result": rows}).to_string();
         prop_assert_eq!(&contract.read_output::<Vec<Filters>>(&wrapped).unwrap(), &rows);
-        // A model that forgot the wrapper meant the same.
+        // A model may forget the wrapper.
         let bare = json!(rows).to_string();
         prop_assert_eq!(&contract.read_output::<Vec<Filters>>(&bare).unwrap(), &rows);
     }
@@ -193,7 +186,7 @@ fn null_that_the_type_takes_stays_null() {
     assert_eq!(read("{}"), Some(10));
 }
 
-/// serde alone takes these nulls for something else, without an error.
+/// serde alone reads these nulls as other values, without an error.
 #[test]
 fn null_for_a_default_is_undone_where_serde_would_not_notice() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -228,7 +221,7 @@ fn null_for_a_default_is_undone_where_serde_would_not_notice() {
     let read: Un = union.read_output(r#"{"result": {"x": 1, "tags": null}}"#).unwrap();
     assert_eq!(read, Un::A { x: 1, tags: vec![] });
 
-    // The same in an input, in what is asked first, and in what ends a run.
+    // The same in an input, after the reasoning, and in the finish tool.
     #[derive(Deserialize)]
     struct Given<T> {
         given: T,
@@ -244,13 +237,13 @@ fn null_for_a_default_is_undone_where_serde_would_not_notice() {
     assert_eq!(asking.read_output::<Both>(wire).unwrap().output, inner);
     let wire = r#"{"a": 1, "y": 2, "z": null}"#;
     assert_eq!(flat.finish().unwrap().read::<FlatOpt>(wire).unwrap(), inner);
-    // And after it was stored.
+    // And in a stored contract.
     let stored: Contract = serde_json::from_value(json!(flat)).unwrap();
     assert_eq!(stored.read_output::<FlatOpt>(wire).unwrap(), inner);
 }
 
 #[test]
-fn null_stays_where_a_reference_or_no_keyword_at_all_lets_it_in() {
+fn null_stays_where_a_reference_or_an_empty_schema_accepts_it() {
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
     struct Chain(Option<Box<Link>>);
     #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -284,7 +277,7 @@ fn numbers_of_128_bits_are_read_in_and_out_of_a_wrapper() {
     let min = format!(r#"{{"result": {}}}"#, i128::MIN);
     assert_eq!(signed.read_output::<i128>(&min).unwrap(), i128::MIN);
 
-    // Also beside a null that is one, where nothing has to be undone.
+    // Also beside a null that the type accepts, where nothing is restored.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Sum {
         sum: u128,
@@ -297,8 +290,7 @@ fn numbers_of_128_bits_are_read_in_and_out_of_a_wrapper() {
     assert_eq!(read(r#"{"sum": 18446744073709551616, "note": null}"#), 1 << 64);
 }
 
-/// serde reads a struct from a list and a missing `Option` as `None`: here both would
-/// be guesses.
+/// serde reads a struct from a list, and a missing `Option` as `None`. Both would be guesses here.
 #[test]
 fn only_an_object_with_the_wrapper_is_unwrapped() {
     let lists = Contract::of::<Echo<Vec<Value>>>().unwrap();
@@ -325,7 +317,7 @@ fn no_arguments_read_as_a_unit_and_as_an_empty_struct() {
 }
 
 #[test]
-fn outputs_of_every_kind_are_taken_out_of_their_wrapper() {
+fn outputs_of_every_kind_are_unwrapped() {
     fn read<T: zoo::Specimen>(wire: &str) -> T {
         let contract = Contract::of::<Echo<T>>().unwrap();
         contract.read_output(wire).unwrap()
@@ -338,7 +330,7 @@ fn outputs_of_every_kind_are_taken_out_of_their_wrapper() {
     read::<()>(r#"{"result": null}"#);
 }
 
-/// What is wrong with a text that has to be JSON as it stands.
+/// The error for a text that must be valid JSON.
 fn no_json(wire: &str) -> Error {
     let contract = Contract::of::<Search>().unwrap();
     contract.read_with::<Search>(wire, Policy::Strict).unwrap_err()
@@ -363,7 +355,7 @@ fn with(pointer: &str, value: Value) -> String {
 }
 
 #[test]
-fn s14_s33_a_fault_names_its_path() {
+fn a_fault_has_its_path() {
     assert_snapshot!(wrong("{}"), @r#"input of `search` does not fit: $.query: this field is missing; expected a string; $.filters: this field is missing; expected an object; $.rows: this field is missing; expected a list; $.scope: this field is missing; expected an object with `kind` "everywhere" or an object with `kind` "court", `name`"#);
     assert_snapshot!(wrong(""), @r#"input of `search` does not fit: $.query: this field is missing; expected a string; $.filters: this field is missing; expected an object; $.rows: this field is missing; expected a list; $.scope: this field is missing; expected an object with `kind` "everywhere" or an object with `kind` "court", `name`"#);
     assert_snapshot!(wrong(&with("/query", json!(5))), @"input of `search` does not fit: $.query: expected a string, got the number 5");
@@ -374,13 +366,13 @@ fn s14_s33_a_fault_names_its_path() {
 }
 
 #[test]
-fn s42_an_unknown_enum_value_lists_the_known() {
+fn an_unknown_enum_value_lists_the_known_ones() {
     let wire = with("/filters", json!({"status": "closed"}));
     assert_snapshot!(wrong(&wire), @r#"input of `search` does not fit: $.filters.status: expected one of `open`, `in-progress`, `done`, got the string "closed""#);
 }
 
 #[test]
-fn text_that_is_no_json_says_where() {
+fn text_that_is_not_json_is_an_error_with_its_position() {
     assert_snapshot!(wrong("I would search for tax."), @"input of `search` does not fit: $: not JSON: a value is expected at character 1, got `I would search for tax.`");
     assert_snapshot!(wrong(r#"{"query": "tax", "fil"#), @"input of `search` does not fit: $: the JSON text ends too early, after 21 characters; write it again, whole");
     assert_snapshot!(no_json(r#"{"query": "tax"} and then"#), @"input of `search` does not fit: $: not JSON: something follows the value at character 18, got `and then`");
@@ -389,7 +381,7 @@ fn text_that_is_no_json_says_where() {
 }
 
 #[test]
-fn a_fault_in_a_wrapped_output_is_found_where_the_model_wrote_it() {
+fn a_fault_in_a_wrapped_output_has_the_path_in_the_reply() {
     let contract = Contract::of::<Search>().unwrap();
     let read = |wire| contract.read_output::<Vec<Filters>>(wire).unwrap_err();
     assert_snapshot!(read(r#"{"result": [{}, {"year": "x"}]}"#), @r#"output of `search` does not fit: $.result[1].year: expected an integer or null, got the string "x""#);
@@ -398,7 +390,7 @@ fn a_fault_in_a_wrapped_output_is_found_where_the_model_wrote_it() {
 }
 
 #[test]
-fn the_alternate_form_shows_what_was_read() {
+fn the_alternate_form_of_an_error_shows_the_text() {
     let error = wrong(r#"{"query": 5}"#);
     assert_snapshot!(format!("{error:#}"), @r#"
 input of `search` does not fit: $.query: expected a string, got the number 5; $.filters: this field is missing; expected an object; $.rows: this field is missing; expected a list; $.scope: this field is missing; expected an object with `kind` "everywhere" or an object with `kind` "court", `name`
@@ -415,7 +407,7 @@ read from: {"query": 5}
 }
 
 #[test]
-fn a_type_tag_among_fields_of_any_value_is_one_of_them() {
+fn a_type_tag_among_fields_of_any_value_is_an_ordinary_field() {
     let contract = Contract::of::<Echo<FlatAny>>().unwrap();
     for wire in [r#"{"name":"a","_type":{"b":1}}"#, r#"{"name":"a","_type":"Tag"}"#] {
         let value: FlatAny = contract.read_output(wire).unwrap();

@@ -1,12 +1,5 @@
-//! What OpenAI would answer with HTTP 400 in strict mode is sent without it; what nobody could
-//! read is refused when a contract is lowered.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
+//! The limits of OpenAI's strict mode: a schema beyond them is sent without `strict`. A schema
+//! with a broken reference is rejected in every dialect.
 
 use insta::assert_snapshot;
 use schemars::JsonSchema;
@@ -14,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolwright_signature::{Contract, Dialect, Error};
 
-use zoo::Echo;
+use crate::zoo::Echo;
 
 /// An input with one required property of each of these schemas.
 fn taking(properties: impl IntoIterator<Item = (String, Value)>) -> Value {
@@ -32,7 +25,7 @@ fn lower(input: Value, dialect: Dialect) -> Result<String, Error> {
     Ok(contract.lower(dialect)?.schema.get().to_owned())
 }
 
-/// Why it is not strict, and that it is sent all the same.
+/// The reason why a schema is not strict. Checks that it is sent without `strict`.
 fn loose(input: Value) -> String {
     let contract = Contract::dynamic("take", "", input, None).unwrap();
     let lowered = contract.lower(Dialect::OpenAiStrict).unwrap();
@@ -65,12 +58,12 @@ fn texts(count: usize, length: usize) -> Value {
 }
 
 #[test]
-fn objects_nest_ten_levels() {
+fn strict_objects_nest_at_most_10_levels() {
     let innermost = || one(json!({"type": "string"}));
     let nested = |levels: usize| (1..levels).fold(innermost(), |below, _| one(below));
     accepted(nested(10));
     assert_snapshot!(loose(nested(11)), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 objects in each other; make it flatter");
-    // Lists and unions are no levels, and what they hold counts.
+    // Lists and unions do not count as levels, but the objects in them do.
     let listed = |levels: usize| {
         (1..levels).fold(innermost(), |below, _| {
             one(json!({"type": "array", "items": {"anyOf": [below, {"type": "null"}]}}))
@@ -81,7 +74,7 @@ fn objects_nest_ten_levels() {
 }
 
 #[test]
-fn levels_behind_references_count_once() {
+fn levels_behind_a_recursive_reference_count_once() {
     let mut chain = one(json!({"$ref": "#/$defs/d0"}));
     let definitions: Map<_, _> = (0..9)
         .map(|i| (format!("d{i}"), one(json!({"$ref": format!("#/$defs/d{}", (i + 1) % 9)}))))
@@ -91,7 +84,7 @@ fn levels_behind_references_count_once() {
     chain["$defs"]["d8"] = one(one(json!({"$ref": "#/$defs/d0"})));
     assert_snapshot!(loose(chain), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 objects in each other; make it flatter");
 
-    // Each refers to all: as many ways through them as there are orders of them.
+    // Each refers to all others, so the number of paths is the factorial of their number.
     let all: Vec<_> = (0..14).map(|i| json!({"$ref": format!("#/$defs/d{i}")})).collect();
     let union = json!({"anyOf": all});
     let mut tangle = one(union.clone());
@@ -100,7 +93,7 @@ fn levels_behind_references_count_once() {
 }
 
 #[test]
-fn all_properties_together_are_5000() {
+fn a_strict_schema_has_at_most_5000_properties() {
     let many = |count| taking((0..count).map(|i| (format!("p{i}"), json!({"type": "null"}))));
     accepted(many(5_000));
     assert_snapshot!(loose(many(5_001)), @"input $: `strict` is off: 5001 properties where 5000 are accepted; split it");
@@ -109,21 +102,21 @@ fn all_properties_together_are_5000() {
 }
 
 #[test]
-fn all_values_of_enums_together_are_1000() {
+fn a_strict_schema_has_at_most_1000_enum_values() {
     let enums = |count| taking((0..4).map(|i| (format!("e{i}"), texts(count, 4))));
     accepted(enums(250));
     assert_snapshot!(loose(enums(251)), @"input $: `strict` is off: 1004 values of enums where 1000 are accepted; split it");
 }
 
 #[test]
-fn a_long_enum_has_15000_characters() {
+fn a_long_strict_enum_has_at_most_15000_characters() {
     accepted(one(texts(251, 59)));
     accepted(one(texts(250, 61)));
     assert_snapshot!(loose(one(texts(251, 60))), @"input $.a: `strict` is off: an enum of more than 250 values with more than 15000 characters; shorten the values or take text");
 }
 
 #[test]
-fn all_names_and_values_together_have_120000_characters() {
+fn a_strict_schema_has_at_most_120000_characters_of_names_and_values() {
     let long = |length: usize| taking((0..100).map(|i| (format!("{i:0length$}"), text())));
     accepted(long(1_200));
     assert_snapshot!(loose(long(1_201)), @"input $: `strict` is off: 120100 characters of names and values where 120000 are accepted; split it");
@@ -131,7 +124,7 @@ fn all_names_and_values_together_have_120000_characters() {
 }
 
 #[test]
-fn a_pattern_does_not_look_around() {
+fn a_pattern_that_looks_around_is_described_instead() {
     let pattern = |pattern| one(json!({"type": "string", "pattern": pattern}));
     let kept = |text, dialect| lower(pattern(text), dialect).unwrap().contains("\"pattern\":");
     for fine in ["^(?:a|b)+$", "^[a-z]{2,}$", r"\d"] {
@@ -147,9 +140,9 @@ fn a_pattern_does_not_look_around() {
     assert_snapshot!(lower(pattern("^(?!a)"), Dialect::Anthropic).unwrap(), @r#"{"type":"object","properties":{"a":{"type":"string","description":"pattern: ^(?!a)."}},"required":["a"],"additionalProperties":false}"#);
 }
 
-/// Also where nothing else is asked of a schema, but not in data.
+/// Also in dialects that rewrite nothing, but not in data.
 #[test]
-fn references_lead_somewhere() {
+fn a_reference_that_leads_nowhere_is_rejected() {
     let bad = [
         json!({"$ref": "https://example.com/schema.json"}),
         json!({"$ref": "#/$defs/nowhere"}),
@@ -173,7 +166,7 @@ fn references_lead_somewhere() {
     assert!(refused(one(long)).len() < 300);
 }
 
-/// A list without `items` gets some; what only looks like one stays as it is.
+/// A list without `items` gets some; data that looks like one stays as it is.
 #[test]
 fn missing_items_are_added_to_schemas_and_not_to_data() {
     let look = json!({"type": "array"});
@@ -200,9 +193,9 @@ fn missing_items_are_added_to_schemas_and_not_to_data() {
     assert_eq!(properties["default"], filled);
 }
 
-/// The same from types, in the output.
+/// The same for types, in an output.
 #[test]
-fn a_type_too_deep_for_strict_is_sent_without_it_too() {
+fn a_type_that_nests_too_deep_is_sent_without_strict() {
     macro_rules! nest {
         ($outer:ident $inner:ident $($rest:ident)*) => {
             #[derive(Serialize, Deserialize, JsonSchema)]
@@ -226,7 +219,7 @@ fn a_type_too_deep_for_strict_is_sent_without_it_too() {
 }
 
 #[test]
-fn a_path_that_is_cut_still_begins_at_the_root() {
+fn a_shortened_path_still_begins_at_the_root() {
     let name = "n".repeat(1000);
     let below = taking([(name, json!({"$ref": "#/$defs/nowhere"}))]);
     let error = lower(below, Dialect::Anthropic).unwrap_err();

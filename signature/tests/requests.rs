@@ -1,14 +1,8 @@
-//! What becomes of schemas that a strict dialect cannot say, and of many in one request.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod judge;
+//! Schemas that a strict dialect cannot express, and the limits of a request with many tools.
 
 use std::sync::Arc;
 
+use crate::judge;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -26,7 +20,7 @@ fn schema(lowered: &Lowered) -> Value {
     serde_json::from_str(lowered.schema.get()).unwrap()
 }
 
-/// So many optional fields and as many required ones that take one of two types.
+/// An object with `optional` optional fields, and `unions` required ones of two types.
 fn fields(optional: usize, unions: usize) -> Value {
     let optional = (0..optional).map(|i| (format!("o{i}"), json!({"type": "string"})));
     let union = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
@@ -44,8 +38,7 @@ fn strict(dialect: Dialect, tools: &[Contract]) -> Vec<bool> {
     lowered(dialect, tools).iter().map(|tool| tool.strict).collect()
 }
 
-/// What no closed object says: a value of any type and an object of any fields, in all the
-/// places where they can stand.
+/// Values of any type and objects of any fields, in every place of a schema.
 fn open_schemas() -> Vec<(&'static str, Value)> {
     let object = |value: Value, required: bool| {
         let required: &[&str] = if required { &["value"] } else { &[] };
@@ -86,7 +79,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i32>().prop_map(Value::from),
         "[ -~]{0,12}".prop_map(Value::from),
-        // Texts that could be taken for something else.
+        // Texts that look like other values.
         prop::sample::select(vec!["{}", "[1]", "{\"a\":1}", "null", "1", "true", ""])
             .prop_map(Value::from),
     ];
@@ -134,7 +127,7 @@ proptest! {
         }
     }
 
-    /// However the tools are, a provider takes the request, and the choice is the same again.
+    /// The provider accepts every request, and the choice of strict tools is always the same.
     #[test]
     fn any_list_of_tools_is_a_request_that_its_provider_takes(
         sizes in prop::collection::vec((0..26usize, 0..18usize, any::<bool>()), 0..40),
@@ -181,7 +174,7 @@ fn anthropic_takes_20_strict_tools_and_the_others_without_strict() {
     let all = strict(Dialect::Anthropic, &tools);
     assert_eq!(all, [vec![true; 20], vec![false; 2]].concat());
     assert_snapshot!(lowered(Dialect::Anthropic, &tools)[21].losses[0], @"input $: `strict` is off: the request has no room for another strict tool, and those before it come first");
-    // By itself it is strict, and what was chosen for one request holds for that one only.
+    // The tool alone is strict: the choice holds for one request only.
     assert!(tools[21].lower(Dialect::Anthropic).unwrap().strict);
     assert_eq!(strict(Dialect::OpenAiStrict, &tools), [true; 22]);
 }
@@ -200,7 +193,10 @@ fn anthropic_adds_up_optional_fields_and_unions_of_all_strict_tools() {
     assert_eq!(strict(Dialect::Anthropic, &many(1, 23, 15)), [true]);
     assert_eq!(strict(Dialect::Anthropic, &many(1, 24, 0)), [false]);
     assert_eq!(strict(Dialect::Anthropic, &many(1, 0, 16)), [false]);
-    // Those that still fit come in after one that does not.
+    let why = |tools: &[Contract]| lowered(Dialect::Anthropic, tools)[0].losses[0].to_string();
+    assert_snapshot!(why(&many(1, 24, 0)), @"input $: `strict` is off: 24 optional fields where 23 are accepted; split it");
+    assert_snapshot!(why(&many(1, 0, 16)), @"input $: `strict` is off: 16 fields of several types where 15 are accepted; split it");
+    // Tools that still fit are strict after one that does not.
     let tools = [many(1, 20, 0), many(1, 8, 0), many(2, 2, 0)].concat();
     assert_eq!(strict(Dialect::Anthropic, &tools), [true, false, true, true]);
 }
@@ -219,7 +215,7 @@ impl Signature for Ask {
 }
 
 #[test]
-fn an_answer_takes_of_the_room_before_the_tools_do() {
+fn the_output_counts_towards_the_limits_before_the_tools() {
     let ask = Contract::of::<Ask>().unwrap();
     let tools: Vec<_> = (0..12).map(|i| Arc::new(tool(&format!("t{i}"), fields(2, 0)))).collect();
     let request = LoweredRequest::new(Dialect::Anthropic, &tools, Some(&ask)).unwrap();
@@ -229,7 +225,7 @@ fn an_answer_takes_of_the_room_before_the_tools_do() {
 }
 
 #[test]
-fn a_request_has_as_many_tools_as_its_provider_takes() {
+fn a_request_with_more_tools_than_the_provider_accepts_is_an_error() {
     let tools: Vec<_> = (0..513).map(|i| tool(&format!("t{i}"), fields(0, 0))).collect();
     for (dialect, most) in [
         (Dialect::OpenAiStrict, Some(128)),
@@ -251,7 +247,7 @@ fn a_request_has_as_many_tools_as_its_provider_takes() {
 }
 
 #[test]
-fn what_a_strict_dialect_cannot_say_is_sent_without_strict() {
+fn open_schemas_are_sent_without_strict() {
     for (what, input) in open_schemas() {
         let contract = tool("take", input);
         for (dialect, strict) in
@@ -271,7 +267,7 @@ fn what_a_strict_dialect_cannot_say_is_sent_without_strict() {
     }
 }
 
-/// Anthropic refuses a whole request for one name at the root, and takes any below it.
+/// Anthropic rejects a request for such a name at the root, and accepts it below.
 #[test]
 fn a_field_whose_name_anthropic_refuses_is_described_instead() {
     let input = json!({
@@ -299,9 +295,9 @@ fn a_field_whose_name_anthropic_refuses_is_described_instead() {
     assert_eq!(contract.read::<Value>(&wire.to_string()).unwrap(), value);
 }
 
-/// What a provider takes in no form as a schema is told in words.
+/// A schema that the provider accepts in no form is described in words.
 #[test]
-fn a_root_that_cannot_be_told_from_its_own_field_is_described() {
+fn a_root_that_looks_like_its_own_wrapper_is_described() {
     let input = json!({"type": "object", "anyOf": [
         {"properties": {"input": {"type": "object", "properties": {"a": {"type": "integer"}}}}, "required": ["input"]},
         {"properties": {"b": {"type": "integer"}}, "required": ["b"]},
@@ -323,7 +319,7 @@ fn a_root_that_cannot_be_told_from_its_own_field_is_described() {
 }
 
 #[test]
-fn an_answer_that_strict_cannot_say_is_asked_for_without_it() {
+fn an_output_of_any_value_is_asked_for_without_strict() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Guess {}
     impl Signature for Guess {
@@ -341,9 +337,9 @@ fn an_answer_that_strict_cannot_say_is_asked_for_without_it() {
     }
 }
 
-/// S47: a union of members that no value has in common says so.
+/// A union of members without a common value is `oneOf` where the dialect has the keyword.
 #[test]
-fn s47_a_union_of_disjoint_members_is_one_of_them() {
+fn a_union_of_disjoint_members_is_one_of() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(untagged)]
     enum Disjoint {

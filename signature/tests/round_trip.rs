@@ -1,18 +1,11 @@
-//! Lowered, rendered, validated, read: the value is the value again.
+//! A value that is lowered and read is the same value again.
 //!
-//! Every type of the zoo in every dialect that takes it, as a tool's input, as a field of
-//! one and as an output. More values than in CI, once:
+//! The tests check every type of the zoo in every dialect, as an input, as a field of an input
+//! and as an output. With more values than in a normal run:
 //!
 //! ```sh
-//! ROUND_TRIP_VALUES=10000 cargo test --release -p toolwright-signature --test round_trip -- --nocapture
+//! ROUND_TRIP_VALUES=10000 cargo test --release -p toolwright-signature --test main -- round_trip:: --nocapture
 //! ```
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod zoo;
 
 use jsonschema::Validator;
 use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
@@ -20,21 +13,21 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Dialect, Policy, Repair, Result};
 
-use zoo::generate::{smallest, values};
-use zoo::{Bare, Echo, Specimen, Visitor};
+use crate::zoo::generate::{smallest, values};
+use crate::zoo::{self, Bare, Echo, Specimen, Visitor};
 
-/// Pairs whose value cannot come back, and why; each is a loss that lowering reports.
+/// Types and dialects whose values cannot come back, and why. Lowering reports each as a loss.
 const LOST: [(&str, Dialect, &str); 1] = [(
     "absent_null_and_value",
     Dialect::OpenAiStrict,
     "every field is required, so absent is null, and here null is a value of its own",
 )];
 
-/// Types with values that two members of a union fit: reading picks neither, whatever
-/// serde would pick.
+/// Types with values that fit two members of a union: reading rejects them, and serde takes the
+/// first.
 const TWO_FIT: [&str; 1] = ["union_that_overlaps"];
 
-/// How many values of each type go through each dialect.
+/// Number of values of each type for each dialect.
 fn count() -> usize {
     std::env::var("ROUND_TRIP_VALUES").map_or(200, |count| count.parse().unwrap())
 }
@@ -56,7 +49,7 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// None if the dialect refuses the type, which the snapshots of `dialects.rs` hold.
+    /// None if the dialect rejects the type.
     fn new(contract: &'a Contract, place: Place, dialect: Dialect) -> Option<Self> {
         let lowered = match place {
             Place::Output => contract.lower_output(dialect),
@@ -74,7 +67,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// What the type writes after it was read.
+    /// The value that the type writes after reading.
     fn read<T: Specimen>(&self, wire: &str, policy: Policy) -> Result<(Value, String)> {
         let contract = self.contract;
         Ok(match self.place {
@@ -93,10 +86,10 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// There and back; what went wrong on the way, and whose fault it is.
+    /// Lowers and reads a value; returns what went wrong.
     fn trip<T: Specimen>(&self, sample: &Sample) -> Result<(), String> {
         let given = match (self.place, self.dialect) {
-            // A tool gives what is written, which need not be what is read.
+            // A tool returns what serde writes, which may differ from what serde reads.
             (Place::Output, Dialect::Mcp) => &sample.written,
             _ => &sample.given,
         };
@@ -138,12 +131,12 @@ impl Pair<'_> {
 struct Sample {
     given: Value,
     written: Value,
-    /// Whether to read it with the default policy too, which should make no difference.
+    /// Whether to read it with the default policy too, which must give the same value.
     laxly: bool,
 }
 
 impl Sample {
-    /// None if serde refuses what the schema accepts: `agreement.rs` says where.
+    /// None if serde rejects what the schema accepts; `agreement.rs` lists such values.
     fn new<T: Specimen>(to_read: &Validator, value: Value) -> Option<Self> {
         let written = written::<T>(&value)?;
         // As the type writes it, where that can be read again.
@@ -163,7 +156,7 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::options().should_validate_formats(true).build(schema).unwrap()
 }
 
-/// Equal but for the order of lists, which a hash set does not keep.
+/// Whether two values are equal, except for the order of lists, which a hash set does not keep.
 fn same(one: &Value, other: &Value) -> bool {
     one == other || sorted(one) == sorted(other)
 }
@@ -227,7 +220,7 @@ impl Visitor for RoundTrips {
     }
 }
 
-/// Names a pair that failed, with the smallest value that it fails for.
+/// Describes a failure with the smallest value that fails.
 fn failure<T: Specimen>(
     case: &str,
     pair: &Pair<'_>,
@@ -250,7 +243,7 @@ fn failure<T: Specimen>(
     format!("{case}, {:?} in {}: {value}\n    {why}", pair.place, pair.dialect)
 }
 
-/// Four tests, because they run beside each other.
+/// Four tests, because tests run in parallel.
 fn go(tour: impl Fn(&mut RoundTrips)) {
     let mut trips = RoundTrips::default();
     tour(&mut trips);
@@ -259,26 +252,26 @@ fn go(tour: impl Fn(&mut RoundTrips)) {
 }
 
 #[test]
-fn s25_plain_values_come_back_from_every_dialect() {
+fn plain_values_come_back_from_every_dialect() {
     go(zoo::plain_tour);
 }
 
 #[test]
-fn s25_s47_unions_come_back_from_every_dialect() {
+fn unions_come_back_from_every_dialect() {
     go(zoo::union_tour);
 }
 
 #[test]
-fn s25_s44_s45_lists_and_maps_come_back_from_every_dialect() {
+fn lists_and_maps_come_back_from_every_dialect() {
     go(zoo::collection_tour);
 }
 
 #[test]
-fn s25_s43_what_attributes_change_comes_back_from_every_dialect() {
+fn types_with_attributes_come_back_from_every_dialect() {
     go(zoo::attribute_tour);
 }
 
-/// The repairs, without those that undo what a strict dialect asks for.
+/// The repairs, except those that restore a strict dialect's shape.
 fn told(repairs: &[Repair]) -> String {
     let told = repairs.iter().filter(|repair| !repair.is_null_for_default());
     told.map(|repair| format!("{repair:?}")).collect::<Vec<_>>().join("; ")

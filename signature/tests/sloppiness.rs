@@ -1,10 +1,5 @@
-//! Values written as sloppily as models write them, and then damaged: what is read is
-//! the value that was written, or an error, and never anything else.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! Values written as sloppily as models write them, and then damaged. Reading returns the value
+//! that was written, or an error, and never a different value.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +105,7 @@ prop_compose! {
     }
 }
 
-/// One way of being sloppy each; the number says which values it falls on.
+/// The kinds of sloppiness; the number selects the values that have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
     SingleQuotes,
@@ -154,7 +149,7 @@ const HABITS: [Habit; 18] = [
     Habit::RawControl,
 ];
 
-/// What stands around the whole.
+/// The text around the JSON.
 #[derive(Debug, Clone, Copy)]
 enum Around {
     Nothing,
@@ -178,7 +173,7 @@ const AROUND: [Around; 7] = [
 
 struct Writer {
     habits: Vec<Habit>,
-    /// Decides where a habit shows.
+    /// Decides where a kind of sloppiness appears.
     seed: u64,
     out: String,
     /// Where in the text brackets, quotes, commas and colons stand.
@@ -252,7 +247,7 @@ impl Writer {
         self.out.push_str(word);
     }
 
-    /// A list or an object that is written into a text.
+    /// A list or an object inside a text.
     fn inside_text(&mut self, value: &Value) -> bool {
         let as_text = self.has(Habit::ContainersAsText);
         if as_text {
@@ -375,7 +370,7 @@ fn habits() -> impl Strategy<Value = Vec<Habit>> {
 
 proptest! {
     #[test]
-    fn what_is_written_sloppily_is_read_as_it_was_meant(
+    fn a_sloppily_written_value_is_read_as_the_value(
         report in report(),
         habits in habits(),
         around in proptest::sample::select(&AROUND[..]),
@@ -390,9 +385,9 @@ proptest! {
         }
     }
 
-    /// Each habit by itself leaves one meaning, so it has to be read.
+    /// One kind of sloppiness alone leaves one meaning, so the value must be read.
     #[test]
-    fn each_habit_alone_is_read(
+    fn each_kind_of_sloppiness_alone_is_read(
         report in report(),
         habit in proptest::sample::select(&HABITS[..]),
         around in proptest::sample::select(&AROUND[..]),
@@ -406,7 +401,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_value(
+    fn a_text_that_is_cut_off_is_an_error(
         report in report(),
         habits in habits(),
         around in proptest::sample::select(&AROUND[..]),
@@ -417,7 +412,7 @@ proptest! {
         for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             let cut = &text[..end];
             if let Some(read) = read(cut, Policy::Coerce) {
-                // Only the end of what stands around it is missing.
+                // Only the end of the text around the JSON is missing.
                 prop_assert!(!matches!(around, Around::Nothing | Around::Input | Around::Call | Around::Text), "{}", cut);
                 prop_assert_eq!(&read, &report, "{}", cut);
             }
@@ -425,7 +420,7 @@ proptest! {
     }
 
     #[test]
-    fn without_a_bracket_a_quote_a_comma_or_a_colon_it_is_the_same_or_no_value(
+    fn a_missing_bracket_quote_comma_or_colon_never_changes_the_value(
         report in report(),
         habits in habits(),
         seed in any::<u64>(),

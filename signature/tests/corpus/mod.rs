@@ -143,7 +143,7 @@ enum Either {
     },
 }
 
-/// A text that was read, as JSON again.
+/// The value of a text, as JSON.
 pub(crate) type Reader = Box<dyn Fn(&str, Policy) -> Result<Reading<Value>, String>>;
 
 fn reader<S: Signature>() -> Reader {
@@ -156,7 +156,7 @@ fn reader<S: Signature>() -> Reader {
     })
 }
 
-/// The same number, however it is written.
+/// Whether two values are equal; numbers may be written differently.
 pub(crate) fn same(one: &Value, two: &Value) -> bool {
     match (one, two) {
         (Value::Number(one), Value::Number(two)) => one == two || one.as_f64() == two.as_f64(),

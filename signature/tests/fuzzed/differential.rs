@@ -1,5 +1,5 @@
-//! Values of every type of the zoo, written with the mistakes that models make: what is read
-//! is the value that was written, or an error, and never anything else.
+//! Values of every type of the zoo, written with the mistakes that models make. Reading returns
+//! the value that was written, or an error, and never a different value.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ const VALUES: usize = 24;
 
 const POLICIES: [Policy; 3] = [Policy::Strict, Policy::Repair, Policy::Coerce];
 
-/// Texts of the kinds that models put into arguments: each has something that JSON knows too.
+/// Texts that models put into arguments; each has characters with a meaning in JSON.
 const PAYLOADS: [&str; 28] = [
     r##"<script src="//cdn.x/a.js"></script>"##,
     r##"<a href="#top" class="x y">up</a>"##,
@@ -53,10 +53,10 @@ pub(crate) struct Kind {
     tool: &'static str,
     /// The names of its fields, at any depth.
     fields: HashSet<String>,
-    /// Each as it is written, and as the type has it.
+    /// Each value as it is written, and as the type reads it.
     values: Vec<(Value, Value)>,
     read: Box<Read>,
-    /// What serde alone makes of a text.
+    /// The value that serde alone reads from a text.
     plain: Box<Plain>,
 }
 
@@ -64,7 +64,7 @@ type Read = dyn Fn(&str, Policy) -> Option<(Value, Vec<Repair>)>;
 
 type Plain = dyn Fn(&str) -> Option<Value>;
 
-/// Every type of the zoo, as an answer, as arguments, and as a field of arguments.
+/// Every type of the zoo, as an output, as an input, and as a field of an input.
 pub(crate) fn kinds() -> Vec<Kind> {
     let mut collect =
         Collect { kinds: Vec::new(), runner: TestRunner::deterministic(), fields: HashSet::new() };
@@ -167,7 +167,7 @@ fn declared(schema: &Value, names: &mut HashSet<String>) {
     }
 }
 
-/// A value whose texts are payloads, where any text may stand; with what is read of it.
+/// A value with payloads for all texts without a rule, and the value that is read.
 fn loaded(
     value: &Value,
     number: usize,
@@ -191,7 +191,7 @@ fn loaded(
     Some(best)
 }
 
-/// Whether a text went through the type as it is.
+/// Whether the type keeps a text as it is.
 fn alike(written: &Value, read: &Value) -> bool {
     fn texts<'a>(value: &'a Value, all: &mut Vec<&'a str>) {
         match value {
@@ -213,7 +213,7 @@ fn written<T: Specimen>(value: &T) -> Option<Value> {
     Some(written)
 }
 
-/// Numbers that look random and are the same for the same seed.
+/// Random numbers from a seed.
 pub(crate) struct Chance(u64);
 
 impl Chance {
@@ -237,14 +237,14 @@ impl Chance {
     }
 }
 
-/// What may become of a value that was written in a certain way.
+/// The allowed results of reading a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
-    /// It is read as it was meant, or not at all.
+    /// The value, or an error.
     SameOrError,
-    /// It is not read at all.
+    /// An error.
     Error,
-    /// As `SameOrError`, and a field that was left out is listed.
+    /// As `SameOrError`, and a dropped field is listed.
     ListedOrError,
 }
 
@@ -266,7 +266,7 @@ struct Writer<'c> {
     habits: Habits,
     chance: &'c mut Chance,
     out: String,
-    /// A text was written with quotes inside that nobody escaped.
+    /// Whether a text has quotes without an escape.
     is_raw: bool,
     /// Where brackets, commas, colons and quotes stand, and whether a quote ends there.
     marks: Vec<(usize, bool)>,
@@ -394,12 +394,12 @@ impl Writer<'_> {
     }
 }
 
-/// One text with mistakes, the value that was meant, and what may become of it.
+/// One text with mistakes, the value that was meant, and the allowed results.
 struct Sent<'k> {
     text: String,
     meant: &'k Value,
     verdict: Verdict,
-    /// What the text says without the mistakes of writing.
+    /// The JSON without the mistakes of writing.
     clean: Option<Value>,
     /// The name that was written in place of a declared one.
     slip: Option<String>,
@@ -417,7 +417,8 @@ impl Sent<'_> {
     }
 }
 
-/// Writes one value with mistakes and holds what is read to it; how many times it was read.
+/// Writes one value with mistakes and compares what is read with it; returns how many times it
+/// was read.
 pub(crate) fn check(kinds: &[Kind], seed: u64) -> usize {
     let mut chance = Chance::new(seed);
     (0..3).for_each(|_| {
@@ -504,7 +505,7 @@ fn send<'k>(kind: &'k Kind, chance: &mut Chance) -> Option<Sent<'k>> {
     Some(Sent { text, meant, verdict, clean, slip })
 }
 
-/// Whether a text is JSON but for single quotes and trailing commas.
+/// Whether a text is JSON except for single quotes and trailing commas.
 fn reads_as_json(text: &str) -> bool {
     let double = text.replace('\'', "\"");
     let plain: String = double.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -512,7 +513,7 @@ fn reads_as_json(text: &str) -> bool {
     [text, &double, &plain].iter().any(|text| serde_json::from_str::<Value>(text).is_ok())
 }
 
-/// Writes one name with a letter too many, too few, or two the wrong way round.
+/// Writes one name with an extra letter, a missing letter or two swapped letters.
 fn misspelt(value: &mut Value, declared: &HashSet<String>, chance: &mut Chance) -> Option<String> {
     let mut all = Vec::new();
     for place in 0..zoo::mistakes::count(value) {
@@ -616,7 +617,7 @@ fn around(
     })
 }
 
-/// Takes away an end, a bracket, a quote, a comma or a colon, or puts one in.
+/// Removes an end, a bracket, a quote, a comma or a colon, or adds one.
 fn damaged(text: String, marks: &[(usize, bool)], chance: &mut Chance) -> String {
     if marks.is_empty() {
         return text;

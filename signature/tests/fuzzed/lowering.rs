@@ -1,5 +1,5 @@
-//! Whatever a server calls a schema: lowered to what can be sent, or refused with a path in
-//! every dialect that works on it; what is rendered in the lowered shape is read back as it was.
+//! Any JSON as a schema: it is lowered, or rejected with a path. A value in the lowered shape is
+//! read as the value.
 
 use serde_json::Value;
 use toolwright_signature::{Contract, Dialect, Error, Lowered, Policy, Result};
@@ -61,7 +61,7 @@ fn comes_back(contract: &Contract, dialect: Dialect, lowered: &Lowered, value: &
     };
     match read(contract, &rendered) {
         Ok(back) if without_null(back.clone()) == without_null(value.clone()) => {}
-        // Absent and null are one, and this was said.
+        // Absent and null are the same there, and the loss is listed.
         _ if lowered.losses.iter().any(|loss| loss.keyword == "default") => {}
         other => panic!("{dialect}: {value} was rendered as {rendered}, read as {other:?}"),
     }

@@ -1,4 +1,4 @@
-//! Whatever streams: pieces agree with the whole, and what was said is never taken back.
+//! Any text in pieces: each prefix agrees with the whole, and no part is taken back.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ struct Said {
     growing: Option<Growing>,
 }
 
-/// Anything may miss.
+/// A struct of optional fields.
 #[derive(Deserialize, Debug, Default, PartialEq)]
 #[serde(default)]
 struct Growing {
@@ -107,7 +107,7 @@ impl Said {
 fn agrees_with_serde_json(partial: &Partial, text: &str) {
     if let Some(fault) = partial.fault() {
         assert!(!partial.is_done());
-        // Said once more, a key is no fault to serde_json.
+        // serde_json accepts a key that is there twice.
         if fault.message.contains("twice") {
             return;
         }
@@ -132,7 +132,7 @@ fn agrees_with_serde_json(partial: &Partial, text: &str) {
     }
 }
 
-/// Some paths that lead somewhere.
+/// Some paths of values in the text.
 fn paths(partial: &Partial) -> Vec<String> {
     const MOST: usize = 12;
     let mut paths = vec!["$".to_owned(), "a".to_owned(), "a[0]".to_owned(), "b[1].a".to_owned()];

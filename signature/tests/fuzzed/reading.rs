@@ -1,5 +1,5 @@
-//! Whatever a model says: no policy takes back or changes what a stricter one read, and
-//! what was read is read again from its own JSON.
+//! Any text as a reply: a milder policy reads the same value as a stricter one, and the value is
+//! read again from its own JSON.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use crate::zoo::{self, Echo, Specimen, Visitor};
 #[allow(dead_code, reason = "the fuzzer asks for no names and schemas, the tests do")]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// What a model has to produce, to start from.
+    /// The schema of the output, for the first inputs.
     pub(crate) schema: Value,
     hold: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -81,7 +81,7 @@ fn holds<T: Specimen>(
     }
     if let Some(Some(value)) = &values[2] {
         let again = value.to_string();
-        // Not all that is written can be read: renames and skips differ.
+        // Some types cannot read what they write.
         let Ok(plain) = serde_json::from_str::<T>(&again) else {
             return;
         };
@@ -93,7 +93,7 @@ fn holds<T: Specimen>(
     }
 }
 
-/// The value, once the error has been looked at.
+/// The value; checks the error if there is none.
 fn heard<T>(case: &str, read: Result<Reading<T>, Error>) -> Option<Reading<T>> {
     let error = match read {
         Ok(reading) => return Some(reading),
@@ -116,7 +116,7 @@ fn written<T: Specimen>(value: &T) -> Option<Value> {
     Some(written)
 }
 
-/// Makes equal what a type cannot tell apart: zeros, and the order of a hashed set.
+/// Makes values equal that a type cannot distinguish: zeros, and the order of a hash set.
 pub(crate) fn level(value: &mut Value) {
     match value {
         Value::Number(number) if number.as_f64() == Some(0.0) => *value = 0.into(),

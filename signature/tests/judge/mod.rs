@@ -1,6 +1,5 @@
-//! What providers refuse, written down a second time and from their documents: lowering
-//! is not asked whether lowering is right.
-#![allow(dead_code, reason = "not every test asks for every rule")]
+//! What providers reject, taken from their documents and written independently of the code
+//! under test.
 
 use std::collections::HashSet;
 
@@ -62,7 +61,7 @@ const GEMINI: [&str; 15] = [
     "required",
 ];
 
-/// What the provider of a dialect would say against a schema, sent strict or not.
+/// The reasons for which a provider would reject a schema, sent strict or not.
 pub(crate) fn faults(dialect: Dialect, strict: bool, schema: &Value) -> Vec<String> {
     let dialect = match dialect {
         Dialect::OpenAiStrict if !strict => Dialect::OpenAiLoose,
@@ -77,8 +76,8 @@ pub(crate) fn faults(dialect: Dialect, strict: bool, schema: &Value) -> Vec<Stri
     judge.faults
 }
 
-/// What the provider of a dialect would say against the tools of one request, each with
-/// whether it is strict.
+/// The reasons for which a provider would reject the tools of one request, each with whether it
+/// is strict.
 pub(crate) fn faults_of_request(dialect: Dialect, tools: &[(bool, Value)]) -> Vec<String> {
     let mut faults = Vec::new();
     let (mut strict_tools, mut optional, mut unions) = (0, 0, 0);

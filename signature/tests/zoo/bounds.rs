@@ -1,4 +1,4 @@
-//! Rules that only the schema knows, and texts with a form.
+//! Bounds that only the schema has, and texts with a format.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! One of a few names or numbers.
+//! Enums without data.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -7,10 +7,10 @@ use proptest::strategy::ValueTree;
 use proptest::string::string_regex;
 use serde_json::{Map, Number, Value, json};
 
-/// How often a value may go through a reference: types that contain themselves.
+/// Maximum number of references on the way to a value, for recursive types.
 const DEPTH: usize = 3;
 
-/// How many values a list or a map has at most, if its bounds do not say otherwise.
+/// Maximum number of items or entries where the schema has no bound.
 const MANY: usize = 3;
 
 /// Values that fit a schema, as the crate generates it.
@@ -18,7 +18,7 @@ pub(crate) fn values(root: &Value) -> BoxedStrategy<Value> {
     values_if_any(root).expect("a schema that a finite value fits")
 }
 
-/// The same for a schema that perhaps no finite value fits.
+/// The same for a schema that may have no finite value.
 pub(crate) fn values_if_any(root: &Value) -> Option<BoxedStrategy<Value>> {
     Generator { root }.any(root, DEPTH)
 }
@@ -30,7 +30,7 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// Values of a schema below `depth` references; none if all of them go deeper.
+    /// Values of a schema with at most `depth` references; `None` if all have more.
     fn any(&self, schema: &Value, depth: usize) -> Made {
         let Value::Object(map) = schema else {
             return (schema == &Value::Bool(true)).then(anything);
@@ -133,7 +133,7 @@ impl Generator<'_> {
         Some(object.boxed())
     }
 
-    /// What an object has beside its own properties, by name.
+    /// The further fields of an object, by name.
     fn further(
         &self,
         schema: &Map<String, Value>,
@@ -209,7 +209,7 @@ fn integer(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// Within what an `f32` holds: no schema tells it from an `f64`.
+/// Numbers in the range of `f32`, because no schema distinguishes it from `f64`.
 fn float(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
     if schema.contains_key("pattern") {
         // Decimals that are read from numbers too hold 28 digits.
@@ -230,7 +230,7 @@ fn float(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
     prop_oneof![3 => fraction, 1 => whole.prop_map(Value::from)].boxed()
 }
 
-/// Texts that look like something else.
+/// Texts that look like other values.
 const NASTY: [&str; 32] = [
     "",
     " ",
@@ -288,7 +288,7 @@ fn text(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
     text.prop_map(Value::from).boxed()
 }
 
-/// Names, above all those with a meaning of their own.
+/// Names, most of them with a special meaning.
 fn key() -> BoxedStrategy<String> {
     let nasty = select(vec![
         "key",
@@ -320,7 +320,7 @@ fn key() -> BoxedStrategy<String> {
 
 fn pattern_text(pattern: &str) -> BoxedStrategy<String> {
     match pattern {
-        // Keys of numbers: none of their types is known here.
+        // Keys that are numbers: their type is not known here.
         r"^\d+$" => (0..=127_u8).prop_map(|n| n.to_string()).boxed(),
         r"^-?\d+$" => any::<i8>().prop_map(|n| n.to_string()).boxed(),
         _ if pattern.starts_with("^[0-9]{4}-") => {
@@ -379,7 +379,7 @@ fn regex(pattern: &str) -> BoxedStrategy<String> {
     string_regex(pattern).expect("a pattern").boxed()
 }
 
-/// Any JSON, not very deep.
+/// Any JSON, to a small depth.
 fn anything() -> BoxedStrategy<Value> {
     let nothing = Map::new();
     let leaf = prop_oneof![
@@ -399,7 +399,7 @@ fn anything() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// The simplest value of a failed one's kin that still fails.
+/// The simplest form of a failed value that still fails.
 pub(crate) fn smallest(
     mut tree: Box<dyn ValueTree<Value = Value>>,
     fails: impl Fn(&Value) -> bool,

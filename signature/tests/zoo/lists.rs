@@ -1,4 +1,4 @@
-//! Values in a row.
+//! Lists and sets.
 
 use std::collections::{BTreeSet, HashSet, LinkedList, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Values by name.
+//! Maps.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-/// Values that fit a schema but for one mistake, more or less: some fit all the same.
+/// Values with one mistake; a few still fit the schema.
 pub(crate) fn sloppy(fitting: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
     (fitting, any::<Index>(), mistakes())
         .prop_map(|(value, at, mistake)| {
@@ -18,7 +18,7 @@ pub(crate) fn sloppy(fitting: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// One thing to do to one node of a value.
+/// One change of one node of a value.
 #[derive(Debug, Clone)]
 enum Mistake {
     Put(Value),
@@ -29,7 +29,7 @@ enum Mistake {
     /// Give the field at this place another name.
     Rename(Index),
     Add(String, Value),
-    /// Say the last item twice.
+    /// Repeat the last item.
     Repeat,
     Fraction,
     Times(i64),
@@ -122,7 +122,7 @@ pub(crate) fn count(value: &Value) -> usize {
     }
 }
 
-/// One of them, counted from the top.
+/// The node with this number.
 pub(crate) fn nth<'a>(value: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
     if *left == 0 {
         return Some(value);

@@ -1,17 +1,11 @@
-//! Types that stand for everything serde and schemars can say, shared by the tests.
+//! A type for everything that serde and schemars can express, shared by the tests.
 //!
-//! A new kind of type is a new specimen in the file of its concept and a line in
-//! [`tour`]: every test that walks the zoo then covers it.
+//! A new kind of type is a type in the file of its concept and a line in [`tour`]. Every test
+//! that visits the zoo then covers it.
 #![allow(
     dead_code,
     unused_imports,
-    reason = "types exist for their schemas, and not every test takes all"
-)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
+    reason = "the types exist for their schemas, and the fuzzer uses only some of them"
 )]
 
 mod attributes;
@@ -59,7 +53,7 @@ pub(crate) use unions::{
     Scalar, Shape, WithOther,
 };
 
-/// Whatever may stand on either side of a contract.
+/// A type that may be an input and an output.
 pub(crate) trait Specimen:
     Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
@@ -67,12 +61,12 @@ pub(crate) trait Specimen:
 
 impl<T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static> Specimen for T {}
 
-/// What a test does with each type.
+/// A test that visits every type.
 pub(crate) trait Visitor {
     fn visit<T: Specimen>(&mut self, case: &str);
 }
 
-/// Shows every specimen to a visitor.
+/// Visits every type, with its name.
 pub(crate) fn tour(visitor: &mut impl Visitor) {
     plain_tour(visitor);
     union_tour(visitor);

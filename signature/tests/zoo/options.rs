@@ -1,4 +1,4 @@
-//! What may be left out, be null, or both.
+//! Fields that may be absent, null, or both.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub(crate) struct Patch {
     limit: Option<u8>,
 }
 
-/// What is there is given, null too.
+/// Keeps a null that is given.
 fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(value).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Text, numbers, truth values, structs of them, and what stands for nothing.
+//! Texts, numbers, booleans, structs of them, and types without a value.
 
 use std::borrow::Cow;
 use std::num::{NonZeroI32, NonZeroU8};

@@ -1,4 +1,4 @@
-//! One of several shapes, with a tag in each of serde's places, or without one.
+//! Enums with data, with a tag in each of serde's places or without one.
 
 use std::collections::BTreeMap;
 
