@@ -1,20 +1,13 @@
 //! Agents with a real toolset, on models of the test bench.
-#![allow(
-    clippy::unwrap_used,
-    clippy::duplicate_mod,
-    dead_code,
-    reason = "test code, with programs in it whose own part runs as a process"
-)]
 
-#[path = "../examples/search.rs"]
-mod search;
-#[path = "../examples/tasks.rs"]
-mod tasks;
-
+use crate::search;
+use crate::tasks;
 use std::sync::{Arc, Mutex};
 
+use crate::search::{
+    ApiSearch, Document, Index, LlmSearch, SearchDocuments, SearchFilters, SmartSearch,
+};
 use schemars::JsonSchema;
-use search::{ApiSearch, Document, Index, LlmSearch, SearchDocuments, SearchFilters, SmartSearch};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_memory::{
@@ -101,7 +94,7 @@ fn answered(request: &Request) -> Option<&str> {
 
 /// The seed's own: `DSPy::ReAct.new(MySignature, tools: toolset.class.to_tools)`.
 #[tokio::test]
-async fn s10_the_tools_of_a_toolset_of_ones_own_drive_react() {
+async fn the_tools_of_a_toolset_of_ones_own_drive_react() {
     let toolset = MyToolset::default();
     // It goes by what the tools answer: if one is not run, there is no output.
     let model = Scripted::new(|request: &Request| {
@@ -123,7 +116,7 @@ async fn s10_the_tools_of_a_toolset_of_ones_own_drive_react() {
 
 /// The seed's own step: `action` names the tool, `action_input` holds its arguments.
 #[tokio::test]
-async fn s29_the_seeds_own_step_is_read_and_its_texts_become_enums() {
+async fn the_seeds_own_step_is_read_and_its_texts_become_enums() {
     let steps = [
         r#"{"thought": "It is urgent.", "action": "update_task", "action_input": {"priority": "critical", "status": "in-progress"}}"#,
         r#"{"thought": "That is all.", "action": "finish"}"#,
@@ -175,7 +168,7 @@ fn saying(
 }
 
 #[tokio::test]
-async fn s93_what_the_injected_model_says_is_what_the_search_finds() {
+async fn what_the_injected_model_says_is_what_the_search_finds() {
     let (model, asked) = saying(
         r#"{"reasoning": "There is one.", "output": {"documents": [{"title": "Made up", "year": 2024}], "total_count": 7}}"#,
     );
@@ -190,7 +183,7 @@ async fn s93_what_the_injected_model_says_is_what_the_search_finds() {
 }
 
 #[tokio::test]
-async fn s94_filters_that_are_left_out_are_null() {
+async fn filters_that_are_left_out_are_null() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&seen);
     let module = from_fn(move |search: SearchDocuments| {
@@ -216,7 +209,7 @@ async fn s94_filters_that_are_left_out_are_null() {
 }
 
 #[tokio::test]
-async fn s95_the_search_of_code_finds_what_stands_in_the_injected_index() {
+async fn the_search_of_code_finds_what_stands_in_the_injected_index() {
     let empty = ApiSearch { index: Arc::new(Index(vec![])) };
     assert_eq!(empty.call(tax(None), &Context::default()).await.unwrap().total_count, 0);
     let module = ApiSearch { index: index() };
@@ -226,7 +219,7 @@ async fn s95_the_search_of_code_finds_what_stands_in_the_injected_index() {
 }
 
 #[tokio::test]
-async fn s96_the_hybrid_looks_up_what_its_model_added_to_the_query() {
+async fn the_hybrid_looks_up_what_its_model_added_to_the_query() {
     let (model, asked) = saying(r#"{"expanded_query": "levies duties"}"#);
     let module = SmartSearch { index: index(), expander: Predict::new(model).unwrap() };
     // Neither alone finds both: the word of the caller one, the model's word the other.
@@ -244,7 +237,7 @@ async fn s96_the_hybrid_looks_up_what_its_model_added_to_the_query() {
 }
 
 #[tokio::test]
-async fn s15_s17_s135_react_answers_a_signature_with_memory_tools() {
+async fn react_answers_a_signature_with_memory_tools() {
     let memory = Memory::default();
     let (key, value) = ("color".to_owned(), "blue".to_owned());
     MemoryStoreModule::new(&memory)
@@ -270,7 +263,7 @@ async fn s15_s17_s135_react_answers_a_signature_with_memory_tools() {
 }
 
 #[tokio::test]
-async fn s21_an_agent_takes_a_toolset_as_it_is_and_every_tool_runs_on_its_own_schema() {
+async fn an_agent_takes_a_toolset_as_it_is_and_every_tool_runs_on_its_own_schema() {
     let tools = Memory::default().tools().unwrap();
     let agent = ToolOrchestrator::new(SchemaDriven::default(), tools).unwrap();
     let finished = agent.run("Try everything.", &Context::default()).await.unwrap();

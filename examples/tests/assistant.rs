@@ -1,20 +1,14 @@
 //! The assistant as a conversation, for other programs, and with its switches.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-mod common;
-#[path = "common/mcp.rs"]
-mod mcp;
-#[path = "common/server.rs"]
-mod server;
-
+use crate::mcp;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Ran, program, run};
+use crate::common::{Ran, program, run};
+use crate::server::Server;
 use serde_json::{Value, json};
-use server::Server;
 use tempfile::TempDir;
 
 /// A reply that calls a tool.

@@ -7,14 +7,8 @@
 //!
 //! A long attack takes its time: each goes to every fourth tool, or to all of them with
 //! `ATTACKS=all` in the environment.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::duplicate_mod,
-    dead_code,
-    reason = "test code, with programs in it whose own part runs as a process"
-)]
+#![cfg(test)]
+#![allow(clippy::duplicate_mod, dead_code, reason = "programs in it run as processes")]
 
 #[path = "../examples/api_client.rs"]
 mod api_client;

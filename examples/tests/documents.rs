@@ -1,5 +1,4 @@
 //! What the documents say is so.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -154,39 +153,6 @@ fn the_checklist_has_every_number_and_says_what_its_tests_need() {
     assert!(checklist.replace('\n', " ").contains(&said), "the page must say: {said}");
 }
 
-/// The numbers in front of a test's name: `s10_s12_to_s14_all_of_them` has four.
-fn numbers_of(test: &str) -> Vec<u32> {
-    let number = |word: &str| word.strip_prefix('s')?.parse::<u32>().ok();
-    let (mut numbers, mut words) = (Vec::new(), test.split('_').peekable());
-    while let Some(word) = words.next() {
-        match (number(word), numbers.last(), words.peek().and_then(|next| number(next))) {
-            (Some(one), ..) => numbers.push(one),
-            (None, Some(&first), Some(last)) if word == "to" => numbers.extend(first + 1..last),
-            _ => break,
-        }
-    }
-    numbers
-}
-
-#[test]
-fn every_test_with_a_number_stands_at_it_in_the_checklist() {
-    assert_eq!(numbers_of("s10_s12_to_s14_all_of_them"), [10, 12, 13, 14]);
-    assert_eq!(numbers_of("s7_so_to_say"), [7]);
-    assert!(numbers_of("say_s7").is_empty());
-    let checklist = text("docs/checklist.md");
-    let mut faults = Vec::new();
-    for test in tests().into_keys() {
-        for number in numbers_of(&test) {
-            let start = format!("S{number} — ");
-            let line = checklist.lines().find_map(|line| line.strip_prefix(&start)).unwrap();
-            if mapped(line).tests.iter().all(|(name, _)| *name != test) {
-                faults.push(format!("S{number} does not name `{test}`"));
-            }
-        }
-    }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
 /// The points of a list below a heading of a page, each on one line.
 fn points(page: &str, heading: &str) -> Vec<String> {
     let below = page.split(&format!("## {heading}\n")).nth(1).unwrap_or_default();
@@ -196,7 +162,7 @@ fn points(page: &str, heading: &str) -> Vec<String> {
 }
 
 #[test]
-fn s72_s149_to_s151_the_decisions_say_why_it_is_one_system() {
+fn the_decisions_say_why_it_is_one_system() {
     let decision = text("docs/adr/0001-the-input-type-is-the-signature.md");
     let superseded = decision.lines().find(|line| line.starts_with("- Supersedes"));
     assert!(superseded.is_some_and(|line| line.contains("DSPy.rb's ADR-005")), "{superseded:?}");
@@ -233,7 +199,7 @@ fn pages() -> Vec<(String, String)> {
 }
 
 #[test]
-fn s71_every_concept_has_a_page_and_each_page_leads_to_the_next() {
+fn every_concept_has_a_page_and_each_page_leads_to_the_next() {
     let pages = pages();
     let files: Vec<&str> = pages.iter().map(|(_, file)| file.as_str()).collect();
     let at = |name: &str| files.iter().position(|file| *file == name).unwrap();
@@ -253,7 +219,7 @@ fn s71_every_concept_has_a_page_and_each_page_leads_to_the_next() {
 }
 
 #[test]
-fn s124_the_migration_guide_shows_a_toolset_before_and_after() {
+fn the_migration_guide_shows_a_toolset_before_and_after() {
     let guide = text("docs/migration.md");
     let (before, after) = guide.split_once("```rust").unwrap();
     for said in ["```ruby", "< DSPy::Tools::Toolset", "toolset_name", "tool_name:", "sig {"] {
@@ -268,7 +234,7 @@ fn s124_the_migration_guide_shows_a_toolset_before_and_after() {
 }
 
 #[test]
-fn s126_a_page_shows_how_a_module_is_bound_to_a_signature() {
+fn a_page_shows_how_a_module_is_bound_to_a_signature() {
     let page = text("docs/modules.md");
     let shown = page.split("```").nth(1).unwrap();
     for said in
@@ -300,7 +266,7 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
-fn s140_every_link_on_a_page_leads_somewhere() {
+fn every_link_on_a_page_leads_somewhere() {
     let mut links = 0;
     for page in files(&["md"]) {
         let shown = fs::read_to_string(&page).unwrap();
@@ -327,7 +293,7 @@ fn s140_every_link_on_a_page_leads_somewhere() {
 }
 
 #[test]
-fn s140_every_rust_program_on_a_page_is_compiled() {
+fn every_rust_program_on_a_page_is_compiled() {
     let compiled = text("examples/src/lib.rs");
     for page in files(&["md"]) {
         let path = page.to_str().unwrap().split("../").last().unwrap();
@@ -349,7 +315,7 @@ fn s140_every_rust_program_on_a_page_is_compiled() {
 
 /// A decision says what is, and a page shows what is there: nothing is announced.
 #[test]
-fn s140_no_page_announces_what_is_to_come() {
+fn no_page_announces_what_is_to_come() {
     let announced = [
         " will be",
         " will join",
@@ -390,7 +356,7 @@ fn s140_no_page_announces_what_is_to_come() {
 
 /// What DSPy.rb has twice: there is one way to declare a tool, and no class to extend.
 #[test]
-fn s138_s139_s144_no_base_class_no_toolset_class_and_no_proxy() {
+fn no_base_class_no_toolset_class_and_no_proxy() {
     for file in files(&["rs"]) {
         let source = fs::read_to_string(&file).unwrap();
         for line in source.lines().map(str::trim_start).filter(|line| line.starts_with("pub")) {
@@ -406,7 +372,7 @@ fn s138_s139_s144_no_base_class_no_toolset_class_and_no_proxy() {
 }
 
 #[test]
-fn s159_the_readme_says_who_should_use_it_and_who_should_not() {
+fn the_readme_says_who_should_use_it_and_who_should_not() {
     let readme = text("README.md");
     let section = readme.split("## Should you use it?").nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
@@ -439,7 +405,7 @@ fn with_code_in_the_crate(source: &str) -> String {
 }
 
 #[test]
-fn s162_the_pages_show_exactly_the_programs_that_are_tested() {
+fn the_pages_show_exactly_the_programs_that_are_tested() {
     let crate_docs = "group/src/async_openai.rs";
     for page in ["README.md", "docs/tool-calls.md", crate_docs] {
         let shown = text(page);
@@ -464,7 +430,7 @@ fn lines_of_code<'a>(lines: impl IntoIterator<Item = &'a str>) -> usize {
 
 /// The review is of the code as it is: whoever makes a tool longer reads it again.
 #[test]
-fn s133_what_users_of_the_first_version_found_is_recorded_and_what_a_tool_takes_today() {
+fn what_users_of_the_first_version_found_is_recorded_and_what_a_tool_takes_today() {
     let hello = text("examples/examples/hello.rs");
     let (imports, rest) = hello.split_once("\n\n/// ").unwrap();
     let (signature, main) = rest.split_once("\n\n#[tokio::main").unwrap();
@@ -498,7 +464,7 @@ fn s133_what_users_of_the_first_version_found_is_recorded_and_what_a_tool_takes_
 }
 
 #[test]
-fn s203_the_page_on_groups_shows_every_program_that_uses_them() {
+fn the_page_on_groups_shows_every_program_that_uses_them() {
     let page = text("docs/tool-calls.md");
     let mut shown = 0;
     for entry in fs::read_dir(root().join("examples/examples")).unwrap() {
@@ -521,7 +487,7 @@ fn s203_the_page_on_groups_shows_every_program_that_uses_them() {
 }
 
 #[test]
-fn s152_the_page_on_mcp_cites_the_specification_and_every_test_it_names_is_there() {
+fn the_page_on_mcp_cites_the_specification_and_every_test_it_names_is_there() {
     let (page, tests) = (text("docs/mcp.md"), tests());
     let server = text("toolsets/mcp/tests/clients.sh");
     assert!(page.contains("https://modelcontextprotocol.io/specification/2026-07-28/"));
@@ -551,7 +517,7 @@ fn s152_the_page_on_mcp_cites_the_specification_and_every_test_it_names_is_there
 
 /// Whoever makes a schema of a type goes through one function, so a type has one schema.
 #[test]
-fn s20_s76_s77_nothing_but_the_signature_crate_makes_schemas() {
+fn nothing_but_the_signature_crate_makes_schemas() {
     let generators = ["schema_for", "SchemaSettings", "SchemaGenerator::", "into_generator"];
     let (mut made, mut written) = (Vec::new(), Vec::new());
     for (path, source) in sources(&FOLDERS) {
@@ -585,7 +551,7 @@ fn s20_s76_s77_nothing_but_the_signature_crate_makes_schemas() {
 }
 
 #[test]
-fn s158_what_is_the_same_every_time_is_documented() {
+fn what_is_the_same_every_time_is_documented() {
     let page = text("docs/testing.md");
     let section = page.split("## The same every time\n").nth(1).unwrap();
     let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).collect();
@@ -602,7 +568,7 @@ fn s158_what_is_the_same_every_time_is_documented() {
 }
 
 #[test]
-fn s160_the_layer_of_tool_calls_has_no_loop_and_no_model() {
+fn the_layer_of_tool_calls_has_no_loop_and_no_model() {
     let mut files = Vec::new();
     for folder in ["group/src", "group/src/blocking", "group/src/async_openai"] {
         let entries = fs::read_dir(root().join(folder)).unwrap();
@@ -620,7 +586,7 @@ fn s160_the_layer_of_tool_calls_has_no_loop_and_no_model() {
 }
 
 #[test]
-fn s153_what_is_said_of_version_licence_and_tools_is_so() {
+fn what_is_said_of_version_licence_and_tools_is_so() {
     let (readme, workspace) = (text("README.md"), text("Cargo.toml"));
     let oldest = workspace.lines().find_map(|line| line.strip_prefix("rust-version = "));
     let oldest = oldest.unwrap().trim_matches('"');
@@ -690,7 +656,7 @@ fn cargo(package: &Path, arguments: &[&str]) {
 
 #[cfg(unix)]
 #[test]
-fn s154_the_readmes_commands_add_what_its_program_uses() {
+fn the_readmes_commands_add_what_its_program_uses() {
     let folder = package("resolved");
     let package = folder.join("umbrella");
     // Not `metadata`, which wants the crates of every platform.
@@ -707,7 +673,7 @@ fn s154_the_readmes_commands_add_what_its_program_uses() {
 #[cfg(unix)]
 #[test]
 #[ignore = "heavy: builds every dependency anew"]
-fn s154_a_package_as_the_readme_says_builds() {
+fn a_package_as_the_readme_says_builds() {
     let folder = package("built");
     cargo(&folder.join("umbrella"), &["check", "--target-dir", "target"]);
     fs::remove_dir_all(folder).unwrap();

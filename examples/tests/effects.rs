@@ -1,33 +1,14 @@
 //! The toolsets of this workspace together in one agent: what runs side by side, and what
 //! waits for a person.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::duplicate_mod,
-    dead_code,
-    reason = "test code, with programs in it whose own part runs as a process"
-)]
-
-#[path = "../examples/api_client.rs"]
-mod api_client;
-#[path = "../examples/database.rs"]
-mod database;
-#[path = "../examples/files.rs"]
-mod files;
-#[path = "toolsets/server.rs"]
-mod server;
-#[path = "toolsets/support.rs"]
-mod support;
 
 use std::fs;
 use std::sync::{Arc, Condvar, Mutex};
 
-use api_client::Api;
-use files::Files;
+use crate::api_client::Api;
+use crate::files::Files;
+use crate::toolset_server::{Server, answer};
+use crate::toolset_support::{LONGEST, cities, said};
 use serde_json::json;
-use server::{Server, answer};
-use support::{LONGEST, cities, said};
 use tempfile::TempDir;
 use toolwright_github::GitHub;
 use toolwright_memory::{Memory, MemoryStore, MemoryStoreModule};

@@ -1,5 +1,4 @@
 //! The layers: arrows point down, and the lower crates stay light.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -90,7 +89,7 @@ fn cargo(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn s157_every_dependency_points_down_tests_included() {
+fn every_dependency_points_down_tests_included() {
     let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
     let metadata: Value = serde_json::from_str(&metadata).unwrap();
     let rules: BTreeMap<_, _> = MAY_USE.into_iter().collect();
@@ -185,7 +184,7 @@ fn the_lowest_layer_knows_no_runtime() {
 }
 
 #[test]
-fn s155_crates_stay_light() {
+fn crates_stay_light() {
     for (package, direct, most) in CORE {
         let all = external_crates(&[package]);
         assert!(all.len() <= most, "{package}: {} crates: {all:?}", all.len());
@@ -202,7 +201,7 @@ fn s155_crates_stay_light() {
 
 /// As large as toolcall itself, whose place it takes: 1,404 lines.
 #[test]
-fn s155_the_layer_of_tool_calls_stays_small() {
+fn the_layer_of_tool_calls_stays_small() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../group/src");
     let all = fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path());
     let mut open: Vec<_> = all.filter(|path| !path.ends_with("async_openai")).collect();
@@ -220,7 +219,7 @@ fn s155_the_layer_of_tool_calls_stays_small() {
 }
 
 #[test]
-fn s155_s157_conversions_bring_the_types_of_async_openai_and_no_client() {
+fn conversions_bring_the_types_of_async_openai_and_no_client() {
     let crates = tree(&["-p", "toolwright-group", "--features", "async-openai"]);
     for client in ["reqwest", "hyper", "rustls", "tower", "secrecy", "eventsource-stream"] {
         assert!(!crates.contains(client), "toolwright-group brings {client}");

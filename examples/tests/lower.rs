@@ -1,13 +1,10 @@
 //! The program that lowers schemas, line by line.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 #[allow(dead_code, reason = "this test feeds its program")]
-mod common;
-
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-use common::program;
+use crate::common::program;
 use serde_json::{Value, json};
 
 /// What the program says to each line.

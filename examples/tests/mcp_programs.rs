@@ -1,16 +1,12 @@
 //! `mcp_server` and `mcp_client` as a user runs them: as processes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-mod common;
-#[path = "common/mcp.rs"]
-mod mcp;
-
+use crate::mcp;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Ran, program, run};
+use crate::common::{Ran, program, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolwright_mcp::McpServer;

@@ -1,6 +1,4 @@
 //! The tools of real MCP servers, called by a model: see `toolsets/mcp/tests/servers.sh`.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 #[path = "../../toolsets/mcp/tests/servers/real.rs"]
 mod real;

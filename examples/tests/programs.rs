@@ -1,15 +1,10 @@
 //! Every program runs, and the README shows what runs.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod common;
-#[path = "common/server.rs"]
-mod server;
 
 use std::collections::BTreeSet;
 
-use common::{program, run};
+use crate::common::{program, run};
+use crate::server::Server;
 use serde_json::{Value, json};
-use server::Server;
 
 const PROMPT: &str = "Store the key color with value blue, then tell me what you have stored.";
 
@@ -184,7 +179,7 @@ fn ctrl_c_ends_the_assistant_cleanly() {
 }
 
 #[test]
-fn s128_the_readme_shows_the_hello_program_and_the_program_runs() {
+fn the_readme_shows_the_hello_program_and_the_program_runs() {
     let readme = include_str!("../../README.md");
     let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(shown, Some(include_str!("../examples/hello.rs")));
@@ -217,14 +212,14 @@ fn the_readme_names_every_program_and_no_other() {
 }
 
 #[test]
-fn s26_s28_s30_s32_s36_the_seeds_tools_run_and_refuse_what_does_not_fit() {
+fn the_seeds_tools_run_and_refuse_what_does_not_fit() {
     let ran = run(&mut program("tasks"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     insta::assert_snapshot!(ran.stdout);
 }
 
 #[test]
-fn s92_s119_s120_three_modules_answer_one_caller() {
+fn three_modules_answer_one_caller() {
     let ran = run(&mut program("search"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     insta::assert_snapshot!(ran.stdout);
@@ -241,7 +236,7 @@ fn streaming_shows_fields_as_they_come_and_discards_a_wrong_answer() {
 }
 
 #[test]
-fn s114_three_tools_with_three_models_run() {
+fn three_tools_with_three_models_run() {
     let ran = run(&mut program("research"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let used = "tools used: search_documents, summarize_document, classify_document";
@@ -249,7 +244,7 @@ fn s114_three_tools_with_three_models_run() {
 }
 
 #[test]
-fn s117_the_tools_of_an_agent_export_as_mcp_shows_them() {
+fn the_tools_of_an_agent_export_as_mcp_shows_them() {
     let ran = run(program("research").arg("--mcp"));
     insta::assert_snapshot!(ran.stdout);
 }

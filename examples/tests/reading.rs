@@ -1,13 +1,10 @@
 //! The program that reads a corpus, as a process.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
+use crate::common;
 use std::io::Write;
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-
-#[allow(dead_code, reason = "other tests use all of it")]
-mod common;
 
 fn answers(lines: &[u8]) -> String {
     let mut child = common::program("read_corpus")

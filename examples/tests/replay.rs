@@ -1,15 +1,12 @@
 //! The program that replays recorded replies, as a process.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
+use crate::common;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::thread;
 
 use insta::assert_snapshot;
-
-#[allow(dead_code, reason = "other tests use all of it")]
-mod common;
 
 /// A server on loopback with these replies, one for each request.
 fn serve(replies: Vec<(u16, &'static str, &'static str)>) -> String {

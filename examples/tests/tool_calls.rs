@@ -2,17 +2,12 @@
 //!
 //! The plans are those that `examples/plans/programs/run` plays on a server that checks
 //! every request; here a small one gives their replies and keeps what it was asked.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod common;
-#[path = "common/server.rs"]
-mod server;
 
 use std::collections::BTreeSet;
 
-use common::{program, run};
+use crate::common::{program, run};
+use crate::server::Server;
 use serde_json::{Value, json};
-use server::Server;
 
 fn plan(name: &str) -> Value {
     let path = format!("{}/plans/programs/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -92,7 +87,7 @@ fn play_both(api: &str, plan_name: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn s161_every_workflow_has_a_program_for_each_api_and_each_side_and_a_plan() {
+fn every_workflow_has_a_program_for_each_api_and_each_side_and_a_plan() {
     let mut expected = BTreeSet::from(["intro".to_owned()]);
     for api in ["chat", "responses"] {
         for kind in ["output", "tool", "group"] {
@@ -109,23 +104,23 @@ fn s161_every_workflow_has_a_program_for_each_api_and_each_side_and_a_plan() {
 }
 
 #[test]
-fn s164_s171_chat_output_is_corrected_once_and_then_strict() {
+fn chat_output_is_corrected_once_and_then_strict() {
     insta::assert_json_snapshot!(play_both("chat", "output", "output"));
 }
 
 #[test]
-fn s165_s172_chat_tool_greets_two_people() {
+fn chat_tool_greets_two_people() {
     insta::assert_json_snapshot!(play_both("chat", "tool", "tool"));
 }
 
 #[test]
-fn s166_s173_chat_group_asks_elsewhere_after_an_error() {
+fn chat_group_asks_elsewhere_after_an_error() {
     insta::assert_json_snapshot!(play_both("chat", "group", "group"));
 }
 
 /// That what is dispatched together runs together is shown beside `ToolGroup::dispatch`.
 #[test]
-fn s172_s173_the_async_programs_dispatch_all_calls_of_a_reply_together() {
+fn the_async_programs_dispatch_all_calls_of_a_reply_together() {
     for program in ["chat_tool", "chat_group", "responses_tool", "responses_group"] {
         let path = format!("{}/examples/{program}.rs", env!("CARGO_MANIFEST_DIR"));
         let source = std::fs::read_to_string(path).unwrap();
@@ -136,17 +131,17 @@ fn s172_s173_the_async_programs_dispatch_all_calls_of_a_reply_together() {
 }
 
 #[test]
-fn s167_s174_responses_output_is_corrected_once_and_then_strict() {
+fn responses_output_is_corrected_once_and_then_strict() {
     insta::assert_json_snapshot!(play_both("responses", "output", "output"));
 }
 
 #[test]
-fn s168_s175_responses_tool_greets_two_people() {
+fn responses_tool_greets_two_people() {
     insta::assert_json_snapshot!(play_both("responses", "tool", "tool"));
 }
 
 #[test]
-fn s169_s176_responses_group_asks_elsewhere_after_an_error() {
+fn responses_group_asks_elsewhere_after_an_error() {
     insta::assert_json_snapshot!(play_both("responses", "group", "group"));
 }
 
@@ -182,7 +177,7 @@ fn output_that_never_fits_is_given_up_after_three_attempts() {
 }
 
 #[test]
-fn s163_s170_the_programs_share_a_setup_and_the_blocking_one_differs_in_async_only() {
+fn the_programs_share_a_setup_and_the_blocking_one_differs_in_async_only() {
     let folder = format!("{}/examples", env!("CARGO_MANIFEST_DIR"));
     let text = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
     for plan in ["output", "tool", "group"].map(plan) {

@@ -1,35 +1,18 @@
 //! The toolsets of the example programs, held to what they promise.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::duplicate_mod,
-    dead_code,
-    reason = "test code, with programs in it whose own part runs as a process"
-)]
 
-#[path = "../examples/api_client.rs"]
-mod api_client;
-mod common;
-#[path = "../examples/database.rs"]
-mod database;
-#[path = "../examples/files.rs"]
-mod files;
-#[path = "toolsets/server.rs"]
-mod server;
-#[path = "toolsets/support.rs"]
-mod support;
-
+use crate::api_client;
+use crate::database;
+use crate::files;
 use std::fs;
 use std::time::Duration;
 
-use api_client::Api;
-use common::{program, run};
-use database::Database;
-use files::Files;
+use crate::api_client::Api;
+use crate::common::{program, run};
+use crate::database::Database;
+use crate::files::Files;
+use crate::toolset_server::{Server, answer};
+use crate::toolset_support::{LONGEST, call, cities, said};
 use serde_json::{Value, json};
-use server::{Server, answer};
-use support::{LONGEST, call, cities, said};
 use tempfile::TempDir;
 use toolwright_module::Tool;
 use toolwright_module::error::{Audience, Stage};
@@ -48,7 +31,7 @@ async fn told(tools: &[Tool], name: &str, arguments: Value) -> String {
 }
 
 #[test]
-fn s3_the_file_program_writes_lists_reads_and_deletes() {
+fn the_file_program_writes_lists_reads_and_deletes() {
     let ran = run(&mut program("files"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     insta::assert_snapshot!(ran.stdout, @r#"
@@ -68,7 +51,7 @@ fn s3_the_file_program_writes_lists_reads_and_deletes() {
 }
 
 #[test]
-fn s3_the_file_program_works_on_a_folder_that_is_named() {
+fn the_file_program_works_on_a_folder_that_is_named() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a.txt"), "Rain.").unwrap();
     let ran = run(program("files").arg(folder.path()));
@@ -82,7 +65,7 @@ fn s3_the_file_program_works_on_a_folder_that_is_named() {
 }
 
 #[test]
-fn s4_the_api_program_posts_gets_puts_and_deletes() {
+fn the_api_program_posts_gets_puts_and_deletes() {
     let ran = run(&mut program("api_client"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     insta::assert_snapshot!(ran.stdout, @r#"
@@ -104,7 +87,7 @@ fn s4_the_api_program_posts_gets_puts_and_deletes() {
 }
 
 #[test]
-fn s5_the_database_program_queries_inserts_updates_and_deletes() {
+fn the_database_program_queries_inserts_updates_and_deletes() {
     let ran = run(&mut program("database"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     insta::assert_snapshot!(ran.stdout, @r#"

@@ -70,5 +70,5 @@ write=${RECORD:+--write}
 
 cd "$here/.."
 cargo test -q -p toolwright-mcp --test servers -- --ignored --nocapture || failed=1
-cargo test -q -p toolwright-examples --test mcp_servers -- --ignored --nocapture || failed=1
+cargo test -q -p toolwright-examples --test main -- --ignored --nocapture mcp_servers:: || failed=1
 exit $failed

@@ -1,0 +1,49 @@
+//! Tests of the programs, of the documents and of the crates together: see `README.md`
+//! beside this file.
+// Helpers are part of a test too: with this, the rules for tests in `clippy.toml` hold for them.
+#![cfg(test)]
+#![allow(clippy::duplicate_mod, reason = "programs that share a module each bring it")]
+
+// What tests share.
+mod common;
+#[path = "common/mcp.rs"]
+mod mcp;
+#[path = "common/server.rs"]
+mod server;
+#[path = "toolsets/server.rs"]
+mod toolset_server;
+#[path = "toolsets/support.rs"]
+mod toolset_support;
+
+// Programs whose parts are tested; each also runs as a process.
+#[path = "../examples/api_client.rs"]
+#[allow(dead_code, reason = "`main` runs as a process")]
+mod api_client;
+#[path = "../examples/database.rs"]
+#[allow(dead_code, reason = "`main` runs as a process")]
+mod database;
+#[path = "../examples/files.rs"]
+#[allow(dead_code, reason = "`main` runs as a process")]
+mod files;
+#[path = "../examples/search.rs"]
+#[allow(dead_code, reason = "`main` runs as a process")]
+mod search;
+#[path = "../examples/tasks.rs"]
+#[allow(dead_code, reason = "`main` runs as a process")]
+mod tasks;
+
+// Tests by subject.
+mod agents;
+mod assistant;
+mod documents;
+mod effects;
+mod layers;
+mod lower;
+mod mcp_programs;
+#[cfg(target_os = "linux")]
+mod mcp_servers;
+mod programs;
+mod reading;
+mod replay;
+mod tool_calls;
+mod toolsets;
