@@ -212,7 +212,7 @@ impl Table {
             A contract that is *not strict* is sent whole to the same provider without `strict`. This is\n\
             listed as a loss, too.\n\n\
             The types are defined in `signature/tests/zoo`. A test generates this page:\n\
-            `UPDATE_DOCS=1 cargo test -p toolwright-signature --test dialects`.\n\n",
+            `UPDATE_DOCS=1 cargo test -p toolwright-signature --test main -- dialects::`.\n\n",
         );
         let names = Dialect::ALL.map(Dialect::name);
         writeln!(text, "| type | {} |", names.join(" | ")).unwrap();
