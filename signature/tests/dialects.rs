@@ -139,12 +139,15 @@ impl Table {
     fn text(&self) -> String {
         let mut text = String::from(
             "# Types and dialects\n\n\
-            What becomes of each type when a contract is lowered, as a field of an input and as\n\
-            an output. *Exact*: the provider holds a model to all that the type says. *Loss*:\n\
-            something is not said there, or only in words; reading enforces it. *Not strict*: a\n\
-            strict dialect cannot say it, so the whole contract is sent to the same provider\n\
-            without `strict`, which is a listed loss as well.\n\n\
-            The types stand in `signature/tests/zoo`. This page is written by a test:\n\
+            This page shows how much of each Rust type a dialect can express when a contract is lowered.\n\
+            Use it to see which parts of your types a provider enforces. Each type is lowered as a field of\n\
+            an input and as an output.\n\n\
+            - *exact*: the provider enforces everything that the type declares.\n\
+            - *loss*: the schema leaves something out, or only its description has it; reading enforces it.\n\
+            - *not strict*: a strict dialect cannot express the type.\n\n\
+            A contract that is *not strict* is sent whole to the same provider without `strict`. This is\n\
+            listed as a loss, too.\n\n\
+            The types are defined in `signature/tests/zoo`. A test generates this page:\n\
             `UPDATE_DOCS=1 cargo test -p toolwright-signature --test main -- dialects::`.\n\n",
         );
         let names = Dialect::ALL.map(Dialect::name);
