@@ -1,83 +1,89 @@
+//! The check of the `endpoint` that a model writes for `github_api_request`.
+
 use percent_encoding::percent_decode_str;
 
 use crate::failure::Failure;
 use crate::repo::Repo;
 
-/// The most that an endpoint may have, in bytes.
-const LONGEST: usize = 2048;
+/// Maximum length of an endpoint, in bytes.
+const MAX_LENGTH: usize = 2048;
 
 const ADDRESS: &str = "must be a path such as repos/octocat/hello-world/releases, not an address";
 
-/// The segments of an endpoint that a model wrote, each as plain text.
+/// Splits an endpoint into the segments of a path, each decoded. `{owner}` and `{repo}` are
+/// replaced.
 ///
-/// Nothing of it can be more than a path below the API's address: there is no scheme,
-/// no host, no query, no fragment, no empty segment and none that leads upwards, in
-/// no spelling. What is left is encoded anew by whoever makes the URL.
+/// The result is always a path below the base URL. An endpoint with a scheme, a host, a query, a
+/// fragment, an empty segment, `.` or `..` is rejected, also if it is percent-encoded. The caller
+/// encodes the segments again.
 pub(crate) fn segments(endpoint: &str, repo: Option<&Repo>) -> Result<Vec<String>, Failure> {
     let refused = |fault: &str| Err(Failure::Argument(format!("`endpoint` {fault}")));
-    if endpoint.len() > LONGEST {
-        return refused("is too long; 2048 bytes are allowed");
+    if endpoint.len() > MAX_LENGTH {
+        return refused("is longer than 2048 bytes; shorten it");
     }
     if endpoint.contains("://") || endpoint.starts_with("//") {
-        return refused(
-            "must be a path such as repos/octocat/hello-world/releases, not an address",
-        );
+        return refused(ADDRESS);
     }
     if endpoint.contains(['?', '#']) {
-        return refused("must not hold `?` or `#`; put parameters into `fields`");
+        return refused("must not contain `?` or `#`; put parameters into `fields`");
     }
     if endpoint.starts_with('-') {
-        return refused("must not begin with `-`; it is a path and no option");
+        return refused("must not begin with `-`; it is a path, not an option");
     }
     let path = endpoint.strip_prefix('/').unwrap_or(endpoint);
-    // No first part of the API holds them, and addresses do.
+    // Addresses have these characters in the first part, and paths of the API do not.
     if path.split('/').next().is_some_and(|first| first.contains([':', '@'])) {
         return refused(ADDRESS);
     }
     let mut segments = Vec::new();
     for part in path.split('/') {
         let Some(plain) = decoded(part) else {
-            return refused("holds a `%` that begins no encoded text; write the text itself");
+            return refused(
+                "contains a `%` that does not begin an encoded character; write the character itself",
+            );
         };
         let segment = match (plain.as_str(), repo) {
             ("{owner}", Some(repo)) => repo.owner.clone(),
             ("{repo}", Some(repo)) => repo.name.clone(),
             ("{owner}" | "{repo}", None) => {
-                return refused("has a place for a repository; name it in `repo`, as owner/name");
+                return refused(
+                    "contains {owner} or {repo}; name the repository in `repo`, as owner/name",
+                );
             }
             _ => plain,
         };
         match segment.as_str() {
             "" => {
-                return refused("is empty or has an empty part; look for `//` or a `/` at its end");
+                return refused("is empty or has an empty part; remove `//` and a `/` at its end");
             }
-            "." | ".." => return refused("must not hold `.` or `..` as a part"),
+            "." | ".." => return refused("must not have `.` or `..` as a part"),
             _ if segment.starts_with(['-', ' ']) || segment.ends_with(' ') => {
                 return refused(
-                    "must not have a part that begins with `-` or a space, or ends with one",
+                    "must not have a part that begins with `-` or a space, or ends with a space",
                 );
             }
             _ => {}
         }
-        if let Some(odd) = segment.chars().find(|char| !may_stand(*char)) {
-            let odd = odd.escape_default();
-            return refused(&format!("must not hold `{odd}`"));
+        if let Some(char) = segment.chars().find(|char| !is_allowed(*char)) {
+            let shown = char.escape_default();
+            return refused(&format!("must not contain `{shown}`"));
         }
         segments.push(segment);
     }
     Ok(segments)
 }
 
-/// The text that percent signs stand for; decoded twice, nothing may be left of them.
+/// Percent-decodes a part. Text that was encoded twice is rejected.
 fn decoded(part: &str) -> Option<String> {
     let plain = percent_decode_str(part).decode_utf8().ok()?;
     (!plain.contains('%')).then(|| plain.into_owned())
 }
 
-/// Letters and digits of every script, and the signs that paths of the API have.
+/// Returns whether a segment may have this character: letters and digits of every script, and
+/// the punctuation in paths of the API.
 ///
-/// So what only looks like a slash or a dot is refused with all other signs.
-fn may_stand(char: char) -> bool {
+/// Other characters that look like a slash or a dot are rejected.
+fn is_allowed(char: char) -> bool {
     char.is_alphanumeric()
         || matches!(
             char,
@@ -109,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_becomes_its_parts() {
+    fn an_endpoint_is_split_into_decoded_segments() {
         let parts = ["repos", "octocat", "hello-world", "compare", "main...dev"];
         assert_eq!(of("/repos/{owner}/{repo}/compare/main...dev").unwrap(), parts);
         assert_eq!(of("a/%C3%BCber%20uns.md").unwrap(), ["a", "über uns.md"]);
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn an_endpoint_that_is_not_a_path_is_rejected() {
         for endpoint in [
             "",
             "/",

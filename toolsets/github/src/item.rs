@@ -1,17 +1,19 @@
-//! What of GitHub's replies is read. What is not needed is not looked at, and what may
-//! be missing or null may be.
+//! The JSON of issues, pull requests and users in GitHub's replies.
+//!
+//! Only the fields that the tools use are read. Every field but the number may be missing or
+//! null.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::untrusted::{Untrusted, line};
 
-/// An issue or a pull request, from a list, a search or by itself.
+/// An issue or a pull request, from a list, a search or a single reply.
 #[derive(Deserialize)]
 pub(crate) struct Item {
     pub(crate) number: u64,
     title: Option<String>,
-    // A word, not an enum: GitHub may say another one tomorrow.
+    // Not an enum, because GitHub may add a state.
     state: Option<String>,
     labels: Option<Vec<Value>>,
     assignees: Option<Vec<Value>>,
@@ -49,9 +51,9 @@ impl Item {
         self.title.as_deref().map(line).unwrap_or_default().into()
     }
 
-    /// The state in GitHub's word; of a merged pull request that word is `closed`.
+    /// Returns GitHub's state. For a merged pull request it is `closed`.
     ///
-    /// It stands without marks, so it is one short word or `unknown`.
+    /// The result has no marks for untrusted data, so it is one short word or `unknown`.
     pub(crate) fn state(&self) -> String {
         let word = |state: &&str| {
             (1..=20).contains(&state.len())
@@ -60,9 +62,9 @@ impl Item {
         self.state.as_deref().filter(word).unwrap_or("unknown").to_owned()
     }
 
-    /// The page's address, or nothing if it is not one.
+    /// Returns the URL of the page, or an empty text if it is not a URL.
     ///
-    /// It stands without marks, so it holds no character that an address cannot hold.
+    /// The result has no marks for untrusted data, so it has only characters of URLs.
     pub(crate) fn url(&self) -> String {
         let is_one = |url: &&str| {
             let odd = |byte: u8| !byte.is_ascii_graphic() || b"<>\"\\^`{|}".contains(&byte);
@@ -92,27 +94,27 @@ impl Item {
     }
 }
 
-/// The names of labels or users; a label may also be its name alone.
+/// Returns the names of labels or users. A label may be an object or a name.
 fn names(values: Option<&[Value]>, key: &str) -> Vec<Untrusted> {
     let names = values.unwrap_or_default().iter();
     let names = names.filter_map(|value| value.as_str().or(value[key].as_str()));
     names.map(|name| line(name).into()).collect()
 }
 
-/// A branch; it is gone with a fork that was deleted.
+/// Returns the name of a branch. It is missing if the fork was deleted.
 fn name(branch: Option<&Branch>) -> Untrusted {
     let name = branch.and_then(|branch| branch.name.as_deref());
     name.map(line).unwrap_or_else(|| "unknown".to_owned()).into()
 }
 
-/// A page of a list, plain or of a search.
-pub(crate) struct Found {
+/// A page of a list or of a search.
+pub(crate) struct ItemPage {
     pub(crate) items: Vec<Item>,
-    /// A search that ran out of time.
+    /// Whether the search ran out of time.
     pub(crate) incomplete: bool,
 }
 
-impl<'de> Deserialize<'de> for Found {
+impl<'de> Deserialize<'de> for ItemPage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Search {
