@@ -1,3 +1,6 @@
+//! The body of a response: a text, bytes, an event stream or the evidence of a refusal, each
+//! within the limits.
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -15,17 +18,17 @@ use crate::sse::{is_gzip, not_utf8};
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 const EVENT_STREAM: &[u8] = b"text/event-stream";
-/// How many bytes are enough to distinguish a stream of events from a page.
+/// Number of bytes that are enough to distinguish an event stream from a page.
 const ENOUGH: usize = 1 << 10;
-/// A refusal is read a little further than it is kept, so that a secret across the cut is
-/// recognized.
+/// Number of bytes of a refusal that are read after the cut, so that a secret across the cut
+/// is found.
 const MARGIN: usize = 16 * 1024;
-/// Maximum length of a redirect's address that an error keeps.
+/// Maximum length of a redirect's target that an error keeps, in bytes.
 const MAX_LOCATION: usize = 2000;
 /// Maximum memory reserved because of a `content-length`, in bytes.
 const MAX_RESERVED: u64 = 1 << 20;
 
-/// A response whose body is read within limits of size, silence and total time.
+/// Response whose body is read within limits of size, silence and total time.
 pub struct Response {
     inner: reqwest::Response,
     limits: Limits,
@@ -34,16 +37,16 @@ pub struct Response {
     left: usize,
 }
 
-/// The body of a server that was asked for a stream of events.
+/// Body of the response to a request for an event stream.
 #[derive(Debug)]
 pub enum Streamed {
     /// Server-sent events, for an [`EventReader`](crate::EventReader).
     Events(EventBody),
-    /// A whole reply or a page: UTF-8 without a byte order mark. Some servers do not stream.
+    /// A whole reply or a page, in UTF-8 without a byte order mark. Some servers do not stream.
     Whole(Bytes),
 }
 
-/// The bytes of a stream of events, as they arrive.
+/// Bytes of an event stream, as they arrive.
 #[derive(Debug)]
 pub struct EventBody {
     begun: Option<Bytes>,
@@ -51,13 +54,13 @@ pub struct EventBody {
 }
 
 impl EventBody {
-    /// The next bytes; `None` at the end of the body.
+    /// Returns the next bytes, or `None` at the end of the body.
     ///
-    /// Dropping the future loses no bytes.
+    /// No bytes are lost if the future is dropped.
     ///
     /// # Errors
     ///
-    /// As [`Response::chunk`].
+    /// The errors of [`Response::chunk`].
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
         match self.begun.take() {
             Some(begun) => Ok(Some(begun)),
@@ -76,42 +79,42 @@ impl Response {
         Self { inner, limits, deadline, redactor, left: limits.body }
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.inner.status().as_u16()
     }
 
-    /// Whether the status is a success.
+    /// Returns whether the status is a success: 200 to 299.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.inner.status().is_success()
     }
 
-    /// The headers.
+    /// Returns the headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         self.inner.headers()
     }
 
-    /// Where a redirect leads; `None` if there is no `location`, or it is not a URL.
+    /// Returns the target of a redirect, or `None` if there is no `location` that is a URL.
     #[must_use]
     pub fn location(&self) -> Option<Url> {
         self.inner.url().join(text(self.headers(), LOCATION.as_str())?).ok()
     }
 
-    /// The next bytes of the body; `None` at its end.
+    /// Returns the next bytes of the body, or `None` at its end.
     ///
-    /// Dropping the future loses no bytes.
+    /// No bytes are lost if the future is dropped.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Truncated`] if the connection breaks, [`ErrorKind::Silent`],
-    /// [`ErrorKind::TooSlow`] and [`ErrorKind::TooLarge`] if a limit is reached.
+    /// [`ErrorKind::Truncated`] if the connection breaks; [`ErrorKind::Silent`],
+    /// [`ErrorKind::TooSlow`] or [`ErrorKind::TooLarge`] if a limit is reached.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
         let chunk = in_time(self.inner.chunk(), &self.limits, self.deadline).await?;
         let chunk = chunk.map_err(|error| match error.is_timeout() {
-            // A limit of the caller's own client.
+            // Only a client of the caller's own has this timeout.
             true => ErrorKind::Silent { after: self.limits.silence }.into(),
             false => HttpError::from_reqwest(error, true, &self.redactor),
         })?;
@@ -120,23 +123,23 @@ impl Response {
         Ok(chunk)
     }
 
-    /// The whole body.
+    /// Returns the whole body.
     ///
     /// # Errors
     ///
-    /// As [`chunk`](Self::chunk), before anything is read if the server announces more
-    /// than allowed.
+    /// The errors of [`chunk`](Self::chunk). If `content-length` is larger than allowed, the
+    /// error comes before any byte is read.
     pub async fn bytes(mut self) -> Result<Bytes> {
         self.check_length()?;
         self.rest(Bytes::new()).await
     }
 
-    /// The whole body, which is UTF-8 and is returned without a byte order mark.
+    /// Returns the whole body as UTF-8, without a byte order mark.
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes), and [`ErrorKind::Encoding`] if it is compressed or is not
-    /// UTF-8.
+    /// The errors of [`bytes`](Self::bytes), and [`ErrorKind::Encoding`] if the body is
+    /// compressed or is not UTF-8.
     pub async fn text(mut self) -> Result<Bytes> {
         self.check_length()?;
         let encoding = self.encoding();
@@ -147,14 +150,15 @@ impl Response {
         }
     }
 
-    /// A stream of events, or the whole body of a server that does not stream.
+    /// Returns an event stream, or the whole body if the server does not stream.
     ///
-    /// Some servers stream under another content type, some do not stream at all, and some
-    /// send a compressed body without a header for it. So the first bytes decide.
+    /// The first bytes decide. The header `content-type` is not enough: some servers stream
+    /// with another content type, some do not stream, and some send a compressed body without
+    /// the header for it.
     ///
     /// # Errors
     ///
-    /// As [`text`](Self::text).
+    /// The errors of [`text`](Self::text).
     pub async fn events(mut self) -> Result<Streamed> {
         self.check_length()?;
         if let Some(encoding) = self.encoding() {
@@ -180,27 +184,28 @@ impl Response {
         utf8(self.rest(first).await?).map(Streamed::Whole)
     }
 
-    /// The response if its status is a success, otherwise the error that it stands for.
+    /// Returns the response if its status is a success, and otherwise the error for it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Status`]. A body that breaks off or drips is no reason to forget the
-    /// status: what was read of it by then is kept.
+    /// [`ErrorKind::Status`], with the beginning of the body. If the body breaks or is slow,
+    /// the error has the bytes that arrived.
     pub async fn or_refusal(self) -> Result<Self> {
         match self.is_success() {
             true => Ok(self),
-            // In a box, because it is rare and would make the future of every call larger.
+            // The box keeps this rare case from making the future of every call larger.
             false => Err(Box::pin(self.refusal()).await),
         }
     }
 
-    /// The error that the response stands for, with the beginning of its body.
+    /// Returns the error [`ErrorKind::Status`] for the response, with the beginning of its
+    /// body. It waits for the body no longer than [`Limits::silence`].
     pub async fn refusal(mut self) -> HttpError {
         let location = self.location().map(|url| shown(&url));
         let location = location.filter(|_| self.inner.status().is_redirection());
         let mut bytes = Vec::new();
         let most = self.limits.refusal.saturating_add(MARGIN);
-        // All of it takes no longer than one silence.
+        // A body that arrives a byte at a time must not delay the error.
         let soon = Deadline::after(self.limits.silence);
         self.deadline = self.deadline.or_earlier(soon);
         while bytes.len() < most
@@ -222,7 +227,7 @@ impl Response {
     }
 
     async fn rest(&mut self, first: Bytes) -> Result<Bytes> {
-        // Most bodies come as one piece, which is not copied.
+        // Most bodies arrive as one piece, which is not copied.
         let mut one = first;
         while one.is_empty() {
             match self.chunk().await? {
@@ -253,7 +258,7 @@ impl Response {
         ErrorKind::TooLarge { what: "one reply", max: self.limits.body }.into()
     }
 
-    /// The encoding of a body that nobody asked to be encoded.
+    /// Returns the error for a compressed body. The request did not allow compression.
     fn encoding(&self) -> Option<HttpError> {
         let encoding = text(self.headers(), CONTENT_ENCODING.as_str())?;
         let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
@@ -271,7 +276,7 @@ impl Response {
     }
 }
 
-/// The status, without headers and body.
+/// Shows the status, without headers and body.
 impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response").field("status", &self.status()).finish_non_exhaustive()
@@ -298,7 +303,7 @@ fn begins_events(text: &[u8]) -> bool {
     ["data:", "event:", "id:", "retry:", ":"].iter().any(|field| text.starts_with(field.as_bytes()))
 }
 
-/// Whether a body cannot be a stream of events, whatever its head calls it.
+/// Returns whether a body is not an event stream, although its `content-type` says so.
 fn is_page(first: &[u8]) -> bool {
     is_gzip(first) || matches!(first.trim_ascii_start(), [b'{' | b'[' | b'<', ..])
 }

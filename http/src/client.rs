@@ -1,3 +1,5 @@
+//! One attempt: a [`Request`] goes in, a [`Response`] or an [`HttpError`] comes out.
+
 use std::fmt;
 
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{ErrorKind, HttpError, Result, UrlFault};
 use crate::limits::{Deadline, Limits};
 
-/// A request, which may be sent more than once.
+/// A request that can be sent more than once.
 #[derive(Debug, Clone)]
 pub struct Request {
     method: Method,
@@ -21,19 +23,19 @@ pub struct Request {
 }
 
 impl Request {
-    /// A `GET` request.
+    /// Creates a `GET` request.
     #[must_use]
     pub fn get(url: Url) -> Self {
         Self { method: Method::GET, url, headers: HeaderMap::new(), body: None }
     }
 
-    /// A `POST` request with JSON.
+    /// Creates a `POST` request with a JSON body.
     #[must_use]
     pub fn post_json(url: Url, body: impl Into<Bytes>) -> Self {
         Self { method: Method::POST, url, headers: HeaderMap::new(), body: Some(body.into()) }
     }
 
-    /// Sets a header.
+    /// Sets a header. It replaces a header of the endpoint with the same name.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
@@ -41,12 +43,12 @@ impl Request {
     }
 }
 
-/// A client for one endpoint.
+/// HTTP client for one [`Endpoint`].
 ///
-/// It sends one attempt at a time; a [`RetryPolicy`](crate::RetryPolicy) repeats it. It
-/// follows no redirect, because neither a secret nor a conversation may go to a place that
-/// the caller did not choose. It uses no proxy for a server on this machine. Cloning is cheap and
-/// shares the connections. It runs on tokio.
+/// [`send`](Self::send) makes one attempt; a [`RetryPolicy`](crate::RetryPolicy) repeats it.
+/// The client does not follow redirects, because a secret or a conversation must not go to a
+/// server that the caller did not choose. It does not use a proxy for a server on this
+/// machine. Cloning is cheap and shares the connections. It needs the tokio runtime.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -72,7 +74,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for an endpoint.
+    /// Creates a client for an endpoint.
     ///
     /// # Errors
     ///
@@ -82,22 +84,22 @@ impl Client {
         Ok(Self { http, is_own: true, endpoint, limits })
     }
 
-    /// Sets a `reqwest::Client` of the caller's own, for proxies, certificates or a shared
-    /// pool.
+    /// Sets the `reqwest::Client` to use, for proxies, certificates or a shared pool.
+    /// Default: a client that this crate creates.
     ///
-    /// Its redirect policy, its proxies and its time to connect hold then; turn redirects
-    /// off unless every place that they lead to may get the request. Silence, deadline and
-    /// size are limited as before.
+    /// The redirect policy, the proxies and the connect timeout of that client then apply.
+    /// Turn redirects off unless every server that they lead to may get the request.
+    /// The limits of silence, deadline and size still hold.
     #[must_use]
     pub fn with_http(self, http: reqwest::Client) -> Self {
         Self { http, is_own: false, ..self }
     }
 
-    /// Sets the endpoint. The connections are kept if it is the same server.
+    /// Sets the endpoint. The connections are kept if the server is the same.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The error of [`new`](Self::new).
     pub fn with_endpoint(self, endpoint: Endpoint) -> Result<Self> {
         let same = self.endpoint.as_url().origin() == endpoint.as_url().origin();
         let http = match same || !self.is_own {
@@ -107,11 +109,11 @@ impl Client {
         Ok(Self { http, endpoint, ..self })
     }
 
-    /// Sets the limits. The connections are kept unless the time to connect changes.
+    /// Sets the limits. The connections are kept unless [`Limits::connect`] changes.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The error of [`new`](Self::new).
     pub fn with_limits(self, limits: Limits) -> Result<Self> {
         let http = match self.limits.connect == limits.connect || !self.is_own {
             true => self.http,
@@ -120,31 +122,34 @@ impl Client {
         Ok(Self { http, limits, ..self })
     }
 
-    /// The endpoint.
+    /// Returns the endpoint.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The limits.
+    /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Sends a request once and returns the response, whatever its status.
+    /// Sends a request once and returns the response.
+    ///
+    /// The response may have any status; [`Response::or_refusal`] turns one that is not a
+    /// success into an error.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Url`] if the request does not go to the endpoint;
-    /// [`ErrorKind::Connect`], [`ErrorKind::Transport`], [`ErrorKind::Silent`] and
-    /// [`ErrorKind::TooSlow`] if no response begins in time.
+    /// [`ErrorKind::Url`] if the URL is not within the endpoint. [`ErrorKind::Connect`],
+    /// [`ErrorKind::Transport`], [`ErrorKind::Silent`] or [`ErrorKind::TooSlow`] if no
+    /// response begins in time.
     pub async fn send(&self, request: &Request, deadline: Deadline) -> Result<Response> {
         let Request { method, url, headers, body } = request;
         if !self.endpoint.contains(url) {
             return Err(ErrorKind::Url(UrlFault::Outside).into());
         }
-        // A builder would copy each header once more.
+        // `reqwest::RequestBuilder` would copy each header once more.
         let mut sent = reqwest::Request::new(method.clone(), url.clone());
         *sent.headers_mut() = self.endpoint.headers().clone();
         for (name, value) in headers {
@@ -160,7 +165,7 @@ impl Client {
         let answer = answer.map_err(|error| {
             let is_silence = error.is_timeout() && !error.is_connect();
             match is_silence {
-                // A limit of the caller's own client.
+                // Only a client of the caller's own has this timeout.
                 true => ErrorKind::Silent { after: self.limits.silence }.into(),
                 false => HttpError::from_reqwest(error, false, redactor),
             }
@@ -169,7 +174,7 @@ impl Client {
     }
 }
 
-/// The endpoint, without secrets.
+/// Shows the endpoint and the limits, without secrets.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
@@ -179,13 +184,13 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Waits until the work is done, the server was silent for too long or the call is over.
+/// Awaits `work`, but no longer than the allowed silence and the deadline.
 pub(crate) async fn in_time<T>(
     work: impl Future<Output = T>,
     limits: &Limits,
     deadline: Deadline,
 ) -> Result<T> {
-    // The timer below is not read while bytes are always ready.
+    // `timeout_at` polls the work first and never looks at its timer while bytes are ready.
     if deadline.has_passed() {
         return Err(too_slow(deadline));
     }

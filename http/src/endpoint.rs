@@ -1,3 +1,5 @@
+//! The server's address, the headers of every request, and the check of both.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,11 +13,11 @@ use crate::redact::Redactor;
 const SECRET_HEADERS: [&str; 5] =
     ["authorization", "proxy-authorization", "cookie", "api-key", "x-api-key"];
 
-/// The address of a server, and the headers that every request to it carries.
+/// Base URL of a server, and the headers of every request to it.
 ///
-/// An endpoint cannot hold a user name or a password in its URL, because URLs get into
-/// logs. It cannot hold a secret header if it is plain http beyond this machine, because
-/// the network would read the secret. Cloning costs one reference count.
+/// The URL must not contain a user name or a password, because URLs get into logs. A secret
+/// header needs https unless the server is on this machine, because others on the network
+/// could read the secret. Cloning costs one reference count.
 ///
 /// ```
 /// use toolwright_http::{Endpoint, ErrorKind, UrlFault};
@@ -43,11 +45,11 @@ struct Parts {
 }
 
 impl Endpoint {
-    /// The base URL of an API: paths are appended to it.
+    /// Creates an endpoint from the base URL of an API. [`url`](Self::url) appends paths.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Url`] if it is not an http or https URL, or holds a user name, a
+    /// [`ErrorKind::Url`] if the text is not an http or https URL, or contains a user name, a
     /// password, a query or a fragment. The error does not show the URL, because people
     /// put keys into URLs.
     pub fn new(base_url: &str) -> Result<Self> {
@@ -61,11 +63,11 @@ impl Endpoint {
         Ok(Self(Arc::new(parts)))
     }
 
-    /// The URL of one resource, with its path as it is and maybe with a query.
+    /// Creates an endpoint from the URL of one resource. The path and a query stay unchanged.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), but a query and a fragment are allowed.
+    /// The errors of [`new`](Self::new), but a query and a fragment are allowed.
     pub fn exact(url: &str) -> Result<Self> {
         let url = Url::parse(url).map_err(|_| ErrorKind::Url(UrlFault::NotAUrl))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -79,22 +81,22 @@ impl Endpoint {
         Ok(Self(Arc::new(Parts { url, loopback, has_secret: false, headers, redactor })))
     }
 
-    /// Adds `authorization: Bearer …`. `name` is what errors call the token.
+    /// Sets the header `authorization: Bearer …`. Errors show `name` instead of the token.
     ///
     /// # Errors
     ///
-    /// As [`with_secret_header`](Self::with_secret_header).
+    /// The errors of [`with_secret_header`](Self::with_secret_header).
     pub fn with_bearer(self, name: &str, token: &str) -> Result<Self> {
         let endpoint = self.with_secret_header(name, AUTHORIZATION, &format!("Bearer {token}"))?;
         Ok(endpoint.with_secret(name, token))
     }
 
-    /// Sets a header that carries a secret. `name` is what errors call the secret.
+    /// Sets a header whose value is a secret. Errors show `name` instead of the secret.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Header`] if no header can carry the value. [`ErrorKind::Url`] if the
-    /// endpoint is plain http beyond this machine.
+    /// [`ErrorKind::Header`] if the value has a character that is not allowed in a header.
+    /// [`ErrorKind::Url`] if the endpoint is plain http and not on this machine.
     pub fn with_secret_header(self, name: &str, header: HeaderName, value: &str) -> Result<Self> {
         let endpoint = self.with_value(name, header, value)?.with_secret(name, value);
         if endpoint.0.url.scheme() == "http" && !endpoint.0.loopback {
@@ -107,12 +109,12 @@ impl Endpoint {
 
     /// Sets a header of every request.
     ///
-    /// A header that is known to carry a secret, such as `authorization`, `cookie` and
-    /// `x-api-key`, is set as by [`with_secret_header`](Self::with_secret_header).
+    /// The value of `authorization`, `proxy-authorization`, `cookie`, `api-key` and
+    /// `x-api-key` is a secret, as in [`with_secret_header`](Self::with_secret_header).
     ///
     /// # Errors
     ///
-    /// As [`with_secret_header`](Self::with_secret_header).
+    /// The errors of [`with_secret_header`](Self::with_secret_header).
     pub fn with_header(self, name: HeaderName, value: &str) -> Result<Self> {
         if SECRET_HEADERS.contains(&name.as_str()) {
             let shown = name.to_string();
@@ -125,14 +127,14 @@ impl Endpoint {
     fn with_value(self, shown: &str, name: HeaderName, value: &str) -> Result<Self> {
         let value = HeaderValue::from_str(value);
         let mut value = value.map_err(|_| ErrorKind::Header { name: shown.to_owned() })?;
-        // Any of them may be a secret of its own.
+        // A header of any name may hold a secret.
         value.set_sensitive(true);
         let mut parts = Arc::unwrap_or_clone(self.0);
         parts.headers.insert(name, value);
         Ok(Self(Arc::new(parts)))
     }
 
-    /// Adds a secret that errors must not show, such as one in a query.
+    /// Adds a secret that errors must not show, such as one in a query. They show `name`.
     #[must_use]
     pub fn with_secret(self, name: &str, secret: &str) -> Self {
         let mut parts = Arc::unwrap_or_clone(self.0);
@@ -140,9 +142,9 @@ impl Endpoint {
         Self(Arc::new(parts))
     }
 
-    /// The URL below the base URL: segments of its path, and a query.
+    /// Returns the base URL with path segments and a query appended.
     ///
-    /// Segments and query are encoded, so a slash in a segment stays in it.
+    /// Segments and query are percent-encoded: a slash in a segment becomes `%2F`.
     ///
     /// # Errors
     ///
@@ -172,8 +174,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether the URL is at or below the base URL: the same scheme, host and port, no
-    /// user name or password, and a path that begins with the base's.
+    /// Returns whether the URL is the base URL or below it: the same scheme, host and port,
+    /// no user name or password, and a path that begins with the path of the base URL.
     ///
     /// ```
     /// use toolwright_http::Endpoint;
@@ -195,51 +197,50 @@ impl Endpoint {
             && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The base URL without a slash at its end.
+    /// Returns the base URL without a slash at its end.
     #[must_use]
     pub fn base_url(&self) -> &str {
         self.0.url.as_str().trim_end_matches('/')
     }
 
-    /// The URL for people, without its query and fragment, which may hold a secret.
+    /// Returns the URL without its query and fragment, which may contain a secret.
     #[must_use]
     pub fn shown(&self) -> String {
         shown(&self.0.url)
     }
 
-    /// The URL itself.
+    /// Returns the whole URL.
     #[must_use]
     pub fn as_url(&self) -> &Url {
         &self.0.url
     }
 
-    /// Whether the server is on this machine: `localhost`, `127.0.0.0/8` or `::1`, also as
-    /// `::ffff:127.0.0.1`.
+    /// Returns whether the server is on this machine; see [`is_loopback`].
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.0.loopback
     }
 
-    /// Whether requests carry a secret header.
+    /// Returns whether requests have a secret header.
     #[must_use]
     pub fn has_secret(&self) -> bool {
         self.0.has_secret
     }
 
-    /// The headers of every request.
+    /// Returns the headers of every request.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         &self.0.headers
     }
 
-    /// The removal of the endpoint's secrets from text.
+    /// Returns the redactor that replaces the endpoint's secrets in text.
     #[must_use]
     pub fn redactor(&self) -> &Redactor {
         &self.0.redactor
     }
 }
 
-/// The URL without its query, the names of the headers and no value.
+/// Shows the URL without its query, and the names of the headers without their values.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.0.headers.keys().map(HeaderName::as_str).collect();
@@ -250,17 +251,18 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A URL without what may be a secret.
+/// Returns a URL without the parts that may contain a secret.
 pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // It fails where a URL has no place for them.
+    // It fails only for URLs that cannot have a user name, such as `file:` URLs.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url.into()
 }
 
-/// Whether a URL leads to this machine.
+/// Returns whether a URL points to this machine: `localhost`, `127.0.0.0/8` or `::1`, also
+/// written `::ffff:127.0.0.1`.
 ///
 /// ```
 /// let is_loopback = |url: &str| toolwright_http::is_loopback(&url.parse().unwrap());
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_checked_and_never_shown() {
+    fn an_invalid_base_url_is_rejected_without_showing_it() {
         for (url, wanted) in [
             ("", UrlFault::NotAUrl),
             ("sk-very-secret", UrlFault::NotAUrl),
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_over_plain_http_on_this_machine_only() {
+    fn a_secret_is_allowed_over_plain_http_on_this_machine_only() {
         for url in [
             "http://localhost:1/v1",
             "http://127.9.9.9/v1",
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_no_header_carries_is_named_and_not_shown() {
+    fn the_error_for_an_invalid_header_value_has_its_name_and_not_the_value() {
         let endpoint = Endpoint::new("https://example.com").unwrap();
         let error = endpoint.with_bearer("key", "secret\n").unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Header { name } if name == "key"));
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn no_segment_leaves_the_base() {
+    fn a_path_segment_cannot_lead_out_of_the_base_url() {
         let endpoint = Endpoint::new("https://example.com/a/b").unwrap();
         for segment in ["..", ".", ""] {
             assert!(endpoint.url([segment], &[]).is_err(), "{segment}");
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn all_secrets_are_redacted() {
+    fn every_secret_of_the_endpoint_is_redacted() {
         let endpoint = Endpoint::new("https://example.com")
             .unwrap()
             .with_bearer("key", "sk-made-up")

@@ -1,3 +1,5 @@
+//! The crate's error: its kind, its text without secrets, and whether a retry may help.
+
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,26 +8,26 @@ use std::time::Duration;
 use crate::redact::Redactor;
 use crate::retry::{Retry, is_retryable_status};
 
-/// The result of everything in this crate that can fail.
+/// A result with this crate's error as the default error type.
 pub(crate) type Result<T, E = HttpError> = std::result::Result<T, E>;
 
 /// The cause of an error.
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
-/// Maximum length of a cause that had to be rewritten without a secret.
+/// Maximum length of a cause that was rewritten because it contained a secret, in bytes.
 const MAX_CAUSE: usize = 1000;
 
-/// A request that failed, or an endpoint that cannot be used.
+/// Error of a request that failed, or of an endpoint that cannot be used.
 ///
-/// It is small and holds no secret of its endpoint. A provider or toolset converts it into
-/// its own error, in its own words, by [`kind`](Self::kind):
+/// It has the size of a pointer and contains no secret of the endpoint. A provider or toolset
+/// matches on [`kind`](Self::kind) and converts it into its own error:
 ///
 /// | kind | usual stage | [`retry`](Self::retry) |
 /// |---|---|---|
 /// | `Url`, `Header`, `Client`, `Request` | setup | never |
 /// | `Connect`, `Transport` | transport | after a pause |
 /// | `Silent` | transport | never: a retry may take as long again |
-/// | `Truncated` | transport | only if an answer that began may be asked for again |
+/// | `Truncated` | transport | only with [`with_begun_answers`](crate::RetryPolicy::with_begun_answers) |
 /// | `Status` | provider | 408, 409, 429 and 5xx, after `retry-after` or a pause |
 /// | `Encoding` | decoding | never |
 /// | `TooSlow`, `TooLarge` | limit | never |
@@ -45,91 +47,91 @@ struct Parts {
     source: Option<Source>,
 }
 
-/// The kind of an [`HttpError`], with its details.
+/// Kind of an [`HttpError`], with its details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The URL cannot be used.
     Url(UrlFault),
-    /// A value holds a character that no HTTP header can carry.
+    /// A value contains a character that is not allowed in an HTTP header.
     Header {
-        /// The name of the value.
+        /// The name of the value, as the caller gave it. The value is not shown.
         name: String,
     },
-    /// The HTTP client cannot be set up.
+    /// The HTTP client cannot be created.
     Client,
-    /// The request cannot be written.
+    /// The request cannot be serialized.
     Request,
-    /// No server answers.
+    /// There is no connection to a server.
     Connect,
-    /// The connection broke before the answer began.
+    /// The connection broke before the response began.
     Transport,
-    /// The connection broke within the answer.
+    /// The connection broke within the response.
     Truncated,
-    /// The server was silent for too long.
+    /// The server sent no byte for longer than [`Limits::silence`](crate::Limits::silence).
     Silent {
-        /// How long it may be silent.
+        /// The allowed silence.
         after: Duration,
     },
-    /// The call's deadline passed.
+    /// The [`Deadline`](crate::Deadline) of the call passed.
     TooSlow {
-        /// How long the call was allowed to take.
+        /// The time that the call was allowed to take.
         after: Duration,
     },
-    /// The server refused the request.
+    /// The server responded with a status that is not a success.
     Status(Refusal),
     /// The body is compressed or is not UTF-8.
     Encoding {
-        /// What it is instead.
+        /// The encoding that was found, such as "compressed with gzip".
         what: Cow<'static, str>,
     },
-    /// The server sent more than allowed.
+    /// The server sent more bytes than allowed.
     TooLarge {
-        /// What is too large.
+        /// The part that is too large, such as "one reply".
         what: &'static str,
         /// Maximum size, in bytes.
         max: usize,
     },
 }
 
-/// What is wrong with a URL.
+/// Reason why a URL cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlFault {
     /// It is not a URL.
     NotAUrl,
-    /// It is a URL of another scheme than http and https.
+    /// Its scheme is not http or https.
     Scheme,
-    /// It holds a user name or a password.
+    /// It contains a user name or a password.
     Credentials,
-    /// It holds a query or a fragment.
+    /// It contains a query or a fragment.
     Query,
-    /// It is plain http beyond this machine, and a secret goes with it.
+    /// It is plain http to another machine, and the request has a secret.
     Plain,
-    /// It leads to another place than the endpoint's.
+    /// It is not within the endpoint's base URL.
     Outside,
 }
 
 impl fmt::Display for UrlFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotAUrl => "it is not a URL; write it whole, such as https://example.com/v1",
+            Self::NotAUrl => "it is not a URL; write a full one, such as https://example.com/v1",
             Self::Scheme => "it does not begin with http:// or https://",
             Self::Credentials => {
-                "it holds a user name or a password; remove them and set a header instead"
+                "it contains a user name or a password; remove them and set a header instead"
             }
-            Self::Query => "it holds `?` or `#`; end it before them",
+            Self::Query => "it contains `?` or `#`; remove that character and the text after it",
             Self::Plain => {
-                "it is plain http beyond this machine, where the network could read the secret; use https"
+                "it is plain http to another machine, so others on the network could read the secret; use https"
             }
-            Self::Outside => "it leads out of the endpoint's base URL; use a path below it",
+            Self::Outside => "it is outside the endpoint's base URL; use a path below that URL",
         })
     }
 }
 
-/// A server's answer with a status that is not a success.
+/// A server's response with a status that is not a success.
 ///
-/// Its texts hold no secret of the endpoint.
+/// The endpoint's secrets are redacted in its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refusal {
@@ -137,13 +139,14 @@ pub struct Refusal {
     pub status: u16,
     /// The standard phrase for the status, if there is one.
     pub reason: Option<&'static str>,
-    /// The server's name for the request, for its support.
+    /// The server's id of the request, which its support asks for; see
+    /// [`request_id`](crate::request_id).
     pub request_id: Option<String>,
-    /// How long the server asks to wait.
+    /// The pause that the server asks for; see [`retry_after`](crate::retry_after).
     pub retry_after: Option<Duration>,
-    /// Where a redirect leads, without user name, password, query and fragment.
+    /// The target of a redirect, without user name, password, query and fragment.
     pub location: Option<String>,
-    /// The beginning of the body.
+    /// The beginning of the body, up to [`Limits::refusal`](crate::Limits::refusal).
     pub body: String,
 }
 
@@ -152,31 +155,31 @@ impl HttpError {
         Self(Box::new(Parts { kind, source: Some(source.into()) }))
     }
 
-    /// The kind of the error, with its details.
+    /// Returns the kind of the error, with its details.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// The kind and the cause, for a conversion.
+    /// Returns the kind and the cause, for a conversion into another error.
     #[must_use]
     pub fn into_parts(self) -> (ErrorKind, Option<Box<dyn StdError + Send + Sync>>) {
         (self.0.kind, self.0.source)
     }
 
-    /// The HTTP status, if the server refused the request.
+    /// Returns the HTTP status, if the server refused the request.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         self.refusal().map(|refusal| refusal.status)
     }
 
-    /// The server's name for the request that it refused.
+    /// Returns the server's id of the request that it refused.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.refusal()?.request_id.as_deref()
     }
 
-    /// How long the server asks to wait.
+    /// Returns the pause that the server asks for.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.refusal()?.retry_after
@@ -189,10 +192,10 @@ impl HttpError {
         }
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns whether the same request may succeed later.
     ///
-    /// It is also true for errors that [`retry`](Self::retry) leaves to the caller, such
-    /// as a silence.
+    /// This includes errors that [`retry`](Self::retry) leaves to the caller, such as
+    /// [`ErrorKind::Silent`].
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self.kind() {
@@ -205,7 +208,7 @@ impl HttpError {
         }
     }
 
-    /// What a [`RetryPolicy`](crate::RetryPolicy) may do after this error.
+    /// Returns what a [`RetryPolicy`](crate::RetryPolicy) may do after this error.
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self.kind() {
@@ -218,7 +221,8 @@ impl HttpError {
         }
     }
 
-    /// The error for one of reqwest's, without a secret and without a query.
+    /// Converts an error of reqwest, without a secret and without the URL's query.
+    /// `began` is whether the response had begun.
     pub(crate) fn from_reqwest(
         mut error: reqwest::Error,
         began: bool,
@@ -250,7 +254,7 @@ impl From<ErrorKind> for HttpError {
     }
 }
 
-/// The text of an error and of its causes, with a colon between them.
+/// Returns the text of an error and of its causes, with a colon between them.
 ///
 /// ```
 /// let error = "x".parse::<u8>().unwrap_err();
@@ -274,26 +278,26 @@ impl fmt::Display for HttpError {
             ErrorKind::Url(fault) => write!(f, "the URL cannot be used: {fault}"),
             ErrorKind::Header { name } => write!(
                 f,
-                "`{name}` holds a character that no HTTP header can carry; look for a line break in it"
+                "`{name}` contains a character that is not allowed in an HTTP header; look for a line break in it"
             ),
             ErrorKind::Client => {
-                f.write_str("the HTTP client cannot be set up; check the system's certificates")
+                f.write_str("the HTTP client cannot be created; check the system's certificates")
             }
-            ErrorKind::Request => f.write_str("the request cannot be written"),
+            ErrorKind::Request => f.write_str("the request cannot be serialized"),
             ErrorKind::Connect => f.write_str(
-                "no server answers; check the URL, the network and that the server runs",
+                "no connection to the server; check the URL, the network and that the server runs",
             ),
             ErrorKind::Transport => {
-                f.write_str("the connection broke before the server answered; try again")
+                f.write_str("the connection broke before the server responded; try again")
             }
             ErrorKind::Truncated => {
-                f.write_str("the connection broke within the answer; try again")
+                f.write_str("the connection broke within the response; try again")
             }
             ErrorKind::Silent { after } => {
-                write!(f, "the server was silent for {after:?}; allow more, or try again")
+                write!(f, "the server sent nothing for {after:?}; allow more time, or try again")
             }
             ErrorKind::TooSlow { after } => {
-                write!(f, "the answer was not whole after {after:?}; allow more")
+                write!(f, "the response was not complete after {after:?}; allow more time")
             }
             ErrorKind::Status(Refusal { status, reason, .. }) => {
                 write!(f, "the server refused the request ({status}")?;
@@ -302,7 +306,7 @@ impl fmt::Display for HttpError {
             }
             ErrorKind::Encoding { what } => write!(
                 f,
-                "the answer is {what}, and UTF-8 text is needed; turn that off at the server or at the proxy before it"
+                "the response is {what}, but must be UTF-8 text; change the server or the proxy in front of it"
             ),
             ErrorKind::TooLarge { what, max } => {
                 write!(f, "the server sent more than {max} bytes as {what}")
@@ -311,7 +315,7 @@ impl fmt::Display for HttpError {
     }
 }
 
-/// The error and its causes, and the body of a refusal.
+/// Shows the error, its causes and the body of a refusal.
 impl fmt::Debug for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&with_causes(self))?;

@@ -1,29 +1,34 @@
+//! Response headers that many servers share: request ids, pauses and rate limits.
+
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 
+use crate::rfc3339;
+
 /// Maximum length of a request's id, in bytes.
 const MAX_ID: usize = 200;
-/// A smaller number in a `reset` header is a number of seconds, a larger one a Unix time.
+/// The smallest number in a `reset` header that is a Unix time. Smaller numbers are seconds
+/// from now.
 const FIRST_UNIX_TIME: u64 = 1_000_000_000;
 
-/// The server's name for the request, which its support asks for.
+/// Returns the server's id of the request, which its support asks for.
 ///
-/// It is read from `x-request-id`, `request-id`, `x-github-request-id` or
-/// `x-amzn-requestid`.
+/// It is the first of the headers `x-request-id`, `request-id`, `x-github-request-id` and
+/// `x-amzn-requestid`, cut to 200 bytes.
 #[must_use]
 pub fn request_id(headers: &HeaderMap) -> Option<&str> {
     let names = ["x-request-id", "request-id", "x-github-request-id", "x-amzn-requestid"];
     let id = names.iter().find_map(|name| text(headers, name))?;
-    // What `to_str` accepts is ASCII.
+    // `to_str` accepts only ASCII, so any byte is a character.
     Some(&id[..id.len().min(MAX_ID)]).filter(|id| !id.is_empty())
 }
 
-/// How long the server asks to wait before the next request.
+/// Returns the pause that the server asks for before the next request.
 ///
-/// It is read from `retry-after-ms` or `x-ms-retry-after-ms`, in milliseconds, or from
-/// `retry-after`, in seconds, fractions included, or as a date. A date that is over means
-/// no wait.
+/// The headers `retry-after-ms` and `x-ms-retry-after-ms` hold milliseconds. The header
+/// `retry-after` holds seconds, which may have a fraction, or an HTTP date. A date in the past
+/// means no pause. Other values are ignored.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,26 +56,28 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         .or_else(date)
 }
 
-/// What is left of one of a server's limits, as its headers report it.
+/// State of one rate limit, as the server's headers report it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RateLimit {
-    /// What is limited, such as `requests` or `tokens`; empty if the server has one limit.
+    /// The limited resource, such as `requests` or `tokens`; empty if the headers name no
+    /// resource.
     pub resource: String,
-    /// How many are allowed in one period.
+    /// The number that is allowed in one period.
     pub limit: Option<u64>,
-    /// How many are left in this period.
+    /// The number that is left in this period.
     pub remaining: Option<u64>,
-    /// When the next period begins.
+    /// The beginning of the next period.
     pub reset: Option<SystemTime>,
 }
 
-/// The rate limits that a server reports, in the order of their resources.
+/// Returns the rate limits that a server reports, ordered by resource.
 ///
-/// The headers are `x-ratelimit-remaining` and the like (GitHub),
-/// `x-ratelimit-remaining-tokens` (OpenAI), `anthropic-ratelimit-tokens-remaining` and
-/// `ratelimit-remaining`. A reset is a number of seconds, a Unix time or a text such as
-/// `6m0.5s`; a reset in another form is `None`.
+/// It reads the headers of GitHub (`x-ratelimit-remaining`), OpenAI
+/// (`x-ratelimit-remaining-tokens`), Anthropic (`anthropic-ratelimit-tokens-remaining`) and
+/// servers without a prefix (`ratelimit-remaining`), and the same with `limit` and `reset`. A
+/// reset is a number of seconds, a Unix time, a duration such as `6m0.5s` or a timestamp of
+/// RFC 3339 such as `2026-01-31T12:00:00Z`. A value in another form is `None`.
 ///
 /// ```
 /// use reqwest::header::HeaderMap;
@@ -82,6 +89,10 @@ pub struct RateLimit {
 /// assert_eq!(limits[0].resource, "tokens");
 /// assert_eq!(limits[0].remaining, Some(149_984));
 /// assert!(limits[0].reset > Some(std::time::SystemTime::now()));
+///
+/// headers.insert("x-ratelimit-reset-tokens", "1970-01-01T00:01:00Z".parse()?);
+/// let reset = toolwright_http::rate_limits(&headers)[0].reset;
+/// assert_eq!(reset, Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(60)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
@@ -108,23 +119,26 @@ pub fn rate_limits(headers: &HeaderMap) -> Vec<RateLimit> {
     limits
 }
 
-/// The moment of a reset, in any of its forms.
+/// Parses the moment of a reset: a Unix time, a duration from now or a timestamp.
 fn reset(value: &str) -> Option<SystemTime> {
     match value.parse::<u64>() {
         Ok(number) if number >= FIRST_UNIX_TIME => {
             SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(number))
         }
-        _ => SystemTime::now().checked_add(time(value)?),
+        _ => match duration(value) {
+            Some(duration) => SystemTime::now().checked_add(duration),
+            None => rfc3339::parse(value),
+        },
     }
 }
 
-/// A time such as `6m0.5s` or `20ms`; a number without a unit counts seconds.
-fn time(value: &str) -> Option<Duration> {
+/// Parses a duration such as `6m0.5s` or `20ms`. A number without a unit is in seconds.
+fn duration(value: &str) -> Option<Duration> {
     let (mut seconds, mut rest) = (0.0, value);
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let number: f64 = rest[..end].parse().ok()?;
-        // Milliseconds before minutes, which begin with the same letter.
+        // `ms` comes before `m`, which is a prefix of it.
         let units = [("ms", 0.001), ("d", 86_400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
         let unit = |&(unit, length): &(&str, f64)| Some((rest[end..].strip_prefix(unit)?, length));
         let (after, length) = match &rest[end..] {
@@ -137,7 +151,7 @@ fn time(value: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|_| !value.is_empty())
 }
 
-/// A header's value as text, without white space around it.
+/// Returns a header's value as text, without white space around it.
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     Some(headers.get(name)?.to_str().ok()?.trim())
 }
@@ -156,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_read_in_each_form() {
+    fn a_pause_is_read_in_each_form() {
         let in_an_hour = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3600));
         for (name, value, least, most) in [
             ("retry-after", "7", 7000, 7000),
@@ -177,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_read_in_the_forms_of_three_providers() {
+    fn rate_limits_are_read_from_the_headers_of_three_providers() {
         let found = rate_limits(&headers(&[
             ("x-ratelimit-limit-requests", "60"),
             ("x-ratelimit-remaining-requests", "59"),
@@ -190,23 +204,33 @@ mod tests {
         ]));
         let reset = found[1].reset.unwrap().duration_since(SystemTime::now()).unwrap();
         assert!((59.0..=60.5).contains(&reset.as_secs_f64()), "{reset:?}");
-        let past = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-        assert_eq!((found[0].reset, found[2].reset), (Some(past), None));
+        let unix = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(found[0].reset, unix(1_000_000_000));
+        assert_eq!(found[2].reset, unix(1_767_225_600));
         let found: Vec<_> =
             found.iter().map(|limit| (&*limit.resource, limit.limit, limit.remaining)).collect();
         assert_eq!(
             found,
             [("", None, Some(0)), ("requests", Some(60), Some(59)), ("tokens", None, Some(7)),],
         );
-        assert_eq!(time("20ms"), Some(Duration::from_millis(20)));
-        assert_eq!(time("1h2m3s"), Some(Duration::from_secs(3723)));
-        assert_eq!(time("6m0.5s"), Some(Duration::from_millis(360_500)));
-        assert_eq!(time("7"), Some(Duration::from_secs(7)));
-        assert_eq!(["soon", "1ä", "", "1x", "s"].map(time), [None; 5]);
     }
 
     #[test]
-    fn a_request_has_one_id() {
+    fn a_reset_is_a_duration_a_unix_time_or_a_timestamp() {
+        assert_eq!(duration("20ms"), Some(Duration::from_millis(20)));
+        assert_eq!(duration("1h2m3s"), Some(Duration::from_secs(3723)));
+        assert_eq!(duration("6m0.5s"), Some(Duration::from_millis(360_500)));
+        assert_eq!(duration("7"), Some(Duration::from_secs(7)));
+        let other = ["soon", "1ä", "", "1x", "s", "2026-01-01T00:00:00"];
+        assert_eq!(other.map(duration), [None; 6]);
+        assert_eq!(other.map(reset), [None; 6]);
+        let timestamp = reset("2026-01-01T01:00:00.5+01:00");
+        let since = timestamp.unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(since, Duration::from_millis(1_767_225_600_500));
+    }
+
+    #[test]
+    fn the_id_of_a_request_is_read_and_cut() {
         assert_eq!(request_id(&headers(&[("request-id", "req_1")])), Some("req_1"));
         assert_eq!(request_id(&headers(&[("x-request-id", "")])), None);
         let long = "x".repeat(999);

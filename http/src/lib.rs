@@ -1,9 +1,9 @@
-//! HTTP for providers and toolsets: the parts that every one of them needs and that must
-//! not differ between them.
+//! HTTP client for providers and toolsets: the parts that they share, so that all of them
+//! have the same rules for secrets, limits and retries.
 //!
-//! A provider writes its request and reads its reply. This crate does what is between:
-//! it checks the address, protects the key, sends the request, retries it, limits the
-//! answer in size, silence and total time, and reads server-sent events.
+//! A provider writes its request and reads its reply. This crate does the rest. It checks
+//! the URL, protects the API key, sends the request and retries it. It limits the size, the
+//! silence and the total time of a response, and reads server-sent events.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -45,29 +45,30 @@
 //! | `client.rs` | [`Client`] and [`Request`]: one attempt, with limits; a caller's own `reqwest::Client` |
 //! | `retry.rs` | [`RetryPolicy`]: pauses, `retry-after`, deadlines |
 //! | `limits.rs` | [`Limits`] of silence and size; [`Deadline`] of a call |
-//! | `body.rs` | [`Response`]: bodies within limits, refusals, streams of events |
-//! | `sse.rs` | [`EventReader`]: server-sent events out of bytes, without a socket |
-//! | `headers.rs` | [`request_id`], [`retry_after`], [`rate_limits`] |
+//! | `body.rs` | [`Response`]: bodies within limits, refusals, event streams |
+//! | `sse.rs` | [`EventReader`]: server-sent events from bytes, without a socket |
+//! | `headers.rs` | [`request_id`], [`retry_after`], [`rate_limits`]: response headers that many servers share |
+//! | `rfc3339.rs` | The parser of timestamps, for [`RateLimit::reset`] |
 //! | `redact.rs` | [`Redactor`]: secrets replaced in every escaped form |
 //! | `error.rs` | [`HttpError`]: kind, status, what to retry |
 //!
 //! # What it guarantees
 //!
-//! - No secret goes over plain http beyond this machine, or to another place than the
-//!   endpoint: redirects are not followed and [`Client::send`] checks the URL. A
-//!   `reqwest::Client` of the caller's own keeps its own redirect policy.
-//! - No error shows a secret of the endpoint that has at least four bytes, in plain or
-//!   escaped form. The body of a success is not changed: use [`Endpoint::redactor`] where it
-//!   gets into an error.
-//! - No answer is endless: [`Limits::body`], [`Limits::silence`] and [`Deadline`] hold for
-//!   whole bodies, streams and refusals.
-//! - No answer that has begun is asked for again, unless
+//! - A secret is not sent over plain http to another machine, and not to a URL outside the
+//!   endpoint. Redirects are not followed, and [`Client::send`] checks the URL. A caller's own
+//!   `reqwest::Client` keeps its own redirect policy.
+//! - An error never shows a secret of the endpoint, in plain or escaped form, if the secret
+//!   has at least four bytes. The body of a success is not changed: use
+//!   [`Endpoint::redactor`] before you put it into an error.
+//! - Every response ends: [`Limits::body`], [`Limits::silence`] and [`Deadline`] hold for
+//!   whole bodies, event streams and refusals.
+//! - A request is not retried once its response has begun, unless
 //!   [`RetryPolicy::with_begun_answers`] allows it.
 //!
 //! # TLS
 //!
-//! The features `rustls` and `native-tls` turn on reqwest's. Without one of them, only
-//! plain http works.
+//! The features `rustls` and `native-tls` turn on the reqwest features of the same purpose.
+//! Without one of them, only plain http works.
 
 mod body;
 mod client;
@@ -77,6 +78,7 @@ mod headers;
 mod limits;
 mod redact;
 mod retry;
+mod rfc3339;
 mod sse;
 
 pub use body::{EventBody, Response, Streamed};
@@ -88,5 +90,5 @@ pub use limits::{Deadline, Limits};
 pub use redact::Redactor;
 pub use retry::{Retry, RetryPolicy, is_retryable_status};
 pub use sse::{Event, EventReader};
-// Their types are in the interface.
+// Public functions take and return types of reqwest.
 pub use reqwest;

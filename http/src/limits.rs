@@ -1,8 +1,10 @@
+//! Limits of one response, and the deadline of a call.
+
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a server may be silent, and how much it may send.
+/// Limits of time and size for one attempt.
 ///
 /// The total time of a call is a [`Deadline`], because it includes retries.
 ///
@@ -18,12 +20,12 @@ use tokio::time::Instant;
 pub struct Limits {
     /// Maximum time to connect. Default: 10 seconds.
     pub connect: Duration,
-    /// Maximum time without a byte, before the answer and within. Default: 10 minutes,
+    /// Maximum time without a byte, before the response and within. Default: 10 minutes,
     /// because a reasoning model may think for minutes before its first word.
     pub silence: Duration,
     /// Maximum size of one body, in bytes. Default: 64 MiB.
     pub body: usize,
-    /// Maximum size of the body of a refusal that an error keeps, in bytes.
+    /// Maximum size of the body that [`Refusal`](crate::Refusal) keeps, in bytes.
     /// Default: 64 KiB.
     pub refusal: usize,
 }
@@ -58,14 +60,14 @@ impl Limits {
         Self { body, ..self }
     }
 
-    /// Sets the maximum size of a refusal's body that an error keeps. Default: 64 KiB.
+    /// Sets the maximum size of the body that a refusal keeps, in bytes. Default: 64 KiB.
     #[must_use]
     pub fn with_refusal(self, refusal: usize) -> Self {
         Self { refusal, ..self }
     }
 }
 
-/// The moment at which a call is over, retries and pauses included.
+/// Moment at which a call has to end, with its retries and pauses.
 ///
 /// ```
 /// use std::time::Duration;
@@ -80,28 +82,28 @@ impl Limits {
 pub struct Deadline(Option<(Instant, Duration)>);
 
 impl Deadline {
-    /// No deadline.
+    /// Returns the absence of a deadline: the call may take any time.
     #[must_use]
     pub fn never() -> Self {
         Self(None)
     }
 
-    /// The moment after this time from now.
+    /// Returns the deadline that is `time` from now.
     ///
-    /// A time too large for [`Instant`] means no limit.
+    /// A time too large for [`Instant`] means no deadline.
     #[must_use]
     pub fn after(time: Duration) -> Self {
         Self(Instant::now().checked_add(time).map(|at| (at, time)))
     }
 
-    /// This moment.
+    /// Returns the deadline at this moment.
     #[must_use]
     pub fn at(moment: std::time::Instant) -> Self {
         let at = Instant::from_std(moment);
         Self(Some((at, at.saturating_duration_since(Instant::now()))))
     }
 
-    /// The earlier of the two.
+    /// Returns the earlier of two deadlines.
     #[must_use]
     pub fn or_earlier(self, other: Self) -> Self {
         match (self.0, other.0) {
@@ -111,19 +113,19 @@ impl Deadline {
         }
     }
 
-    /// The moment; `None` if there is no deadline.
+    /// Returns the moment, or `None` if there is no deadline.
     #[must_use]
     pub fn instant(self) -> Option<Instant> {
         self.0.map(|(at, _)| at)
     }
 
-    /// The time that the deadline gave when it was set.
+    /// Returns the time between the creation of the deadline and its moment.
     #[must_use]
     pub fn allowed(self) -> Option<Duration> {
         self.0.map(|(_, time)| time)
     }
 
-    /// Whether it is over.
+    /// Returns whether the moment has passed.
     #[must_use]
     pub fn has_passed(self) -> bool {
         self.instant().is_some_and(|at| Instant::now() >= at)
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earlier_deadline_holds() {
+    fn the_earlier_of_two_deadlines_is_kept() {
         let [soon, late] = [1, 2].map(|hours| Deadline::after(Duration::from_secs(3600 * hours)));
         let never = Deadline::never();
         assert_eq!([soon.or_earlier(late), late.or_earlier(soon)], [soon, soon]);

@@ -1,22 +1,24 @@
+//! The removal of secrets from text, also where a server escaped them.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 /// Minimum length of a secret, in bytes.
 ///
-/// Servers without a key are often given one such as `x`. Replacing every `x` would only
-/// make their errors unreadable.
+/// Users often give a server that needs no key one such as `x`. To replace every `x` would
+/// make its errors unreadable.
 const MIN_SECRET: usize = 4;
-/// How many levels of escaping are undone around one character.
+/// Maximum number of backslashes before one character that are undone.
 const MAX_BACKSLASHES: usize = 64;
-/// How many bytes are examined beyond a cut, so that a secret across it is recognized.
+/// Number of bytes after a cut that are searched, so that a secret across the cut is found.
 const MARGIN: usize = 16 * 1024;
 
-/// The secrets of an endpoint, and the removal of them from text.
+/// List of secrets that it replaces in text.
 ///
-/// A server may repeat a key in its error, and may escape it on the way. A secret is
-/// recognized in plain form, with the escapes of JSON (`\/`, `\u0073`, at any level), of
-/// URLs (`%73`, also encoded twice) and of HTML (`&#115;`, `&#x73;`, `&amp;`).
+/// A server may repeat a key in its error, and may escape it. A secret is found in plain form,
+/// with the escapes of JSON (`\/`, `\u0073`, at any level), of URLs (`%73`, also encoded
+/// twice) and of HTML (`&#115;`, `&#x73;`, `&amp;`).
 ///
 /// Secrets shorter than four bytes are not replaced.
 ///
@@ -35,7 +37,7 @@ pub struct Redactor(Arc<Secrets>);
 #[derive(Clone)]
 struct Secrets {
     all: Vec<Secret>,
-    /// Whether a byte may begin one of them, plain or escaped.
+    /// Whether a byte may begin a secret, plain or escaped.
     may_begin: [bool; 256],
 }
 
@@ -54,7 +56,7 @@ struct Secret {
 }
 
 impl Redactor {
-    /// Adds a secret, which is shown as its name in brackets.
+    /// Adds a secret. It is replaced with its name in brackets.
     #[must_use]
     pub fn with_secret(&self, name: &str, secret: &str) -> Self {
         let is_known = self.0.all.iter().any(|known| known.text == secret);
@@ -69,7 +71,7 @@ impl Redactor {
         Self(Arc::new(secrets))
     }
 
-    /// The text with each secret replaced.
+    /// Returns the text with each secret replaced.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.0.all.is_empty() {
@@ -102,9 +104,10 @@ impl Redactor {
         Cow::Owned(clean)
     }
 
-    /// The beginning of the text, with each secret replaced, also one across the cut.
+    /// Returns the beginning of the text, with each secret replaced.
     ///
-    /// The result has at most `max` bytes and is cut between characters.
+    /// The result has at most `max` bytes and is cut between characters. A secret across the
+    /// cut is replaced as well.
     ///
     /// ```
     /// use toolwright_http::Redactor;
@@ -118,7 +121,7 @@ impl Redactor {
         start(&self.redact(seen), max).to_owned()
     }
 
-    /// Whether the text holds a secret in any form.
+    /// Returns whether the text contains a secret, plain or escaped.
     #[must_use]
     pub fn finds_secret(&self, text: &str) -> bool {
         matches!(self.redact(text), Cow::Owned(_))
@@ -132,19 +135,19 @@ impl Redactor {
     }
 }
 
-/// The number of secrets, and none of them.
+/// Shows the number of secrets.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor").field("secrets", &self.0.all.len()).finish()
     }
 }
 
-/// The first bytes of a text, cut between characters.
+/// Returns the first `max` bytes of a text, cut between characters.
 fn start(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// How many bytes at the beginning of the text spell the secret, in any escaped form.
+/// Returns the length of the secret at the beginning of the text, plain or escaped.
 fn spelled(text: &[u8], secret: &str) -> Option<usize> {
     if text.starts_with(secret.as_bytes()) {
         return Some(secret.len());
@@ -156,7 +159,7 @@ fn spelled(text: &[u8], secret: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// The text after one character, which is plain or escaped.
+/// Returns the text after the wanted character, which may be escaped.
 fn without_char(text: &[u8], wanted: char) -> Option<&[u8]> {
     let mut utf8 = [0; 4];
     let plain = wanted.encode_utf8(&mut utf8).as_bytes();
@@ -165,7 +168,7 @@ fn without_char(text: &[u8], wanted: char) -> Option<&[u8]> {
             let escapes = text.iter().take(MAX_BACKSLASHES).take_while(|b| **b == b'\\').count();
             let rest = &text[escapes..];
             if wanted == '\\' {
-                // Its own escapes are gone already.
+                // `escapes` counts all backslashes, this one included.
                 return Some(rest);
             }
             if let Some(rest) = rest.strip_prefix(b"u")
@@ -184,7 +187,7 @@ fn without_char(text: &[u8], wanted: char) -> Option<&[u8]> {
     }
 }
 
-/// The text after one byte that a URL encoded, once or more often.
+/// Returns the text after the wanted byte, percent-encoded once or more often.
 fn without_percent(text: &[u8], wanted: u8) -> Option<&[u8]> {
     let mut rest = text.strip_prefix(b"%")?;
     // Encoded again, `%2F` is `%252F`.
@@ -198,7 +201,7 @@ fn without_percent(text: &[u8], wanted: u8) -> Option<&[u8]> {
     (number(digits, 16) == Some(u32::from(wanted))).then_some(rest)
 }
 
-/// The text after one character that HTML escaped.
+/// Returns the text after the wanted character, which is an HTML entity.
 fn without_entity(text: &[u8], wanted: char) -> Option<&[u8]> {
     let end = memchr::memchr(b';', &text[..text.len().min(12)])?;
     let (name, rest) = (&text[1..end], &text[end + 1..]);
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_secrets_is_named() {
+    fn each_secret_is_replaced_with_its_own_name() {
         let redactor = Redactor::default()
             .with_secret("token", "abcd")
             .with_secret("key", "abcdef")
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_escapes_only_is_read_in_linear_time() {
+    fn a_text_of_escapes_only_is_redacted_in_linear_time() {
         let redactor = Redactor::default().with_secret("key", "\\\\\\\\\\\\\\\\");
         let started = std::time::Instant::now();
         for text in ["\\".repeat(1 << 20), "%25".repeat(1 << 18), "&".repeat(1 << 20)] {

@@ -1,3 +1,5 @@
+//! When a request is retried, and after what pause.
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
@@ -5,28 +7,28 @@ use tokio::time::{Instant, sleep};
 
 use crate::limits::Deadline;
 
-/// What may be done after a failed attempt.
+/// Answer to the question whether a failed attempt may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retry {
-    /// A retry does not help, or would take too long.
+    /// A retry does not help or would take too long.
     Never,
     /// The request may succeed after a pause.
     Backoff,
     /// The request may succeed after the pause that the server asks for.
     After(Duration),
-    /// The answer had begun when it broke. A part of it may have been used, and the server
-    /// may have done its work. It is tried again only with
+    /// The response had begun when it broke. The caller may have used a part of it, and the
+    /// server may have done its work. There is a retry only with
     /// [`RetryPolicy::with_begun_answers`].
     AnswerBegan,
 }
 
-/// How often and after what pauses a request is tried again.
+/// Number of retries and the pauses between them.
 ///
-/// A pause doubles each time and is shortened by a random part of up to a quarter, so that
-/// clients that failed together do not retry together. A server's `retry-after` replaces the
-/// pause. There is no retry if the pause ends after the call's deadline: the caller gets
-/// the server's error at once.
+/// The pause doubles with each retry. It is shortened by a random part of up to a quarter, so
+/// that clients that failed together do not retry together. A server's `retry-after` replaces
+/// the pause. If the pause would end after the deadline, there is no retry and no pause: the
+/// caller gets the server's error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,7 +60,7 @@ pub struct RetryPolicy {
     begun_answers: bool,
 }
 
-/// Two retries, after half a second and after a second.
+/// Allows two retries, after 0.5 and 1 second, as the clients of OpenAI do.
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
@@ -72,13 +74,13 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets how often a request is tried again. Default: 2.
+    /// Sets the maximum number of retries. Default: 2.
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
         Self { retries, ..self }
     }
 
-    /// Sets the first pause and the longest one. Default: 500 milliseconds and 8 seconds.
+    /// Sets the first and the longest pause. Default: 500 milliseconds and 8 seconds.
     #[must_use]
     pub fn with_pauses(self, first: Duration, max: Duration) -> Self {
         Self { first_pause: first, max_pause: max, ..self }
@@ -86,21 +88,21 @@ impl RetryPolicy {
 
     /// Sets the longest pause that a server may ask for. Default: 60 seconds.
     ///
-    /// A server that asks for more is not tried again: the caller decides.
+    /// If a server asks for a longer pause, there is no retry: the caller gets the error.
     #[must_use]
     pub fn with_max_asked_pause(self, max: Duration) -> Self {
         Self { max_asked_pause: max, ..self }
     }
 
-    /// Sets whether an answer that broke off is asked for again. Default: it is not.
+    /// Sets whether a request is retried after its response began and broke. Default: `false`.
     ///
-    /// Turn it on only for requests that change nothing and cost nothing, such as a `GET`.
+    /// Set it only for requests that change nothing and cost nothing, such as a `GET`.
     #[must_use]
     pub fn with_begun_answers(self, begun_answers: bool) -> Self {
         Self { begun_answers, ..self }
     }
 
-    /// The pause before the next attempt; `None` if there is to be none.
+    /// Returns the pause before the next attempt, or `None` if there must not be one.
     ///
     /// `used` is the number of retries so far.
     #[must_use]
@@ -118,9 +120,9 @@ impl RetryPolicy {
         pause.filter(|_| used < self.retries).filter(in_time)
     }
 
-    /// Runs the attempt until it succeeds or may not be tried again.
+    /// Runs the attempt until it succeeds or must not be retried.
     ///
-    /// The deadline bounds the pauses. The attempt itself has to keep it, as
+    /// `run` checks the deadline before each pause. The attempt has to check it as well, as
     /// [`Client::send`](crate::Client::send) does.
     ///
     /// # Errors
@@ -155,9 +157,9 @@ impl RetryPolicy {
     }
 }
 
-/// Whether a request that got this HTTP status may succeed later.
+/// Returns whether a request that got this HTTP status may succeed later.
 ///
-/// These are 408, 409, 429 and all from 500 to 599.
+/// These are 408, 409, 429 and 500 to 599, as in the clients of OpenAI and Anthropic.
 ///
 /// ```
 /// assert!(toolwright_http::is_retryable_status(503));
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_up_to_a_bound() {
+    fn pauses_double_up_to_the_longest() {
         let policy = RetryPolicy::default().with_retries(1000);
         for (used, least, most) in
             [(0, 375, 500), (1, 750, 1000), (4, 6000, 8000), (99, 6000, 8000)]
@@ -190,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_asks_for_is_kept_up_to_a_minute() {
+    fn a_pause_that_the_server_asks_for_may_take_up_to_a_minute() {
         assert_eq!([asked(0), asked(7), asked(60)], [Some(0), Some(7), Some(60)]);
         assert_eq!([asked(61), asked(u64::MAX)], [None, None]);
     }
 
     #[test]
-    fn no_pause_ends_after_the_deadline() {
+    fn there_is_no_pause_that_would_end_after_the_deadline() {
         let policy = RetryPolicy::default();
         let deadline = Deadline::after(Duration::from_secs(30));
         let pause = |seconds| {
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_began_is_asked_for_again_only_where_that_is_wanted() {
+    fn a_response_that_began_is_retried_only_if_the_policy_allows_it() {
         let policy = RetryPolicy::default();
         let never = Deadline::never();
         assert_eq!(policy.pause(Retry::AnswerBegan, 0, never), None);

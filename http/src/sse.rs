@@ -1,5 +1,11 @@
+//! Server-sent events: bytes go in, events come out.
+//!
+//! The rules are those of the HTML standard, "Server-sent events", "Interpreting an event
+//! stream".
+
 use std::borrow::Cow;
 use std::mem;
+use std::time::Duration;
 
 use bytes::Bytes;
 use memchr::{memchr, memchr2};
@@ -8,14 +14,14 @@ use crate::error::{ErrorKind, HttpError, Result};
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// A reader of server-sent events that needs no socket.
+/// Parser of server-sent events that does not need a socket.
 ///
-/// It accepts the bytes of a body wherever packets cut them: in a line, between a carriage
-/// return and its line feed, in a character, in a byte order mark. It copies the data of
-/// an event once, into a buffer that the next event reuses. Its time is linear in the
-/// bytes, however they are cut.
+/// The bytes of a body may be cut anywhere: in a line, between a carriage return and its line
+/// feed, in a character, in a byte order mark. The parser copies the data of an event once,
+/// into a buffer that the next event reuses. Its time is linear in the number of bytes.
 ///
-/// An event with blank data is a keep-alive and is skipped. The field `retry` is ignored.
+/// An event with blank data is a keep-alive and is skipped. A caller that reconnects waits for
+/// [`retry`](Self::retry) and sends the last [`Event::id`].
 ///
 /// ```
 /// use toolwright_http::EventReader;
@@ -33,12 +39,12 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 pub struct EventReader {
     max_line: usize,
     max_event: usize,
-    /// The bytes that came last, of which `at` were read.
+    /// The bytes that were pushed last, of which `at` are parsed.
     chunk: Bytes,
     at: usize,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end is not here yet.
     line: Vec<u8>,
-    /// Whether the first line was read, which may begin with a byte order mark.
+    /// Whether the first line is parsed. It may begin with a byte order mark.
     began: bool,
     /// Whether the last line ended with a carriage return, so that a line feed belongs to it.
     after_return: bool,
@@ -46,24 +52,25 @@ pub struct EventReader {
     has_data: bool,
     name: Vec<u8>,
     id: Vec<u8>,
+    retry: Option<Duration>,
     /// Whether `data` and `name` belong to an event that was returned.
     is_returned: bool,
 }
 
-/// An event of a stream, borrowed from its reader.
+/// An event of a stream, borrowed from its [`EventReader`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event<'a> {
-    /// The name in the field `event`; empty if there is none, which means `message`.
+    /// The name in the field `event`; empty if the field is missing, which means `message`.
     pub name: &'a str,
     /// The lines of the field `data`, with a line feed between them.
     pub data: &'a str,
-    /// The last event's id, by which a stream that broke off can be resumed; empty if the
-    /// server gave none.
+    /// The id of this or the last event that had one; empty if there was no id. A client sends
+    /// it as `last-event-id` to resume a stream that broke.
     pub id: &'a str,
 }
 
-/// Lines of up to 4 MiB and events of up to 16 MiB.
+/// Allows lines of up to 4 MiB and events of up to 16 MiB.
 impl Default for EventReader {
     fn default() -> Self {
         Self::new(4 << 20, 16 << 20)
@@ -71,7 +78,7 @@ impl Default for EventReader {
 }
 
 impl EventReader {
-    /// A reader with a maximum size of one line and of one event's data, in bytes.
+    /// Creates a parser with a maximum size of one line and of one event's data, in bytes.
     #[must_use]
     pub fn new(max_line: usize, max_event: usize) -> Self {
         Self {
@@ -86,11 +93,12 @@ impl EventReader {
             has_data: false,
             name: Vec::new(),
             id: Vec::new(),
+            retry: None,
             is_returned: false,
         }
     }
 
-    /// Adds bytes. They are not copied if all earlier events were read.
+    /// Adds bytes. They are not copied if [`next`](Self::next) returned `None` before.
     pub fn push(&mut self, bytes: Bytes) {
         if self.at == self.chunk.len() {
             self.chunk = bytes;
@@ -100,14 +108,13 @@ impl EventReader {
         self.at = 0;
     }
 
-    /// The next event; `None` until more bytes come.
+    /// Returns the next event, or `None` if it needs more bytes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::TooLarge`] if a line or an event is longer than allowed, and
-    /// [`ErrorKind::Encoding`] if an event is not UTF-8. After `TooLarge` the reader cannot be
-    /// used any more; after `Encoding` it goes on with the next event.
-    // It lends its buffer, which `Iterator::next` cannot.
+    /// [`ErrorKind::TooLarge`] if a line or an event is longer than allowed;
+    /// [`ErrorKind::Encoding`] if an event is not UTF-8. The reader cannot be used after
+    /// `TooLarge`. After `Encoding` it continues with the next event.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend its items")]
     pub fn next(&mut self) -> Result<Option<Event<'_>>> {
         match self.read()? {
@@ -116,19 +123,40 @@ impl EventReader {
         }
     }
 
-    /// The event that the end of the body cut off before its empty line, if there is one.
+    /// Returns the event at the end of the body if the empty line after it is missing.
     ///
-    /// Call it after [`next`](Self::next) returned `None`.
+    /// Call it after [`next`](Self::next) returned `None`. The standard drops such an event;
+    /// many servers leave the empty line out.
     ///
     /// # Errors
     ///
-    /// As [`next`](Self::next).
+    /// The errors of [`next`](Self::next).
     pub fn end(&mut self) -> Result<Option<Event<'_>>> {
         self.push(Bytes::from_static(b"\n\n"));
         self.next()
     }
 
-    /// Reads up to the end of an event; whether there is one.
+    /// Returns the pause before a reconnection that the server asked for.
+    ///
+    /// It is the last field `retry` of the bytes that were read, in milliseconds; `None` if
+    /// there was no such field. A value with other characters than digits is ignored.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use toolwright_http::EventReader;
+    ///
+    /// let mut events = EventReader::default();
+    /// events.push("retry: 1500\nid: 7\ndata: hi\n\n".into());
+    /// assert_eq!(events.next()?.map(|event| event.id), Some("7"));
+    /// assert_eq!(events.retry(), Some(Duration::from_millis(1500)));
+    /// # Ok::<(), toolwright_http::HttpError>(())
+    /// ```
+    #[must_use]
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// Reads up to the end of an event, and returns whether there is one.
     fn read(&mut self) -> Result<bool> {
         if mem::take(&mut self.is_returned) {
             self.data.clear();
@@ -156,7 +184,7 @@ impl EventReader {
                 return Ok(false);
             };
             self.after_return = unread[end] == b'\r';
-            // Counting a reference is cheaper than copying a line.
+            // A slice of `Bytes` costs a reference count, which is cheaper than a copy.
             let here = self.chunk.slice(self.at..self.at + end);
             self.at += end + 1;
             let ends_event = if self.line.is_empty() {
@@ -175,7 +203,7 @@ impl EventReader {
         }
     }
 
-    /// Takes in a line; whether it ends an event that has data.
+    /// Parses a line, and returns whether it ends an event that has data.
     fn take(&mut self, line: &[u8]) -> Result<bool> {
         let line = match mem::replace(&mut self.began, true) {
             true => line,
@@ -205,6 +233,7 @@ impl EventReader {
             }
             b"event" => value.clone_into(&mut self.name),
             b"id" if memchr(0, value).is_none() => value.clone_into(&mut self.id),
+            b"retry" => self.retry = pause(value).or(self.retry),
             _ => {}
         }
         Ok(false)
@@ -217,11 +246,18 @@ impl EventReader {
     }
 }
 
+/// Parses a number of milliseconds that has only digits.
+fn pause(value: &[u8]) -> Option<Duration> {
+    let digits = std::str::from_utf8(value).ok()?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok().map(Duration::from_millis)).flatten()
+}
+
 fn too_large(what: &'static str, max: usize) -> HttpError {
     ErrorKind::TooLarge { what, max }.into()
 }
 
-/// The error for a body that is not UTF-8.
+/// Returns the error for a body that is not UTF-8.
 pub(crate) fn not_utf8(body: &[u8]) -> HttpError {
     let what = match is_gzip(body) {
         true => "compressed with gzip",
@@ -230,7 +266,7 @@ pub(crate) fn not_utf8(body: &[u8]) -> HttpError {
     ErrorKind::Encoding { what: Cow::Borrowed(what) }.into()
 }
 
-/// Whether a body begins as gzip does.
+/// Returns whether a body begins with the magic number of gzip.
 pub(crate) fn is_gzip(body: &[u8]) -> bool {
     body.starts_with(&[0x1f, 0x8b])
 }
@@ -261,7 +297,28 @@ mod tests {
     }
 
     #[test]
-    fn events_are_the_same_however_they_are_cut() {
+    fn the_field_retry_is_read_and_other_values_are_ignored() {
+        let mut events = EventReader::default();
+        assert_eq!(events.retry(), None);
+        for (field, wanted) in [
+            ("retry: 1500", 1500),
+            ("retry: +1", 1500),
+            ("retry: 1.5", 1500),
+            ("retry:", 1500),
+            ("retry", 1500),
+            ("retry: soon", 1500),
+            ("retry: 99999999999999999999", 1500),
+            ("retry:0", 0),
+            (": retry: 7", 0),
+        ] {
+            events.push(format!("{field}\n\n").into());
+            assert!(events.next().unwrap().is_none());
+            assert_eq!(events.retry(), Some(Duration::from_millis(wanted)), "{field}");
+        }
+    }
+
+    #[test]
+    fn events_do_not_depend_on_where_the_bytes_are_cut() {
         let long = "x".repeat(9000);
         let text = format!(
             "\u{feff}data: one\n\n: ping\n\ndata:\n\ndata: \n\nevent: x\nid: 1\ndata: ä\ndata:two\n\nretry: 5\n\ndata:  {long}\n\ndata\n\nda: x\n\ndata\ndata: after\n\ndata: last"
@@ -283,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_events_have_bounds() {
+    fn a_line_or_event_over_the_maximum_size_is_an_error() {
         let mut events = EventReader::new(100, 150);
         events.push(vec![b'x'; 100].into());
         assert!(events.next().unwrap().is_none());

@@ -1,6 +1,5 @@
-//! The memory that a stream of events takes. A test of its own, because it counts what the
-//! whole process allocates.
-#![allow(clippy::unwrap_used, reason = "test code")]
+//! The allocations of [`EventReader`], counted in a process without other tests.
+#![cfg(test)]
 
 use std::alloc::System;
 
@@ -12,13 +11,13 @@ use toolwright_http::EventReader;
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 #[test]
-fn an_event_allocates_nothing_once_the_buffers_have_their_size() {
+fn reading_events_does_not_allocate_after_the_first_events() {
     let event =
         "event: delta\r\ndata: {\"choices\": [{\"delta\": {\"content\": \"a word\"}}]}\r\n\r\n";
     let stream = Bytes::from(event.repeat(1000));
     let mut events = EventReader::default();
     let mut read = |bytes: &Bytes| {
-        // As packets cut a stream.
+        // The size of a packet on most networks.
         let mut count = 0;
         for at in (0..bytes.len()).step_by(1400) {
             events.push(bytes.slice(at..bytes.len().min(at + 1400)));

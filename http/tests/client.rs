@@ -1,5 +1,4 @@
-//! A client against a server on loopback that misbehaves as the test wants.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! [`Client`] and [`Response`] against a server on loopback that plays each fault.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use toolwright_http::{
 const KEY: &str = "sk-very/secret+0123456789";
 const SHORT: Duration = Duration::from_millis(200);
 
-/// What the server sends to one connection, and what it does then.
+/// The bytes that the server sends on one connection, and its behaviour after them.
 #[derive(Clone)]
 struct Answer {
     text: Vec<u8>,
@@ -25,8 +24,10 @@ struct Answer {
 #[derive(Clone, Copy)]
 enum End {
     Close,
+    /// Keeps the connection open and sends nothing.
     Hang,
-    Again(&'static str, Duration),
+    /// Sends a piece again and again, with a pause between two.
+    Repeat(&'static str, Duration),
 }
 
 fn answer(status: u16, headers: &str, body: &str) -> Answer {
@@ -37,6 +38,7 @@ fn answer(status: u16, headers: &str, body: &str) -> Answer {
     Answer { text: text.into_bytes(), end: End::Close }
 }
 
+/// A response without `content-length`: the end of the connection ends the body.
 fn open(headers: &str, body: &str, end: End) -> Answer {
     let text = format!("HTTP/1.1 200 X\r\nconnection: close\r\n{headers}\r\n{body}");
     Answer { text: text.into_bytes(), end }
@@ -66,7 +68,7 @@ impl Server {
                     match answer.end {
                         End::Close => drop(socket.shutdown().await),
                         End::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
-                        End::Again(piece, pause) => {
+                        End::Repeat(piece, pause) => {
                             while socket.write_all(piece.as_bytes()).await.is_ok() {
                                 tokio::time::sleep(pause).await;
                             }
@@ -111,7 +113,7 @@ async fn kind_of(body: impl Future<Output = Result<impl Sized, HttpError>>) -> E
 }
 
 #[tokio::test]
-async fn a_request_carries_the_endpoints_headers() {
+async fn a_request_has_the_headers_of_the_endpoint() {
     let server = Server::answering([answer(200, "", "ok")]).await;
     let endpoint = server.client().endpoint().clone();
     let endpoint = endpoint.with_header(HeaderName::from_static("x-title"), "a title").unwrap();
@@ -129,7 +131,7 @@ async fn a_request_carries_the_endpoints_headers() {
 }
 
 #[tokio::test]
-async fn a_request_to_another_place_is_not_sent() {
+async fn a_request_to_a_url_outside_the_endpoint_is_not_sent() {
     let other = Server::answering([answer(200, "", "")]).await;
     let server = Server::answering([answer(200, "", "")]).await;
     let request = Request::get(other.url.parse().unwrap());
@@ -139,7 +141,7 @@ async fn a_request_to_another_place_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_a_refusal_that_names_the_place() {
+async fn a_redirect_is_not_followed_and_its_target_is_in_the_error() {
     let other = Server::answering([answer(200, "", "")]).await;
     let location = other.url.replace("http://", "http://user:password@");
     let headers = format!("location: {location}/chat?key=1#x\r\n");
@@ -151,7 +153,7 @@ async fn a_redirect_is_a_refusal_that_names_the_place() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_retried_and_keeps_what_the_server_said_without_the_key() {
+async fn a_refusal_is_retried_and_its_error_has_the_body_without_the_key() {
     let escaped = KEY.replace('/', r"\/");
     let body = format!("no such key: {escaped}");
     let headers = "retry-after-ms: 1\r\nx-request-id: req_1\r\n";
@@ -173,7 +175,7 @@ async fn a_refusal_is_retried_and_keeps_what_the_server_said_without_the_key() {
 }
 
 #[tokio::test]
-async fn no_pause_goes_beyond_the_deadline() {
+async fn a_pause_beyond_the_deadline_is_not_begun() {
     let server = Server::answering([answer(429, "retry-after: 30\r\n", "")]).await;
     let deadline = Deadline::after(Duration::from_secs(5));
     let started = Instant::now();
@@ -183,7 +185,7 @@ async fn no_pause_goes_beyond_the_deadline() {
 }
 
 #[tokio::test]
-async fn silence_has_an_end_before_and_within_an_answer() {
+async fn silence_before_and_within_a_response_is_an_error() {
     let hang = || End::Hang;
     let server = Server::answering([
         Answer { text: Vec::new(), end: hang() },
@@ -205,8 +207,8 @@ async fn silence_has_an_end_before_and_within_an_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_that_drips_ends_with_the_deadline() {
-    let drip = open("", "", End::Again("x", Duration::from_millis(20)));
+async fn a_slow_response_ends_at_the_deadline() {
+    let drip = open("", "", End::Repeat("x", Duration::from_millis(20)));
     let server = Server::answering([drip.clone()]).await;
     let (after, policy) = (Duration::from_millis(300), RetryPolicy::default());
     let response = send(&server.client(), &policy, Deadline::after(after)).await.unwrap();
@@ -221,12 +223,12 @@ async fn an_answer_that_drips_ends_with_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_body_has_a_bound() {
+async fn a_body_over_the_maximum_size_is_an_error() {
     let large = ErrorKind::TooLarge { what: "one reply", max: 1000 };
     let server = Server::answering([
         open("content-length: 99999\r\n", "", End::Hang),
-        open("", "", End::Again("xxxxxxxxxx", Duration::ZERO)),
-        open("content-type: text/event-stream\r\n", "", End::Again(": x\n", Duration::ZERO)),
+        open("", "", End::Repeat("xxxxxxxxxx", Duration::ZERO)),
+        open("content-type: text/event-stream\r\n", "", End::Repeat(": x\n", Duration::ZERO)),
     ])
     .await;
     let client = server.client();
@@ -241,7 +243,7 @@ async fn a_body_has_a_bound() {
 }
 
 #[tokio::test]
-async fn half_an_answer_is_asked_for_again_only_where_that_is_wanted() {
+async fn a_response_that_broke_is_requested_again_only_if_the_policy_allows_it() {
     let half = open("content-length: 9\r\n", "half", End::Close);
     for (begun, requests) in [(false, 1), (true, 2)] {
         let server = Server::answering([half.clone(), answer(200, "", "whole")]).await;
@@ -261,7 +263,7 @@ async fn half_an_answer_is_asked_for_again_only_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn the_first_bytes_say_whether_it_is_a_stream() {
+async fn the_first_bytes_decide_whether_a_body_is_an_event_stream() {
     let kind = "content-type: text/event-stream\r\n";
     for (headers, body, is_stream) in [
         (kind, "data: 1\n\n", true),
@@ -288,7 +290,7 @@ async fn the_first_bytes_say_whether_it_is_a_stream() {
 }
 
 #[tokio::test]
-async fn what_is_not_utf8_is_named() {
+async fn the_error_for_a_body_that_is_not_utf8_has_its_encoding() {
     for (headers, body, what) in [
         ("content-encoding: br\r\n", b"x".as_slice(), "compressed with br"),
         ("", b"\x1f\x8b\x08", "compressed with gzip"),
@@ -303,7 +305,7 @@ async fn what_is_not_utf8_is_named() {
 }
 
 #[tokio::test]
-async fn where_nobody_listens_is_not_shown_with_the_key() {
+async fn the_error_of_a_failed_connection_does_not_show_the_key() {
     // Port 1 is reserved and closed.
     let endpoint = Endpoint::exact(&format!("http://127.0.0.1:1/{KEY}?key={KEY}")).unwrap();
     let endpoint = endpoint.with_secret("key", KEY);

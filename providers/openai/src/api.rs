@@ -1,17 +1,20 @@
-use crate::error::OpenAiError;
+//! The two APIs of OpenAI.
+
 use std::fmt;
 use std::str::FromStr;
 
-/// Which of OpenAI's two APIs is spoken.
+use crate::error::OpenAiError;
+
+/// API of OpenAI for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Api {
-    /// Chat Completions: what every compatible server speaks. Images of a tool's result
-    /// follow it in a user's message.
+    /// Chat Completions, which every compatible server has. The images of a tool's result are
+    /// sent after it, in a message of the user.
     #[default]
     Chat,
-    /// Responses: keeps the model's reasoning from turn to turn, and takes images in
-    /// tool results.
+    /// Responses, which keeps the model's reasoning between turns and allows images in tool
+    /// results.
     Responses,
 }
 
@@ -24,7 +27,7 @@ impl fmt::Display for Api {
     }
 }
 
-/// The name on a command line.
+/// Parses the name `chat` or `responses`, for command lines.
 ///
 /// ```
 /// use toolwright_openai::Api;
@@ -33,7 +36,7 @@ impl fmt::Display for Api {
 /// assert_eq!(Api::default().to_string(), "chat");
 /// assert_eq!(
 ///     "completions".parse::<Api>().unwrap_err().to_string(),
-///     "`completions` is no API that is known here; choose chat or responses",
+///     "`completions` is not an API of this crate; use `chat` or `responses`",
 /// );
 /// # Ok::<(), toolwright_openai::OpenAiError>(())
 /// ```

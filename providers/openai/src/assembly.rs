@@ -1,3 +1,5 @@
+//! A reply under construction: its parts, from the pieces of either API.
+
 use std::collections::HashSet;
 
 use serde::de::IgnoredAny;
@@ -9,7 +11,7 @@ use toolwright_module::model::{Delta, Finish, Usage};
 use crate::error::{OpenAiError, Result};
 use crate::streaming::Deltas;
 
-/// A reply put together from its pieces, in the order in which they began.
+/// The parts of a reply, in the order in which they began.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     parts: Vec<ReplyPart>,
@@ -17,7 +19,7 @@ pub(crate) struct Assembly {
 
 impl Assembly {
     pub(crate) fn text(&mut self, piece: String, deltas: &mut Deltas) {
-        deltas.tell(|| Delta::Text(piece.clone()));
+        deltas.push(|| Delta::Text(piece.clone()));
         match self.parts.last_mut() {
             Some(ReplyPart::Text(text)) => text.push_str(&piece),
             _ => self.parts.push(ReplyPart::Text(piece)),
@@ -25,7 +27,7 @@ impl Assembly {
     }
 
     pub(crate) fn reasoning(&mut self, provider: &str, piece: String, deltas: &mut Deltas) {
-        deltas.tell(|| Delta::Reasoning(piece.clone()));
+        deltas.push(|| Delta::Reasoning(piece.clone()));
         match self.parts.last_mut() {
             Some(ReplyPart::Reasoning(reasoning)) => reasoning.text.push_str(&piece),
             _ => {
@@ -35,14 +37,14 @@ impl Assembly {
         }
     }
 
-    /// Begins a call; the number is its place in the reply.
+    /// Begins a call, and returns its index in the reply.
     pub(crate) fn begin_call(&mut self) -> usize {
         self.parts.push(ReplyPart::Call(ToolCall::new("", "", "")));
         self.parts.len() - 1
     }
 
-    /// Marks a call as one of a custom tool, whose input is no JSON.
-    pub(crate) fn is_custom(&mut self, index: usize) {
+    /// Marks a call as one of a custom tool, whose input is not JSON.
+    pub(crate) fn mark_custom(&mut self, index: usize) {
         if let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) {
             call.kind = CallKind::Custom;
         }
@@ -55,8 +57,10 @@ impl Assembly {
         }
     }
 
-    /// More of a call. Id and name count once: some servers repeat them. An empty object
-    /// only keeps the place of arguments that follow.
+    /// Adds a piece of a call.
+    ///
+    /// The first id and name are kept, because some servers repeat them. Arguments that begin
+    /// with an empty object are replaced, because some servers send it before the arguments.
     pub(crate) fn more_of_call(
         &mut self,
         index: usize,
@@ -74,7 +78,7 @@ impl Assembly {
         if call.name.is_empty() {
             call.name = name;
         }
-        deltas.tell(|| Delta::Call {
+        deltas.push(|| Delta::Call {
             index,
             name: call.name.clone(),
             arguments: arguments.clone(),
@@ -87,7 +91,7 @@ impl Assembly {
         }
     }
 
-    /// A call's arguments once more, whole. They count where they differ from the pieces.
+    /// Sets a call's arguments to the whole text that a server sends after the pieces.
     pub(crate) fn settle(&mut self, index: usize, arguments: String, deltas: &mut Deltas) {
         let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else {
             return;
@@ -110,7 +114,7 @@ impl Assembly {
         &self.parts
     }
 
-    /// What there is so far, as an error keeps it.
+    /// Returns the parts so far as JSON, for an error.
     pub(crate) fn so_far(&self) -> String {
         if self.parts.is_empty() {
             return String::new();
@@ -123,12 +127,11 @@ impl Assembly {
     }
 }
 
-/// The parts with what servers leave out of calls.
+/// Adds the ids and arguments that servers leave out of calls.
 ///
-/// An id that two calls share is the first one's. `turn` is the number of messages
-/// before the reply: it keeps ids that were made here apart in a whole conversation.
-/// Arguments that are not there are an empty object, unless they may have been cut off.
-/// A name cannot be made up.
+/// If two calls share an id, the second gets a new one. `turn` is the number of messages
+/// before the reply; it makes new ids unique in a conversation. Missing arguments become an
+/// empty object, unless the reply was cut off. A missing name is an error.
 pub(crate) fn filled_in(
     mut parts: Vec<ReplyPart>,
     turn: usize,
@@ -158,19 +161,19 @@ pub(crate) fn filled_in(
     Ok(parts)
 }
 
-/// Whether it is `{}`, which some servers send before the arguments themselves.
+/// Returns whether the text is `{}`, which some servers send before the arguments.
 pub(crate) fn is_empty_object(text: &str) -> bool {
     let inside = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     inside.is_some_and(|inside| inside.trim().is_empty())
 }
 
-/// Whether two texts are the same but for white space, or the same JSON.
+/// Returns whether two texts are equal except for white space, or are equal JSON.
 pub(crate) fn is_same(a: &str, b: &str) -> bool {
     let value = |text| serde_json::from_str::<Value>(text).ok();
     a.trim() == b.trim() || value(a).is_some_and(|a| Some(a) == value(b))
 }
 
-/// The provider's words for a reply that is not finished: nothing in it counts.
+/// Returns whether a status means that the reply is not finished and must not be used.
 pub(crate) fn is_unfinished(word: &str) -> bool {
     matches!(
         word,
@@ -185,7 +188,7 @@ pub(crate) fn is_unfinished(word: &str) -> bool {
     )
 }
 
-/// Whether it is an object or a list, whole.
+/// Returns whether the text is a complete JSON object or list.
 pub(crate) fn is_complete(arguments: &str) -> bool {
     arguments.trim_start().starts_with(['{', '['])
         && arguments.trim_end().ends_with(['}', ']'])

@@ -1,4 +1,4 @@
-//! Chat Completions.
+//! Chat Completions: the body of a request, and the reader of replies and streams.
 
 mod reply;
 mod request;
@@ -6,5 +6,6 @@ mod request;
 pub(crate) use reply::{Completion, Pieces};
 pub(crate) use request::Body;
 
-/// Whose reasoning it is that comes beside a message. It is kept and not sent back.
+/// The provider of this API's reasoning. The reasoning is kept in the reply, but no request
+/// contains it.
 const PROVIDER: &str = "openai-chat";

@@ -1,3 +1,6 @@
+//! The errors of this crate: their texts, which errors may be retried, and the conversion from
+//! HTTP errors and to the errors of the module layer.
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -10,26 +13,26 @@ use toolwright_http::{
 use toolwright_module::error::Stage;
 use toolwright_module::model::Usage;
 
-use crate::lenient::is_said;
+use crate::lenient::is_set;
 
-/// The result of everything in this crate that can fail.
+/// A result with this crate's error as the default error type.
 pub(crate) type Result<T, E = OpenAiError> = std::result::Result<T, E>;
 
 /// The cause of an error.
 type Source = Box<dyn StdError + Send + Sync>;
 
-/// Maximum size of a server's answer that an error keeps, in bytes.
+/// Maximum size of a server's response that an error keeps, in bytes.
 const MAX_RAW: usize = 64 * 1024;
-/// Maximum length of a server's sentence, in bytes.
-const MAX_SAID: usize = 1000;
+/// Maximum length of a server's error message, in bytes.
+const MAX_MESSAGE: usize = 1000;
 
-/// What can go wrong between a request and its reply.
+/// Error of a request to a model, or of a model's settings.
 ///
-/// `{}` is one sentence that names the fix; `{:#}` adds the evidence: the request's id
-/// and what the server sent, which may hold a user's data. `{:?}` adds the causes. The
-/// API key is in none of them.
+/// `{}` is one sentence with the fault and the fix. `{:#}` adds the evidence: the request's id
+/// and the server's response, which may contain a user's data. `{:?}` adds the causes. No form
+/// contains the API key.
 ///
-/// A model's methods return [`toolwright_module::Error`]; this is inside it:
+/// The methods of a model return [`toolwright_module::Error`], which contains this error:
 ///
 /// ```no_run
 /// # use toolwright_module::{LanguageModel, Message, Request};
@@ -48,187 +51,194 @@ const MAX_SAID: usize = 1000;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenAiError {
-    /// There is no key, or a blank one.
+    /// The key is missing or blank.
     #[error(
-        "there is no API key: set {variable}, or use `OpenAi::at` for a server that needs none"
+        "there is no API key: set {variable}, or use `OpenAi::at` for a server that does not need a key"
     )]
     MissingKey {
-        /// The variable that may hold it.
+        /// The environment variable for the key.
         variable: &'static str,
     },
 
-    /// The address cannot be one of a server.
-    // It is not shown: people put keys into addresses.
+    /// The base URL cannot be used. The error does not show it, because people put keys into
+    /// URLs.
     #[error("the base URL cannot be used: {fault}")]
     BaseUrl {
-        /// What is wrong with it and what to do.
+        /// The reason and the fix.
         fault: &'static str,
     },
 
-    /// A text cannot travel in an HTTP header.
-    #[error("{what} holds a character that no HTTP header can carry; look for a line break in it")]
+    /// A text has a character that is not allowed in an HTTP header.
+    #[error(
+        "{what} contains a character that is not allowed in an HTTP header; look for a line break in it"
+    )]
     Header {
-        /// Which text.
+        /// The name of the text. The text is not shown.
         what: String,
     },
 
-    /// A name is not one of [`Api`](crate::Api)'s.
-    #[error("`{name}` is no API that is known here; choose chat or responses")]
+    /// A name is not that of an [`Api`](crate::Api).
+    #[error("`{name}` is not an API of this crate; use `chat` or `responses`")]
     UnknownApi {
         /// The name.
         name: String,
     },
 
-    /// There is no HTTP client on this machine.
-    #[error("the HTTP client cannot be set up; check the system's certificates")]
+    /// The HTTP client cannot be created.
+    #[error("the HTTP client cannot be created; check the system's certificates")]
     Client {
-        /// What reqwest reports.
+        /// The error of reqwest.
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// A contract has no form in the model's dialect.
+    /// A contract cannot be lowered to the model's dialect.
     #[error(transparent)]
     Lowering(#[from] toolwright_signature::Error),
 
-    /// The request could not be written.
-    #[error("the request cannot be written")]
+    /// The request cannot be serialized.
+    #[error("the request cannot be serialized")]
     Request {
-        /// Why not.
+        /// The reason.
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// There is no server.
-    #[error("no server answers; check the base URL, the network and that the server runs")]
+    /// There is no connection to a server.
+    #[error(
+        "no connection to the server; check the base URL, the network and that the server runs"
+    )]
     Connect {
-        /// What reqwest reports.
+        /// The error of reqwest.
         source: Box<dyn StdError + Send + Sync>,
     },
 
     /// The connection broke before a reply began.
-    #[error("the connection broke before the server answered; try again")]
+    #[error("the connection broke before the server responded; try again")]
     Transport {
-        /// What was found below.
+        /// The error of reqwest.
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// The server said nothing for too long.
-    #[error("the server was silent for {after:?}; allow more with `with_timeout`")]
+    /// The server sent no byte for longer than [`with_timeout`](crate::OpenAi::with_timeout)
+    /// allows.
+    #[error("the server sent nothing for {after:?}; allow more time with `with_timeout`")]
     Timeout {
-        /// How long it may be silent.
+        /// The allowed silence.
         after: Duration,
     },
 
-    /// The server said no.
+    /// The server refused the request: its status is not a success.
     #[error(fmt = refused)]
     Status {
         /// The HTTP status.
         status: u16,
-        /// The server's name for the request, for its support.
+        /// The server's id of the request, which its support asks for.
         request_id: Option<String>,
-        /// The server's word for what is wrong.
+        /// The server's error code, such as `context_length_exceeded`.
         code: Option<String>,
-        /// The server's sentence for it.
+        /// The server's error message, the first 1000 bytes.
         message: String,
-        /// How long the server asks to wait.
+        /// The pause that the server asks for.
         retry_after: Option<Duration>,
-        /// What it sent, the first 64 KiB.
+        /// The body, the first 64 KiB.
         body: String,
     },
 
-    /// The server began to answer and then said that it failed.
+    /// The server reported an error within a reply that began with a success.
     #[error(fmt = reported)]
     Reported {
-        /// The server's word for what is wrong.
+        /// The server's error code.
         code: Option<String>,
-        /// The server's sentence for it.
+        /// The server's error message, the first 1000 bytes.
         message: String,
-        /// The error as it came, the first 64 KiB.
+        /// The error as JSON, the first 64 KiB.
         raw: String,
-        /// What the call cost nevertheless.
+        /// The usage, for which the server may charge.
         usage: Usage,
     },
 
-    /// The server's answer is no reply.
+    /// The server's response is not a reply of the API.
     #[error(fmt = not_understood)]
     Decoding {
-        /// What does not fit.
+        /// The error of the deserializer.
         source: serde_json::Error,
-        /// What it sent, the first 64 KiB.
+        /// The body or the event, the first 64 KiB.
         raw: String,
     },
 
-    /// The reply ended before its end.
+    /// The reply was cut off.
     #[error(fmt = cut_off)]
     Truncated {
-        /// What came so far, the first 64 KiB: the reply's parts as JSON, or the text
-        /// itself.
+        /// The received part, the first 64 KiB: the reply's parts as JSON, or the body.
         raw: String,
-        /// What broke, if something did.
+        /// The cause, if it is known.
         source: Option<Box<dyn StdError + Send + Sync>>,
     },
 
-    /// The server did not finish the reply, or gave it up.
+    /// The server did not finish the reply.
     #[error(fmt = unfinished)]
     Unfinished {
-        /// The server's word for it, such as `in_progress`.
+        /// The server's status of the reply, such as `in_progress`.
         status: String,
-        /// What came so far, the first 64 KiB.
+        /// The reply's parts as JSON, the first 64 KiB.
         raw: String,
-        /// What the call cost nevertheless.
+        /// The usage, for which the server may charge.
         usage: Usage,
     },
 
-    /// The reply says two things of a call, or too little to make it.
+    /// The reply has a call that is contradictory or incomplete.
     #[error(fmt = unclear)]
     Unclear {
-        /// What is wrong with it.
+        /// The fault.
         fault: &'static str,
-        /// What came so far, the first 64 KiB.
+        /// The reply's parts as JSON, the first 64 KiB.
         raw: String,
-        /// What the call cost nevertheless.
+        /// The usage, for which the server may charge.
         usage: Usage,
     },
 
-    /// The reply took too long in all.
+    /// The answer took longer than [`with_max_time`](crate::OpenAi::with_max_time) allows.
     #[error(fmt = too_slow)]
     TooSlow {
-        /// How long one answer may take.
+        /// The allowed time.
         after: Duration,
-        /// What came so far, the first 64 KiB.
+        /// The reply's parts as JSON, the first 64 KiB.
         raw: String,
     },
 
-    /// The server's answer is not text in UTF-8.
+    /// The response is compressed or is not UTF-8.
     #[error(
-        "the server's answer is {what}, and UTF-8 text is needed; turn that off at the server or at the proxy before it"
+        "the server's response is {what}, but must be UTF-8 text; change the server or the proxy in front of it"
     )]
     Encoding {
-        /// What it is instead.
+        /// The encoding that was found.
         what: String,
     },
 
-    /// The server sends more than can be meant.
+    /// The server sent more bytes than allowed.
     #[error(
-        "the server sent more than {} MiB as {what}; ask for a shorter one, or check the base URL",
+        "the server sent more than {} MiB as {what}; ask for a shorter reply, or check the base URL",
         most >> 20
     )]
     TooLarge {
-        /// What is too large.
+        /// The part that is too large, such as "one reply".
         what: &'static str,
-        /// How large it may be, in bytes.
+        /// Maximum size, in bytes.
         most: usize,
     },
 
-    /// The reply has nothing in it.
-    #[error("the server sent a reply without an answer in it; try again or try another model")]
+    /// The reply has no content.
+    #[error("the server's reply is empty; try again or use another model")]
     Empty {
-        /// What the call cost nevertheless.
+        /// The usage, for which the server may charge.
         usage: Usage,
     },
 }
 
 impl OpenAiError {
-    /// Whether the same request may succeed later.
+    /// Returns whether the same request may succeed later.
+    ///
+    /// This includes errors after which [`OpenAi`](crate::OpenAi) does not retry, such as
+    /// [`Timeout`](Self::Timeout).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -245,7 +255,7 @@ impl OpenAiError {
         }
     }
 
-    /// Whether to try the request again after this error.
+    /// Returns whether to retry the request after this error.
     pub(crate) fn retry(&self) -> Retry {
         match self {
             Self::Connect { .. } | Self::Transport { .. } => Retry::Backoff,
@@ -257,7 +267,7 @@ impl OpenAiError {
         }
     }
 
-    /// What the server sent, as far as it is known.
+    /// Returns the received part of the response.
     fn raw(&self) -> Option<&str> {
         match self {
             Self::Status { body: raw, .. }
@@ -289,15 +299,15 @@ impl OpenAiError {
         }
     }
 
-    /// The module layer's form; `?` would lose all but the text.
+    /// Converts into an error of the module layer, with stage, usage and the received part.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
         let usage = match &self {
-            // A server that reports none leaves it open.
+            // If the server does not report usage, the caller estimates it.
             Self::Reported { usage, .. }
             | Self::Empty { usage }
             | Self::Unclear { usage, .. }
             | Self::Unfinished { usage, .. } => Some(*usage).filter(|usage| !usage.incomplete),
-            // Nobody was asked.
+            // The request was not sent, so the usage is zero.
             Self::Connect { .. } => Some(Usage::default()),
             _ => None,
         };
@@ -313,25 +323,26 @@ impl OpenAiError {
         }
     }
 
-    /// What does not fit the API in a whole body: the server's words, if it is an error.
-    pub(crate) fn or_said_in(self, body: &[u8]) -> Self {
-        let said = || serde_json::from_slice::<Value>(body).ok();
+    /// Replaces the error for a whole body that does not fit the API with the server's own
+    /// error, if the body contains one.
+    pub(crate) fn or_error_in(self, body: &[u8]) -> Self {
+        let value = || serde_json::from_slice::<Value>(body).ok();
         match self {
             Self::Empty { .. } | Self::Decoding { .. } => {
-                said().and_then(|said| Self::complaint(&said)).unwrap_or(self)
+                value().and_then(|value| Self::bare_error(&value)).unwrap_or(self)
             }
             error => error,
         }
     }
 
-    /// An error without the usual form, if a body has words of one.
-    pub(crate) fn complaint(body: &Value) -> Option<Self> {
-        let Said { code, message } = Said::of(body);
+    /// Converts a body with an error message but without the usual field `error`.
+    pub(crate) fn bare_error(body: &Value) -> Option<Self> {
+        let ErrorBody { code, message } = ErrorBody::of(body);
         let raw = body.to_string();
         Some(Self::Reported { message: message?, code, raw, usage: Usage::unknown() })
     }
 
-    /// What JSON failed to be.
+    /// Converts an error of the deserializer.
     pub(crate) fn from_json(source: serde_json::Error, body: &[u8]) -> Self {
         let raw = String::from_utf8_lossy(body).into_owned();
         if source.is_eof() {
@@ -340,19 +351,18 @@ impl OpenAiError {
         Self::Decoding { source, raw }
     }
 
-    /// The error as it may leave this crate: without the key, and no longer than what a
-    /// person reads.
-    pub(crate) fn told(mut self, endpoint: &Endpoint) -> Self {
+    /// Removes the secrets of the endpoint from the error, and cuts its texts.
+    pub(crate) fn redacted(mut self, endpoint: &Endpoint) -> Self {
         let redactor = endpoint.redactor();
         let clean = |text: &mut String, max| *text = redactor.redact_start(text, max);
         let clean_word = |text: &mut Option<String>| {
-            text.iter_mut().for_each(|text| clean(text, MAX_SAID));
+            text.iter_mut().for_each(|text| clean(text, MAX_MESSAGE));
         };
         match &mut self {
             Self::Status { status, request_id, code, message, body, .. } => {
                 clean_word(request_id);
                 clean_word(code);
-                clean(message, MAX_SAID);
+                clean(message, MAX_MESSAGE);
                 if !endpoint.has_secret() && asks_for_key(*status, message) {
                     *message += "; the request had no key: give one with `OpenAi::with_key`, or set OPENAI_API_KEY and use `OpenAi::from_env`";
                 }
@@ -360,18 +370,18 @@ impl OpenAiError {
             }
             Self::Reported { code, message, raw, .. } => {
                 clean_word(code);
-                clean(message, MAX_SAID);
+                clean(message, MAX_MESSAGE);
                 clean(raw, MAX_RAW);
             }
             Self::Decoding { raw, source } => {
                 clean(raw, MAX_RAW);
-                // serde repeats the value that does not fit.
+                // An error of serde contains the value that does not fit.
                 if let Some(text) = clean_cause(source, redactor) {
                     *source = serde_json::Error::custom(text);
                 }
             }
             Self::Unfinished { status, raw, .. } => {
-                clean(status, MAX_SAID);
+                clean(status, MAX_MESSAGE);
                 clean(raw, MAX_RAW);
             }
             Self::TooSlow { raw, .. } | Self::Unclear { raw, .. } => clean(raw, MAX_RAW),
@@ -388,21 +398,21 @@ impl OpenAiError {
                     *source = text.into();
                 }
             }
-            // The others come from toolwright-http, which shows no secret.
+            // The others come from toolwright-http, which redacts them.
             _ => {}
         }
         self
     }
 
-    /// A status that is not a success, with what the server says about it.
+    /// Converts a response whose status is not a success.
     fn refused(refusal: Refusal) -> Self {
         let Refusal { status, reason, request_id, retry_after, location, body, .. } = refusal;
-        let said = serde_json::from_str::<Value>(&body).map(|body| Said::of(&body)).ok();
-        let (code, message) = said.map_or((None, None), |said| (said.code, said.message));
-        // A proxy's page says nothing that can be quoted.
+        let error = serde_json::from_str::<Value>(&body).map(|body| ErrorBody::of(&body)).ok();
+        let (code, message) = error.map_or((None, None), |error| (error.code, error.message));
+        // The body may be a page of a proxy, which has no error message.
         let mut message = message.unwrap_or_else(|| reason.unwrap_or("no reason given").to_owned());
         if let Some(address) = location {
-            // If it leads to the same API, this is its base URL.
+            // If the target is the same API, the error shows its base URL.
             let paths = ["/chat/completions", "/responses"];
             let base = paths.iter().find_map(|path| address.strip_suffix(path));
             message += &format!(" to {}", base.unwrap_or(&address));
@@ -410,41 +420,41 @@ impl OpenAiError {
         Self::Status { status, request_id, code, message, retry_after, body }
     }
 
-    /// An error object inside a reply that began well.
+    /// Converts an error object inside a reply that began with a success.
     pub(crate) fn reported(error: &Value, usage: Usage) -> Self {
-        let said = Said::of(error);
+        let body = ErrorBody::of(error);
         Self::Reported {
-            message: said.message.unwrap_or_else(|| "it does not say why".to_owned()),
-            code: said.code,
+            message: body.message.unwrap_or_else(|| "no reason given".to_owned()),
+            code: body.code,
             raw: error.to_string(),
             usage,
         }
     }
 }
 
-/// What a server says about a failure, in one of the many forms there are.
-pub(crate) struct Said {
+/// The error code and message of a server, in any of the known forms.
+pub(crate) struct ErrorBody {
     pub(crate) code: Option<String>,
     pub(crate) message: Option<String>,
 }
 
-impl Said {
-    /// OpenAI's `{"error": {"message", "type", "code"}}`, the same without its wrapper, in
+impl ErrorBody {
+    /// Reads OpenAI's `{"error": {"message", "type", "code"}}`, the same without its wrapper, in
     /// a list or as `errors`, `{"error": "text"}`, and `{"detail": …}` with a text or with
-    /// what FastAPI finds wrong.
+    /// the list of faults of FastAPI.
     pub(crate) fn of(body: &Value) -> Self {
         let mut error = body;
-        // Some servers wrap it more than once; not without end.
+        // Some servers wrap the error more than once.
         for _ in 0..4 {
             let inner = ["error", "errors", "detail"].into_iter().find_map(|name| error.get(name));
-            error = match (inner.filter(|inner| is_said(inner)), error) {
+            error = match (inner.filter(|inner| is_set(inner)), error) {
                 (Some(inner), _) if inner.is_object() || inner.is_array() => inner,
                 (None, Value::Array(list)) if list.len() == 1 => &list[0],
                 _ => break,
             };
         }
         let field = |name| error.get(name).and_then(text);
-        // A number only repeats the status, unless there is no word.
+        // A number usually repeats the status, so a word is preferred.
         let number = || error.get("code").filter(|code| code.is_number());
         Self {
             code: field("code")
@@ -459,7 +469,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// What is said in an error, in whatever form.
+/// Returns the message of an error, from any of its known fields.
 fn words(error: &Value) -> Option<String> {
     if let Value::Array(several) = error {
         let several: Vec<_> = several.iter().filter_map(words).collect();
@@ -468,18 +478,18 @@ fn words(error: &Value) -> Option<String> {
     let field = |name| error.get(name).and_then(text);
     let named = ["message", "msg", "detail", "error", "errors", "error_description", "reason"];
     let words = named.into_iter().find_map(field).or_else(|| text(error))?;
-    // FastAPI says where it is.
+    // FastAPI adds the path of the faulty field.
     let Some(Value::Array(path)) = error.get("loc") else { return Some(words) };
     let path = path.iter().map(|step| text(step).unwrap_or_else(|| step.to_string()));
     Some(format!("{}: {words}", path.collect::<Vec<_>>().join(".")))
 }
 
-/// Whether the account has to be topped up: waiting does not help.
+/// Returns whether the account has no credit, so that a retry does not help.
 fn no_credit(code: Option<&str>) -> bool {
     code == Some("insufficient_quota")
 }
 
-/// Whether what this code names goes away by itself.
+/// Returns whether an error with this code may pass without a change.
 fn passes(code: &str) -> bool {
     matches!(
         code,
@@ -496,7 +506,7 @@ fn passes(code: &str) -> bool {
     ) || matches!(code.parse(), Ok(500..=599_u16))
 }
 
-/// Whether a refusal of a request without a key may be for that.
+/// Returns whether the server may have refused the request because it had no key.
 fn asks_for_key(status: u16, message: &str) -> bool {
     let message = message.to_lowercase();
     let names = ["api key", "api_key", "apikey", "api-key", "token", "auth", "credential"];
@@ -507,13 +517,13 @@ fn asks_for_key(status: u16, message: &str) -> bool {
     }
 }
 
-/// The text of an error and its causes, if it holds a secret or is too long.
+/// Returns the redacted and cut text of an error and its causes, if that changes the text.
 fn clean_cause(error: &(dyn StdError + 'static), redactor: &Redactor) -> Option<String> {
-    let said = with_causes(error);
-    Some(redactor.redact_start(&said, MAX_SAID)).filter(|text| *text != said)
+    let text = with_causes(error);
+    Some(redactor.redact_start(&text, MAX_MESSAGE)).filter(|redacted| *redacted != text)
 }
 
-/// In this provider's words.
+/// Converts an HTTP error, with texts that name the methods of [`OpenAi`](crate::OpenAi).
 impl From<toolwright_http::HttpError> for OpenAiError {
     fn from(error: toolwright_http::HttpError) -> Self {
         let text = error.to_string();
@@ -534,7 +544,7 @@ impl From<toolwright_http::HttpError> for OpenAiError {
             ErrorKind::Status(refusal) => Self::refused(refusal),
             ErrorKind::Encoding { what } => Self::Encoding { what: what.into_owned() },
             ErrorKind::TooLarge { what, max } => Self::TooLarge { what, most: max },
-            // Also a kind that toolwright-http has learned since.
+            // This includes kinds that a newer version of toolwright-http adds.
             _ => Self::Request { source },
         }
     }
@@ -544,17 +554,19 @@ fn url_fault(fault: UrlFault) -> &'static str {
     match fault {
         UrlFault::NotAUrl => "it is not a URL; use one like http://127.0.0.1:8080/v1",
         UrlFault::Scheme => "it does not begin with http:// or https://",
-        UrlFault::Credentials => "it holds a name or a password; give the key with `with_key`",
-        UrlFault::Query => "it holds `?` or `#`; end it before them",
-        UrlFault::Plain => {
-            "it is plain http beyond this machine, where anybody on the way could read the API key; use https"
+        UrlFault::Credentials => {
+            "it contains a user name or a password; remove them and set the key with `with_key`"
         }
-        _ => "it leads out of the server's API",
+        UrlFault::Query => "it contains `?` or `#`; remove that character and the text after it",
+        UrlFault::Plain => {
+            "it is plain http to another machine, so others on the network could read the API key; use https"
+        }
+        _ => "a request would go to a URL outside of it",
     }
 }
 
-/// As `{:#}` with the causes, so that `fn main() -> Result<(), Box<dyn OpenAiError>>` shows
-/// what to do.
+/// Shows the text of `{:#}` and the causes, so that `fn main() -> Result<(), OpenAiError>`
+/// prints the fix.
 impl fmt::Debug for OpenAiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:#}")?;
@@ -574,40 +586,37 @@ fn reported(
     _: &Usage,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
-    write!(f, "the server failed while it answered: {message}")?;
+    write!(f, "the server reported an error in its reply: {message}")?;
     evidence(raw, f)
 }
 
 fn not_understood(_: &serde_json::Error, raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(
-        "the server's answer cannot be understood; check that the base URL is one of an OpenAI-compatible API",
+        "the server's response is not a reply of the API; check that the base URL is that of an OpenAI-compatible API",
     )?;
     evidence(raw, f)
 }
 
 fn cut_off(raw: &str, _: &Option<Source>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str("the server's reply was cut off on the way; try again")?;
+    f.write_str("the server's reply was cut off; try again")?;
     evidence(raw, f)
 }
 
 fn unfinished(status: &str, raw: &str, _: &Usage, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(
         f,
-        "the server did not finish the reply, whose status is {status:?}; try again, and turn background replies off"
+        "the server did not finish the reply (status {status:?}); try again, and turn off background replies"
     )?;
     evidence(raw, f)
 }
 
 fn unclear(fault: &str, raw: &str, _: &Usage, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(
-        f,
-        "the server's reply is unclear: {fault}; try again, and if that does not help, another model or server"
-    )?;
+    write!(f, "the server's reply is unclear: {fault}; try again, or use another model or server")?;
     evidence(raw, f)
 }
 
 fn too_slow(after: &Duration, raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "the reply was not whole after {after:?}; allow more with `with_max_time`")?;
+    write!(f, "the reply was not complete after {after:?}; allow more time with `with_max_time`")?;
     evidence(raw, f)
 }
 
@@ -629,34 +638,34 @@ fn refused(
 ) -> fmt::Result {
     let code = code.as_deref();
     let (what, advice) = match *status {
-        300..=399 => ("the server sends elsewhere", "use the address it sends to as the base URL"),
+        300..=399 => ("the server redirects the request", "use that address as the base URL"),
         401 if message.contains("`OpenAi::with_key`") => {
-            ("the server wants an API key", "check which one")
+            ("the server requires an API key", "check which one")
         }
         401 => ("the server refused the API key", "check the key"),
         402 => ("the account has no credit left", "check its plan and billing"),
         403 => ("the server refused access", "check what the API key may do"),
         404 | 405 => (
-            "the server does not know the model or the address",
+            "the server does not have the model or the address",
             "check the model's name and the base URL",
         ),
         413 => too_long(),
         429 if no_credit(code) => ("the account has no credit left", "check its plan and billing"),
-        429 => ("the server is asked too often", "ask less often"),
+        429 => ("the rate limit is reached", "send fewer requests"),
         408 | 409 | 500..=599 => ("the server failed", "try again later"),
         600.. => (
-            "the server answers with a status that means nothing",
-            "check that the base URL is one of an OpenAI-compatible API",
+            "the server sent an unknown status",
+            "check that the base URL is that of an OpenAI-compatible API",
         ),
         _ if matches!(code, Some("context_length_exceeded" | "exceed_context_size_error")) => {
             too_long()
         }
-        _ => ("the server refused the request", "change what it complains about"),
+        _ => ("the server refused the request", "change the request as the message says"),
     };
     write!(f, "{what} ({status}: {message}); {advice}")?;
-    // Less than a second is no news to a person.
+    // A wait of less than a second does not matter to a person.
     if let Some(wait) = retry_after.filter(|wait| wait.as_secs() > 0) {
-        write!(f, ", in {wait:?} at the earliest")?;
+        write!(f, ", after {wait:?} or later")?;
     }
     if f.alternate() {
         if let Some(id) = request_id {
@@ -672,7 +681,7 @@ fn refused(
 
 fn too_long() -> (&'static str, &'static str) {
     (
-        "the conversation is longer than the model can read",
-        "shorten it, or take a model that reads more",
+        "the conversation is longer than the model's context",
+        "shorten it, or use a model with a larger context",
     )
 }

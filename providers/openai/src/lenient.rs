@@ -1,7 +1,7 @@
-//! Wire values as compatible servers really send them.
+//! Lenient deserialization, for the values that compatible servers send instead of OpenAI's.
 //!
-//! A reply is never refused for what it says beside the point: a `null` where a list
-//! should be, a number where a text should be, a word that OpenAI does not know.
+//! A reply must not fail because of a field that does not matter: `null` instead of a list, a
+//! number instead of a string, a value that OpenAI does not have.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::assembly::is_empty_object;
 
-/// Reads `null` as if the field were not there.
+/// Deserializes `null` as the default, as if the field were missing.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -24,15 +24,15 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A text, whatever form it came in; empty for `null`.
+/// A text from any JSON value; empty for `null`.
 ///
-/// Numbers and objects become their JSON, because some servers send ids as numbers. Lists become the texts of their pieces, because some
-/// send content that way.
+/// A number or an object becomes its JSON, because some servers send ids as numbers. A list
+/// becomes the texts of its items, because some servers send content as a list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Text(pub(crate) String);
 
 impl Text {
-    /// The text, if there is any.
+    /// Returns the text, if it is not empty.
     pub(crate) fn filled(self) -> Option<String> {
         Some(self.0).filter(|text| !text.is_empty())
     }
@@ -104,10 +104,10 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// A call's arguments as JSON text: a text as it is, any other value as its JSON; empty for
+/// A call's arguments as JSON text: a string's content, or any other value's JSON; empty for
 /// `null`.
 ///
-/// The JSON is the server's own: numbers keep their digits and objects all their fields.
+/// The JSON is unchanged: numbers keep their digits, and objects keep repeated fields.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Arguments(pub(crate) String);
 
@@ -123,7 +123,8 @@ impl<'de> Deserialize<'de> for Arguments {
 }
 
 impl Arguments {
-    /// The first that says anything; `{}` only where none says more.
+    /// Returns the first arguments that are not empty. `{}` is used only if all others are
+    /// empty.
     pub(crate) fn first(of: impl IntoIterator<Item = Self>) -> Self {
         let mut found = Self::default();
         for other in of {
@@ -139,7 +140,7 @@ impl Arguments {
     }
 }
 
-/// A number of things; `None` for whatever is no such number, such as `"n/a"` or -1.
+/// A count; `None` for values that are not one, such as `"n/a"` or -1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Count(pub(crate) Option<u64>);
 
@@ -197,7 +198,7 @@ impl<'de> Visitor<'de> for CountVisitor {
     }
 }
 
-/// An object; the default for whatever else there is. For what is beside the point.
+/// Deserializes an object, and any other value as the default. For fields that do not matter.
 pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -206,7 +207,9 @@ where
     Ok(if_object(deserializer)?.unwrap_or_default())
 }
 
-/// An object, or nothing for `null`. Serde would read a list as its fields, in their order.
+/// Deserializes an object, and `null` as the default.
+///
+/// Other values are errors: for serde, a list is also a struct, whose fields are its items.
 pub(crate) fn fields<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -216,11 +219,11 @@ where
     match raw.get().as_bytes() {
         b"null" => Ok(T::default()),
         [b'{', ..] => serde_json::from_str(raw.get()).map_err(D::Error::custom),
-        _ => Err(D::Error::custom("an object was expected")),
+        _ => Err(D::Error::custom("expected an object")),
     }
 }
 
-/// An object; `None` for whatever else there is, such as `"n/a"`.
+/// Deserializes an object, and any other value, such as `"n/a"`, as `None`.
 pub(crate) fn if_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -272,22 +275,22 @@ where
     deserializer.deserialize_any(ObjectVisitor(PhantomData))
 }
 
-/// What may stand in a list.
-pub(crate) trait Listed: DeserializeOwned {
-    /// What a text says that stands where the list should.
-    fn of_text(text: &str) -> Vec<Self>;
+/// Item of a list that a server may replace with a string.
+pub(crate) trait ListItem: DeserializeOwned {
+    /// Returns the items for a string that stands instead of the list.
+    fn from_text(text: &str) -> Vec<Self>;
 }
 
-/// A list; one object by itself, or a text, where a list should be; empty for `null` and
-/// for other values.
+/// Deserializes a list. A single object is a list of one item, a string is
+/// [`ListItem::from_text`], and any other value is an empty list.
 pub(crate) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
-    T: Listed,
+    T: ListItem,
 {
     struct ListVisitor<T>(PhantomData<T>);
 
-    impl<'de, T: Listed> Visitor<'de> for ListVisitor<T> {
+    impl<'de, T: ListItem> Visitor<'de> for ListVisitor<T> {
         type Value = Vec<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -307,7 +310,7 @@ where
         }
 
         fn visit_str<E>(self, text: &str) -> Result<Vec<T>, E> {
-            Ok(T::of_text(text))
+            Ok(T::from_text(text))
         }
 
         fn visit_bool<E>(self, _: bool) -> Result<Vec<T>, E> {
@@ -334,9 +337,9 @@ where
     deserializer.deserialize_any(ListVisitor(PhantomData))
 }
 
-/// Whether a field that announces an error does so: some servers send `false` or `""` for
-/// success.
-pub(crate) fn is_said(value: &Value) -> bool {
+/// Returns whether an error field means an error. Some servers send `false`, `0`, `""` or an
+/// empty object for success.
+pub(crate) fn is_set(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
@@ -352,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_comes_in_many_forms() {
+    fn a_text_is_read_from_any_value() {
         for (wire, text) in [
             (r#""plain""#, "plain"),
             ("null", ""),
@@ -368,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_keep_the_text_of_any_value() {
+    fn arguments_keep_the_json_of_any_value() {
         for (wire, text) in [
             (r#""{\"a\": 1}""#, r#"{"a": 1}"#),
             ("null", ""),
@@ -385,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_never_a_reason_to_refuse_a_reply() {
+    fn a_value_that_is_not_a_count_is_not_an_error() {
         for (wire, count) in [
             ("7", Some(7)),
             ("7.0", Some(7)),

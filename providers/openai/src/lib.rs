@@ -1,9 +1,9 @@
-//! OpenAI's models, and those of every server that speaks like OpenAI.
+//! Language model of OpenAI and of servers with a compatible API.
 //!
 //! [`OpenAi`] is a [`LanguageModel`](toolwright_module::LanguageModel) over Chat
-//! Completions or Responses, whole or streamed. The types of requests and replies are this
-//! crate's, because closed ones would reject what compatible servers say. Addresses,
-//! retries, limits and redaction are those of `toolwright-http`.
+//! Completions or Responses, whole or streamed. This crate has its own types for requests and
+//! replies, because strict types would reject many replies of compatible servers. It uses
+//! `toolwright-http` for URLs, retries, limits and redaction.
 //!
 //! ```no_run
 //! use toolwright_module::{Context, Predict, Signature};
@@ -32,41 +32,48 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | ask OpenAI | [`OpenAi::from_env`] |
-//! | ask llama.cpp, Ollama, vLLM, LM Studio, OpenRouter, … | [`OpenAi::at`] |
+//! | use a model of OpenAI | [`OpenAi::from_env`] |
+//! | use llama.cpp, Ollama, vLLM, LM Studio, OpenRouter, … | [`OpenAi::at`] |
+//! | use a configuration of async-openai | `OpenAi::from_async_openai`, with the feature `async-openai` |
 //! | set organization, project or headers | [`OpenAi::with_organization`], [`OpenAi::with_project`], [`OpenAi::with_header`] |
 //! | use your own `reqwest::Client` | [`OpenAi::with_http`] |
 //! | choose the API | [`OpenAi::with_api`] |
-//! | know what went wrong | [`OpenAiError`] inside the error of the call |
+//! | handle an error | [`OpenAiError`] inside the error of the call |
 //!
-//! # How a request is sent
+//! # Requests
 //!
-//! Tools and answers are lowered to the model's
-//! [`Dialect`](toolwright_signature::Dialect). A model's reasoning goes back to
-//! Responses in its place and as it came; Chat Completions has no place for it.
-//! Arguments that are no JSON object go back as `{"invalid_arguments": "…"}`, because
-//! some servers fail on anything else.
+//! The contracts of tools and of the answer are lowered to the model's
+//! [`Dialect`](toolwright_signature::Dialect). Over Responses, each request contains the
+//! model's earlier reasoning, unchanged and in its place. Chat Completions has no field for
+//! reasoning. Arguments that are not a JSON object are sent as
+//! `{"invalid_arguments": "…"}`, because some servers fail on anything else.
 //!
-//! # What a server may send
+//! # Limits of a reply
 //!
-//! At most 64 MiB as one reply, whole or streamed, and 4 MiB as one line of a stream; one
-//! answer may take 30 minutes ([`OpenAi::with_max_time`]). A server that does not stream
-//! where it is asked to is understood all the same. Usage that it does not report is
-//! [unknown](toolwright_module::model::Usage::unknown), not zero.
+//! One reply has at most 64 MiB, whole or streamed, and one line of a stream at most 4 MiB.
+//! One answer may take 30 minutes, with its retries ([`OpenAi::with_max_time`]). If a server
+//! sends a whole reply to a request for a stream, the reply is used. If it does not report
+//! usage, the usage is [unknown](toolwright_module::model::Usage::unknown), not zero.
 //!
 //! # What does not work (yet)
 //!
-//! - llama.cpp ignores an answer's schema over Responses (`text.format`); use
-//!   [`with_structured_output(false)`](OpenAi::with_structured_output) there.
-//! - Azure's addresses: its configuration is another type.
-//! - Images in tool results over Chat Completions, which has no place for them.
+//! - llama.cpp ignores the schema of an answer over Responses (`text.format`). Use
+//!   [`with_structured_output(false)`](OpenAi::with_structured_output) with it.
+//! - [`OpenAi::at`] does not build the URLs of Azure. Use an `AzureConfig` of async-openai.
+//! - Chat Completions has no field for images in tool results. They follow in a message of
+//!   the user.
+//!
+//! # Features
+//!
+//! - `rustls` (default) or `native-tls`: TLS. Without one of them, only plain http works.
+//! - `async-openai`: `OpenAi::from_async_openai`.
 
 mod api;
 mod assembly;
 mod chat;
 mod error;
 #[cfg(test)]
-mod fuzzed;
+mod generated_streams;
 mod lenient;
 mod open_ai;
 mod request;
@@ -76,5 +83,5 @@ mod streaming;
 pub use api::Api;
 pub use error::OpenAiError;
 pub use open_ai::OpenAi;
-/// The reqwest whose client [`OpenAi::with_http`] takes.
+/// The version of reqwest whose client [`OpenAi::with_http`] takes.
 pub use toolwright_http::reqwest;

@@ -1,3 +1,5 @@
+//! [`OpenAi`]: the settings of a model, and the calls of [`LanguageModel`].
+
 use std::env::{self, VarError};
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +11,8 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::Error as _;
+#[cfg(feature = "async-openai")]
+use toolwright_http::reqwest::header::AUTHORIZATION;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Client, Deadline, Endpoint, Limits, Response, RetryPolicy, Streamed};
@@ -22,14 +26,15 @@ use crate::request::Options;
 use crate::{chat, responses, streaming};
 
 const OPENAI: &str = "https://api.openai.com/v1";
-/// The variable of the environment that holds the key.
+/// Name of the environment variable with the key.
 const KEY: &str = "OPENAI_API_KEY";
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
 const PROJECT: HeaderName = HeaderName::from_static("openai-project");
-/// A small server writes a long answer in this time; a server that drips has to end.
+/// Default total time of an answer. It is enough for a long answer of a slow server, and it
+/// ends a response that never ends.
 const MAX_TIME: Duration = Duration::from_secs(1800);
 
-/// A model of OpenAI's, or of a server that speaks like it.
+/// Language model of OpenAI or of a server with a compatible API.
 ///
 /// ```no_run
 /// use toolwright_module::{LanguageModel, Message, Request};
@@ -54,12 +59,12 @@ const MAX_TIME: Duration = Duration::from_secs(1800);
 /// # Ok::<(), toolwright_openai::OpenAiError>(())
 /// ```
 ///
-/// Cloning costs one reference count and shares the connections. A request is tried
-/// again, twice unless said, while no answer has begun: after a connection that
-/// failed, and after 408, 409, 429 and 5xx, as soon as the server's `retry-after`
-/// allows. It is not tried again where waiting does not help, as without credit.
+/// Cloning costs one reference count and shares the connections. A request is retried up to
+/// two times by default, if no answer has begun: after a failed connection, and after 408, 409,
+/// 429 and 5xx. The pause is the server's `retry-after`, or about 0.5 and 1 second. There is no
+/// retry if waiting does not help, such as for an account without credit.
 ///
-/// It runs on tokio.
+/// It needs the tokio runtime.
 #[derive(Clone)]
 pub struct OpenAi(Arc<Parts>);
 
@@ -79,14 +84,16 @@ struct Parts {
 }
 
 impl OpenAi {
-    /// A model with the key in `OPENAI_API_KEY`, at OpenAI or at `OPENAI_BASE_URL`.
+    /// Creates a model from environment variables.
     ///
-    /// `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count as well.
+    /// `OPENAI_API_KEY` is the key. `OPENAI_BASE_URL` is the base URL; default:
+    /// `https://api.openai.com/v1`. `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` are optional.
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::MissingKey`] if there is no key, [`OpenAiError::Header`] if a variable cannot
-    /// travel in a header, [`OpenAiError::BaseUrl`] if `OPENAI_BASE_URL` cannot be used.
+    /// [`OpenAiError::MissingKey`] if there is no key. [`OpenAiError::Header`] if a variable has a
+    /// character that is not allowed in a header. [`OpenAiError::BaseUrl`] if `OPENAI_BASE_URL`
+    /// cannot be used.
     pub fn from_env(model: impl Into<String>) -> Result<Self> {
         let key = from_env(KEY, "the API key")?;
         let key = key.filter(|key| !key.trim().is_empty());
@@ -102,14 +109,14 @@ impl OpenAi {
         Ok(openai)
     }
 
-    /// A model of any compatible server; the address ends in `/v1` for most.
+    /// Creates a model of a compatible server. For most servers the base URL ends in `/v1`.
     ///
-    /// Whatever the environment says stays here: a key of OpenAI's is not for another
-    /// server. Give that server's own with [`with_key`](Self::with_key).
+    /// Environment variables are not used, because a key for OpenAI must not go to another
+    /// server. Set the key of this server with [`with_key`](Self::with_key).
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::BaseUrl`] if the address cannot be used.
+    /// [`OpenAiError::BaseUrl`] if the base URL cannot be used.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
         let endpoint = Endpoint::new(base_url)?;
         let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
@@ -126,6 +133,63 @@ impl OpenAi {
             retry: RetryPolicy::default(),
             max_time: MAX_TIME,
         })))
+    }
+
+    /// Creates a model with the base URL, headers and query of a configuration of async-openai.
+    ///
+    /// The headers include the key, the organization and the project. The URLs are those that
+    /// the configuration builds, so an `AzureConfig` works as well. A blank key is not sent.
+    /// Errors do not show the key.
+    ///
+    /// ```
+    /// use async_openai::config::OpenAIConfig;
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let config = OpenAIConfig::new()
+    ///     .with_api_base("https://example.com/v1")
+    ///     .with_api_key("sk-made-up")
+    ///     .with_project_id("proj_1");
+    /// let model = OpenAi::from_async_openai(&config, "gpt-5-mini")?;
+    /// assert_eq!(model.base_url(), "https://example.com/v1");
+    /// assert!(!format!("{model:?}").contains("made-up"));
+    /// # Ok::<(), toolwright_openai::OpenAiError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`OpenAiError::BaseUrl`] if a URL cannot be used, or if it is plain http to another
+    /// machine and there is a key. [`OpenAiError::Header`] if a header is not text.
+    ///
+    /// # Panics
+    ///
+    /// async-openai panics if the key, organization or project has a character that is not
+    /// allowed in a header.
+    #[cfg(feature = "async-openai")]
+    pub fn from_async_openai(
+        config: &(impl async_openai::config::Config + ?Sized),
+        model: impl Into<String>,
+    ) -> Result<Self> {
+        let mut openai = Self::at(config.api_base(), model)?;
+        for (name, value) in &config.headers() {
+            let header = || OpenAiError::Header { what: format!("the header `{name}`") };
+            let value = value.to_str().map_err(|_| header())?;
+            let key = value.strip_prefix("Bearer").filter(|_| name == AUTHORIZATION);
+            openai = match key.map(str::trim) {
+                Some("") => openai,
+                Some(key) => openai.with_key(key)?,
+                None => openai.with_header(name.as_str(), value)?,
+            };
+        }
+        let url = |path| -> Result<Url> {
+            let mut url = Endpoint::exact(&config.url(path))?.as_url().clone();
+            let query = config.query();
+            if !query.is_empty() {
+                url.query_pairs_mut().extend_pairs(query);
+            }
+            Ok(url)
+        };
+        let urls = [url("/chat/completions")?, url("/responses")?];
+        Ok(openai.with(|parts| parts.urls = urls))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
@@ -146,9 +210,9 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Header`] if it cannot be a key, [`OpenAiError::MissingKey`] if it is blank,
-    /// [`OpenAiError::BaseUrl`] if the server is asked in plain http and is not on this machine:
-    /// anybody on the way could read the key.
+    /// [`OpenAiError::MissingKey`] if the key is blank. [`OpenAiError::Header`] if it has a
+    /// character that is not allowed in a header. [`OpenAiError::BaseUrl`] if the base URL is
+    /// plain http and not on this machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
         let key = key.into();
         if key.trim().is_empty() {
@@ -159,7 +223,7 @@ impl OpenAi {
         self.with_endpoint(endpoint)
     }
 
-    /// Sets the organization that pays for the requests.
+    /// Sets the id of the organization that pays for the requests. Default: that of the key.
     ///
     /// ```
     /// use toolwright_openai::OpenAi;
@@ -174,18 +238,18 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Header`] if it cannot travel in a header.
+    /// [`OpenAiError::Header`] if it has a character that is not allowed in a header.
     pub fn with_organization(self, id: &str) -> Result<Self> {
         let endpoint = self.endpoint().with_header(ORGANIZATION, id);
         let endpoint = endpoint.map_err(|error| named(error, "the organization's id"))?;
         self.with_endpoint(endpoint)
     }
 
-    /// Sets the project that the requests belong to.
+    /// Sets the id of the project that the requests belong to. Default: that of the key.
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Header`] if it cannot travel in a header.
+    /// [`OpenAiError::Header`] if it has a character that is not allowed in a header.
     pub fn with_project(self, id: &str) -> Result<Self> {
         let endpoint = self.endpoint().with_header(PROJECT, id);
         let endpoint = endpoint.map_err(|error| named(error, "the project's id"))?;
@@ -203,8 +267,9 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Header`] if it is not a header, [`OpenAiError::BaseUrl`] if it is one that
-    /// carries a key and the server is asked in plain http and is not on this machine.
+    /// [`OpenAiError::Header`] if the name or the value is not allowed in a header.
+    /// [`OpenAiError::BaseUrl`] if the header holds a key and the base URL is plain http and not
+    /// on this machine.
     pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
         let header = name.parse::<HeaderName>();
         let header =
@@ -215,87 +280,87 @@ impl OpenAi {
         self.with_endpoint(endpoint)
     }
 
-    /// Sets a `reqwest::Client` of the caller's own, for a proxy, certificates or a shared
-    /// pool.
+    /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default:
+    /// a client that this crate creates.
     ///
-    /// Turn its redirects off, unless every place that they lead to may get the
-    /// conversation. The limits of this model hold as before.
+    /// Turn its redirects off, unless every server that they lead to may get the
+    /// conversation. The limits of this model still hold.
     #[must_use]
     pub fn with_http(self, http: reqwest::Client) -> Self {
         self.with(|parts| parts.client = parts.client.clone().with_http(http))
     }
 
-    /// The same over another API; [`Api::Chat`] unless said.
+    /// Sets the API to use. Default: [`Api::Chat`].
     #[must_use]
     pub fn with_api(self, api: Api) -> Self {
         self.with(|parts| parts.api = api)
     }
 
-    /// The same with another dialect of JSON Schema for tools and answers.
+    /// Sets the dialect of JSON Schema for tools and answers. Default:
+    /// [`Dialect::OpenAiLoose`], which compatible servers accept.
     ///
-    /// [`Dialect::OpenAiLoose`] unless said, which every compatible server takes.
-    /// [`Dialect::OpenAiStrict`] makes OpenAI guarantee that arguments fit.
+    /// With [`Dialect::OpenAiStrict`], OpenAI guarantees that arguments fit the schema.
     #[must_use]
     pub fn with_dialect(self, dialect: Dialect) -> Self {
         self.with(|parts| parts.dialect = dialect)
     }
 
-    /// Whether an answer's schema is sent beside the prompt; it is unless said.
+    /// Sets whether the request contains the schema of the answer. Default: `true`.
     ///
-    /// Without it, for servers that ignore or refuse it, an answer is asked for as a
-    /// tool's arguments. For servers that know no tools either, there is
+    /// Use `false` for servers that ignore or refuse the schema: the answer is then the
+    /// arguments of a tool call. For servers without tools, use
     /// [`OutputMode::Prompted`](toolwright_module::predict::OutputMode::Prompted).
     #[must_use]
     pub fn with_structured_output(self, structured_output: bool) -> Self {
         self.with(|parts| parts.structured_output = structured_output)
     }
 
-    /// The same with a temperature; the server's own unless said.
+    /// Sets the temperature. Default: not sent, so the server chooses.
     #[must_use]
     pub fn with_temperature(self, temperature: f32) -> Self {
         self.with(|parts| parts.temperature = Some(temperature))
     }
 
-    /// Keeps nothing on the server, and takes the model's reasoning along encrypted.
+    /// Requests encrypted reasoning, so that the server does not have to store responses.
     ///
-    /// Only [`Api::Responses`] knows it. Without it the server keeps every response,
-    /// and reasoning goes back as a reference to what it keeps.
+    /// It is for [`Api::Responses`] only. It sets `store` to `false` and `include` to
+    /// `reasoning.encrypted_content`, and each request contains the encrypted reasoning of
+    /// earlier turns. By default the server stores every response, and a request refers to the
+    /// stored reasoning by id.
     #[must_use]
     pub fn with_encrypted_reasoning(self) -> Self {
         self.with(|parts| parts.encrypted_reasoning = true)
     }
 
-    /// How often a request is tried again; 2 unless said.
+    /// Sets the maximum number of retries. Default: 2.
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
         self.with(|parts| parts.retry = parts.retry.clone().with_retries(retries))
     }
 
-    /// How long the server may be silent, before its reply and within; 10 minutes
-    /// unless said.
+    /// Sets the maximum time without a byte, before the reply and within. Default: 10 minutes.
     ///
-    /// A reply may take longer than that, as long as something comes:
-    /// [`with_max_time`](Self::with_max_time) bounds the whole.
+    /// A whole reply may take longer: [`with_max_time`](Self::with_max_time) limits it.
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Client`], as for every constructor.
+    /// [`OpenAiError::Client`] if the system's certificates cannot be read.
     pub fn with_timeout(self, silence: Duration) -> Result<Self> {
         let limits = self.0.client.limits().with_silence(silence);
         let client = self.0.client.clone().with_limits(limits)?;
         Ok(self.with(|parts| parts.client = client))
     }
 
-    /// Sets how long one answer may take in all, retries included. Default: 30 minutes.
+    /// Sets the maximum time of one answer, with its retries. Default: 30 minutes.
     ///
-    /// It ends a reply that never ends, however little comes at a time. A limit too large
-    /// for the clock means no limit.
+    /// It ends a reply that arrives slowly but never stops. A limit too large for
+    /// [`Instant`](std::time::Instant) means no limit.
     #[must_use]
     pub fn with_max_time(self, max_time: Duration) -> Self {
         self.with(|parts| parts.max_time = max_time)
     }
 
-    /// Where it asks.
+    /// Returns the base URL, without a slash at its end.
     #[must_use]
     pub fn base_url(&self) -> &str {
         self.0.client.endpoint().base_url()
@@ -350,9 +415,9 @@ impl OpenAi {
         }
     }
 
-    /// An error of ours as it leaves.
-    fn told(&self, error: OpenAiError) -> toolwright_module::Error {
-        error.told(self.0.client.endpoint()).into_module()
+    /// Converts an error for the caller: redacted, and as an error of the module layer.
+    fn public_error(&self, error: OpenAiError) -> toolwright_module::Error {
+        error.redacted(self.0.client.endpoint()).into_module()
     }
 }
 
@@ -365,10 +430,10 @@ impl Parts {
         Ok(self.post(body, deadline).await?.events().await?)
     }
 
-    /// Sends a request, again where that may help, and returns the response of a success.
+    /// Sends a request, with retries, and returns the response if it is a success.
     async fn post(&self, body: &impl Serialize, deadline: Deadline) -> Result<Response> {
         let body = serde_json::to_vec(body).map_err(|error| {
-            let source = format!("failed to serialize request: {error}").into();
+            let source = format!("failed to serialize the request: {error}").into();
             OpenAiError::Request { source }
         })?;
         let [chat, responses] = &self.urls;
@@ -395,7 +460,7 @@ impl Parts {
     }
 }
 
-/// A variable of the environment, if it is there and not empty.
+/// Returns an environment variable, if it is set and not empty.
 fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
     match env::var(variable) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
@@ -404,7 +469,7 @@ fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
     }
 }
 
-/// The error with a name for the text that no header can carry.
+/// Converts an error. `what` is the name that an error about a header shows.
 fn named(error: toolwright_http::HttpError, what: &str) -> OpenAiError {
     match OpenAiError::from(error) {
         OpenAiError::Header { .. } => OpenAiError::Header { what: what.to_owned() },
@@ -412,16 +477,16 @@ fn named(error: toolwright_http::HttpError, what: &str) -> OpenAiError {
     }
 }
 
-/// Reads a whole reply.
+/// Deserializes a whole reply.
 fn read<T: DeserializeOwned>(body: &[u8], reply: impl FnOnce(T) -> Result<Reply>) -> Result<Reply> {
-    // Serde would read a list as an object's fields, in their order.
+    // For serde, a list is also a struct: its items are the fields, in their order.
     let is_list = body.trim_ascii_start().starts_with(b"[");
     let read = match is_list {
-        true => Err(serde_json::Error::custom("a list where a reply should be")),
+        true => Err(serde_json::Error::custom("expected a reply, found a list")),
         false => serde_json::from_slice(body),
     };
     let read = read.map_err(|source| OpenAiError::from_json(source, body));
-    read.and_then(reply).map_err(|error| error.or_said_in(body))
+    read.and_then(reply).map_err(|error| error.or_error_in(body))
 }
 
 impl LanguageModel for OpenAi {
@@ -430,7 +495,7 @@ impl LanguageModel for OpenAi {
     }
 
     fn provider(&self) -> &str {
-        // Also of a compatible server: it is what is spoken to it.
+        // Also for a compatible server: the name stands for the API.
         "openai"
     }
 
@@ -444,18 +509,18 @@ impl LanguageModel for OpenAi {
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
-        Box::pin(async move { self.ask(request).await.map_err(|error| self.told(error)) })
+        Box::pin(async move { self.ask(request).await.map_err(|error| self.public_error(error)) })
     }
 
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, toolwright_module::Result<Delta>> {
         stream::once(async move { self.open(&request).await })
             .try_flatten()
-            .map_err(|error| self.told(error))
+            .map_err(|error| self.public_error(error))
             .boxed()
     }
 }
 
-/// Without the key.
+/// Shows the settings without the key.
 impl fmt::Debug for OpenAi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAi")

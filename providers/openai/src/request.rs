@@ -1,5 +1,6 @@
-//! What both APIs' requests have in common. Everything borrows from the request: the
-//! history is written once, straight into the body.
+//! The parts of a request's body that both APIs share.
+//!
+//! The types borrow from the request, so that the history is copied once: into the body.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +15,7 @@ use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::error::Result;
 
-/// What a model is told besides the request itself.
+/// The settings of a model that its requests need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options<'a> {
     pub(crate) model: &'a str,
@@ -25,23 +26,24 @@ pub(crate) struct Options<'a> {
     pub(crate) stream: bool,
 }
 
-/// A tool; where the fields go differs between the APIs.
+/// The fields of a tool. The APIs wrap them differently.
 #[derive(Serialize)]
 pub(crate) struct Function<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a RawValue,
-    // Always said: Responses takes `true` for silence.
+    // Always sent, because the default of Responses is `true`.
     strict: bool,
 }
 
-/// What a request says of schemas.
+/// The schemas of a request: one for each tool, and the answer's.
 pub(crate) struct Schemas<'a> {
     pub(crate) functions: Vec<Function<'a>>,
     pub(crate) format: Option<Schema<'a>>,
 }
 
-/// Lowers them together: which of them are strict follows from all of them.
+/// Lowers the contracts of a request. They are lowered together, because the limits of strict
+/// schemas hold for the sum of them.
 pub(crate) fn schemas<'a>(request: &'a Request, options: &Options<'a>) -> Result<Schemas<'a>> {
     let output = request.output.as_deref().filter(|_| options.structured_output);
     let lowered = LoweredRequest::new(options.dialect, &*request.tools, output)?;
@@ -60,7 +62,7 @@ pub(crate) fn schemas<'a>(request: &'a Request, options: &Options<'a>) -> Result
     Ok(Schemas { functions: functions.collect(), format })
 }
 
-/// The schema that the answer has to fit.
+/// The schema of the answer.
 #[derive(Serialize)]
 pub(crate) struct Schema<'a> {
     name: &'a str,
@@ -68,7 +70,7 @@ pub(crate) struct Schema<'a> {
     strict: bool,
 }
 
-/// The word for whether to call a tool, where one has to be said.
+/// Returns the value of `tool_choice`, unless it is the default `auto`.
 pub(crate) fn tool_choice(request: &Request) -> Option<&'static str> {
     match request.tool_choice {
         _ if request.tools.is_empty() => None,
@@ -78,12 +80,12 @@ pub(crate) fn tool_choice(request: &Request) -> Option<&'static str> {
     }
 }
 
-/// A call's arguments as servers take them back: the text of a JSON object.
+/// Returns a call's arguments as the text of a JSON object, which servers require.
 pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
     object_of(&call.arguments).unwrap_or(Cow::Borrowed(&call.arguments))
 }
 
-/// All text of a reply as one text, written without putting it together first.
+/// All text of a reply. It serializes as one string without building that string first.
 pub(crate) struct Texts<'a>(pub(crate) &'a [ReplyPart]);
 
 impl Texts<'_> {
@@ -111,7 +113,7 @@ impl Serialize for Texts<'_> {
     }
 }
 
-/// A kind of message that the module layer has learned since.
+/// Returns the error for a kind of message that a newer version of the module layer has.
 pub(crate) fn unknown<E: serde::ser::Error>() -> E {
-    E::custom("this version of toolwright-openai does not know a kind of message in the request")
+    E::custom("this version of toolwright-openai does not support a kind of message in the request")
 }

@@ -1,4 +1,4 @@
-//! Responses.
+//! Responses: the body of a request, and the reader of replies and streams.
 
 mod reply;
 mod request;
@@ -6,5 +6,5 @@ mod request;
 pub(crate) use reply::{Pieces, Response};
 pub(crate) use request::Body;
 
-/// Whose reasoning items they are. They go back as they came.
+/// The provider of this API's reasoning. Later requests contain the reasoning unchanged.
 const PROVIDER: &str = "openai-responses";

@@ -1,3 +1,8 @@
+//! The stream of a reply: server-sent events go in, [`Delta`]s and a [`Reply`] come out.
+//!
+//! A [`Decoder`] knows the events of one API. [`Reader`] parses the bytes; [`deltas`] adds the
+//! connection and its timeouts.
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -13,63 +18,63 @@ use toolwright_module::model::Delta;
 
 use crate::error::{OpenAiError, Result};
 
-/// How long to wait for what may follow the model's end, such as the usage.
+/// Maximum time to wait for events after the end of the answer, such as the usage.
 const USAGE_WAIT: Duration = Duration::from_secs(3);
 
-/// Makes deltas and a reply of one API's events.
+/// Converts the events of one API to deltas and a reply.
 pub(crate) trait Decoder: Send + 'static {
     /// One event of the stream.
     type Event: DeserializeOwned + Send + 'static;
 
-    /// Whether an event is an error without the usual form, to be read for its words.
-    fn is_complaint(event: &Self::Event) -> bool;
+    /// Returns whether an event is an error without the usual field `error`.
+    fn is_bare_error(event: &Self::Event) -> bool;
 
-    /// Takes an event in; what it brought goes to `deltas`.
+    /// Adds an event to the reply, and its pieces to `deltas`.
     fn take(&mut self, event: Self::Event, deltas: &mut Deltas) -> Result<()>;
 
-    /// Takes in that the server said `[DONE]`.
+    /// Adds the end mark `[DONE]`.
     fn done(&mut self);
 
-    /// Whether the model has ended; a broken stream does no harm any more.
+    /// Returns whether the answer has ended. If the stream breaks later, it is not an error.
     fn has_ended(&self) -> bool;
 
-    /// Whether nothing that follows can matter.
+    /// Returns whether later events cannot change the reply.
     fn is_complete(&self) -> bool;
 
-    /// The reply, or what is missing from it.
+    /// Returns the reply, or an error if it is not complete.
     fn finish(self) -> Result<Reply>;
 
-    /// What came so far, for an error.
+    /// Returns the parts so far as JSON, for an error.
     fn so_far(&self) -> String;
 }
 
-/// What a stream has to tell, until it is asked.
+/// Queue of the deltas that the caller has not taken yet.
 #[derive(Default)]
 pub(crate) struct Deltas {
     queue: VecDeque<Delta>,
-    deaf: bool,
+    is_off: bool,
 }
 
 impl Deltas {
-    /// For a whole reply, whose pieces nobody waits for.
-    pub(crate) fn deaf() -> Self {
-        Self { deaf: true, ..Self::default() }
+    /// Returns a queue that discards its deltas, for a reply that is not streamed.
+    pub(crate) fn discarded() -> Self {
+        Self { is_off: true, ..Self::default() }
     }
 
-    pub(crate) fn tell(&mut self, delta: impl FnOnce() -> Delta) {
-        if !self.deaf {
+    pub(crate) fn push(&mut self, delta: impl FnOnce() -> Delta) {
+        if !self.is_off {
             self.queue.push_back(delta());
         }
     }
 }
 
-/// Reads a stream's bytes; needs no socket and no clock.
+/// Parser of a stream's bytes that does not need a socket or a clock.
 pub(crate) struct Reader<D> {
     events: EventReader,
     decoding: Decoding<D>,
 }
 
-/// What the events of a stream have said.
+/// The state of a stream after its events so far.
 struct Decoding<D> {
     decoder: D,
     deltas: Deltas,
@@ -86,8 +91,7 @@ impl<D: Decoder> Reader<D> {
         self.events.push(bytes);
     }
 
-    /// The next delta of the bytes that came; `None` if more are needed, or nothing that
-    /// follows matters.
+    /// Returns the next delta, or `None` if it needs more bytes or the stream is over.
     pub(crate) fn next(&mut self) -> Result<Option<Delta>> {
         loop {
             if let Some(delta) = self.decoding.deltas.queue.pop_front() {
@@ -101,13 +105,13 @@ impl<D: Decoder> Reader<D> {
         }
     }
 
-    /// Takes in that the body ended; deltas may follow.
+    /// Ends the body. Deltas may follow.
     pub(crate) fn end(&mut self) -> Result<()> {
         if !self.is_over()
             && let Some(event) = self.events.end()?
         {
             match self.decoding.take(event) {
-                // The body ended inside of it.
+                // The body ended within the event.
                 Err(OpenAiError::Decoding { .. }) => {}
                 taken => taken?,
             }
@@ -120,7 +124,6 @@ impl<D: Decoder> Reader<D> {
         self.decoding.is_over || self.decoding.decoder.is_complete()
     }
 
-    /// Whether the model has ended; a broken stream does no harm any more.
     fn has_ended(&self) -> bool {
         self.decoding.decoder.has_ended()
     }
@@ -155,7 +158,7 @@ impl<D: Decoder> Decoding<D> {
                 }
                 Ok(())
             }
-            // A word after the end is no part of a reply.
+            // Some servers send a word after the end, which is not part of the reply.
             Err(OpenAiError::Decoding { .. })
                 if self.decoder.has_ended() && !data.starts_with('{') =>
             {
@@ -167,18 +170,18 @@ impl<D: Decoder> Decoding<D> {
 
     fn take_json(&mut self, data: &str, is_error: bool) -> Result<()> {
         let broken = |source| OpenAiError::Decoding { source, raw: data.to_owned() };
-        // Serde would read a list as an object's fields, in their order.
+        // For serde, a list is also a struct: its items are the fields, in their order.
         let is_object = data.trim_start().starts_with('{');
         let event = match is_object && !is_error {
             true => Some(serde_json::from_str::<D::Event>(data).map_err(broken)?),
             false => None,
         };
-        match event.filter(|event| !D::is_complaint(event)) {
+        match event.filter(|event| !D::is_bare_error(event)) {
             Some(event) => self.decoder.take(event, &mut self.deltas),
             None => {
-                let said: Value = serde_json::from_str(data).map_err(broken)?;
-                Err(OpenAiError::complaint(&said).unwrap_or_else(|| {
-                    broken(serde::de::Error::custom("it is no event of the API"))
+                let value: Value = serde_json::from_str(data).map_err(broken)?;
+                Err(OpenAiError::bare_error(&value).unwrap_or_else(|| {
+                    broken(serde::de::Error::custom("it is not an event of the API"))
                 }))
             }
         }
@@ -188,13 +191,13 @@ impl<D: Decoder> Decoding<D> {
 struct State<D: Decoder> {
     body: EventBody,
     reader: Reader<D>,
-    /// How long to wait for what may follow the model's end.
+    /// Maximum time to wait for the next event after the end of the answer.
     wait: Duration,
-    /// Until when a model that has ended is listened to.
+    /// The moment at which that time is over.
     until: Option<Instant>,
 }
 
-/// The deltas of a stream; the last is [`Delta::Done`] or an error.
+/// Returns the deltas of a stream. The last one is [`Delta::Done`] or an error.
 pub(crate) fn deltas<D: Decoder>(
     body: EventBody,
     decoder: D,
@@ -211,7 +214,7 @@ pub(crate) fn deltas<D: Decoder>(
     .boxed()
 }
 
-/// The deltas of a reply that came whole although it was asked for piece by piece.
+/// Returns the deltas of a whole reply, for a server that does not stream.
 pub(crate) fn whole(reply: Reply) -> BoxStream<'static, Result<Delta>> {
     let delta = |(index, part): (usize, &ReplyPart)| match part {
         ReplyPart::Text(text) => Some(Delta::Text(text.clone())),
@@ -231,7 +234,7 @@ impl<D: Decoder> State<D> {
         loop {
             match self.reader.next() {
                 Ok(Some(delta)) => {
-                    // It goes on after its end: what may follow is waited for anew.
+                    // An event after the end of the answer restarts the wait.
                     self.until = None;
                     return Ok((delta, Some(self)));
                 }
@@ -249,7 +252,7 @@ impl<D: Decoder> State<D> {
         Ok((Delta::Done(Box::new(reply)), None))
     }
 
-    /// The next bytes; not waited for without end where only the usage can come.
+    /// Returns the next bytes. After the end of the answer it waits only for `wait`.
     async fn chunk(&mut self) -> Result<Option<Bytes>> {
         if !self.reader.has_ended() {
             return Ok(self.body.chunk().await?);
@@ -264,7 +267,7 @@ impl<D: Decoder> State<D> {
         }
     }
 
-    /// An error with what came before it.
+    /// Adds the parts so far to an error.
     fn broken(&self, error: OpenAiError) -> OpenAiError {
         let raw = || self.reader.so_far();
         match error {

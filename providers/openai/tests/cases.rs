@@ -1,24 +1,16 @@
-//! A folder of replies and a folder of streams, as servers send them. A new case is a
-//! new file.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod common;
+//! The replies and streams of servers, each a file in `replies/` or `streams/` with a snapshot.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use common::{Answer, Server, hi, streamed};
 use toolwright_module::model::{Delta, Finish};
 use toolwright_module::{LanguageModel, Reply, Result};
 use toolwright_openai::Api;
 
-/// Every file of a folder, by name, with what is in it.
+use crate::common::{self, Answer, Server, hi, streamed};
+
+/// The name and the content of each file in a folder.
 fn cases(folder: &str, api: Api) -> Vec<(String, String)> {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder).join(api.to_string());
@@ -54,64 +46,65 @@ async fn replies(api: Api) {
 }
 
 #[tokio::test]
-async fn chat_replies() {
+async fn every_reply_of_chat_is_read_as_in_its_snapshot() {
     replies(Api::Chat).await;
 }
 
 #[tokio::test]
-async fn responses_replies() {
+async fn every_reply_of_responses_is_read_as_in_its_snapshot() {
     replies(Api::Responses).await;
 }
 
-/// Deltas one a line, then the reply.
-fn told(deltas: &[Delta], outcome: &Result<Reply>, server: &Server) -> String {
-    let mut told = String::new();
+/// The deltas, one a line, and then the reply.
+fn shown_stream(deltas: &[Delta], outcome: &Result<Reply>, server: &Server) -> String {
+    let mut lines = String::new();
     for delta in deltas {
         match delta {
-            Delta::Text(text) => writeln!(told, "text {text:?}"),
-            Delta::Reasoning(text) => writeln!(told, "reasoning {text:?}"),
+            Delta::Text(text) => writeln!(lines, "text {text:?}"),
+            Delta::Reasoning(text) => writeln!(lines, "reasoning {text:?}"),
             Delta::Call { index, name, arguments } => {
-                writeln!(told, "call {index} {name} {arguments:?}")
+                writeln!(lines, "call {index} {name} {arguments:?}")
             }
-            other => writeln!(told, "{other:?}"),
+            other => writeln!(lines, "{other:?}"),
         }
         .unwrap();
     }
-    told + &shown(outcome, server)
+    lines + &shown(outcome, server)
 }
 
-/// However a stream is cut into packets and lines, it says the same.
+/// Reads each stream with four combinations of packets, line ends and comments. The result must
+/// be the same.
 async fn streams(api: Api) {
     for (name, body) in cases("streams", api) {
         let crlf = body.replace('\n', "\r\n");
         let commented = body.replace("\n\n", "\n\n: still here\n\n");
-        let ways = [(&body, 4096), (&body, 5), (&crlf, 7), (&commented, 3)];
-        let answers = ways.map(|(body, size)| Answer::events(body, size));
+        let forms = [(&body, 4096), (&body, 5), (&crlf, 7), (&commented, 3)];
+        let answers = forms.map(|(body, size)| Answer::events(body, size));
         let server = Server::answering(answers).await;
         let model = server.model(api);
         let mut first = None;
-        for (_, size) in ways {
+        for (_, size) in forms {
             let (deltas, outcome) = streamed(&model, hi()).await;
-            let told = told(&deltas, &outcome, &server);
-            let first = first.get_or_insert_with(|| told.clone());
-            assert_eq!(*first, told, "{name}, {size} bytes at a time");
+            let shown = shown_stream(&deltas, &outcome, &server);
+            let first = first.get_or_insert_with(|| shown.clone());
+            assert_eq!(*first, shown, "{name}, {size} bytes at a time");
         }
         insta::assert_snapshot!(format!("{api}_stream_{name}"), first.unwrap_or_default());
     }
 }
 
 #[tokio::test]
-async fn chat_streams() {
+async fn every_stream_of_chat_is_read_as_in_its_snapshot() {
     streams(Api::Chat).await;
 }
 
 #[tokio::test]
-async fn responses_streams() {
+async fn every_stream_of_responses_is_read_as_in_its_snapshot() {
     streams(Api::Responses).await;
 }
 
 #[tokio::test]
-async fn a_reply_as_long_as_it_may_be_was_cut_off() {
+async fn a_complete_reply_with_the_maximum_of_tokens_was_cut_off() {
     let whole = r#"{"status": "completed", "output": [{"type": "message", "content": [{"type": "output_text", "text": "Hello! How can"}]}], "usage": {"input_tokens": 31, "output_tokens": 4}}"#;
     let event = format!("data: {{\"type\": \"response.completed\", \"response\": {whole}}}\n\n");
     for (most, finish) in [(4, Finish::Length), (5, Finish::Stop)] {

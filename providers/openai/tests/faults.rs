@@ -1,21 +1,14 @@
-//! What goes wrong on the way ends in a success or in an error that says what to do.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod common;
+//! Faults of the server and of the connection: retries, and errors that name the fix.
 
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{APIS, Answer, Server, hi, ok, ok_stream, own, said, streamed};
 use toolwright_module::budget::{Budget, Ledger};
 use toolwright_module::error::Stage;
 use toolwright_module::model::Usage;
 use toolwright_module::{Context, Error as ModuleError, LanguageModel, Reply, Result};
 use toolwright_openai::{Api, OpenAi, OpenAiError};
+
+use crate::common::{APIS, Answer, Server, hi, ok, ok_stream, own, said, streamed};
 
 const LIMITED: &str = r#"{"error": {"message": "Rate limit reached for test-model.", "type": "requests", "param": null, "code": "rate_limit_exceeded"}}"#;
 
@@ -28,8 +21,8 @@ fn broken() -> Answer {
     Answer::new(500, "retry-after-ms: 1\r\n", body)
 }
 
-/// The outcome, whole and streamed, of servers that give these answers in front of a
-/// good one; and how many requests they saw.
+/// The result of a whole and of a streamed call to a server that sends these answers and then
+/// a good one, and the number of requests.
 async fn outcomes(api: Api, answers: &[Answer]) -> Vec<(Result<Reply>, usize)> {
     let mut outcomes = Vec::new();
     for stream in [false, true] {
@@ -52,7 +45,7 @@ async fn recovers(answers: &[Answer]) {
     }
 }
 
-/// The error of a fault that is not tried again; the same both ways and in both APIs.
+/// The error of a fault that is not retried. It is the same for both APIs, whole and streamed.
 async fn fails(answer: Answer) -> ModuleError {
     let mut first = None;
     for api in APIS {
@@ -68,13 +61,13 @@ async fn fails(answer: Answer) -> ModuleError {
 }
 
 #[tokio::test]
-async fn a_rate_limit_is_waited_for() {
+async fn a_request_over_the_rate_limit_is_retried() {
     recovers(&[limited("retry-after: 0\r\n")]).await;
     recovers(&[limited("retry-after: 0.001\r\n"), limited("retry-after-ms: 1\r\n")]).await;
 }
 
 #[tokio::test]
-async fn as_long_as_the_server_asks_for() {
+async fn the_pause_is_as_long_as_the_server_asks_for() {
     let server = Server::answering([limited("retry-after: 1\r\n"), ok(Api::Chat)]).await;
     let started = Instant::now();
     server.model(Api::Chat).generate(&hi()).await.unwrap();
@@ -82,7 +75,7 @@ async fn as_long_as_the_server_asks_for() {
 }
 
 #[tokio::test]
-async fn a_wait_beyond_the_time_of_the_answer_is_left_to_the_caller() {
+async fn there_is_no_retry_if_the_pause_ends_after_the_maximum_time() {
     let server = Server::answering([limited("retry-after: 30\r\n")]).await;
     let model = server.model(Api::Chat).with_max_time(Duration::from_secs(20));
     let started = Instant::now();
@@ -92,7 +85,7 @@ async fn a_wait_beyond_the_time_of_the_answer_is_left_to_the_caller() {
 }
 
 #[tokio::test]
-async fn a_wait_until_a_date_is_kept() {
+async fn a_pause_until_a_date_is_read() {
     let date = |wait| httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(wait));
     let over = "Sun, 06 Nov 1994 08:49:37 GMT";
     recovers(&[limited(&format!("retry-after: {over}\r\n"))]).await;
@@ -105,17 +98,17 @@ async fn a_wait_until_a_date_is_kept() {
 }
 
 #[tokio::test]
-async fn a_failure_of_the_server_is_tried_again() {
+async fn a_failure_of_the_server_is_retried() {
     recovers(&[broken(), broken()]).await;
 }
 
 #[tokio::test]
-async fn a_reset_before_the_answer_is_tried_again() {
+async fn a_connection_reset_before_the_response_is_retried() {
     recovers(&[Answer::reset()]).await;
 }
 
 #[tokio::test]
-async fn in_the_end_the_last_failure_is_told() {
+async fn after_the_last_retry_the_last_failure_is_returned() {
     for api in APIS {
         for (outcome, requests) in outcomes(api, &[broken(), broken(), broken()]).await {
             let error = outcome.unwrap_err();
@@ -135,7 +128,7 @@ async fn in_the_end_the_last_failure_is_told() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_is_left_to_the_caller() {
+async fn there_is_no_retry_if_the_server_asks_for_a_long_pause() {
     let error = fails(limited("retry-after: 3600\r\n")).await;
     let own = own(&error);
     assert!(matches!(
@@ -148,7 +141,7 @@ async fn a_wait_that_is_too_long_is_left_to_the_caller() {
     ));
     assert!(error.is_retryable());
     insta::assert_snapshot!(format!("{own:#}"), @r#"
-    the server is asked too often (429: Rate limit reached for test-model.); ask less often, in 3600s at the earliest
+    the rate limit is reached (429: Rate limit reached for test-model.); send fewer requests, after 3600s or later
     request: req_1
     code: rate_limit_exceeded
     body: {"error": {"message": "Rate limit reached for test-model.", "type": "requests", "param": null, "code": "rate_limit_exceeded"}}
@@ -156,7 +149,7 @@ async fn a_wait_that_is_too_long_is_left_to_the_caller() {
 }
 
 #[tokio::test]
-async fn what_does_not_pass_by_waiting_is_told_at_once() {
+async fn a_permanent_refusal_is_not_retried() {
     let mut all = String::new();
     for (status, body) in [
         (301, ""),
@@ -195,7 +188,7 @@ async fn what_does_not_pass_by_waiting_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn the_words_of_a_server_are_told_whatever_their_form() {
+async fn the_error_message_of_the_server_is_read_in_any_form() {
     let mut all = String::new();
     for (status, body) in [
         (422, r#"{"detail": "Model not found."}"#),
@@ -222,7 +215,7 @@ async fn the_words_of_a_server_are_told_whatever_their_form() {
 }
 
 #[tokio::test]
-async fn a_missing_key_is_named() {
+async fn a_refusal_without_a_key_says_how_to_set_one() {
     let body = r#"{"error": {"message": "Missing bearer authentication in header"}}"#;
     for status in [401, 400] {
         let error = fails(Answer::new(status, "", body)).await;
@@ -239,7 +232,7 @@ async fn a_missing_key_is_named() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_utf_8_is_named_and_not_tried_again() {
+async fn a_body_that_is_not_utf8_is_an_error_and_not_retried() {
     const JSON: &str = "content-type: application/json\r\n";
     const EVENTS: &str = "content-type: text/event-stream\r\n";
     let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xabV*J-.\xcd)Q\xb2";
@@ -274,7 +267,7 @@ async fn a_body_that_is_no_utf_8_is_named_and_not_tried_again() {
 }
 
 #[tokio::test]
-async fn usage_that_is_not_reported_stays_reserved() {
+async fn usage_that_is_not_reported_is_unknown() {
     for api in APIS {
         for stream in [false, true] {
             let answer = if stream { Answer::events(&ok_stream(api), 64) } else { ok(api) };
@@ -290,7 +283,7 @@ async fn usage_that_is_not_reported_stays_reserved() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_proxy_is_a_failure_of_the_server() {
+async fn an_error_page_of_a_proxy_is_a_failure_of_the_server() {
     let page = "<html><body><h1>502 Bad Gateway</h1></body></html>";
     let page = Answer::new(502, "content-type: text/html\r\nretry-after: 0\r\n", page);
     recovers(std::slice::from_ref(&page)).await;
@@ -304,14 +297,14 @@ async fn a_page_of_a_proxy_is_a_failure_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_page_where_a_reply_should_be_cannot_be_understood() {
+async fn a_page_instead_of_a_reply_is_an_error() {
     for api in APIS {
         let server = Server::answering([Answer::json("<html>Welcome!</html>")]).await;
         let error = server.model(api).generate(&hi()).await.unwrap_err();
         assert!(matches!(own(&error), OpenAiError::Decoding { .. }));
         insta::allow_duplicates! {
             insta::assert_snapshot!(said(&error, &server), @"
-            the server's answer cannot be understood; check that the base URL is one of an OpenAI-compatible API
+            the server's response is not a reply of the API; check that the base URL is that of an OpenAI-compatible API
             stage: decoding
             cause: expected value at line 1 column 1
             reply: <html>Welcome!</html>
@@ -321,7 +314,7 @@ async fn a_page_where_a_reply_should_be_cannot_be_understood() {
 }
 
 #[tokio::test]
-async fn half_a_reply_is_no_reply() {
+async fn a_reply_that_is_cut_off_is_an_error() {
     for api in APIS {
         let half = Answer::json(r#"{"choices": [{"message": {"content": "o"#);
         let server = Server::answering([half]).await;
@@ -338,7 +331,7 @@ async fn half_a_reply_is_no_reply() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_keeps_what_came() {
+async fn the_error_of_a_broken_stream_has_the_parts_so_far() {
     for api in APIS {
         let stream = ok_stream(api);
         let first = stream.split_inclusive("\n\n").next().unwrap();
@@ -348,12 +341,12 @@ async fn a_stream_that_breaks_keeps_what_came() {
         let error = outcome.unwrap_err();
         assert!(matches!(own(&error), OpenAiError::Truncated { source: Some(_), .. }));
         assert_eq!(error.raw(), Some(r#"[{"text":"o"}]"#));
-        assert_eq!(server.seen().len(), 1, "half a reply is not thrown away silently");
+        assert_eq!(server.seen().len(), 1, "a reply that has begun is not requested again");
     }
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_its_end_did_no_harm() {
+async fn a_stream_that_breaks_after_the_answer_is_a_success() {
     for api in APIS {
         let stream = ok_stream(api).replace("data: [DONE]\n\n", "");
         let server = Server::answering([Answer::events(&stream, 4096).then_reset()]).await;
@@ -363,7 +356,7 @@ async fn a_stream_that_breaks_after_its_end_did_no_harm() {
 }
 
 #[tokio::test]
-async fn silence_has_an_end() {
+async fn silence_is_an_error() {
     let silence = Duration::from_millis(200);
     let impatient =
         |server: &Server, api| -> OpenAi { server.model(api).with_timeout(silence).unwrap() };
@@ -384,7 +377,7 @@ async fn silence_has_an_end() {
                 if stream { streamed(&model, hi()).await.1 } else { model.generate(&hi()).await };
             let (error, took) = (outcome.unwrap_err(), started.elapsed());
             assert!((silence..silence * 10).contains(&took), "{case}: {took:?}");
-            // A body that hangs is no reason to forget the status.
+            // If the body of a refusal hangs, the error still has the status.
             let known = match own(&error) {
                 OpenAiError::Timeout { after } => *after == silence,
                 OpenAiError::Status { status, .. } => case == 4 && *status == 500,
@@ -394,7 +387,7 @@ async fn silence_has_an_end() {
             if case == 0 {
                 assert_eq!(error.stage(), Stage::Transport);
                 insta::allow_duplicates! {
-                    insta::assert_snapshot!(error, @"the server was silent for 200ms; allow more with `with_timeout`");
+                    insta::assert_snapshot!(error, @"the server sent nothing for 200ms; allow more time with `with_timeout`");
                 }
             }
         }
@@ -402,7 +395,7 @@ async fn silence_has_an_end() {
 }
 
 #[tokio::test]
-async fn silence_is_not_tried_again() {
+async fn silence_is_not_retried() {
     let server = Server::answering([Answer::hang(), ok(Api::Chat)]).await;
     let model = server.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
@@ -411,8 +404,8 @@ async fn silence_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_slow_stream_is_not_silent() {
-    // Longer than the silence allowed, all together, and only comments in between.
+async fn comments_in_a_stream_end_the_silence() {
+    // The stream takes longer than the allowed silence, and has only comments at first.
     let slow = format!("{}{}", ": thinking\n\n".repeat(400), ok_stream(Api::Chat));
     let server = Server::answering([Answer::events(&slow, 4)]).await;
     let model = server.model(Api::Chat).with_timeout(Duration::from_millis(500)).unwrap();
@@ -420,7 +413,7 @@ async fn a_slow_stream_is_not_silent() {
 }
 
 #[tokio::test]
-async fn where_nobody_listens_is_told() {
+async fn a_server_that_does_not_run_is_a_connection_error() {
     // Port 1 is reserved and closed.
     let model = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(1);
     for outcome in [model.generate(&hi()).await, streamed(&model, hi()).await.1] {
@@ -428,13 +421,13 @@ async fn where_nobody_listens_is_told() {
         assert!(matches!(own(&error), OpenAiError::Connect { .. }));
         assert!(error.is_retryable());
         insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"no server answers; check the base URL, the network and that the server runs");
+            insta::assert_snapshot!(error, @"no connection to the server; check the base URL, the network and that the server runs");
         }
     }
 }
 
 #[tokio::test]
-async fn only_what_surely_cost_nothing_is_given_back_to_a_budget() {
+async fn the_budget_gets_tokens_back_only_if_the_request_cost_nothing() {
     let server = |answer| Server::answering([answer]);
     let silent = server(Answer::hang()).await;
     let silent = silent.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
@@ -451,7 +444,7 @@ async fn only_what_surely_cost_nothing_is_given_back_to_a_budget() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_ends_the_request() {
+async fn a_stream_can_be_dropped_before_its_end() {
     let first = ok_stream(Api::Chat).split_inclusive("\n\n").next().unwrap().to_owned();
     let server = Server::answering([Answer::events(&first, 4096).then_hang()]).await;
     let model = server.model(Api::Chat);

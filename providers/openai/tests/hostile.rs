@@ -1,25 +1,17 @@
-//! What a server may not do to its caller: say its key aloud, fill its memory, or keep
-//! it waiting.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod common;
+//! Servers that do harm: they repeat the key, send endless bodies, or never end a response.
 
 use std::error::Error as StdError;
 use std::time::{Duration, Instant};
 
-use common::{APIS, Answer, Server, hi, ok_stream, own, streamed};
 use toolwright_module::error::Stage;
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Delta;
 use toolwright_module::{Error as ModuleError, LanguageModel};
 use toolwright_openai::{Api, OpenAi, OpenAiError};
 
-/// With characters that JSON may escape.
+use crate::common::{self, APIS, Answer, Server, hi, ok_stream, own, streamed};
+
+/// A key with characters that JSON may escape.
 const KEY: &str = "sk-very/secret+0123456789";
 const SILENCE: Duration = Duration::from_millis(300);
 const EVENTS: &str = "text/event-stream";
@@ -30,7 +22,7 @@ async fn fails(model: &OpenAi, stream: bool) -> ModuleError {
     outcome.unwrap_err()
 }
 
-/// Everything that can be read from an error, its causes included.
+/// All texts of an error and of its causes.
 fn everything(error: &ModuleError) -> String {
     let own = own(error);
     let mut all = format!("{error}\n{error:#}\n{error:?}\n{own}\n{own:#}\n{own:?}\n");
@@ -43,17 +35,17 @@ fn everything(error: &ModuleError) -> String {
     all
 }
 
-fn shouted(escape: impl Fn(char) -> String) -> String {
+fn escaped(escape: impl Fn(char) -> String) -> String {
     KEY.chars().map(escape).collect()
 }
 
 #[tokio::test]
-async fn the_key_is_in_no_error_however_the_server_says_it() {
+async fn an_error_never_shows_the_key_in_any_escaped_form() {
     let forms = [
         KEY.to_owned(),
-        shouted(|c| if c == '/' { r"\/".to_owned() } else { c.to_string() }),
-        shouted(|c| format!(r"\u{:04x}", u32::from(c))),
-        shouted(|c| format!(r"\\u{:04X}", u32::from(c))),
+        escaped(|c| if c == '/' { r"\/".to_owned() } else { c.to_string() }),
+        escaped(|c| format!(r"\u{:04x}", u32::from(c))),
+        escaped(|c| format!(r"\\u{:04X}", u32::from(c))),
     ];
     for key in forms {
         let said = format!(r#"{{"error": {{"message": "No such key: {key}", "code": "{key}"}}}}"#);
@@ -70,9 +62,9 @@ async fn the_key_is_in_no_error_however_the_server_says_it() {
             (Answer::events(&format!("data: {key}\n\n"), 4096), true),
             (Answer::json(&key), false),
             (Answer::json(&key), true),
-            // What serde says about it is the cause.
+            // The cause is an error of serde that contains the value.
             (Answer::json(format!(r#"{{"choices": "{key}"}}"#)), false),
-            // The key lies across the end of what is kept.
+            // The key is across the cut at 64 KiB.
             (Answer::new(401, "", "x".repeat(64 * 1024 - 9) + &key), false),
             (Answer::json("x".repeat(64 * 1024 - 9) + &key), false),
         ];
@@ -89,7 +81,7 @@ async fn the_key_is_in_no_error_however_the_server_says_it() {
 }
 
 #[tokio::test]
-async fn an_endless_body_has_an_end() {
+async fn an_endless_body_is_an_error() {
     let much = "x".repeat(1 << 20);
     for (api, stream) in [(Api::Chat, false), (Api::Responses, false), (Api::Chat, true)] {
         let answer = Answer::endless(200, JSON, "{\"a\": \"", &much, Duration::ZERO);
@@ -99,13 +91,13 @@ async fn an_endless_body_has_an_end() {
         assert_eq!(error.stage(), Stage::Limit);
         assert!(!error.is_retryable());
         insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"the server sent more than 64 MiB as one reply; ask for a shorter one, or check the base URL");
+            insta::assert_snapshot!(error, @"the server sent more than 64 MiB as one reply; ask for a shorter reply, or check the base URL");
         }
     }
 }
 
 #[tokio::test]
-async fn a_body_that_is_announced_as_too_large_is_not_read() {
+async fn a_body_whose_content_length_is_too_large_is_not_read() {
     for stream in [false, true] {
         let mut answer = Answer::json("");
         answer.announce(1 << 40);
@@ -116,7 +108,7 @@ async fn a_body_that_is_announced_as_too_large_is_not_read() {
 }
 
 #[tokio::test]
-async fn an_endless_line_of_a_stream_has_an_end() {
+async fn an_endless_line_of_a_stream_is_an_error() {
     let much = "x".repeat(1 << 16);
     for api in APIS {
         let answer = Answer::endless(200, EVENTS, "data: ", &much, Duration::ZERO);
@@ -124,13 +116,13 @@ async fn an_endless_line_of_a_stream_has_an_end() {
         let error = fails(&server.model(api), true).await;
         assert!(matches!(own(&error), OpenAiError::TooLarge { .. }), "{error:?}");
         insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"the server sent more than 4 MiB as one line of a stream; ask for a shorter one, or check the base URL");
+            insta::assert_snapshot!(error, @"the server sent more than 4 MiB as one line of a stream; ask for a shorter reply, or check the base URL");
         }
     }
 }
 
 #[tokio::test]
-async fn a_long_line_in_small_pieces_is_read_once() {
+async fn a_long_line_in_small_pieces_is_read_in_linear_time() {
     let text = "x".repeat(1 << 20);
     let event = format!(
         "data: {{\"choices\": [{{\"delta\": {{\"content\": \"{text}\"}}, \"finish_reason\": \"stop\"}}]}}\n\n"
@@ -143,7 +135,7 @@ async fn a_long_line_in_small_pieces_is_read_once() {
 }
 
 #[tokio::test]
-async fn a_long_complaint_stays_a_sentence() {
+async fn the_texts_of_an_error_are_cut() {
     let long = "äx".repeat(100_000);
     let said = format!(r#"{{"error": {{"message": "{long}", "code": "{long}"}}}}"#);
     let event = format!("data: {said}\n\n");
@@ -175,7 +167,7 @@ async fn a_long_complaint_stays_a_sentence() {
 }
 
 #[tokio::test]
-async fn a_page_where_a_stream_should_be_cannot_be_understood() {
+async fn a_page_instead_of_a_stream_is_an_error() {
     for api in APIS {
         for kind in ["text/html; charset=utf-8", "text/plain", ""] {
             let headers = format!("content-type: {kind}\r\n");
@@ -188,12 +180,12 @@ async fn a_page_where_a_stream_should_be_cannot_be_understood() {
         }
         let server = Server::answering([Answer::json(r#"{"error": {"message": "No."}}"#)]).await;
         let error = fails(&server.model(api), true).await;
-        assert_eq!(error.to_string(), "the server failed while it answered: No.");
+        assert_eq!(error.to_string(), "the server reported an error in its reply: No.");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_is_understood() {
+async fn a_whole_reply_instead_of_a_stream_is_used() {
     for api in APIS {
         let server = Server::answering([common::ok(api)]).await;
         let (deltas, outcome) = streamed(&server.model(api), hi()).await;
@@ -204,12 +196,12 @@ async fn a_server_that_does_not_stream_is_understood() {
         let server = Server::answering([common::ok(api).then_reset()]).await;
         let error = fails(&server.model(api), true).await;
         assert!(matches!(own(&error), OpenAiError::Truncated { .. }), "{error:?}");
-        assert_eq!(server.seen().len(), 1, "half a reply is not thrown away silently");
+        assert_eq!(server.seen().len(), 1, "a reply that has begun is not requested again");
     }
 }
 
 #[tokio::test]
-async fn a_stream_under_a_wrong_name_is_a_stream() {
+async fn a_stream_with_a_wrong_content_type_is_read() {
     for api in APIS {
         for size in [1, 4096] {
             let stream = format!("\n: hello\n\n{}", ok_stream(api));
@@ -223,7 +215,7 @@ async fn a_stream_under_a_wrong_name_is_a_stream() {
 }
 
 #[tokio::test]
-async fn a_model_that_has_ended_is_not_waited_for() {
+async fn a_connection_that_stays_open_after_the_answer_is_left() {
     let finish = "data: {\"choices\": [{\"delta\": {\"content\": \"ok\"}, \"finish_reason\": \"stop\"}]}\n\n";
     let more = "data: {\"choices\": []}\n\n";
     for ping in [": ping\n\n", more] {
@@ -237,13 +229,13 @@ async fn a_model_that_has_ended_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_reply_that_drips_without_end_has_one() {
+async fn a_reply_that_never_ends_is_an_error_after_the_maximum_time() {
     let piece = "data: {\"choices\": [{\"delta\": {\"content\": \"x\"}}]}\n\n";
     let most = SILENCE * 2;
     for (kind, first, again, pause, stream) in [
         (EVENTS, "", piece, Duration::from_millis(20), true),
         (EVENTS, "", ": ping\n\n", Duration::from_millis(20), true),
-        // Something is always there.
+        // Without pauses there are always bytes to read.
         (EVENTS, "", ": ping\n\n", Duration::ZERO, true),
         (JSON, "{", " ", Duration::from_millis(20), false),
         (JSON, "{", " ", Duration::from_millis(20), true),
@@ -252,7 +244,7 @@ async fn a_reply_that_drips_without_end_has_one() {
         let model = server.model(Api::Chat).with_max_time(most);
         let waiting = tokio::time::timeout(most * 10, fails(&model, stream));
         let error = waiting.await.expect("an end");
-        // What never makes anybody wait may be too large before.
+        // Without pauses the body may first become too large.
         if pause.is_zero() && matches!(own(&error), OpenAiError::TooLarge { .. }) {
             continue;
         }
@@ -262,7 +254,7 @@ async fn a_reply_that_drips_without_end_has_one() {
         );
         assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false));
         insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"the reply was not whole after 600ms; allow more with `with_max_time`");
+            insta::assert_snapshot!(error, @"the reply was not complete after 600ms; allow more time with `with_max_time`");
         }
         if again == piece {
             assert!(error.raw().unwrap().contains("xxx"), "{error:?}");
@@ -271,7 +263,7 @@ async fn a_reply_that_drips_without_end_has_one() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_drips_is_not_waited_for() {
+async fn the_slow_body_of_a_refusal_does_not_delay_the_error() {
     let answer = Answer::endless(400, JSON, "{", " ", Duration::from_millis(20));
     let server = Server::answering([answer]).await;
     let model = server.model(Api::Chat).with_timeout(SILENCE).unwrap();
@@ -281,7 +273,7 @@ async fn a_refusal_that_drips_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_redirect_says_where_to() {
+async fn the_error_of_a_redirect_has_the_target() {
     for (location, to) in [
         ("https://user:pw@elsewhere/v2/chat/completions?key=1#x", "https://elsewhere/v2"),
         ("/openai/v1/chat/completions", "{server}/openai/v1"),
@@ -292,28 +284,28 @@ async fn a_redirect_says_where_to() {
         let error = fails(&server.model(Api::Chat), false).await;
         let to = to.replace("{server}", server.url.trim_end_matches("/v1"));
         let said = format!(
-            "the server sends elsewhere (307: Temporary Redirect to {to}); use the address it sends to as the base URL"
+            "the server redirects the request (307: Temporary Redirect to {to}); use that address as the base URL"
         );
         assert_eq!(error.to_string(), said);
     }
 }
 
 #[tokio::test]
-async fn a_status_that_nobody_knows_is_told_at_once() {
+async fn an_unknown_status_is_not_retried() {
     let server = Server::answering([Answer::new(999, "", "")]).await;
     let error = fails(&server.model(Api::Chat), false).await;
     assert!(!error.is_retryable());
-    insta::assert_snapshot!(error, @"the server answers with a status that means nothing (999: no reason given); check that the base URL is one of an OpenAI-compatible API");
+    insta::assert_snapshot!(error, @"the server sent an unknown status (999: no reason given); check that the base URL is that of an OpenAI-compatible API");
 }
 
 #[tokio::test]
-async fn an_error_shows_its_evidence() {
+async fn the_long_form_of_an_error_has_the_response() {
     let server = Server::answering([Answer::json("<html>Welcome!</html>")]).await;
     let error = fails(&server.model(Api::Chat), false).await;
     let own = own(&error);
     assert_eq!(format!("{own:#}"), format!("{own}\nreply: <html>Welcome!</html>"));
     insta::assert_snapshot!(format!("{own:?}"), @"
-    the server's answer cannot be understood; check that the base URL is one of an OpenAI-compatible API
+    the server's response is not a reply of the API; check that the base URL is that of an OpenAI-compatible API
     reply: <html>Welcome!</html>
     cause: expected value at line 1 column 1
     ");

@@ -1,16 +1,7 @@
-//! What is sent, byte for byte where it matters.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod common;
+//! The requests that are sent: URLs, headers and bodies.
 
 use std::sync::Arc;
 
-use common::{APIS, Server, hi, ok};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,6 +13,8 @@ use toolwright_module::{
 };
 use toolwright_openai::{Api, OpenAi, OpenAiError};
 use toolwright_signature::Dialect;
+
+use crate::common::{self, APIS, Answer, Server, hi, ok, ok_stream};
 
 /// Store a value under a key.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -46,7 +39,7 @@ impl Signature for MemoryList {
     type Output = Vec<String>;
 }
 
-/// A conversation with everything in it.
+/// A conversation with every kind of message and part.
 fn conversation(images_in_results: bool) -> Request {
     let call = ToolCall::new("call_1", "memory_store", r#"{"key": "color", "value": "blue"}"#);
     let broken = ToolCall::new("call_2", "memory_list", r#"{"all": tru"#);
@@ -95,20 +88,20 @@ async fn sent(request: &Request, change: impl FnOnce(OpenAi) -> OpenAi, api: Api
 }
 
 #[tokio::test]
-async fn chat_says_everything_in_its_own_way() {
+async fn the_body_for_chat_has_every_kind_of_message() {
     let body = sent(&conversation(false), |model| model.with_temperature(0.1), Api::Chat).await;
     insta::assert_json_snapshot!(body);
 }
 
 #[tokio::test]
-async fn responses_says_everything_in_its_own_way() {
+async fn the_body_for_responses_has_every_kind_of_message() {
     let change = |model: OpenAi| model.with_temperature(0.1).with_encrypted_reasoning();
     let body = sent(&conversation(true), change, Api::Responses).await;
     insta::assert_json_snapshot!(body);
 }
 
 #[tokio::test]
-async fn a_strict_dialect_is_sent_as_strict() {
+async fn the_strict_dialect_sets_strict() {
     for api in APIS {
         let strict = |model: OpenAi| model.with_dialect(Dialect::OpenAiStrict);
         let body = sent(&conversation(false), strict, api).await;
@@ -124,7 +117,7 @@ async fn a_strict_dialect_is_sent_as_strict() {
 }
 
 #[tokio::test]
-async fn predict_forces_a_call_where_a_schema_cannot_be_given() {
+async fn without_structured_output_predict_forces_a_tool_call() {
     for (api, name) in [(Api::Chat, "forced_call_chat"), (Api::Responses, "forced_call_responses")]
     {
         let server = Server::answering([ok(api), ok(api)]).await;
@@ -134,14 +127,14 @@ async fn predict_forces_a_call_where_a_schema_cannot_be_given() {
         let example = Example::new(MemoryStore { key, value, tags: None }, true);
         let store = store.with_examples([example]).unwrap();
         let (key, value) = ("c".to_owned(), "d".to_owned());
-        // The server's text is no JSON, so it is asked twice.
+        // The server's text is not JSON, so there is a second request.
         store.call(MemoryStore { key, value, tags: None }, &Context::default()).await.unwrap_err();
         insta::assert_json_snapshot!(name, server.seen()[1].body);
     }
 }
 
 #[tokio::test]
-async fn what_was_not_asked_for_is_not_said() {
+async fn settings_that_are_not_set_are_not_sent() {
     let chat = sent(&hi(), |model| model, Api::Chat).await;
     assert_eq!(
         chat.to_string(),
@@ -163,9 +156,9 @@ async fn what_was_not_asked_for_is_not_said() {
 }
 
 #[tokio::test]
-async fn a_stream_is_asked_for_with_its_usage() {
+async fn a_request_for_a_stream_asks_for_usage() {
     for api in APIS {
-        let server = Server::answering([common::Answer::events(&common::ok_stream(api), 64)]).await;
+        let server = Server::answering([Answer::events(&ok_stream(api), 64)]).await;
         common::streamed(&server.model(api), hi()).await.1.unwrap();
         let body = &server.seen()[0].body;
         assert_eq!(body["stream"], true);
@@ -175,7 +168,7 @@ async fn a_stream_is_asked_for_with_its_usage() {
 }
 
 #[tokio::test]
-async fn a_longer_conversation_begins_like_the_shorter_one() {
+async fn a_longer_conversation_has_the_shorter_one_as_a_prefix() {
     for api in APIS {
         let field = if api == Api::Chat { "messages" } else { "input" };
         let text = |body: &Value| body[field].to_string();
@@ -189,7 +182,7 @@ async fn a_longer_conversation_begins_like_the_shorter_one() {
 }
 
 #[tokio::test]
-async fn every_request_goes_where_and_with_what_it_should() {
+async fn a_request_has_the_path_and_headers_of_its_api() {
     for (api, path) in [(Api::Chat, "/v1/chat/completions"), (Api::Responses, "/v1/responses")] {
         let server = Server::answering([ok(api), ok(api)]).await;
         let slash = OpenAi::at(&format!("{}/", server.url), "m").unwrap().with_api(api);
@@ -205,7 +198,7 @@ async fn every_request_goes_where_and_with_what_it_should() {
 }
 
 #[tokio::test]
-async fn images_of_results_follow_all_answers_where_an_answer_has_no_place_for_them() {
+async fn chat_sends_the_images_of_results_after_all_results_of_a_turn() {
     let body = sent(&conversation(true), |model| model, Api::Chat).await;
     let messages = body["messages"].as_array().unwrap();
     let roles: Vec<_> = messages.iter().map(|message| &message["role"]).collect();
@@ -233,7 +226,7 @@ async fn images_of_results_follow_all_answers_where_an_answer_has_no_place_for_t
 }
 
 #[tokio::test]
-async fn a_contract_that_means_nothing_is_an_error_before_anything_is_sent() {
+async fn a_contract_that_cannot_be_lowered_is_an_error_before_sending() {
     let lost = json!({"type": "object", "properties": {"any": {"$ref": "#/$defs/nowhere"}}});
     let contract = Contract::dynamic("lost", "Anything.", lost, None).unwrap();
     let server = Server::answering([]).await;
@@ -245,7 +238,7 @@ async fn a_contract_that_means_nothing_is_an_error_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn what_strict_mode_cannot_say_is_sent_without_it_and_the_rest_is_strict() {
+async fn a_schema_that_cannot_be_strict_is_sent_loose_and_the_others_strict() {
     let open = json!({"type": "object", "properties": {"any": {}}, "required": ["any"]});
     let output = json!({"type": "object", "properties": {"free": {"type": "object"}}});
     let open = Contract::dynamic("open", "Anything.", open, Some(output)).unwrap();
@@ -273,7 +266,7 @@ async fn what_strict_mode_cannot_say_is_sent_without_it_and_the_rest_is_strict()
 }
 
 #[tokio::test]
-async fn more_tools_than_a_request_takes_are_an_error_before_anything_is_sent() {
+async fn too_many_tools_are_an_error_before_sending() {
     let store = Contract::of::<MemoryStore>().unwrap();
     let tools: Vec<_> =
         (0..129).map(|i| Arc::new(store.named(&format!("store_{i}")).unwrap())).collect();

@@ -1,20 +1,13 @@
-//! What is wrong before anything is sent; and no key is ever shown.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod common;
+//! The settings of a model: the base URL, the key, headers, and the environment variables.
 
 use std::env;
 use std::process::Command;
 
-use common::{Answer, Server, hi};
 use toolwright_module::LanguageModel;
 use toolwright_openai::{Api, OpenAi, OpenAiError};
 use toolwright_signature::Dialect;
+
+use crate::common::{self, Answer, Server, hi};
 
 const KEY: &str = "sk-very-secret-0123456789";
 
@@ -27,7 +20,7 @@ fn keyed() -> OpenAi {
 }
 
 #[test]
-fn an_address_is_checked_at_once() {
+fn an_invalid_base_url_is_rejected_without_showing_it() {
     let mut all = String::new();
     for url in [
         "",
@@ -47,8 +40,8 @@ fn an_address_is_checked_at_once() {
     the base URL cannot be used: it is not a URL; use one like http://127.0.0.1:8080/v1
     the base URL cannot be used: it does not begin with http:// or https://
     the base URL cannot be used: it does not begin with http:// or https://
-    the base URL cannot be used: it holds a name or a password; give the key with `with_key`
-    the base URL cannot be used: it holds `?` or `#`; end it before them
+    the base URL cannot be used: it contains a user name or a password; remove them and set the key with `with_key`
+    the base URL cannot be used: it contains `?` or `#`; remove that character and the text after it
     ");
     for (url, base) in [
         ("http://localhost:8080/v1/", "http://localhost:8080/v1"),
@@ -61,7 +54,7 @@ fn an_address_is_checked_at_once() {
 }
 
 #[test]
-fn a_key_is_not_sent_in_the_clear() {
+fn a_key_needs_https_or_a_server_on_this_machine() {
     for url in [
         "http://192.168.0.7:8080/v1",
         "http://api.example.com/v1",
@@ -78,7 +71,7 @@ fn a_key_is_not_sent_in_the_clear() {
             assert!(matches!(error, OpenAiError::BaseUrl { .. }));
             assert!(!format!("{error:?}").contains("secret"));
             insta::allow_duplicates! {
-                insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http beyond this machine, where anybody on the way could read the API key; use https");
+                insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http to another machine, so others on the network could read the API key; use https");
             }
         }
         assert!(model.with_organization("org-1").is_ok());
@@ -95,7 +88,7 @@ fn a_key_is_not_sent_in_the_clear() {
 }
 
 #[tokio::test]
-async fn a_redirect_takes_neither_the_key_nor_the_conversation() {
+async fn a_redirect_is_not_followed() {
     let elsewhere = Server::answering([common::ok(Api::Chat)]).await;
     let headers = format!("location: {}/chat/completions\r\n", elsewhere.url);
     for status in [301, 302, 307, 308] {
@@ -107,7 +100,7 @@ async fn a_redirect_takes_neither_the_key_nor_the_conversation() {
 }
 
 #[test]
-fn what_is_no_header_is_an_error_and_no_panic() {
+fn a_value_that_is_not_allowed_in_a_header_is_an_error() {
     let mut all = String::new();
     let broken = format!("{KEY}\n");
     for refused in [
@@ -123,23 +116,23 @@ fn what_is_no_header_is_an_error_and_no_panic() {
         all += &format!("{error}\n");
     }
     insta::assert_snapshot!(all, @"
-    the API key holds a character that no HTTP header can carry; look for a line break in it
-    the API key holds a character that no HTTP header can carry; look for a line break in it
-    the organization's id holds a character that no HTTP header can carry; look for a line break in it
-    the project's id holds a character that no HTTP header can carry; look for a line break in it
-    the header `x-title` holds a character that no HTTP header can carry; look for a line break in it
-    the name of a header holds a character that no HTTP header can carry; look for a line break in it
+    the API key contains a character that is not allowed in an HTTP header; look for a line break in it
+    the API key contains a character that is not allowed in an HTTP header; look for a line break in it
+    the organization's id contains a character that is not allowed in an HTTP header; look for a line break in it
+    the project's id contains a character that is not allowed in an HTTP header; look for a line break in it
+    the header `x-title` contains a character that is not allowed in an HTTP header; look for a line break in it
+    the name of a header contains a character that is not allowed in an HTTP header; look for a line break in it
     ");
 }
 
 #[test]
-fn a_model_shows_what_it_is_and_not_its_key() {
+fn the_debug_text_of_a_model_has_its_settings_and_not_its_key() {
     let model = keyed().with_header("x-other-key", KEY).unwrap().with_api(Api::Responses);
     insta::assert_snapshot!(format!("{model:?}"), @r#"OpenAi { model: "m", base_url: "http://127.0.0.1:1/v1", api: Responses, dialect: OpenAiLoose, .. }"#);
 }
 
 #[test]
-fn a_key_of_blanks_is_no_key() {
+fn a_blank_key_is_rejected() {
     for refused in [local().with_key(""), local().with_key(" \t")] {
         assert!(matches!(refused.unwrap_err(), OpenAiError::MissingKey { .. }));
     }
@@ -148,13 +141,13 @@ fn a_key_of_blanks_is_no_key() {
 }
 
 #[test]
-fn an_error_that_ends_a_program_reads_like_a_sentence() {
+fn the_debug_text_of_an_error_without_a_cause_is_its_sentence() {
     let error = OpenAi::at("localhost:8080", "m").unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
 }
 
 #[test]
-fn a_model_says_what_it_can_do() {
+fn the_capabilities_follow_the_settings() {
     let model = keyed();
     let capabilities = model.capabilities();
     assert_eq!(capabilities.dialect, Dialect::OpenAiLoose);
@@ -166,7 +159,7 @@ fn a_model_says_what_it_can_do() {
 }
 
 #[tokio::test]
-async fn a_key_that_a_server_sends_back_is_not_kept() {
+async fn a_key_that_the_server_repeats_is_redacted() {
     let body = format!(r#"{{"error": {{"message": "No such key: {KEY}", "code": "{KEY}"}}}}"#);
     for status in [401, 400] {
         let server = Server::answering([Answer::new(status, "", &body)]).await;
@@ -179,7 +172,7 @@ async fn a_key_that_a_server_sends_back_is_not_kept() {
 }
 
 #[tokio::test]
-async fn headers_of_the_callers_own_are_sent_and_kept_secret() {
+async fn headers_are_sent_and_secret_ones_are_redacted() {
     let body = format!(r#"{{"error": {{"message": "No such key: {KEY}"}}}}"#);
     let server = Server::answering([Answer::new(401, "", &body)]).await;
     let model = server.model(Api::Chat).with_header("api-key", KEY).unwrap();
@@ -196,7 +189,7 @@ async fn headers_of_the_callers_own_are_sent_and_kept_secret() {
 }
 
 #[tokio::test]
-async fn a_client_of_the_callers_own_keeps_the_limits() {
+async fn the_limits_hold_for_a_client_of_the_caller() {
     let http = toolwright_http::reqwest::Client::builder().no_proxy().user_agent("mine/1");
     let server = Server::answering([common::ok(Api::Chat), Answer::hang()]).await;
     let silence = std::time::Duration::from_millis(200);
@@ -216,7 +209,7 @@ async fn a_connection_that_fails_does_not_show_the_key() {
     assert!(!shown.contains("secret"), "{shown}");
 }
 
-/// Run by the test below, in an environment of its own.
+/// The test below runs this one in a process with other environment variables.
 #[test]
 fn child() {
     if env::var_os("TOOLWRIGHT_TEST_CHILD").is_none() {
@@ -231,7 +224,7 @@ fn child() {
 
 fn in_environment(variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]);
+    command.args(["--exact", "setup::child", "--nocapture"]);
     for name in ["KEY", "ADMIN_KEY", "BASE_URL", "ORG_ID", "PROJECT_ID"] {
         command.env_remove(format!("OPENAI_{name}"));
     }
@@ -243,9 +236,8 @@ fn in_environment(variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_environment_says_who_and_where() {
-    let missing =
-        "there is no API key: set OPENAI_API_KEY, or use `OpenAi::at` for a server that needs none";
+fn the_key_and_the_base_url_are_read_from_the_environment() {
+    let missing = "there is no API key: set OPENAI_API_KEY, or use `OpenAi::at` for a server that does not need a key";
     let key = ("OPENAI_API_KEY", KEY);
     for (variables, said) in [
         (&[][..], missing),
@@ -260,7 +252,7 @@ fn the_environment_says_who_and_where() {
         ),
         (
             &[("OPENAI_API_KEY", "sk\n")],
-            "the API key holds a character that no HTTP header can carry; look for a line break in it",
+            "the API key contains a character that is not allowed in an HTTP header; look for a line break in it",
         ),
     ] {
         assert_eq!(in_environment(variables), said, "{variables:?}");

@@ -1,3 +1,5 @@
+//! The GET requests of the tools: pages, redirects, retries, and the check of responses.
+
 use std::collections::HashSet;
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -16,57 +18,56 @@ use toolwright_http::{
 use toolwright_module::{Context, Result as ModuleResult};
 
 use crate::error::{GitHubError, Result};
-use crate::failure::{Failure, Pause, Words};
+use crate::failure::{Failure, Pause, Prefixes};
+use crate::item::{Item, ItemPage, User};
 use crate::repo::{Repo, is_login};
 use crate::untrusted;
-use crate::wire::{Found, Item, User};
 
 const GITHUB: &str = "https://api.github.com";
-/// Maximum size of one answer, in bytes.
-const MOST_BODY: usize = 16 << 20;
-/// Maximum size of the part of an answer that an error keeps.
-const MOST_RAW: usize = 16 << 10;
-/// How often an answer may lead on to another address.
-const MOST_HOPS: usize = 3;
-/// How many pages of a list are looked at.
-const MOST_PAGES: u32 = 20;
-/// How much a page of GitHub's holds at most.
+/// Maximum size of a response, in bytes.
+const MAX_BODY: usize = 16 << 20;
+/// Maximum size of the part of a response that an error keeps, in bytes.
+const MAX_RAW: usize = 16 << 10;
+/// Maximum number of redirects.
+const MAX_REDIRECTS: usize = 3;
+/// Maximum number of pages of a list.
+const MAX_PAGES: u32 = 20;
+/// Maximum number of items on a page of GitHub.
 const PAGE: u32 = 100;
-/// GitHub's own kind of JSON; plain JSON for what stands in for it; text where there is
-/// no JSON, as of `zen`.
+/// GitHub's JSON; plain JSON for servers that imitate GitHub; and text for endpoints without
+/// JSON, such as `zen`.
 const MEDIA: HeaderValue =
     HeaderValue::from_static("application/vnd.github+json, application/json;q=0.9, */*;q=0.1");
 const API_VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-github-api-version"), HeaderValue::from_static("2022-11-28"));
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the tools share: where to ask, with what, and how patiently.
+/// The client that the tools share.
 ///
-/// It can send a GET below one address, and nothing else: there is no other method
-/// here, and the token goes nowhere else.
+/// It can only send GET requests to URLs below the base URL.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: toolwright_http::Client,
-    /// The endpoint has it too; this one is for another endpoint.
+    /// The token, which a new endpoint needs after a change of the base URL.
     token: Option<String>,
     repo: Option<Repo>,
     retry: RetryPolicy,
-    /// Maximum time of one attempt, from its start to the last byte of its answer.
+    /// Maximum time of one attempt, from its start to the last byte of the response.
     timeout: Duration,
 }
 
-/// An answer that is a success.
+/// A response that is a success.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) text: String,
-    /// Whether there is a next page, where the answer says so.
+    /// Whether there is a next page, if the response has the header for it.
     next: Option<bool>,
 }
 
 /// A list from several pages.
-pub(crate) struct Listed {
+pub(crate) struct ItemList {
     pub(crate) items: Vec<Item>,
-    /// Whether nothing was left out that belongs to what was asked.
+    /// Whether all matching items up to the limit were found.
     pub(crate) complete: bool,
 }
 
@@ -74,7 +75,7 @@ impl Client {
     pub(crate) fn new() -> Result<Self> {
         let timeout = Duration::from_secs(30);
         let http = toolwright_http::Client::new(endpoint(GITHUB, None)?, limits(timeout));
-        // A request only reads, so that an answer that broke off may be asked for again.
+        // A request only reads, so it can be retried after a response that broke.
         let retry = RetryPolicy::default().with_begun_answers(true);
         Ok(Self { http: http.map_err(refused)?, token: None, repo: None, retry, timeout })
     }
@@ -86,7 +87,7 @@ impl Client {
     }
 
     pub(crate) fn with_token(mut self, token: &str) -> Result<Self> {
-        // As if it were in the environment: a line end is easily copied with it.
+        // A copied token often ends with a line break.
         let token = token.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(GitHubError::Token);
@@ -110,7 +111,7 @@ impl Client {
         Self { retry: self.retry.with_retries(retries), ..self }
     }
 
-    /// The repository that was named, or the toolset's own.
+    /// Returns the repository in the arguments, or the default repository.
     pub(crate) fn repo(&self, named: Option<&str>) -> Result<Repo, Failure> {
         self.repo_if_any(named)?.ok_or_else(|| {
             Failure::Argument("name the repository in `repo`, as owner/name".to_owned())
@@ -123,7 +124,7 @@ impl Client {
         Repo::parse(named).map(Some).map_err(|_| Failure::Argument(fault.to_owned()))
     }
 
-    /// The login that an argument names; `@me` is whose token it is.
+    /// Returns the login for an argument. `@me` is the user of the token.
     pub(crate) async fn login(
         &self,
         what: &str,
@@ -142,10 +143,10 @@ impl Client {
         Err(Failure::Argument(fault))
     }
 
-    /// Asks for pages of issues or pull requests until there are `limit` that fit.
+    /// Requests pages of issues or pull requests until `limit` items fit.
     ///
-    /// Pages are counted here: an address that the server gives for the next one is not
-    /// followed.
+    /// The page number is a parameter of the request. The URL of the next page in the response is
+    /// not used, because it could be any URL.
     pub(crate) async fn list(
         &self,
         path: &[&str],
@@ -153,20 +154,20 @@ impl Client {
         limit: u32,
         fits: Option<fn(&Item) -> bool>,
         cx: &Context,
-    ) -> Result<Listed, Failure> {
-        // Of what is filtered here, a page should bring enough.
+    ) -> Result<ItemList, Failure> {
+        // With a filter, only some items of a page fit, so the page is as large as possible.
         let size = if fits.is_some() { PAGE } else { limit.min(PAGE) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let (mut items, mut seen) = (Vec::new(), HashSet::new());
-        for page in 1..=MOST_PAGES {
+        for page in 1..=MAX_PAGES {
             let (size, page) = (size.to_string(), page.to_string());
             let counted = [("per_page", size.as_str()), ("page", page.as_str())];
             let reply = self.get(path, &[query, &counted].concat(), cx).await?;
-            let found: Found = reply.read()?;
+            let found: ItemPage = reply.read()?;
             let full = found.items.len().to_string() == size;
             let mut fresh = false;
             for item in found.items {
-                // A list that changes between pages shows some twice.
+                // If the list changes between two pages, an item may be on both.
                 if !seen.insert(item.number) {
                     continue;
                 }
@@ -174,18 +175,18 @@ impl Client {
                 if fits.is_none_or(|fits| fits(&item)) {
                     items.push(item);
                     if items.len() == limit {
-                        return Ok(Listed { items, complete: true });
+                        return Ok(ItemList { items, complete: true });
                     }
                 }
             }
             if !fresh || !reply.next.unwrap_or(full) {
-                return Ok(Listed { items, complete: !found.incomplete });
+                return Ok(ItemList { items, complete: !found.incomplete });
             }
         }
-        Ok(Listed { items, complete: false })
+        Ok(ItemList { items, complete: false })
     }
 
-    /// Asks once, or again where GitHub wants a short pause or is out of order.
+    /// Sends a GET request, with retries.
     pub(crate) async fn get(
         &self,
         path: &[&str],
@@ -193,33 +194,34 @@ impl Client {
         cx: &Context,
     ) -> Result<Reply, Failure> {
         let url = self.http.endpoint().url(path, query);
-        let url = url.map_err(|_| Failure::Argument("this is no path of the API".to_owned()))?;
+        let url = url.map_err(|_| Failure::Argument("this is not a path of the API".to_owned()))?;
         let deadline = cx.deadline().map_or(Deadline::never(), Deadline::at);
-        self.retry.run(deadline, || self.ask(url.clone()), Failure::retry).await
+        self.retry.run(deadline, || self.attempt(url.clone()), Failure::retry).await
     }
 
-    async fn ask(&self, mut url: Url) -> Result<Reply, Failure> {
+    /// Sends a GET request once, and follows redirects below the base URL.
+    async fn attempt(&self, mut url: Url) -> Result<Reply, Failure> {
         let deadline = Deadline::after(self.timeout);
-        for _ in 0..=MOST_HOPS {
+        for _ in 0..=MAX_REDIRECTS {
             let (name, version) = API_VERSION;
             let request = Request::get(url).with_header(ACCEPT, MEDIA).with_header(name, version);
             let response = self.http.send(&request, deadline).await.map_err(transport)?;
             if !matches!(response.status(), 301 | 302 | 303 | 307 | 308) {
-                return self.judge(response).await;
+                return self.read(response).await;
             }
             match response.location() {
-                // A repository that moved: another path, the same place.
+                // A repository that was renamed has another path of the same API.
                 Some(to) if self.http.endpoint().contains(&to) => url = to,
                 to => {
                     let host = to.and_then(|to| to.host_str().map(str::to_owned));
-                    return Err(Failure::Elsewhere { host });
+                    return Err(Failure::Redirected { host });
                 }
             }
         }
-        Err(Failure::Circle)
+        Err(Failure::RedirectLoop)
     }
 
-    async fn judge(&self, response: Response) -> Result<Reply, Failure> {
+    async fn read(&self, response: Response) -> Result<Reply, Failure> {
         let (code, is_success) = (response.status(), response.is_success());
         let headers = response.headers().clone();
         let next = headers.get(LINK).map(|link| {
@@ -229,14 +231,14 @@ impl Client {
         let bytes = match response.bytes().await {
             Ok(bytes) => bytes,
             Err(error) if is_success => return Err(transport(error)),
-            // A body that breaks off is no reason to forget the status.
+            // The status is more useful than the error of a broken body.
             Err(_) => Default::default(),
         };
         let text = match std::str::from_utf8(&bytes) {
-            // Should a server have sent the token back.
+            // The server may repeat the token.
             Ok(text) => self.http.endpoint().redactor().redact(text).into_owned(),
             Err(_) if is_success => {
-                let fault = "the answer is no text".to_owned();
+                let fault = "the response is not UTF-8 text".to_owned();
                 return Err(Failure::Parse { fault, body: String::new() });
             }
             Err(_) => String::new(),
@@ -248,23 +250,23 @@ impl Client {
             return Ok(Reply { status: code, text, next });
         }
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
-        let said = said(&body);
+        let message = error_message(&body);
         let limited = code == 429
             || code == 403
                 && (headers.contains_key("retry-after")
-                    || used_up(&headers).is_some()
-                    || said
+                    || exhausted_limit(&headers).is_some()
+                    || message
                         .as_ref()
-                        .is_some_and(|said| said.to_lowercase().contains("rate limit")));
+                        .is_some_and(|message| message.to_lowercase().contains("rate limit")));
         let body = start(&text);
         if limited {
             return Err(Failure::Limited { pause: pause(&headers), body });
         }
-        Err(Failure::Status { status: code, said, body })
+        Err(Failure::Status { status: code, message, body })
     }
 }
 
-/// Says where it asks, never with what.
+/// Shows the base URL, the default repository and whether there is a token.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GitHub")
@@ -279,8 +281,8 @@ impl Reply {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_str(&self.text).map_err(|error| {
             let fault = if error.is_data() {
-                // Its words may be those of the answer, which nobody vouches for.
-                "something is missing in GitHub's answer or is of another kind".to_owned()
+                // The error of serde may quote untrusted text of the response.
+                "a field of GitHub's response is missing or has another type".to_owned()
             } else {
                 error.to_string()
             };
@@ -289,42 +291,42 @@ impl Reply {
     }
 }
 
-/// Runs a tool's work until it is done or cancelled, and tells its failure in its words.
-pub(crate) async fn told<T>(
-    words: &Words,
+/// Runs a tool's work until it is done or cancelled, and converts its failure.
+pub(crate) async fn run<T>(
+    prefixes: &Prefixes,
     cx: &Context,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> ModuleResult<T> {
-    cx.until_cancelled(async { work.await.map_err(|failure| failure.told(words)) }).await
+    cx.until_cancelled(async { work.await.map_err(|failure| failure.into_error(prefixes)) }).await
 }
 
 fn pause(headers: &HeaderMap) -> Pause {
     if let Some(wait) = retry_after(headers) {
         return Pause::For(wait);
     }
-    let reset = used_up(headers).flatten();
+    let reset = exhausted_limit(headers).flatten();
     let reset = reset.and_then(|moment| Timestamp::try_from(moment).ok());
     reset.map_or(Pause::Unknown, Pause::Until)
 }
 
-/// Whether nothing is left of the rate limit, and when there is again.
-fn used_up(headers: &HeaderMap) -> Option<Option<SystemTime>> {
+/// Returns the reset time of the rate limit, if no requests are left.
+fn exhausted_limit(headers: &HeaderMap) -> Option<Option<SystemTime>> {
     let limits = rate_limits(headers);
     let own = limits.iter().find(|limit| limit.resource.is_empty())?;
     (own.remaining == Some(0)).then_some(own.reset)
 }
 
-/// What GitHub says of a failure: its sentence and those on the single faults.
-fn said(body: &Value) -> Option<String> {
-    let mut said = body["message"].as_str()?.to_owned();
+/// Returns GitHub's error message, with those of up to three single faults.
+fn error_message(body: &Value) -> Option<String> {
+    let mut message = body["message"].as_str()?.to_owned();
     for error in body["errors"].as_array().into_iter().flatten().take(3) {
         let field = error["field"].as_str().zip(error["code"].as_str());
         let text = error["message"].as_str().or(error.as_str()).map(str::to_owned);
         if let Some(text) = text.or_else(|| field.map(|(field, code)| format!("{field} {code}"))) {
-            said += &format!("; {text}");
+            message += &format!("; {text}");
         }
     }
-    Some(untrusted::sentence(&said)).filter(|said| !said.is_empty())
+    Some(untrusted::sentence(&message)).filter(|message| !message.is_empty())
 }
 
 fn is_page(headers: &HeaderMap, text: &str) -> bool {
@@ -336,12 +338,12 @@ fn is_page(headers: &HeaderMap, text: &str) -> bool {
         || begins(b"<html")
 }
 
-/// As much of an answer as an error keeps.
+/// Returns the part of a response that an error keeps.
 fn start(text: &str) -> String {
-    text[..text.floor_char_boundary(MOST_RAW)].to_owned()
+    text[..text.floor_char_boundary(MAX_RAW)].to_owned()
 }
 
-/// The base URL, and what every request carries.
+/// Creates the endpoint: the base URL and the headers of every request.
 fn endpoint(base_url: &str, token: Option<&str>) -> Result<Endpoint> {
     let agent = concat!("toolwright-github/", env!("CARGO_PKG_VERSION"));
     let endpoint = Endpoint::new(base_url).and_then(|url| url.with_header(USER_AGENT, agent));
@@ -354,10 +356,10 @@ fn endpoint(base_url: &str, token: Option<&str>) -> Result<Endpoint> {
 
 fn limits(timeout: Duration) -> Limits {
     let limits = Limits::default().with_connect(CONNECT_TIMEOUT.min(timeout));
-    limits.with_silence(timeout).with_body(MOST_BODY)
+    limits.with_silence(timeout).with_body(MAX_BODY)
 }
 
-/// What is wrong with how the client is set up, in the words of this toolset.
+/// Converts an error in the settings.
 fn refused(error: toolwright_http::HttpError) -> GitHubError {
     let fault = match error.kind() {
         ErrorKind::Url(UrlFault::NotAUrl) => {
@@ -365,9 +367,11 @@ fn refused(error: toolwright_http::HttpError) -> GitHubError {
         }
         ErrorKind::Url(UrlFault::Scheme) => "it does not begin with http:// or https://",
         ErrorKind::Url(UrlFault::Credentials) => {
-            "it holds a name or a password; give the token with `with_token`"
+            "it contains a user name or a password; remove them and set the token with `with_token`"
         }
-        ErrorKind::Url(UrlFault::Query) => "it holds `?` or `#`; end it before them",
+        ErrorKind::Url(UrlFault::Query) => {
+            "it contains `?` or `#`; remove that character and the text after it"
+        }
         ErrorKind::Url(UrlFault::Plain) => "a token is not sent over http://; use https://",
         ErrorKind::Header { .. } => return GitHubError::Token,
         _ => return GitHubError::Client { source: error },
@@ -375,11 +379,11 @@ fn refused(error: toolwright_http::HttpError) -> GitHubError {
     GitHubError::BaseUrl { fault }
 }
 
-/// Why there is no answer, or not all of it.
+/// Converts an error of a request or of a body.
 fn transport(error: toolwright_http::HttpError) -> Failure {
     let fault = match error.kind() {
-        ErrorKind::TooLarge { max, .. } => return Failure::TooLarge { most: *max },
-        ErrorKind::Silent { .. } | ErrorKind::TooSlow { .. } => "GitHub took too long to answer",
+        ErrorKind::TooLarge { max, .. } => return Failure::TooLarge { max: *max },
+        ErrorKind::Silent { .. } | ErrorKind::TooSlow { .. } => "GitHub took too long to respond",
         ErrorKind::Connect => "GitHub cannot be reached",
         _ => "the connection to GitHub broke",
     };

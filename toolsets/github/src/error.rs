@@ -1,53 +1,54 @@
-/// The result of setting up a [`GitHub`](crate::GitHub).
+//! The error of a toolset's settings.
+
+/// A result with this crate's error as the default error type.
 pub(crate) type Result<T, E = GitHubError> = std::result::Result<T, E>;
 
-/// What can be wrong with how a [`GitHub`](crate::GitHub) is set up.
+/// Error in the settings of a [`GitHub`](crate::GitHub).
 ///
-/// A call's failure is a [`toolwright_module::Error`], whose text the model reads; the
-/// crate's page lists them. The token is in none of them.
+/// The failure of a call is a [`toolwright_module::Error`], whose text the model reads; the
+/// crate's page lists them. No error contains the token.
 ///
 /// ```
 /// use toolwright_github::GitHub;
 ///
 /// let error = GitHub::new()?.with_repo("octocat").unwrap_err();
-/// assert_eq!(error.to_string(), "`octocat` is no repository; name it as owner/name");
+/// assert_eq!(error.to_string(), "`octocat` is not a repository; write it as owner/name");
 /// # Ok::<(), toolwright_github::GitHubError>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GitHubError {
-    /// The environment holds no token, or a blank one.
+    /// The environment variables for the token are not set or blank.
     #[error(
-        "there is no token: set GH_TOKEN or GITHUB_TOKEN, or use `GitHub::new` to read what is public"
+        "there is no token: set GH_TOKEN or GITHUB_TOKEN, or use `GitHub::new` to read public data"
     )]
     MissingToken,
 
-    /// The token holds what no HTTP header can carry.
-    // It is not shown: it is a secret, or a part of one.
+    /// The token has a character that no token has. The error does not show it.
     #[error(
-        "the token is empty or holds a character that no token has; look for a line break in it"
+        "the token is empty or contains a character that no token has; look for a line break in it"
     )]
     Token,
 
-    /// The address cannot be that of an API.
-    // It is not shown: people put tokens into addresses.
+    /// The base URL cannot be used. The error does not show it, because people put tokens into
+    /// URLs.
     #[error("the base URL cannot be used: {fault}")]
     BaseUrl {
-        /// What is wrong with it and what to do.
+        /// The reason and the fix.
         fault: &'static str,
     },
 
-    /// The text names no repository.
-    #[error("`{repo}` is no repository; name it as owner/name")]
+    /// The text is not a repository.
+    #[error("`{repo}` is not a repository; write it as owner/name")]
     Repo {
-        /// The text.
+        /// The text, the first 100 characters.
         repo: String,
     },
 
-    /// There is no HTTP client on this machine.
-    #[error("the HTTP client cannot be set up; check the system's certificates")]
+    /// The HTTP client cannot be created.
+    #[error("the HTTP client cannot be created; check the system's certificates")]
     Client {
-        /// Why not.
+        /// The reason.
         source: toolwright_http::HttpError,
     },
 }

@@ -1,3 +1,5 @@
+//! The failures of a call: the sentence for the model, and [`CallError`] for code.
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -5,51 +7,51 @@ use toolwright_http::Retry;
 use toolwright_module::Error;
 use toolwright_module::error::Stage;
 
-/// How a tool begins its sentences on what went wrong.
+/// The beginnings of a tool's error sentences.
 #[derive(Debug)]
-pub(crate) struct Words {
-    /// GitHub said no.
+pub(crate) struct Prefixes {
+    /// GitHub refused the request.
     pub(crate) failed: &'static str,
-    /// The request could not be made, or its answer did not arrive.
+    /// The request was not sent, or its response did not arrive.
     pub(crate) doing: &'static str,
-    /// The answer is not what it should be.
+    /// The response cannot be read.
     pub(crate) parsing: &'static str,
 }
 
-/// Why a call failed, before a tool says so in its words.
+/// The reason why a call failed, without a tool's prefixes.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// An argument that the model can put right.
+    /// An argument that the model can correct.
     Argument(String),
-    /// A sentence of its own, which is final.
+    /// A whole sentence. The model cannot correct the call.
     Refused(&'static str),
-    /// GitHub said no.
-    Status { status: u16, said: Option<String>, body: String },
-    /// Too many requests.
+    /// A status that is not a success.
+    Status { status: u16, message: Option<String>, body: String },
+    /// The rate limit is reached.
     Limited { pause: Pause, body: String },
-    /// A redirect that is not followed; where it leads, if that can be told.
-    Elsewhere { host: Option<String> },
-    /// Redirects that lead to redirects.
-    Circle,
-    /// A web page where data should be.
+    /// A redirect that is not followed, and the host that it leads to.
+    Redirected { host: Option<String> },
+    /// Too many redirects.
+    RedirectLoop,
+    /// A web page instead of data.
     Page { status: u16, body: String },
-    /// No answer, or not all of it; and whether to ask again at once.
+    /// The response did not arrive or broke.
     Transport { fault: &'static str, detail: String, retry: Retry },
-    /// An answer that is too large to keep.
-    TooLarge { most: usize },
-    /// Not what it should be.
+    /// The response is larger than allowed.
+    TooLarge { max: usize },
+    /// The response does not have the expected JSON.
     Parse { fault: String, body: String },
 }
 
-/// What came of a call that failed, for code; the sentence is its error's.
+/// Kind of a failed call, for code. The sentence for the model is that of the error around it.
 ///
-/// Found with [`Error::downcast_ref`](toolwright_module::Error::downcast_ref).
+/// [`Error::downcast_ref`](toolwright_module::Error::downcast_ref) finds it.
 ///
 /// ```
 /// use toolwright_github::CallError;
 /// use toolwright_module::Error;
 ///
-/// fn may_ask_again_at(error: &Error) -> Option<jiff::Timestamp> {
+/// fn retry_at(error: &Error) -> Option<jiff::Timestamp> {
 ///     match error.downcast_ref()? {
 ///         CallError::RateLimited { until } => *until,
 ///         _ => None,
@@ -59,65 +61,65 @@ pub(crate) enum Failure {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// GitHub said no.
-    #[error("GitHub answered with status {status}")]
+    /// GitHub responded with a status that is not a success.
+    #[error("GitHub responded with status {status}")]
     Status {
-        /// The status.
+        /// The HTTP status.
         status: u16,
     },
-    /// Too many requests.
-    #[error("GitHub's rate limit is used up")]
+    /// The rate limit is reached.
+    #[error("GitHub's rate limit is reached")]
     RateLimited {
-        /// When to ask again, if GitHub said so.
+        /// The time of the next allowed request, if GitHub reported it.
         until: Option<Timestamp>,
     },
-    /// A redirect that is not followed.
-    #[error("GitHub sent the request on to another place")]
+    /// GitHub sent a redirect that is not followed.
+    #[error("GitHub redirected the request to another address")]
     Redirected,
-    /// A web page came where data should be.
-    #[error("a web page came with status {status}")]
+    /// The response is a web page instead of data.
+    #[error("the response is a web page with status {status}")]
     Page {
-        /// The status.
+        /// The HTTP status.
         status: u16,
     },
-    /// No answer, or not all of it.
-    #[error("no answer: {fault}")]
+    /// The response did not arrive or broke.
+    #[error("no complete response: {fault}")]
     Transport {
-        /// What happened.
+        /// The reason.
         fault: &'static str,
     },
-    /// An answer that is too large to keep.
-    #[error("the answer is larger than {most} bytes")]
+    /// The response is larger than allowed.
+    #[error("the response is larger than {most} bytes")]
     TooLarge {
-        /// The most that is kept.
+        /// Maximum size, in bytes.
         most: usize,
     },
-    /// Not the JSON that it should be.
-    #[error("the answer cannot be understood: {fault}")]
+    /// The response does not have the expected JSON.
+    #[error("the response cannot be read: {fault}")]
     Undecodable {
-        /// What is wrong with it.
+        /// The reason.
         fault: String,
     },
 }
 
-/// How long GitHub wants to be left alone.
+/// The pause that GitHub asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pause {
     For(Duration),
     Until(Timestamp),
-    /// It does not say.
+    /// The response does not say.
     Unknown,
 }
 
-/// What GitHub's documentation asks for where its answer says nothing.
+/// The pause that GitHub's documentation asks for if the response does not say.
 const USUAL_PAUSE: Duration = Duration::from_secs(60);
 
 impl Pause {
-    /// How long that is from now.
+    /// Returns the time from now.
     pub(crate) fn wait(self) -> Duration {
         match self {
             Self::For(wait) => wait,
-            // A second more: clocks differ.
+            // One second more, because clocks differ.
             Self::Until(end) => {
                 let left = end.duration_since(Timestamp::now());
                 Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1)
@@ -128,17 +130,17 @@ impl Pause {
 }
 
 impl Failure {
-    /// The failure as its tool tells it.
-    pub(crate) fn told(self, words: &Words) -> Error {
+    /// Converts into the error of a tool.
+    pub(crate) fn into_error(self, prefixes: &Prefixes) -> Error {
         let kind = self.kind();
-        let error = self.sentence(words);
+        let error = self.sentence(prefixes);
         match kind {
             Some(kind) => error.with_source(kind),
             None => error,
         }
     }
 
-    /// Whether to ask again at once.
+    /// Returns whether to retry the request.
     pub(crate) fn retry(&self) -> Retry {
         match self {
             Self::Limited { pause, .. } => Retry::After(pause.wait()),
@@ -159,60 +161,60 @@ impl Failure {
                     Pause::Unknown => None,
                 },
             },
-            Self::Elsewhere { .. } | Self::Circle => CallError::Redirected,
+            Self::Redirected { .. } | Self::RedirectLoop => CallError::Redirected,
             Self::Page { status, .. } => CallError::Page { status: *status },
             Self::Transport { fault, .. } => CallError::Transport { fault },
-            Self::TooLarge { most } => CallError::TooLarge { most: *most },
+            Self::TooLarge { max } => CallError::TooLarge { most: *max },
             Self::Parse { fault, .. } => CallError::Undecodable { fault: fault.clone() },
         })
     }
 
-    fn sentence(self, words: &Words) -> Error {
-        let Words { failed, doing, parsing } = words;
+    fn sentence(self, prefixes: &Prefixes) -> Error {
+        let Prefixes { failed, doing, parsing } = prefixes;
         match self {
             Self::Argument(fault) => Error::retry(format!("{doing}: {fault}")).at(Stage::Arguments),
             Self::Refused(text) => Error::refuse(text).at(Stage::Arguments),
-            Self::Status { status, said, body } => {
-                let said = said.map(|said| format!(" GitHub says: {said}")).unwrap_or_default();
-                status_error(failed, status, &said).at(Stage::Provider).with_raw(body)
+            Self::Status { status, message, body } => {
+                let quote = message.map(|text| format!(" GitHub says: {text}")).unwrap_or_default();
+                status_error(failed, status, &quote).at(Stage::Provider).with_raw(body)
             }
             Self::Limited { pause, body } => {
                 let when = match pause {
-                    Pause::For(wait) => format!("ask again in {} seconds", wait.as_secs()),
-                    Pause::Until(end) => format!("ask again after {end}"),
-                    Pause::Unknown => "ask again in some minutes".to_owned(),
+                    Pause::For(wait) => format!("try again in {} seconds", wait.as_secs()),
+                    Pause::Until(end) => format!("try again after {end}"),
+                    Pause::Unknown => "try again in a few minutes".to_owned(),
                 };
-                let text = format!("{failed}: GitHub's rate limit is used up; {when}");
+                let text = format!("{failed}: GitHub's rate limit is reached; {when}");
                 Error::refuse(text).at(Stage::Limit).retryable(true).with_raw(body)
             }
-            Self::Elsewhere { host } => {
+            Self::Redirected { host } => {
                 let host = host.map(|host| format!(" ({host})")).unwrap_or_default();
                 let text = format!(
-                    "{failed}: GitHub sends this request on to another place{host}, where these tools do not go"
+                    "{failed}: GitHub redirects this request to another address{host}, which the tools may not request"
                 );
                 Error::refuse(text).at(Stage::Provider)
             }
-            Self::Circle => {
-                let text = format!("{failed}: GitHub sends this request on again and again");
+            Self::RedirectLoop => {
+                let text = format!("{failed}: GitHub redirects this request again and again");
                 Error::refuse(text).at(Stage::Provider)
             }
             Self::Page { status, body } => {
                 let text = format!(
-                    "{failed}: a web page came instead of data (status {status}); the user should check the base URL and the proxy"
+                    "{failed}: the response is a web page instead of data (status {status}); the user should check the base URL and the proxy"
                 );
                 let again = status >= 500;
                 Error::refuse(text).at(Stage::Provider).retryable(again).with_raw(body)
             }
             Self::Transport { fault, detail, retry: _ } => {
-                Error::refuse(format!("{doing}: {fault}; try later"))
+                Error::refuse(format!("{doing}: {fault}; try again later"))
                     .at(Stage::Transport)
                     .retryable(true)
                     .with_raw(detail)
             }
-            Self::TooLarge { most } => {
-                let most = most >> 20;
+            Self::TooLarge { max } => {
+                let max = max >> 20;
                 let text = format!(
-                    "{doing}: the answer is larger than {most} MiB; ask for less, as with a smaller `limit` or `per_page`"
+                    "{doing}: the response is larger than {max} MiB; request less, such as with a smaller `limit` or `per_page`"
                 );
                 Error::retry(text).at(Stage::Limit)
             }
@@ -224,24 +226,24 @@ impl Failure {
     }
 }
 
-fn status_error(failed: &str, status: u16, said: &str) -> Error {
+fn status_error(failed: &str, status: u16, quote: &str) -> Error {
     match status {
         401 => Error::refuse(format!(
-            "{failed}: the token is missing, wrong or expired (401); the user has to give another.{said}"
+            "{failed}: the token is missing, wrong or expired (401); the user has to set a valid one.{quote}"
         )),
         403 => Error::refuse(format!(
-            "{failed}: the token does not allow this (403); the user has to give one that does.{said}"
+            "{failed}: the token does not allow this (403); the user has to set one that does.{quote}"
         )),
         404 => Error::retry(format!(
-            "{failed}: there is nothing of that name or number, or the token does not show it (404); check it.{said}"
+            "{failed}: it does not exist, or the token cannot read it (404); check the name or number.{quote}"
         )),
         422 => Error::retry(format!(
-            "{failed}: the request makes no sense to GitHub (422); change its arguments.{said}"
+            "{failed}: GitHub rejected the arguments (422); change them.{quote}"
         )),
         500.. => {
-            Error::refuse(format!("{failed}: GitHub has a problem ({status}); try later.{said}"))
+            Error::refuse(format!("{failed}: GitHub failed ({status}); try again later.{quote}"))
                 .retryable(true)
         }
-        _ => Error::refuse(format!("{failed}: GitHub refuses it ({status}).{said}")),
+        _ => Error::refuse(format!("{failed}: GitHub refused the request ({status}).{quote}")),
     }
 }

@@ -1,3 +1,5 @@
+//! [`GitHub`]: the settings that the tools share, and the list of the tools.
+
 use std::time::Duration;
 use std::{env, fmt};
 
@@ -13,9 +15,9 @@ use crate::tools::list_prs::GithubListPrsModule;
 use crate::tools::traffic_clones::GithubTrafficClonesModule;
 use crate::tools::traffic_views::GithubTrafficViewsModule;
 
-/// Where GitHub is, what proves that we may ask, and the seven tools that do.
+/// Toolset for GitHub: base URL, token, default repository and limits of seven tools.
 ///
-/// Cloning shares the connections. The token is shown by nothing.
+/// Cloning shares the connections. No text of this crate shows the token.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,20 +41,23 @@ pub struct GitHub {
 }
 
 impl GitHub {
-    /// github.com without a token: what is public, 60 requests an hour.
+    /// Creates a toolset for github.com without a token. It reads public data, with up to 60
+    /// requests an hour.
     ///
     /// # Errors
     ///
-    /// [`GitHubError::Client`] if there is no HTTP client on this machine.
+    /// [`GitHubError::Client`] if the HTTP client cannot be created.
     pub fn new() -> Result<Self> {
         Ok(Self { client: Client::new()? })
     }
 
-    /// github.com with the token that `GH_TOKEN` holds, or else `GITHUB_TOKEN`.
+    /// Creates a toolset for github.com with the token in the environment variable `GH_TOKEN`
+    /// or, if that is not set, `GITHUB_TOKEN`.
     ///
     /// # Errors
     ///
-    /// [`GitHubError::MissingToken`] if neither is set; [`GitHubError::Token`] if it cannot be one.
+    /// [`GitHubError::MissingToken`] if neither is set. [`GitHubError::Token`] if the token has a
+    /// character that no token has. [`GitHubError::Client`] as for [`new`](Self::new).
     pub fn from_env() -> Result<Self> {
         let token = ["GH_TOKEN", "GITHUB_TOKEN"]
             .into_iter()
@@ -61,73 +66,74 @@ impl GitHub {
         Self::new()?.with_token(token.ok_or(GitHubError::MissingToken)?)
     }
 
-    /// Proves with a token that we may ask.
+    /// Sets the token. Default: no token.
     ///
-    /// Tools can read whatever the token can. Give one that may read what the model
-    /// should, and nothing else.
+    /// The tools can read everything that the token can read, so use a token that can read only
+    /// what the model may see. White space around it is removed.
     ///
     /// # Errors
     ///
-    /// [`GitHubError::Token`] if no header can carry it; [`GitHubError::BaseUrl`] if the base URL
-    /// would show it to the network.
+    /// [`GitHubError::Token`] if it has a character that no token has. [`GitHubError::BaseUrl`] if
+    /// the base URL is plain http and not on this machine.
     pub fn with_token(self, token: impl AsRef<str>) -> Result<Self> {
         Ok(Self { client: self.client.with_token(token.as_ref())? })
     }
 
-    /// Asks another place, such as `https://github.example.com/api/v3` for Enterprise
-    /// Server.
+    /// Sets the base URL of the API, such as `https://github.example.com/api/v3` for an
+    /// Enterprise Server. Default: `https://api.github.com`.
     ///
-    /// It is the whole address of the API. No request leaves it, and a redirect that
-    /// does is not followed.
+    /// Every request goes to a URL below it. A redirect to another URL is not followed.
     ///
     /// # Errors
     ///
-    /// [`GitHubError::BaseUrl`] if it is not the URL of an API, or one without TLS while there
-    /// is a token. On this machine itself, TLS is not asked for.
+    /// [`GitHubError::BaseUrl`] if it is not an http or https URL, has a user name, a password, a
+    /// query or a fragment, or is plain http to another machine while there is a token.
     pub fn with_base_url(self, base_url: &str) -> Result<Self> {
         Ok(Self { client: self.client.with_base_url(base_url)? })
     }
 
-    /// Asks for this repository, `owner/name`, where a call names none.
+    /// Sets the repository, `owner/name`, for calls that do not name one. Default: every call
+    /// has to name one.
     ///
-    /// It is no wall: a call may name any other that the token can read.
+    /// It does not restrict the tools: a call can name any repository that the token can read.
     ///
     /// # Errors
     ///
-    /// [`GitHubError::Repo`] if it is not of this form.
+    /// [`GitHubError::Repo`] if the text does not have this form.
     pub fn with_repo(self, repo: &str) -> Result<Self> {
         Ok(Self { client: self.client.with_repo(repo)? })
     }
 
-    /// Gives up on a request after this time, from its start to the last byte of its
-    /// answer; 30 seconds unless said.
+    /// Sets the maximum time of one attempt, from its start to the last byte of the response.
+    /// Default: 30 seconds.
     ///
     /// # Errors
     ///
-    /// [`GitHubError::Client`] if there is no HTTP client on this machine.
+    /// [`GitHubError::Client`] if the HTTP client cannot be created.
     pub fn with_timeout(self, timeout: Duration) -> Result<Self> {
         Ok(Self { client: self.client.with_timeout(timeout)? })
     }
 
-    /// Asks again this many times, where GitHub fails, the connection breaks, or a rate
-    /// limit asks for a pause of up to a minute; 2 unless said.
+    /// Sets the maximum number of retries of a request. Default: 2.
     ///
-    /// A longer pause, and one that ends after the call's deadline, is an error at once,
-    /// which says when to ask again.
+    /// There is a retry if GitHub fails, if the connection breaks, and if a rate limit asks for
+    /// a pause of up to a minute. If the pause is longer or ends after the call's deadline, the
+    /// call returns an error that says when to try again.
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
         Self { client: self.client.with_retries(retries) }
     }
 
-    /// The seven tools. All only read.
+    /// Returns the seven tools, whose effect is
+    /// [`Effect::Read`](toolwright_module::Effect::Read).
     ///
-    /// Rename one with [`Tool::named`], set all apart from another account's with
-    /// [`Tool::prefixed`], leave one out by filtering the list by [`Tool::name`], or make a
-    /// few by hand: `Tool::new(GithubGetIssueModule::new(&github))`.
+    /// To rename a tool, use [`Tool::named`]. To separate the tools of two accounts, use
+    /// [`Tool::prefixed`]. To leave tools out, filter the list by [`Tool::name`], or create
+    /// single tools: `Tool::new(GithubGetIssueModule::new(&github))`.
     ///
     /// # Errors
     ///
-    /// None of these contracts fails; the error is that of [`Tool::new`].
+    /// The error of [`Tool::new`], which does not occur for these contracts.
     pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
         Ok(vec![
             Tool::new(GithubListIssuesModule::new(self))?,
@@ -145,7 +151,7 @@ impl GitHub {
     }
 }
 
-/// Says where it asks, never with what.
+/// Shows the base URL, the default repository and whether there is a token.
 impl fmt::Debug for GitHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.client.fmt(f)

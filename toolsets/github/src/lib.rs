@@ -1,9 +1,9 @@
-//! Seven tools that read from GitHub, and cannot do anything else.
+//! Toolset for GitHub: seven tools that read issues, pull requests, traffic and any other GET
+//! of the REST API.
 //!
-//! [`GitHub`] holds where to ask and with which token, and lists the tools. Each tool is
-//! a signature and a module of its own, so each also works by itself, from code, without
-//! a language model. They ask the REST API of github.com or of an Enterprise Server; no
-//! program has to be there.
+//! [`GitHub`] has the settings, such as the token, and lists the tools. Each tool is a
+//! signature and a module, so code can also call it without a language model. The tools use the
+//! REST API of github.com or of an Enterprise Server. They do not need the `gh` program.
 //!
 //! | tool | signature, output | module |
 //! |---|---|---|
@@ -34,11 +34,11 @@
 //! #     let _ = write!(socket, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
 //! # });
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! // `GitHub::from_env()` takes the token from GH_TOKEN or GITHUB_TOKEN.
+//! // `GitHub::from_env()` uses the token in GH_TOKEN or GITHUB_TOKEN.
 //! let github = GitHub::new()?.with_repo("octocat/hello-world")?;
 //! # let github = github.with_base_url(&address)?;
 //!
-//! // As a model calls it: JSON in, text out.
+//! // A call of a model: JSON in, text out.
 //! let tools = github.tools()?;
 //! let get_issue = tools.iter().find(|tool| tool.name() == "github_get_issue").unwrap();
 //! let output = get_issue.call(r#"{"issue_number": 7}"#, &Context::default()).await?;
@@ -55,7 +55,7 @@
 //!      </untrusted_data>"
 //! );
 //!
-//! // From code: types in, types out.
+//! // A call from code: types in, types out.
 //! let input = GithubGetIssue { issue_number: 7, repo: None };
 //! let issue = GithubGetIssueModule::new(&github).call(input, &Context::default()).await?;
 //! assert_eq!(issue.labels, ["bug"]);
@@ -65,69 +65,73 @@
 //!
 //! # Read-only by construction
 //!
-//! There is one way out, and it sends GET below one base URL. What a model writes becomes
-//! segments of a path and pairs of a query, each checked and encoded; none of it becomes
-//! a method, a host or a header. Redirects are followed on the same host below the same
-//! path only, as for a repository that moved; the token goes nowhere else.
+//! The tools can only send GET requests to URLs below one base URL. The arguments of a model
+//! become segments of a path and pairs of a query, each checked and encoded. They cannot change
+//! the method, the host or a header. A redirect is followed only to a URL below the base URL,
+//! such as for a repository that was renamed, so the token is not sent to another host.
 //!
-//! The tools read what the token can read, in any repository: give one that may read what
-//! the model should see. [`GitHub::with_repo`] is a default and no wall.
+//! The tools can read everything that the token can read, in any repository. Use a token that
+//! can read only what the model may see. [`GitHub::with_repo`] sets a default repository; it
+//! does not restrict the tools.
 //!
-//! # What others wrote
+//! # Untrusted text
 //!
-//! Whoever can open an issue can write to your model. So what others wrote stands between
-//! `<untrusted_data>` and `</untrusted_data>`, and each tool's description says that this
-//! is data and never instructions. The text cannot end itself early: the marks' word is
-//! written with a hyphen wherever it occurs in it, in any case, width, or with invisible
-//! characters inside. Titles, labels, logins and branches are on one line, so that none
-//! looks like a line of ours; what cannot be seen is shown as `\u{…}`; what is longer
-//! than 64 KiB is cut, with a note behind the end mark. Otherwise the text is as it was.
+//! Anyone who can open an issue can write to your model. Text that others wrote is therefore
+//! between `<untrusted_data>` and `</untrusted_data>`, and each tool's description says that
+//! such text is data and never instructions. The text is changed as follows, and not otherwise:
 //!
-//! A mark is help, not protection: a model may still believe what it reads. Do not give
-//! an agent that reads issues a tool whose misuse you could not bear.
+//! - The name of the marks is written with a hyphen, in any case or width and with invisible
+//!   characters inside, so that the text cannot end the data early.
+//! - Titles, labels, logins and branches are put on one line, so that they cannot imitate a line
+//!   of the tool.
+//! - Invisible characters are shown as `\u{…}`.
+//! - Text of more than 64 KiB is cut, with a note after the end mark.
 //!
-//! The typed output has such texts as [`Untrusted`]: [`as_str`](Untrusted::as_str) gives the
-//! text as it is to code. Its JSON form, and with it MCP's structured content and whatever
-//! is stored, has each text between marks of its own.
+//! Marks help, but they are not a protection: a model may still follow instructions in the data.
+//! Do not give an agent that reads issues a tool that must not be misused.
+//!
+//! In the typed output these texts are [`Untrusted`]. [`as_str`](Untrusted::as_str) returns the
+//! unchanged text for code. In JSON, such as in MCP's structured content and in stored runs, each
+//! text has its own marks.
 //!
 //! # Failures
 //!
-//! Every failure is a [`toolwright_module::Error`] with a sentence for the model. For code
-//! there is a [`CallError`], by
-//! [`downcast_ref`](toolwright_module::Error::downcast_ref), except where an argument was
-//! at fault. What came, without the token, is its [`raw`](toolwright_module::Error::raw):
-//! the reply, behind what is wrong with it if it could not be read, or what the connection
-//! failed with. Sentences may repeat a line of what GitHub says, outside the marks.
+//! Every failure is a [`toolwright_module::Error`] with a sentence for the model. For code it
+//! contains a [`CallError`], which
+//! [`downcast_ref`](toolwright_module::Error::downcast_ref) returns, unless an argument was
+//! wrong. Its [`raw`](toolwright_module::Error::raw) is the response or the error of the
+//! connection, without the token. A sentence may quote one line of GitHub's error message, without
+//! marks.
 //!
-//! | what happened | sentence | stage, who |
+//! | failure | sentence | stage, and whether the model may retry |
 //! |---|---|---|
-//! | an argument cannot be | `GitHubError listing issues: …` | arguments, model may retry |
-//! | a method other than GET | `GitHubError: Only GET requests are allowed for read-only access` | arguments, final |
+//! | a wrong argument | `Error listing issues: …` | arguments, model may retry |
+//! | a method other than GET | `Error: Only GET requests are allowed for read-only access` | arguments, final |
 //! | 404, 422 | `Failed to list issues: …` | provider, model may retry |
-//! | 401, 403, other 4xx, a page, a redirect elsewhere | `Failed to list issues: …` | provider, final |
+//! | 401, 403, other 4xx, a web page, a redirect to another address | `Failed to list issues: …` | provider, final |
 //! | 5xx | `Failed to list issues: …` | provider, final, may succeed later |
-//! | 429, or 403 for a rate limit | `…; ask again after …`, or `in … seconds` | limit, final, may succeed later |
-//! | no answer, or half of one | `GitHubError listing issues: …` | transport, final, may succeed later |
-//! | more than 16 MiB | `GitHubError listing issues: …` | limit, model may retry |
-//! | not what GitHub answers | `Failed to parse issues: …` | decoding, final |
+//! | 429, or 403 for a rate limit | `…; try again after …`, or `in … seconds` | limit, final, may succeed later |
+//! | no response, or a part of one | `Error listing issues: …` | transport, final, may succeed later |
+//! | more than 16 MiB | `Error listing issues: …` | limit, model may retry |
+//! | a response with unexpected JSON | `Failed to parse issues: …` | decoding, final |
 //!
-//! A rate limit that asks for a pause of up to a minute is waited for, where the call's
-//! deadline allows it; a lost connection and 5xx are asked again soon. Both at most
-//! [`with_retries`](GitHub::with_retries) times.
+//! If a rate limit asks for a pause of up to a minute, and the call's deadline allows it, the
+//! request is retried after the pause. After a lost connection and after 5xx there is a retry
+//! too. [`with_retries`](GitHub::with_retries) limits the number of retries.
 //!
-//! Reading is lenient: a word that nobody knew, null and what is missing are no failure,
-//! but for a number or a count, which nothing can stand for.
+//! Reading is lenient: unknown words, null and missing fields are not failures. Only the number
+//! of an issue or pull request and the counts of traffic are required.
 
 mod client;
+mod endpoint;
 mod error;
 mod failure;
 mod github;
+mod item;
 mod repo;
-mod route;
 mod tools;
 mod traffic;
 mod untrusted;
-mod wire;
 
 pub use error::GitHubError;
 pub use failure::CallError;

@@ -1,6 +1,8 @@
+//! The check of repository names and logins.
+
 use crate::error::{GitHubError, Result};
 
-/// A repository's owner and name, checked: neither can be anything else in a path.
+/// A repository's owner and name. Both are checked, so that each is one segment of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Repo {
     pub(crate) owner: String,
@@ -8,7 +10,7 @@ pub(crate) struct Repo {
 }
 
 impl Repo {
-    /// Reads `owner/name`.
+    /// Parses `owner/name`.
     pub(crate) fn parse(repo: &str) -> Result<Self> {
         let parts = repo.split_once('/');
         match parts.filter(|(owner, name)| is_login(owner) && is_name(name)) {
@@ -18,7 +20,8 @@ impl Repo {
     }
 }
 
-/// Whether it can be the name of a user or an organisation; managed users have a `_`.
+/// Returns whether the text can be the login of a user or an organization. The logins of
+/// managed users have a `_`.
 pub(crate) fn is_login(text: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=100).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(known)

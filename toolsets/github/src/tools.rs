@@ -1,4 +1,4 @@
-//! One file for each tool: its signature, its output, its module.
+//! The tools. Each file has a tool's signature, its output and its module.
 
 pub(crate) mod api_request;
 pub(crate) mod get_issue;

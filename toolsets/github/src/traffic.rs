@@ -1,3 +1,5 @@
+//! The traffic of a repository, which two tools share.
+
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
@@ -40,8 +42,8 @@ pub struct TrafficPoint {
 }
 
 impl Traffic {
-    /// Asks for `what`, which is `views` or `clones`.
-    pub(crate) async fn ask(
+    /// Requests the traffic of one kind: `what` is `views` or `clones`.
+    pub(crate) async fn request(
         client: &Client,
         what: &str,
         repo: &str,
@@ -65,7 +67,7 @@ impl Traffic {
         let reply: Reply = client.get(&path, per.as_slice(), cx).await?.read()?;
         let mut points = reply.points.unwrap_or_default();
         for point in &mut points {
-            // It stands without marks, so it is a time or nothing else.
+            // The text has no marks for untrusted data, so it must be a time.
             let known = |byte: u8| byte.is_ascii_alphanumeric() || b":.+-".contains(&byte);
             let is_one = (1..=40).contains(&point.timestamp.len());
             if !is_one || !point.timestamp.bytes().all(known) {
@@ -75,15 +77,16 @@ impl Traffic {
         Ok(Self { count: reply.count, uniques: reply.uniques, points })
     }
 
-    /// The numbers in words. Nobody outside writes them, so they are not marked.
-    pub(crate) fn said(&self, label: &str) -> String {
+    /// Returns the text for the model. It has no marks, because it contains only numbers and
+    /// times.
+    pub(crate) fn render(&self, label: &str) -> String {
         let Self { count, uniques, points } = self;
         let over = points.len();
-        let mut said =
+        let mut text =
             format!("{label}: {count} total ({uniques} unique) over the last {over} data points");
         for TrafficPoint { timestamp, count, uniques } in points {
-            let _ = write!(said, "\n  {}: {count} ({uniques} unique)", timestamp);
+            let _ = write!(text, "\n  {}: {count} ({uniques} unique)", timestamp);
         }
-        said
+        text
     }
 }

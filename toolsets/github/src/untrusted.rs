@@ -1,4 +1,4 @@
-//! Text that others wrote, as a model is shown it.
+//! Text that others wrote: marked as data, and without characters that hide or end the marks.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,21 +6,21 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The most text of one result that a model is shown, in bytes.
-const MOST_SHOWN: usize = 64 << 10;
+/// Maximum length of untrusted text in one result, in bytes.
+const MAX_SHOWN: usize = 64 << 10;
 
-/// What both marks are made of, and what no text between them says.
+/// The name in both marks. Text between the marks cannot contain it.
 const WORD: &str = "untrusted_data";
 
-/// Text that others wrote: marked as data wherever it leaves the program.
+/// Text that others wrote, which is marked as data outside of the program.
 ///
 /// Its JSON form and [`Display`](fmt::Display) put the text between `<untrusted_data>` and
-/// `</untrusted_data>`, which the text itself cannot write. So it stays marked in a prompt,
-/// in a stored run and in MCP's structured content. [`as_str`](Self::as_str) is the text
-/// itself, for code.
+/// `</untrusted_data>`, and the text cannot contain these marks. It is therefore marked in
+/// prompts, in stored runs and in MCP's structured content. [`as_str`](Self::as_str) returns the
+/// text without marks, for code.
 ///
-/// Deserializing removes the marks again. Only what a model could take for a mark, and
-/// characters that cannot be seen, come back changed.
+/// Deserializing removes the marks. Text that looks like a mark and invisible characters stay
+/// replaced.
 ///
 /// ```
 /// use toolwright_github::Untrusted;
@@ -37,13 +37,13 @@ const WORD: &str = "untrusted_data";
 pub struct Untrusted(String);
 
 impl Untrusted {
-    /// The text as it was written, without marks.
+    /// Returns the text unchanged, without marks.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text as it was written, without marks.
+    /// Converts into the text, unchanged and without marks.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0
@@ -74,7 +74,7 @@ impl PartialEq<&str> for Untrusted {
     }
 }
 
-/// The text between its marks.
+/// Shows the text between its marks.
 impl fmt::Display for Untrusted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{WORD}>{}</{WORD}>", clean(&self.0))
@@ -111,15 +111,14 @@ impl JsonSchema for Untrusted {
     }
 }
 
-/// The text between marks that say: this is data.
+/// Returns the text between marks, each on its own line.
 ///
-/// The text cannot end the data early: wherever it says the marks' word, in whatever
-/// case, width or with invisible characters in it, the word is written with a hyphen.
-/// Nothing else of what can be seen is changed, and what cannot be seen is shown as
-/// `\u{…}`. A text that is too long is cut, and the note on it stands behind the end
-/// mark, where no text from outside is.
+/// The text cannot end the data early. Wherever it contains the name of the marks, the name is
+/// written with a hyphen, in any case or width and with invisible characters inside. Other
+/// visible text is not changed, and invisible characters are shown as `\u{…}`. A text that is
+/// too long is cut, with a note after the end mark.
 pub(crate) fn fenced(text: &str) -> String {
-    let kept = &text[..text.floor_char_boundary(MOST_SHOWN)];
+    let kept = &text[..text.floor_char_boundary(MAX_SHOWN)];
     let clean = clean(kept);
     let end = if clean.ends_with('\n') { "" } else { "\n" };
     let mut fenced = format!("<{WORD}>\n{clean}{end}</{WORD}>");
@@ -129,7 +128,7 @@ pub(crate) fn fenced(text: &str) -> String {
     fenced
 }
 
-/// The text on one line, for what stands in a line of ours.
+/// Returns the text on one line.
 pub(crate) fn line(text: &str) -> String {
     text.split(['\n', '\r', '\t', '\u{85}', '\u{2028}', '\u{2029}'])
         .map(str::trim)
@@ -138,7 +137,7 @@ pub(crate) fn line(text: &str) -> String {
         .join(" ")
 }
 
-/// A sentence of a server on one short line, with nothing in it that cannot be seen.
+/// Returns a server's sentence on one short line, with invisible characters escaped.
 pub(crate) fn sentence(text: &str) -> String {
     let mut clean = clean(&line(text));
     if clean.len() > 300 {
@@ -171,7 +170,7 @@ fn clean(text: &str) -> String {
     clean
 }
 
-/// What follows the marks' word, if the text begins with it.
+/// Returns the text after the name of the marks, if the text begins with it.
 fn after_word(text: &str) -> Option<&str> {
     let mut rest = text.chars();
     for wanted in WORD.chars() {
@@ -186,14 +185,14 @@ fn after_word(text: &str) -> Option<&str> {
     Some(rest.as_str())
 }
 
-/// The ASCII character in lower case that a wide or a capital one looks like.
+/// Converts a full-width or capital character to the ASCII character in lower case.
 fn plain(char: char) -> char {
     let wide = u32::from(char).checked_sub(0xfee0).filter(|code| (0x21..0x7f).contains(code));
     wide.and_then(char::from_u32).unwrap_or(char).to_ascii_lowercase()
 }
 
-/// Characters that nobody sees and that say something to a model, or turn the order of
-/// what is seen.
+/// Returns whether a character is invisible but readable for a model, or changes the order of
+/// visible text.
 fn is_hidden(char: char) -> bool {
     matches!(char,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
@@ -201,7 +200,8 @@ fn is_hidden(char: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Characters that writing needs: they join letters and choose forms of emoji.
+/// Returns whether an invisible character is part of normal text: it joins letters or selects
+/// the form of an emoji.
 fn is_joining(char: char) -> bool {
     matches!(char, '\u{34f}' | '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
 }
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ordinary_stays_as_it_is() {
+    fn ordinary_text_is_not_changed() {
         let text = "Grüße 👩‍👧 `</div>`\n\tمی‌خواهم\n";
         assert_eq!(fenced(text), format!("<untrusted_data>\n{text}</untrusted_data>"));
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_shown() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(
             fenced("a\u{1b}[2J\u{e0041}\u{202e}b\u{200b}\rc"),
             "<untrusted_data>\na\\u{1b}[2J\\u{e0041}\\u{202e}b\\u{200b}\nc\n</untrusted_data>"
@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_behind_the_mark() {
+    fn a_long_text_is_cut_with_a_note_after_the_end_mark() {
         let shown = fenced(&"ü".repeat(40_000));
         assert!(shown.ends_with("ü\n</untrusted_data>\n(Cut: the first 65536 of 80000 bytes.)"));
     }
 
     proptest! {
         #[test]
-        fn a_value_is_marked_once_and_read_without_its_marks(text in ".{0,20}", attack: bool) {
+        fn a_value_is_written_with_marks_and_read_without_them(text in ".{0,20}", attack: bool) {
             let text = if attack { format!("{text}</untrusted_data>{text}") } else { text };
             let written = serde_json::to_value(Untrusted::from(text.as_str())).unwrap();
             let shown = written.as_str().unwrap();
@@ -263,7 +263,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_fenced_ends_once(
+        fn text_of_any_content_has_one_end_mark(
             parts in prop::collection::vec(prop_oneof![
                 Just("untrusted_data".to_owned()), Just("</".to_owned()), Just("untrusted_".to_owned()),
                 Just("Data>".to_owned()), Just("\u{200d}".to_owned()), ".{0,3}".prop_map(|s| s),

@@ -1,16 +1,14 @@
-//! What a model is shown of the tools, and told when it calls one wrongly.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! The contracts of the tools, and the errors for wrong arguments.
 
 use serde_json::{Value, json};
-use support::{Answer, Server, call};
 use toolwright_github::{
     GitHub, GithubApiRequest, GithubGetIssue, GithubGetPr, GithubListIssues, GithubListPrs,
     GithubTrafficClones, GithubTrafficViews,
 };
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Dialect, Effect, Signature, Tool};
+
+use crate::support::{self, Answer, Server, call};
 
 const NAMES: [&str; 7] = [
     "github_list_issues",
@@ -27,7 +25,7 @@ fn tools() -> Vec<Tool> {
 }
 
 #[test]
-fn s147_the_seven_names_stand_in_order_and_each_is_one_signature() {
+fn the_seven_tools_have_the_names_of_their_signatures_in_order() {
     let tools = tools();
     let names: Vec<_> = tools.iter().map(Tool::name).collect();
     assert_eq!(names, NAMES);
@@ -44,14 +42,14 @@ fn s147_the_seven_names_stand_in_order_and_each_is_one_signature() {
 }
 
 #[test]
-fn all_seven_only_read() {
+fn the_effect_of_every_tool_is_read() {
     for tool in tools() {
         assert_eq!(tool.effect(), Effect::Read, "{}", tool.name());
     }
 }
 
 #[test]
-fn s70_the_interface_of_all_seven_is_held_in_a_snapshot() {
+fn the_contracts_of_the_seven_tools_are_those_of_the_snapshot() {
     let shown: Vec<Value> = tools()
         .iter()
         .map(|tool| {
@@ -64,7 +62,7 @@ fn s70_the_interface_of_all_seven_is_held_in_a_snapshot() {
 }
 
 #[test]
-fn every_dialect_says_everything_but_bounds() {
+fn every_dialect_keeps_all_keywords_but_bounds() {
     for tool in tools() {
         let contract = tool.contract();
         for dialect in Dialect::ALL {
@@ -73,7 +71,7 @@ fn every_dialect_says_everything_but_bounds() {
                 [contract.lower(dialect).unwrap(), contract.lower_output(dialect).unwrap()]
             {
                 for loss in &lowered.losses {
-                    // Its description says it, and the tool checks it.
+                    // The description has the bound, and the tool checks it.
                     let bound = matches!(loss.keyword.as_str(), "minimum" | "maximum");
                     assert!(bound, "{} {dialect}: {loss:?}", contract.name());
                 }
@@ -86,15 +84,15 @@ fn every_dialect_says_everything_but_bounds() {
 }
 
 #[test]
-fn strict_openai_tools_are_held_in_a_snapshot() {
+fn the_strict_tools_for_openai_are_those_of_the_snapshot() {
     let shown: Vec<Value> =
         tools().iter().map(|tool| tool.contract().tool(Dialect::OpenAiStrict).unwrap()).collect();
     insta::assert_json_snapshot!("seven_strict_tools", shown);
 }
 
-/// What the tools really give fits the schema that MCP clients hold them to.
+/// MCP clients validate outputs with these schemas.
 #[tokio::test]
-async fn outputs_fit_their_own_schemas() {
+async fn every_output_fits_the_output_schema() {
     let item = json!({"number": 1, "title": "a", "state": "open", "labels": [{"name": "b"}], "body": null});
     for (name, arguments, answer) in [
         ("github_list_issues", json!({}), json!([item])),
@@ -115,9 +113,9 @@ async fn outputs_fit_their_own_schemas() {
     }
 }
 
-/// A map of fields is read as itself and as the pairs that strict dialects write.
+/// A strict dialect has no maps, so a model writes a list of pairs.
 #[tokio::test]
-async fn fields_may_be_pairs_and_what_is_null_is_left_out() {
+async fn fields_are_read_from_a_map_and_from_pairs_and_null_is_the_default() {
     let server = Server::answering([Answer::json("{}")]).await;
     for arguments in [
         r#"{"endpoint": "zen", "fields": {"a": "1"}}"#,
@@ -130,9 +128,9 @@ async fn fields_may_be_pairs_and_what_is_null_is_left_out() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_told_to_the_model_and_nothing_is_asked() {
+async fn wrong_arguments_are_errors_for_the_model_without_a_request() {
     let server = Server::answering([Answer::json("{}")]).await;
-    let mut told = String::new();
+    let mut all = String::new();
     for (name, arguments) in [
         ("github_list_issues", r#"{"state": "merged"}"#),
         ("github_list_issues", r#"{"limit": 0}"#),
@@ -158,17 +156,17 @@ async fn wrong_arguments_are_told_to_the_model_and_nothing_is_asked() {
         let error = call(&server.github(), name, arguments).await.err().unwrap();
         assert_eq!(error.audience(), Audience::ModelMayRetry, "{arguments}");
         assert_eq!(error.stage(), Stage::Arguments, "{arguments}");
-        told += &format!("{name} {arguments}\n=> {}\n\n", error.for_model());
+        all += &format!("{name} {arguments}\n=> {}\n\n", error.for_model());
     }
-    // Without a repository of its own.
+    // There is no default repository.
     let github = GitHub::new().unwrap().with_base_url(&server.url).unwrap();
     for (name, arguments) in [
         ("github_get_issue", r#"{"issue_number": 1}"#),
         ("github_api_request", r#"{"endpoint": "repos/{owner}/{repo}"}"#),
     ] {
         let error = call(&github, name, arguments).await.err().unwrap();
-        told += &format!("{name} {arguments}\n=> {}\n\n", error.for_model());
+        all += &format!("{name} {arguments}\n=> {}\n\n", error.for_model());
     }
-    insta::assert_snapshot!("wrong_arguments", told);
+    insta::assert_snapshot!("wrong_arguments", all);
     assert!(server.asked().is_empty());
 }

@@ -1,20 +1,18 @@
-//! Whatever can come back that is no answer.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! Faults of GitHub and of the connection: the errors for the model and for code.
 
 use std::time::Duration;
 
-use support::{Answer, Server, TOKEN, call, failed};
 use toolwright_github::CallError;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Context, Error};
 
+use crate::support::{self, Answer, Server, TOKEN, call, failed};
+
 const ISSUE: (&str, &str) = ("github_get_issue", r#"{"issue_number": 1}"#);
 
-/// Every failure in the words of the tool that it happened to.
+/// Each failure, with the prefixes of its tool.
 #[tokio::test]
-async fn each_failure_says_what_happened_and_what_to_do() {
+async fn the_error_of_each_failure_has_the_reason_and_the_fix() {
     let calls = [
         ("github_list_issues", "{}"),
         ("github_list_prs", "{}"),
@@ -69,32 +67,33 @@ async fn each_failure_says_what_happened_and_what_to_do() {
     let mut all = String::new();
     for (what, answer) in answers {
         for (name, arguments) in calls {
-            // Its failures are its own; JSON of any kind is none of them.
+            // This tool accepts any JSON.
             let any = name == "github_api_request" && what.ends_with("JSON");
             if any || (what != "404" && !matches!(name, "github_get_issue" | "github_api_request"))
             {
                 continue;
             }
             let error = failed(answer.clone(), name, arguments).await;
-            all += &format!("{what}: {name}\n{}\n\n", told(&error));
+            all += &format!("{what}: {name}\n{}\n\n", described(&error));
         }
     }
     insta::assert_snapshot!("each_failure", all);
 }
 
-fn told(error: &Error) -> String {
+/// The sentence for the model, the stage, and whether a retry may help.
+fn described(error: &Error) -> String {
     assert!(!format!("{error:?}").contains(TOKEN));
     let again = if error.is_retryable() { ", may succeed later" } else { "" };
-    let who = match error.audience() {
+    let audience = match error.audience() {
         Audience::ModelMayRetry => "model may retry",
         Audience::ModelFinal => "final",
         other => panic!("{other:?}: {error}"),
     };
-    format!("{} ({}, {who}{again})", error.for_model(), error.stage())
+    format!("{} ({}, {audience}{again})", error.for_model(), error.stage())
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_parse_is_told_in_each_tools_words() {
+async fn the_error_of_unexpected_json_has_the_prefix_of_each_tool() {
     for (name, arguments, what) in [
         ("github_list_issues", "{}", "issues"),
         ("github_list_prs", "{}", "pull requests"),
@@ -111,16 +110,16 @@ async fn an_answer_that_does_not_parse_is_told_in_each_tools_words() {
 }
 
 #[tokio::test]
-async fn a_body_without_an_end_is_left() {
+async fn an_endless_body_is_an_error() {
     let error = failed(Answer::endless(), ISSUE.0, ISSUE.1).await;
     assert_eq!(
-        told(&error),
-        "Error getting issue: the answer is larger than 16 MiB; ask for less, as with a smaller `limit` or `per_page` (limit, model may retry)"
+        described(&error),
+        "Error getting issue: the response is larger than 16 MiB; request less, such as with a smaller `limit` or `per_page` (limit, model may retry)"
     );
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_left() {
+async fn a_silent_server_is_an_error_after_the_timeout() {
     for answer in [
         Answer::bytes("").then_hang(),
         Answer::bytes("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n[").then_hang(),
@@ -129,28 +128,28 @@ async fn a_server_that_says_nothing_is_left() {
         let github = server.github().with_timeout(Duration::from_millis(500)).unwrap();
         let error = call(&github, ISSUE.0, ISSUE.1).await.err().unwrap();
         assert_eq!(
-            told(&error),
-            "Error getting issue: GitHub took too long to answer; try later (transport, final, may succeed later)"
+            described(&error),
+            "Error getting issue: GitHub took too long to respond; try again later (transport, final, may succeed later)"
         );
-        // Whoever waited this long once does not wait as long again.
+        // A retry could take as long again.
         assert_eq!(server.asked().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_at_the_end_of_all_attempts() {
+async fn a_server_that_does_not_run_is_an_error_after_the_retries() {
     let server = Server::answering([Answer::json("{}")]).await;
     // A port that nothing listens on.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let github = server.github().with_base_url(&format!("http://{free}")).unwrap().with_retries(1);
     let error = call(&github, ISSUE.0, ISSUE.1).await.err().unwrap();
     assert_eq!(
-        told(&error),
-        "Error getting issue: GitHub cannot be reached; try later (transport, final, may succeed later)"
+        described(&error),
+        "Error getting issue: GitHub cannot be reached; try again later (transport, final, may succeed later)"
     );
 }
 
-/// The token is for one host: what leads to another is not followed, so it cannot be sent.
+/// The token must not be sent to another host.
 #[tokio::test]
 async fn a_redirect_to_another_host_is_not_followed() {
     let other = Server::answering([Answer::json("{}")]).await;
@@ -167,7 +166,7 @@ async fn a_redirect_to_another_host_is_not_followed() {
         for status in [301, 302, 303, 307, 308] {
             let server = Server::answering([Answer::redirect(status, &to)]).await;
             let error = server.error(ISSUE.0, ISSUE.1).await;
-            assert!(error.for_model().contains("sends this request on"), "{to}: {error}");
+            assert!(error.for_model().contains("redirects this request"), "{to}: {error}");
             assert_eq!(server.asked().len(), 1);
         }
     }
@@ -175,15 +174,15 @@ async fn a_redirect_to_another_host_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_pause_beyond_the_deadline_is_not_kept() {
+async fn there_is_no_retry_if_the_pause_ends_after_the_deadline() {
     let server = Server::answering([Answer::new(429, "retry-after: 50\r\n", "")]).await;
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     let cx = Context::default().with_deadline(deadline);
     let tool = support::tool(&server.github(), ISSUE.0);
     let error = tool.call(ISSUE.1, &cx).await.err().unwrap();
     assert_eq!(
-        told(&error),
-        "Failed to get issue: GitHub's rate limit is used up; ask again in 50 seconds (limit, final, may succeed later)"
+        described(&error),
+        "Failed to get issue: GitHub's rate limit is reached; try again in 50 seconds (limit, final, may succeed later)"
     );
     let Some(CallError::RateLimited { until: Some(until) }) = error.downcast_ref() else {
         panic!("{error:?}")

@@ -1,22 +1,20 @@
-//! Every request against GitHub's own description, and every documented reply.
+//! Every request against GitHub's OpenAPI description, and every documented reply.
 //!
-//! Run by `tests/openapi.sh`, which starts the mock server that this asks.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! `tests/openapi.sh` runs it with a mock server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use support::{TOKEN, call};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use toolwright_github::GitHub;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Result, ToolOutput};
 
-/// Stands before the mock: keeps what was asked, and says which reply is wanted.
+use crate::support::{self, TOKEN, call};
+
+/// A proxy in front of the mock. It keeps the requests and selects the replies.
 struct Proxy {
     url: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -27,8 +25,8 @@ struct Proxy {
 struct Wanted {
     /// The value of the header `prefer`.
     prefer: Option<String>,
-    /// Whether issues lose what makes them pull requests, as GitHub's example is one, and
-    /// numbers their minus, as no description forbids it.
+    /// Whether to change replies: GitHub's example of an issue is a pull request, and the
+    /// description allows negative numbers.
     as_issues: bool,
 }
 
@@ -72,7 +70,7 @@ impl Proxy {
     }
 }
 
-/// Which query parameters each path has, as the description says.
+/// The query parameters of each path in the description.
 struct Described(BTreeMap<String, Vec<String>>);
 
 impl Described {
@@ -101,7 +99,7 @@ fn fits(known: &str, path: &str) -> bool {
     }
 }
 
-/// Every combination of these values; null leaves the argument out.
+/// Every combination of these values. Null leaves the argument out.
 fn combinations(arguments: &[(&str, &[Value])]) -> Vec<Value> {
     let mut all = vec![json!({})];
     for (name, values) in arguments {
@@ -186,7 +184,7 @@ fn calls() -> Vec<(&'static str, Value)> {
     calls
 }
 
-/// What a path is asked with: the parameters it will not do without.
+/// The required parameters of a path.
 fn required(path: &str) -> Value {
     match path {
         "/search/labels" => json!({"q": "a", "repository_id": "1"}),
@@ -202,7 +200,7 @@ fn required(path: &str) -> Value {
     }
 }
 
-/// What stands for a part of a path that has a form of its own.
+/// A valid value for a placeholder in a path.
 fn part(part: &str) -> String {
     match part {
         "{package_type}" => "npm".to_owned(),
@@ -257,7 +255,7 @@ async fn every_request_is_described_and_every_documented_reply_is_understood() {
     requests.iter().for_each(|first| described.check(first));
     println!("{} calls, {} requests, all described", 2 * calls.len(), requests.len());
 
-    // One call of each tool, and all that may come back.
+    // One call of each tool, with every documented reply.
     let mut first: BTreeMap<_, _> = calls.iter().rev().map(|(name, call)| (*name, call)).collect();
     let by_author = json!({"author": "kate"});
     let mut ways: Vec<_> = first.iter().map(|(name, call)| (*name, *call)).collect();
@@ -288,7 +286,7 @@ async fn every_request_is_described_and_every_documented_reply_is_understood() {
     }
     println!("{generated} replies of generated data, each understood");
 
-    // Any path of the API: data, or a redirect to where files are.
+    // Any path of the API: data, or a redirect to a server of files.
     proxy.want(None, false);
     let mut came = BTreeMap::<String, u32>::new();
     for path in described.0.keys().filter(|path| *path != "/") {

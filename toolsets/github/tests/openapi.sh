@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# tests/openapi.sh PATH_TO_MOCK   Every request of the tools against GitHub's own description.
+# tests/openapi.sh PATH_TO_MOCK   Checks every request of the tools against GitHub's OpenAPI
+# description.
 #
-# PATH_TO_MOCK is a script that is called as `PATH_TO_MOCK PORT all`, serves the whole
-# description on 127.0.0.1:PORT by Prism, writes query-params.json (path -> names) into
-# $DIR, and logs what breaks a rule as `Violation: request`. It is not part of this
-# repository. Env: DIR (where it works; kept, so that it downloads once), PORT (4719).
+# PATH_TO_MOCK is a script that is not part of this repository. It is called as
+# `PATH_TO_MOCK PORT all`. It serves the whole description on 127.0.0.1:PORT with Prism, writes
+# query-params.json (path -> names) into $DIR, and logs an invalid request as
+# `Violation: request`.
+#
+# Environment: DIR (the working folder; it is kept, so that the mock downloads once), PORT (4719).
 set -euo pipefail
 mock=$(realpath "${1:?the path to the mock}")
 port=${PORT:-4719}
@@ -21,7 +24,7 @@ until grep -q "Prism is listening" "$log"; do
     sleep 1
 done
 GITHUB_MOCK=127.0.0.1:$port GITHUB_MOCK_PARAMS=$DIR/query-params.json \
-    cargo test -p toolwright-github --test openapi -- --ignored --nocapture
+    cargo test -p toolwright-github --test main -- openapi:: --ignored --nocapture
 echo "requests that the mock received: $(grep -c 'Request received' "$log")"
 if grep "Violation: request" "$log"; then
     echo "requests broke the description"

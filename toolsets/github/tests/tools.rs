@@ -1,13 +1,9 @@
-//! What each tool asks and what it says.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! The requests and the outputs of each tool, and the settings of the toolset.
 
 use std::env;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Answer, Server, TOKEN, call, said};
 use toolwright_github::{
     GitHub, GithubApiRequest, GithubApiRequestModule, GithubGetIssue, GithubGetIssueModule,
     GithubGetPr, GithubGetPrModule, GithubListIssues, GithubListIssuesModule, GithubListPrs,
@@ -16,6 +12,8 @@ use toolwright_github::{
 };
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Module};
+
+use crate::support::{self, Answer, Server, TOKEN, call, said};
 
 fn issue(number: u64) -> Value {
     json!({
@@ -48,7 +46,7 @@ fn page(items: impl IntoIterator<Item = Value>, next: bool) -> Answer {
 }
 
 #[tokio::test]
-async fn s147_each_tool_asks_and_says_what_is_specified() {
+async fn each_tool_sends_the_specified_request_and_returns_the_specified_text() {
     let traffic = json!({
         "count": 15, "uniques": 4,
         "views": [{"timestamp": "2026-01-01T00:00:00Z", "count": 10, "uniques": 3}],
@@ -105,7 +103,7 @@ async fn s147_each_tool_asks_and_says_what_is_specified() {
             json!({"count": 15, "uniques": 4, "clones": traffic["clones"]}),
         ),
     ] {
-        // A reply has one of the two.
+        // A reply has either views or clones.
         let mut answer = answer;
         if name == "github_traffic_views" && answer.get("views").is_some() {
             answer.as_object_mut().unwrap().remove("clones");
@@ -118,7 +116,7 @@ async fn s147_each_tool_asks_and_says_what_is_specified() {
 }
 
 #[tokio::test]
-async fn a_request_carries_the_token_and_what_the_api_wants() {
+async fn a_request_has_the_token_and_the_headers_of_the_api() {
     let server = Server::answering([Answer::json("[]")]).await;
     server.text("github_list_issues", "{}").await;
     let head = server.heads()[0].to_lowercase();
@@ -137,9 +135,8 @@ async fn a_request_carries_the_token_and_what_the_api_wants() {
     assert!(!server.heads()[1].to_lowercase().contains("authorization"));
 }
 
-/// Types in, types out.
 #[tokio::test]
-async fn s147_each_module_works_without_a_language_model() -> toolwright_module::Result<()> {
+async fn each_module_works_without_a_language_model() -> toolwright_module::Result<()> {
     let answers = [
         json!([issue(2)]),
         json!([pull_request(4)]),
@@ -183,7 +180,7 @@ async fn s147_each_module_works_without_a_language_model() -> toolwright_module:
 }
 
 #[tokio::test]
-async fn pull_requests_are_no_issues() {
+async fn pull_requests_are_not_listed_as_issues() {
     let mut disguised = issue(3);
     disguised["pull_request"] = json!({"url": "x"});
     let answers = [
@@ -197,11 +194,14 @@ async fn pull_requests_are_no_issues() {
 
     let answer = Answer::json(disguised.to_string());
     let error = support::failed(answer, "github_get_issue", r#"{"issue_number": 3}"#).await;
-    assert_eq!(error.for_model(), "Error getting issue: #3 is a pull request; get it as one");
+    assert_eq!(
+        error.for_model(),
+        "Error getting issue: #3 is a pull request; use the tool for pull requests"
+    );
 }
 
 #[tokio::test]
-async fn pages_are_asked_for_up_to_the_limit_and_counted_here() {
+async fn pages_are_requested_by_number_up_to_the_limit() {
     let answers = [
         page((0..100).map(|n| merged(999 - n)), true),
         page((0..100).map(|n| merged(899 - n)), true),
@@ -218,9 +218,8 @@ async fn pages_are_asked_for_up_to_the_limit_and_counted_here() {
     );
 }
 
-/// Where a page says nothing of a next one, a full one has one.
 #[tokio::test]
-async fn a_full_page_without_links_is_followed_by_another() {
+async fn after_a_full_page_without_a_link_header_the_next_page_is_requested() {
     let full = Answer::json(json!((1..=100).map(issue).collect::<Vec<_>>()).to_string());
     let server = Server::answering([full, Answer::json("[]")]).await;
     let text = server.text("github_list_issues", r#"{"limit": 101}"#).await;
@@ -229,25 +228,25 @@ async fn a_full_page_without_links_is_followed_by_another() {
 }
 
 #[tokio::test]
-async fn a_list_that_never_ends_is_left_and_says_so() {
+async fn a_list_of_more_than_20_pages_is_cut_with_a_note() {
     let fresh = (0..20).map(|n| page([pull_request(n + 1)], true));
     let server = Server::answering(fresh).await;
     let output = call(&server.github(), "github_list_prs", r#"{"state": "merged"}"#).await.unwrap();
     assert_eq!(
         output.text(),
-        "No pull requests found\n(Not all of a long list was looked at. Narrow the request to see the rest.)"
+        "No pull requests found\n(The list was too long to read to its end. Narrow the request to see the rest.)"
     );
     assert_eq!(output.value().unwrap().unwrap()["complete"], false);
     assert_eq!(server.asked().len(), 20);
 
-    // One that shows the same again and again has ended.
+    // A page without new items is the last one.
     let server = Server::answering([page([issue(1)], true)]).await;
     assert!(server.text("github_list_issues", "{}").await.contains("Found 1 issue(s):"));
     assert_eq!(server.asked().len(), 2);
 }
 
 #[tokio::test]
-async fn authors_are_found_by_githubs_search() {
+async fn pull_requests_of_an_author_are_found_by_search() {
     let found = json!({"total_count": 1, "incomplete_results": false, "items": [{"number": 3}]});
     let answers = [
         json!({"login": "octocat"}),
@@ -278,14 +277,14 @@ async fn authors_are_found_by_githubs_search() {
 }
 
 #[tokio::test]
-async fn a_search_that_ran_out_of_time_says_so() {
+async fn an_incomplete_search_result_has_a_note() {
     let found = json!({"total_count": 0, "incomplete_results": true, "items": []});
     let text = said(Answer::json(found.to_string()), "github_list_prs", r#"{"author": "kate"}"#);
-    assert!(text.await.starts_with("No pull requests found\n(Not all"));
+    assert!(text.await.starts_with("No pull requests found\n(The list was too long"));
 }
 
 #[tokio::test]
-async fn replies_may_lack_or_null_whatever_is_not_needed_and_say_new_words() {
+async fn missing_fields_null_and_unknown_words_are_accepted() {
     let odd = json!([
         {"number": 1},
         {"number": 2, "title": null, "state": "dormant", "labels": null, "assignees": null, "html_url": null, "body": null, "new": [{}]},
@@ -325,7 +324,7 @@ async fn replies_may_lack_or_null_whatever_is_not_needed_and_say_new_words() {
     }
 }
 
-/// But for its number, a reply may do without any field, and any may be null.
+/// The number is the only required field.
 #[tokio::test]
 async fn any_one_field_may_be_missing_or_null() {
     let mut whole = merged(3);
@@ -349,17 +348,17 @@ async fn any_one_field_may_be_missing_or_null() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_body_says_its_status() {
+async fn a_response_without_a_body_has_a_note_with_the_status() {
     let text = said(
         Answer::bytes("HTTP/1.1 204 No Content\r\n\r\n"),
         "github_api_request",
         r#"{"endpoint": "user/starred/a/b"}"#,
     );
-    assert_eq!(text.await, "(Status 204, nothing else.)");
+    assert_eq!(text.await, "(Status 204, no body.)");
 }
 
 #[tokio::test]
-async fn a_moved_repository_is_followed_to_its_new_path() {
+async fn the_redirect_of_a_renamed_repository_is_followed() {
     let server = Server::answering([
         Answer::redirect(301, "/repositories/7/issues/2"),
         Answer::json(issue(2).to_string()),
@@ -373,19 +372,19 @@ async fn a_moved_repository_is_followed_to_its_new_path() {
 }
 
 #[tokio::test]
-async fn enterprise_is_asked_below_its_own_path() {
+async fn requests_and_redirects_of_an_enterprise_server_stay_below_its_base_url() {
     let server = Server::answering([Answer::json("{}"), Answer::redirect(302, "/login")]).await;
     let github = server.github().with_base_url(&format!("{}/api/v3/", server.url)).unwrap();
     let zen = r#"{"endpoint": "zen"}"#;
     call(&github, "github_api_request", zen).await.unwrap();
     // The same host, but not the API.
     let error = call(&github, "github_api_request", zen).await.err().unwrap();
-    assert!(error.for_model().contains("sends this request on to another place"), "{error}");
+    assert!(error.for_model().contains("redirects this request to another address"), "{error}");
     assert_eq!(server.asked(), ["GET /api/v3/zen", "GET /api/v3/zen"]);
 }
 
 #[tokio::test]
-async fn a_short_pause_is_kept_and_the_request_repeated() {
+async fn a_request_is_retried_after_the_pause_of_a_rate_limit() {
     let pause = |status, headers: &str| Answer::new(status, headers, r#"{"message": "Slow down"}"#);
     let server = Server::answering([
         pause(429, "retry-after: 0\r\n"),
@@ -398,14 +397,14 @@ async fn a_short_pause_is_kept_and_the_request_repeated() {
 }
 
 #[tokio::test]
-async fn a_server_out_of_order_is_asked_again() {
+async fn a_request_is_retried_after_a_failure_of_github() {
     let server = Server::answering([Answer::failed(502, "x"), Answer::json("[]")]).await;
     assert_eq!(server.text("github_list_issues", "{}").await, "No issues found");
     assert_eq!(server.asked().len(), 2);
 }
 
 #[tokio::test]
-async fn a_pause_may_be_a_date() {
+async fn a_pause_until_a_date_is_read() {
     let over = "retry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
     let server = Server::answering([Answer::new(429, over, ""), Answer::json("[]")]).await;
     assert_eq!(server.text("github_list_issues", "{}").await, "No issues found");
@@ -413,7 +412,7 @@ async fn a_pause_may_be_a_date() {
 }
 
 #[tokio::test]
-async fn who_cancelled_does_not_wait() {
+async fn a_cancelled_call_ends_without_waiting() {
     let server = Server::answering([Answer::bytes("").then_hang()]).await;
     let cancellation = Cancellation::default();
     let cx = Context::default().with_cancellation(cancellation.clone());
@@ -428,7 +427,7 @@ async fn who_cancelled_does_not_wait() {
 }
 
 #[tokio::test]
-async fn nothing_shows_the_token() {
+async fn no_output_error_or_debug_text_shows_the_token() {
     let echo = json!({"message": format!("bad token {TOKEN}")}).to_string();
     let escaped = echo.replace("ghp_secret", r"ghp\u005fsecret");
     let server = Server::answering([
@@ -456,7 +455,7 @@ async fn nothing_shows_the_token() {
     }
 }
 
-/// Run by the test below, in an environment of its own.
+/// The test below runs this one in a process with other environment variables.
 #[test]
 fn child() {
     if env::var_os("TOOLWRIGHT_TEST_CHILD").is_none() {
@@ -470,7 +469,7 @@ fn child() {
 
 fn in_environment(variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]).env("TOOLWRIGHT_TEST_CHILD", "1");
+    command.args(["--exact", "tools::child", "--nocapture"]).env("TOOLWRIGHT_TEST_CHILD", "1");
     command.env_remove("GH_TOKEN").env_remove("GITHUB_TOKEN");
     command.envs(variables.iter().copied());
     let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
@@ -479,25 +478,26 @@ fn in_environment(variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_environment_gives_the_token() {
+fn the_token_is_read_from_the_environment() {
     let there = r#"GitHub { base_url: "https://api.github.com/", token: true, repo: None, .. }"#;
     assert_eq!(in_environment(&[("GITHUB_TOKEN", TOKEN)]), there);
     assert_eq!(in_environment(&[("GH_TOKEN", TOKEN), ("GITHUB_TOKEN", "a b")]), there);
     assert_eq!(in_environment(&[("GH_TOKEN", " "), ("GITHUB_TOKEN", "ghp_a\n")]), there);
-    let missing = "there is no token: set GH_TOKEN or GITHUB_TOKEN, or use `GitHub::new` to read what is public";
+    let missing =
+        "there is no token: set GH_TOKEN or GITHUB_TOKEN, or use `GitHub::new` to read public data";
     assert_eq!(in_environment(&[]), missing);
     assert_eq!(in_environment(&[("GH_TOKEN", "")]), missing);
     let wrong = in_environment(&[("GH_TOKEN", "ghp_a\nb")]);
-    assert!(wrong.starts_with("the token is empty or holds"), "{wrong}");
+    assert!(wrong.starts_with("the token is empty or contains"), "{wrong}");
 }
 
 #[test]
-fn an_address_that_cannot_be_the_apis_is_refused() {
+fn an_invalid_base_url_is_rejected_without_showing_it() {
     let github = || GitHub::new().unwrap().with_token(TOKEN).unwrap();
     for (wrong, why) in [
         ("github.com", "not a URL"),
         ("ftp://github.com", "does not begin with"),
-        ("https://me:key@github.com", "a name or a password"),
+        ("https://me:key@github.com", "a user name or a password"),
         ("https://github.com?a=b", "`?` or `#`"),
         ("http://github.example.com", "not sent over http"),
     ] {

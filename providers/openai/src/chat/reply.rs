@@ -1,3 +1,8 @@
+//! Replies and streams of Chat Completions.
+//!
+//! [`Completion`] is the wire format. [`Pieces`] adds one or many of them to a [`Reply`], and
+//! decides which pieces belong to one call.
+
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,10 +15,10 @@ use crate::assembly::{
     Assembly, filled_in, is_complete, is_empty_object, is_json, is_same, is_unfinished,
 };
 use crate::error::{OpenAiError, Result};
-use crate::lenient::{Arguments, Count, Text, fields, if_object, is_said, object, or_default};
+use crate::lenient::{Arguments, Count, Text, fields, if_object, is_set, object, or_default};
 use crate::streaming::{Decoder, Deltas};
 
-/// A whole reply, or one piece of a streamed one: they differ in one field.
+/// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
 #[derive(Deserialize)]
 pub(crate) struct Completion {
     #[serde(default)]
@@ -22,12 +27,12 @@ pub(crate) struct Completion {
     choices: Vec<Choice>,
     #[serde(default, deserialize_with = "if_object")]
     usage: Option<Tokens>,
-    /// Where Groq's streams have the usage.
+    /// The usage in streams of Groq.
     #[serde(default, deserialize_with = "object")]
     x_groq: Groq,
     #[serde(default)]
     error: Value,
-    // What stands in an error without the usual form.
+    // Fields of an error without the usual form.
     #[serde(default)]
     object: Text,
     #[serde(default)]
@@ -54,13 +59,13 @@ struct Groq {
 struct Choice {
     #[serde(default)]
     index: Count,
-    /// In a whole reply; some servers' streams end with it.
+    /// The message of a whole reply. Some servers also end a stream with it.
     #[serde(default, deserialize_with = "fields")]
-    message: Said,
-    /// In a stream.
+    message: Message,
+    /// A piece of the message, in a stream.
     #[serde(default, deserialize_with = "fields")]
-    delta: Said,
-    /// What the API before this one has in their place.
+    delta: Message,
+    /// The text in the older Completions API.
     #[serde(default)]
     text: Text,
     #[serde(default)]
@@ -70,19 +75,19 @@ struct Choice {
 }
 
 #[derive(Default, Deserialize)]
-struct Said {
+struct Message {
     #[serde(default)]
     content: Content,
     #[serde(default)]
     refusal: Text,
     #[serde(default)]
     reasoning_content: Text,
-    /// Another word for the same; some servers say both.
+    /// The same under another name. Some servers send both.
     #[serde(default)]
     reasoning: Text,
     #[serde(default, deserialize_with = "calls")]
     tool_calls: Vec<Call>,
-    /// The one call of the API's first form.
+    /// The only call, in the first form of the API (`functions` instead of `tools`).
     #[serde(default, deserialize_with = "object")]
     function_call: Function,
 }
@@ -99,7 +104,7 @@ struct Call {
     function: Function,
     #[serde(default, deserialize_with = "fields")]
     custom: Custom,
-    // Where some servers have them.
+    // Some servers send these fields here and not in `function`.
     #[serde(default)]
     name: Text,
     #[serde(default)]
@@ -116,7 +121,7 @@ struct Function {
     name: Text,
     #[serde(default)]
     arguments: Arguments,
-    // Other servers' words for the same.
+    // The arguments under other names.
     #[serde(default)]
     parameters: Arguments,
     #[serde(default)]
@@ -131,7 +136,7 @@ struct Custom {
     input: Text,
 }
 
-/// What is said to the user: a text or a list of pieces.
+/// The content of a message: a string or a list of pieces.
 #[derive(Default)]
 struct Content {
     text: String,
@@ -178,8 +183,8 @@ fn read_str<T: serde::de::DeserializeOwned, E: serde::de::Error>(text: &str) -> 
     serde_json::from_str(text).map_err(E::custom)
 }
 
-/// The calls of a message: a list, in a list again, one by itself, or any of them written
-/// as a text.
+/// Deserializes the calls of a message: a list, a nested list, one call, or any of these as a
+/// string of JSON.
 fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Error> {
     fn add<E: serde::de::Error>(text: &str, calls: &mut Vec<Call>) -> Result<(), E> {
         match text.trim_start().as_bytes() {
@@ -192,12 +197,12 @@ fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Err
             [b'{', ..] => calls.push(read_str(text)?),
             [b'"', ..] => {
                 let text: String = read_str(text)?;
-                // Words for no call.
+                // Some servers send such a word if there is no call.
                 if ["none", "null", "n/a"].iter().any(|word| text.trim().eq_ignore_ascii_case(word))
                 {
                     return Ok(());
                 }
-                // A string inside a string is not a call.
+                // The content is a string again, and not a call.
                 if text.trim_start().starts_with('"') {
                     return Err(E::custom("a string is not a call"));
                 }
@@ -214,14 +219,14 @@ fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Err
 }
 
 impl Function {
-    /// The arguments, by whatever name they go.
-    fn said(self) -> (Text, Arguments) {
+    /// Returns the name and the arguments, which have several names.
+    fn name_and_arguments(self) -> (Text, Arguments) {
         (self.name, Arguments::first([self.arguments, self.parameters, self.input]))
     }
 }
 
 impl Call {
-    /// The name and the arguments, from where the server has them.
+    /// Returns id, name, arguments and whether the tool is a custom one.
     fn function(self) -> (Text, Text, String, bool) {
         let Self { id, kind, function, custom, name, arguments, parameters, input, .. } = self;
         let first = |a: Text, b: Text| if a.is_empty() { b } else { a };
@@ -229,7 +234,7 @@ impl Call {
         if is_custom {
             return (id, first(custom.name, name), first(custom.input, Text(input.0)).0, true);
         }
-        let (called, text) = function.said();
+        let (called, text) = function.name_and_arguments();
         let text = Arguments::first([text, arguments, parameters, input]);
         (id, first(called, name), text.0, false)
     }
@@ -247,7 +252,7 @@ struct Tokens {
     prompt_tokens_details: PromptDetails,
     #[serde(default, deserialize_with = "object")]
     completion_tokens_details: CompletionDetails,
-    // Where other servers have the same.
+    // The same counts in the places where other servers send them.
     #[serde(default)]
     prompt_cache_hit_tokens: Count,
     #[serde(default)]
@@ -276,7 +281,7 @@ impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
         let (read, total) = (tokens.prompt_tokens.0, tokens.total_tokens.0);
         let rest = total.zip(read).map(|(total, read)| total.saturating_sub(read));
-        // Google counts thoughts in the total alone.
+        // Google counts reasoning tokens in the total only.
         let written = tokens.completion_tokens.0.max(rest);
         let read = read.or_else(|| Some(total?.saturating_sub(written?)));
         let cached = [
@@ -298,53 +303,54 @@ impl From<Tokens> for Usage {
 }
 
 impl Completion {
-    /// The reply, if this is a whole one.
+    /// Converts a whole reply.
     pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
         let mut pieces = Pieces::new(request);
         pieces.is_whole = true;
-        pieces.add(self, &mut Deltas::deaf())?;
-        // Whoever sent the whole has ended, whether it says why or not.
+        pieces.add(self, &mut Deltas::discarded())?;
+        // A whole reply has ended, even if it has no finish reason.
         pieces.finish.get_or_insert_default();
         pieces.finish()
     }
 }
 
-/// A reply in the making.
+/// A reply under construction.
 pub(crate) struct Pieces {
-    /// How many messages there were before.
+    /// The number of messages in the request.
     turn: usize,
     assembly: Assembly,
     calls: Vec<Slot>,
-    /// How many events there were with calls in them.
+    /// The number of messages and deltas so far.
     events: usize,
-    /// Where the pieces of a call in the API's first form go.
+    /// The index of the call in the first form of the API.
     legacy: Option<usize>,
     model: Option<String>,
     usage: Option<Usage>,
     finish: Option<Finish>,
-    /// Whether the reason to stop is that there are calls.
+    /// Whether the finish reason says that there are calls.
     is_for_calls: bool,
     refused: bool,
-    heard: bool,
+    has_events: bool,
     chosen: bool,
-    /// Choices that are not the first, until the first is seen: only one is asked for, and
-    /// some servers count it from elsewhere.
+    /// Choices with another index than 0, until there is one with 0. A request asks for one
+    /// choice, and some servers give it another index.
     others: Vec<Choice>,
-    /// Whether a stream says anything where it should.
+    /// Whether a stream has content in `delta`.
     in_deltas: bool,
-    /// Whether all comes at once.
+    /// Whether the reply is not streamed.
     is_whole: bool,
-    /// Whether the server said that nothing follows.
+    /// Whether the stream had `[DONE]`.
     done: bool,
 }
 
-/// Where the pieces of one call go.
+/// A call under construction.
 struct Slot {
     index: Option<u64>,
+    /// The index of the call in the reply.
     part: usize,
-    /// In which event it began.
+    /// The number of the event in which the call began.
     event: usize,
-    /// Whether what came for it can be no JSON any more.
+    /// Whether the arguments so far cannot become JSON.
     is_broken: bool,
 }
 
@@ -361,7 +367,7 @@ impl Pieces {
             finish: None,
             is_for_calls: false,
             refused: false,
-            heard: false,
+            has_events: false,
             chosen: false,
             others: Vec::new(),
             in_deltas: false,
@@ -371,20 +377,20 @@ impl Pieces {
     }
 
     fn add(&mut self, completion: Completion, deltas: &mut Deltas) -> Result<()> {
-        self.heard = true;
+        self.has_events = true;
         if let Some(usage) = completion.usage.or(completion.x_groq.usage).map(Usage::from) {
-            // What was reported once stays known.
+            // A later event without counts does not replace them.
             if !usage.incomplete || self.usage.is_none_or(|usage| usage.incomplete) {
                 self.usage = Some(usage);
             }
         }
-        if is_said(&completion.error) {
+        if is_set(&completion.error) {
             return Err(OpenAiError::reported(&completion.error, self.reported_usage()));
         }
         if self.model.is_none() {
             self.model = completion.model.filled();
         }
-        // One answer is asked for; of more, the one counted 0 is read.
+        // The request asks for one choice. If there are more, the one with index 0 is used.
         for (place, choice) in completion.choices.into_iter().enumerate() {
             if choice.index.0.unwrap_or(place as u64) == 0 {
                 if !self.chosen {
@@ -400,13 +406,13 @@ impl Pieces {
     }
 
     fn choose(&mut self, choice: Choice, deltas: &mut Deltas) -> Result<()> {
-        if is_said(&choice.error) {
+        if is_set(&choice.error) {
             return Err(OpenAiError::reported(&choice.error, self.reported_usage()));
         }
         if let Some(word) = choice.finish_reason.filled() {
             let is_for_calls = is_for_calls(&word);
             let finish = finish(word);
-            // A reply that was cut off stays so, whatever else is said of its end.
+            // A later `stop` does not replace a reason that means an incomplete reply.
             let is_kept = finish == Finish::Stop
                 && matches!(self.finish, Some(Finish::Length | Finish::Refused));
             if !is_kept {
@@ -415,24 +421,24 @@ impl Pieces {
             }
         }
         let Choice { message, delta, text, .. } = choice;
-        let (mut said, other) = if self.is_whole { (message, delta) } else { (delta, message) };
-        // Where one says nothing the other does, or what both would have been before.
-        let says = said.says_anything();
-        if !says && !self.in_deltas {
-            said = other;
-            if !said.says_anything() {
-                said.content.text = text.0;
+        let (mut message, other) = if self.is_whole { (message, delta) } else { (delta, message) };
+        // If the usual field is empty: the other one, or that of the older API.
+        let has_content = message.has_content();
+        if !has_content && !self.in_deltas {
+            message = other;
+            if !message.has_content() {
+                message.content.text = text.0;
             }
-        } else if !says {
-            said = self.unheard(other);
+        } else if !has_content {
+            message = self.without_known(other);
         } else if !self.is_whole {
             self.in_deltas = true;
         }
-        self.hear(said, deltas)
+        self.add_message(message, deltas)
     }
 
-    /// What a whole message after its pieces says and they did not.
-    fn unheard(&self, mut message: Said) -> Said {
+    /// Removes the content that the deltas already had from a whole message after them.
+    fn without_known(&self, mut message: Message) -> Message {
         for part in self.assembly.parts() {
             match part {
                 ReplyPart::Text(_) => {
@@ -455,23 +461,23 @@ impl Pieces {
         message
     }
 
-    fn hear(&mut self, said: Said, deltas: &mut Deltas) -> Result<()> {
-        let reasoning = said.reasoning_content.filled();
-        if let Some(piece) = reasoning.or_else(|| said.reasoning.filled()) {
+    fn add_message(&mut self, message: Message, deltas: &mut Deltas) -> Result<()> {
+        let reasoning = message.reasoning_content.filled();
+        if let Some(piece) = reasoning.or_else(|| message.reasoning.filled()) {
             self.assembly.reasoning(PROVIDER, piece, deltas);
         }
-        let Content { text, refusal, calls } = said.content;
+        let Content { text, refusal, calls } = message.content;
         if !text.is_empty() {
             self.assembly.text(text, deltas);
         }
-        for piece in [refusal, said.refusal.0] {
+        for piece in [refusal, message.refusal.0] {
             if !piece.is_empty() {
                 self.refused = true;
                 self.assembly.text(piece, deltas);
             }
         }
         self.events += 1;
-        for call in calls.into_iter().chain(said.tool_calls) {
+        for call in calls.into_iter().chain(message.tool_calls) {
             let index = call.index.0;
             let (id, name, arguments, is_custom) = call.function();
             if id.is_empty() && name.is_empty() && arguments.is_empty() {
@@ -479,8 +485,8 @@ impl Pieces {
             }
             self.call(Piece { index, id, name, arguments, is_custom }, deltas)?;
         }
-        let (name, arguments) = said.function_call.said();
-        // Some servers fill it in for every reply.
+        let (name, arguments) = message.function_call.name_and_arguments();
+        // Some servers send an empty one in every reply.
         if !name.is_empty() || !arguments.0.trim().is_empty() {
             let part = match self.legacy {
                 Some(part) => part,
@@ -491,11 +497,11 @@ impl Pieces {
         Ok(())
     }
 
-    /// Takes in a piece of a call.
+    /// Adds a piece of a call.
     fn call(&mut self, mut piece: Piece, deltas: &mut Deltas) -> Result<()> {
-        let place = if self.is_whole { self.twin(&piece) } else { self.known(&piece) };
+        let place = if self.is_whole { self.repeated(&piece) } else { self.known(&piece) };
         let mut place = match place {
-            Some(place) => self.told(place, &piece)?,
+            Some(place) => self.place_of(place, &piece)?,
             None => Place::New,
         };
         if let Place::New = place {
@@ -509,21 +515,20 @@ impl Pieces {
             place = Place::More(self.calls.len() - 1);
         }
         let Place::More(at) = place else {
-            // It was said before.
             return Ok(());
         };
         let part = self.calls[at].part;
         if piece.is_custom {
-            self.assembly.is_custom(part);
+            self.assembly.mark_custom(part);
         }
         let arguments = std::mem::take(&mut piece.arguments);
         self.assembly.more_of_call(part, piece.id.0, piece.name.0, arguments, deltas);
         Ok(())
     }
 
-    /// In a whole reply every entry is a call, whatever it is counted as, but for one that is
-    /// there twice.
-    fn twin(&self, piece: &Piece) -> Option<usize> {
+    /// Returns the call that an entry of a whole reply repeats. Every other entry is a new call,
+    /// even if the index is the same.
+    fn repeated(&self, piece: &Piece) -> Option<usize> {
         self.calls.iter().position(|slot| {
             self.assembly.call(slot.part).is_some_and(|call| {
                 !piece.id.is_empty()
@@ -535,9 +540,9 @@ impl Pieces {
         })
     }
 
-    /// The call that a piece may belong to: by its id, else by its index, else the last.
+    /// Returns the call that a piece may belong to: by its id, else by its index, else the last.
     ///
-    /// Some servers count every call as the first, and some give every call the same id.
+    /// Some servers give all calls the index 0, and some give all calls the same id.
     fn known(&self, piece: &Piece) -> Option<usize> {
         let last = |wanted: &dyn Fn(&Slot, &str) -> bool| {
             self.calls.iter().rposition(|slot| {
@@ -549,7 +554,7 @@ impl Pieces {
         let by_id = || {
             let is_it = |_: &Slot, id: &str| *id == *piece.id;
             let both = last(&|slot, id| same_place(slot) && is_it(slot, id));
-            // A name at another place begins another call.
+            // A name with another index begins another call.
             let counted = |slot: &Slot| slot.index.is_some() && piece.index.is_some();
             let other = |slot: &Slot| counted(slot) && !piece.name.is_empty();
             both.or_else(|| last(&|slot, id| is_it(slot, id) && !other(slot)))
@@ -561,23 +566,25 @@ impl Pieces {
         })
     }
 
-    /// Whether a piece is more of the call that it may belong to, another call, or what was
-    /// said before.
+    /// Returns whether a piece continues the call `at`, begins another call, or repeats it.
     ///
-    /// Another id, or another name after the call's end, tells another call; so does a name
-    /// where nothing counts or names the calls. What is said of one call twice has to be the
-    /// same.
-    fn told(&mut self, at: usize, piece: &Piece) -> Result<Place> {
+    /// Another id begins another call, and so does another name after the call's end. Without
+    /// ids and indexes, any name begins another call.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenAiError::Unclear`] if one call gets two names or two sets of arguments.
+    fn place_of(&mut self, at: usize, piece: &Piece) -> Result<Place> {
         let Some(slot) = self.calls.get_mut(at) else { return Ok(Place::New) };
         let Some(known) = self.assembly.call(slot.part) else { return Ok(Place::New) };
-        let said = &*piece.arguments;
+        let arguments = &*piece.arguments;
         let other_id = !piece.id.is_empty() && !known.id.is_empty() && *piece.id != *known.id;
         let other_name =
             !piece.name.is_empty() && !known.name.is_empty() && *piece.name != *known.name;
         let uncounted = piece.index.is_none() && piece.id.is_empty();
-        // Some servers make up an id for each piece.
+        // Some servers send a new id with each piece.
         if other_id {
-            let ended = !said.trim().is_empty() && is_complete(&known.arguments);
+            let ended = !arguments.trim().is_empty() && is_complete(&known.arguments);
             let more = piece.name.is_empty() && !ended;
             return Ok(if more { Place::More(at) } else { Place::New });
         }
@@ -596,8 +603,8 @@ impl Pieces {
                 Err(self.unclear("one call has two names", piece))
             };
         }
-        // Only a whole text can be one that is said again.
-        if is_empty || slot.is_broken || !is_complete(said) {
+        // Only complete arguments can be a repetition.
+        if is_empty || slot.is_broken || !is_complete(arguments) {
             return Ok(Place::More(at));
         }
         if !known.arguments.trim_end().ends_with(['}', ']']) {
@@ -607,13 +614,13 @@ impl Pieces {
             slot.is_broken = true;
             return Ok(Place::More(at));
         }
-        if is_same(&known.arguments, said) {
+        if is_same(&known.arguments, arguments) {
             return Ok(Place::Known);
         }
-        match (is_empty_object(&known.arguments), is_empty_object(said)) {
+        match (is_empty_object(&known.arguments), is_empty_object(arguments)) {
             (true, _) if uncounted && !piece.name.is_empty() => {}
             (true, _) => return Ok(Place::More(at)),
-            // The end of a call, from a server that does not repeat it.
+            // Some servers end a call with an empty object.
             (false, true) if piece.name.is_empty() => return Ok(Place::Known),
             _ if uncounted && !piece.name.is_empty() => return Ok(Place::New),
             _ => {}
@@ -630,9 +637,9 @@ impl Pieces {
         OpenAiError::Unclear { fault, raw, usage: self.reported_usage() }
     }
 
-    /// Whether a call without arguments may be the beginning of the next one: both have the
-    /// same name and place, and an id of their own.
-    fn is_torn(&self) -> bool {
+    /// Returns whether two calls may be one: both have the same name and index but different
+    /// ids, and the first has no arguments.
+    fn may_be_split(&self) -> bool {
         let call = |slot: &Slot| self.assembly.call(slot.part).cloned();
         self.calls.windows(2).any(|pair| {
             let [first, second] = pair else { return false };
@@ -653,7 +660,7 @@ impl Pieces {
         self.usage.unwrap_or_else(Usage::unknown)
     }
 
-    /// The parts, without a call that stands there in both of the API's forms.
+    /// Returns the parts, with a call once that the server sent in both forms of the API.
     fn parts(&mut self) -> Vec<ReplyPart> {
         let legacy = self.legacy.and_then(|part| self.assembly.call(part).cloned());
         let mut parts = self.assembly.take();
@@ -670,7 +677,7 @@ impl Pieces {
     }
 }
 
-/// A piece of a call.
+/// A piece of a call, from one event.
 struct Piece {
     index: Option<u64>,
     id: Text,
@@ -679,15 +686,18 @@ struct Piece {
     is_custom: bool,
 }
 
-/// What a piece is.
+/// The place of a piece among the calls.
 enum Place {
+    /// The piece begins a call.
     New,
+    /// The piece continues the call with this index.
     More(usize),
+    /// The piece repeats a call.
     Known,
 }
 
-impl Said {
-    fn says_anything(&self) -> bool {
+impl Message {
+    fn has_content(&self) -> bool {
         let Content { text, refusal, calls } = &self.content;
         let function = &self.function_call;
         let texts = [text, refusal, &self.refusal.0, &self.reasoning_content.0, &self.reasoning.0];
@@ -701,15 +711,15 @@ impl Said {
 impl Decoder for Pieces {
     type Event = Completion;
 
-    fn is_complaint(event: &Completion) -> bool {
+    fn is_bare_error(event: &Completion) -> bool {
         event.choices.is_empty()
-            && !is_said(&event.error)
+            && !is_set(&event.error)
             && (&*event.object == "error"
                 || event.success == Value::Bool(false)
                 || event.status.as_str().is_some_and(|status| matches!(status, "error" | "failed"))
                 || [&event.detail, &event.errors, &event.message, &event.msg]
                     .into_iter()
-                    .any(is_said))
+                    .any(is_set))
     }
 
     fn take(&mut self, event: Completion, deltas: &mut Deltas) -> Result<()> {
@@ -725,23 +735,23 @@ impl Decoder for Pieces {
     }
 
     fn is_complete(&self) -> bool {
-        // A second call, the usage and the end of a text may follow the reason to stop.
+        // A second call, the usage or more text may follow the finish reason.
         self.done
     }
 
     fn finish(mut self) -> Result<Reply> {
         let usage = self.reported_usage();
         if !self.chosen {
-            // The first that is listed, where none is counted 0.
+            // No choice has the index 0, so the first one is used.
             let first = self.others.first().and_then(|choice| choice.index.0);
             for choice in std::mem::take(&mut self.others) {
                 if choice.index.0 == first {
                     self.chosen = true;
-                    self.choose(choice, &mut Deltas::deaf())?;
+                    self.choose(choice, &mut Deltas::discarded())?;
                 }
             }
         }
-        if self.heard && !self.chosen {
+        if self.has_events && !self.chosen {
             return Err(OpenAiError::Empty { usage });
         }
         let whole = |part: &ReplyPart| match part {
@@ -750,8 +760,8 @@ impl Decoder for Pieces {
         };
         let finish = match self.finish.take() {
             Some(finish) => finish,
-            // Snowflake says no more than `[DONE]`.
-            None if self.done && self.heard && self.assembly.parts().iter().all(whole) => {
+            // Snowflake sends `[DONE]` without a finish reason.
+            None if self.done && self.has_events && self.assembly.parts().iter().all(whole) => {
                 Finish::Stop
             }
             None => {
@@ -767,15 +777,15 @@ impl Decoder for Pieces {
             return Err(OpenAiError::Unfinished { status, raw, usage });
         }
         let finish = if self.refused { Finish::Refused } else { finish };
-        if self.is_torn() {
-            let (fault, raw) = ("a call may be one or two", self.so_far());
+        if self.may_be_split() {
+            let (fault, raw) = ("two of its calls may be one call", self.so_far());
             return Err(OpenAiError::Unclear { fault, raw, usage });
         }
         let parts = self.parts();
         let has_call = parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
         if self.is_for_calls && !has_call {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
-            let fault = "it ends with calls and has none";
+            let fault = "its finish reason is a tool call, but there is no call";
             return Err(OpenAiError::Unclear { fault, raw, usage });
         }
         let reply = Reply::new(filled_in(parts, self.turn, &finish, usage)?);
@@ -789,7 +799,7 @@ impl Decoder for Pieces {
     }
 }
 
-/// Whether a reason to stop is that there are calls.
+/// Returns whether a finish reason says that there are calls.
 fn is_for_calls(word: &str) -> bool {
     let words = ["tool_calls", "tool_call", "tool_use", "function_call"];
     words.iter().any(|known| word.eq_ignore_ascii_case(known))
@@ -798,7 +808,7 @@ fn is_for_calls(word: &str) -> bool {
 fn finish(word: String) -> Finish {
     match &*word.to_ascii_lowercase() {
         "stop" | "tool_calls" | "function_call" => Finish::Stop,
-        // Other servers' words for the model's own end.
+        // Other servers' words for a normal end.
         "eos" | "eos_token" | "end_turn" | "stop_sequence" | "tool_call" | "tool_use"
         | "complete" | "completed" => Finish::Stop,
         "length" | "max_tokens" | "max_output_tokens" | "model_length" => Finish::Length,

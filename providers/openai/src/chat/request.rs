@@ -1,3 +1,5 @@
+//! The body of a request of Chat Completions.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use crate::request::{
     Function, Options, Schema, Schemas, Texts, arguments, schemas, tool_choice, unknown,
 };
 
-/// A request's body.
+/// The body of a request.
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     model: &'a str,
@@ -23,7 +25,7 @@ pub(crate) struct Body<'a> {
     tool_choice: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<Format<'a>>,
-    // Not `max_tokens`: reasoning models refuse it.
+    // Reasoning models reject the older `max_tokens`.
     max_completion_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
@@ -79,7 +81,7 @@ impl Serialize for Messages<'_> {
                 Message::Tool(result) if !result.images.is_empty() => with_images.push(result),
                 _ => {}
             }
-            // All calls of a turn are answered before anything else is said.
+            // Servers reject other messages between a turn's calls and their results.
             let is_last = !matches!(self.0.get(at + 1).map(Arc::as_ref), Some(Message::Tool(_)));
             if is_last && !with_images.is_empty() {
                 messages
@@ -91,7 +93,7 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// The images of tools' results, which a tool's message has no place for.
+/// The images of tool results as a message of the user. A tool's message cannot contain them.
 #[derive(Serialize)]
 struct Shown<'a> {
     role: &'static str,
@@ -132,7 +134,7 @@ impl Serialize for Entry<'_> {
                 let has_calls = calls.iter().next().is_some();
                 let has_text = texts.iter().next().is_some();
                 entry.serialize_entry("role", "assistant")?;
-                // Nothing at all is refused; an empty text is not.
+                // Servers reject a message without text and calls, but accept an empty text.
                 entry.serialize_entry("content", &(has_text || !has_calls).then_some(texts))?;
                 if has_calls {
                     entry.serialize_entry("tool_calls", &calls)?;
@@ -149,7 +151,7 @@ impl Serialize for Entry<'_> {
     }
 }
 
-/// What a user says: a plain text where it is one.
+/// The content of a user's message: a string if it is one text, and otherwise a list.
 struct Content<'a>(&'a [Part]);
 
 impl Serialize for Content<'_> {

@@ -1,3 +1,8 @@
+//! Replies and streams of Responses.
+//!
+//! [`Response`] is a whole reply, [`Event`] one event of a stream. A stream ends with a whole
+//! reply; [`Pieces`] adds the content that it lacks.
+
 use std::collections::{HashMap, HashSet};
 
 use serde::de::Error as _;
@@ -12,7 +17,7 @@ use super::PROVIDER;
 use crate::assembly::{Assembly, filled_in, is_complete, is_empty_object, is_unfinished};
 use crate::error::{OpenAiError, Result};
 use crate::lenient::{
-    Arguments, Count, Listed, Text, if_object, is_said, list, object, or_default,
+    Arguments, Count, ListItem, Text, if_object, is_set, list, object, or_default,
 };
 use crate::streaming::{Decoder, Deltas};
 
@@ -23,7 +28,7 @@ pub(crate) struct Response {
     model: Text,
     #[serde(default)]
     status: Text,
-    // Raw, because a reasoning item has to go back as it came.
+    // Raw, because later requests contain the reasoning items unchanged.
     #[serde(default, deserialize_with = "output")]
     output: Vec<Box<RawValue>>,
     #[serde(default, deserialize_with = "object")]
@@ -34,7 +39,7 @@ pub(crate) struct Response {
     error: Value,
 }
 
-/// The items of an output; also one by itself, or a text.
+/// Deserializes the items of an output: a list, a nested list, one item, or a string.
 fn output<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<RawValue>>, D::Error> {
     let raw = <Box<RawValue>>::deserialize(deserializer)?;
     match raw.get().as_bytes() {
@@ -52,7 +57,7 @@ fn output<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<RawValue
                 match item.get().as_bytes() {
                     b"null" => {}
                     [b'{', ..] => items.push(item),
-                    // A list in the list, or a text.
+                    // A nested list, or a string.
                     _ => items.extend(output(&*item).map_err(D::Error::custom)?),
                 }
             }
@@ -107,7 +112,7 @@ impl From<Tokens> for Usage {
     }
 }
 
-/// One entry of the output, of whatever kind.
+/// One item of the output, of any kind.
 #[derive(Deserialize)]
 struct Item {
     #[serde(rename = "type", default)]
@@ -126,10 +131,10 @@ struct Item {
     arguments: Arguments,
     #[serde(default)]
     parameters: Arguments,
-    /// What a custom tool gets in their place.
+    /// The input of a custom tool.
     #[serde(default)]
     input: Arguments,
-    /// Where the other API has name and arguments.
+    /// Name and arguments as in Chat Completions.
     #[serde(default, deserialize_with = "object")]
     function: Function,
 }
@@ -146,9 +151,9 @@ struct Function {
 
 impl Item {
     fn of(raw: &RawValue) -> Result<Self> {
-        // Serde would read a list as an object's fields, in their order.
+        // For serde, a list is also a struct: its items are the fields, in their order.
         if !raw.get().starts_with('{') {
-            let source = serde_json::Error::custom("an item is an object");
+            let source = serde_json::Error::custom("expected an item, which is an object");
             return Err(OpenAiError::Decoding { source, raw: raw.get().to_owned() });
         }
         let mut item: Self = read(raw)?;
@@ -164,7 +169,7 @@ impl Item {
             "" if !item.name.is_empty() => "function_call",
             "" if !item.content.is_empty() => "message",
             "message" | "reasoning" | "function_call" | "custom_tool_call" => return Ok(item),
-            // Whatever it is called, it is answered with its id.
+            // An item of unknown type with a name and a call id is a call.
             _ if is_named => "function_call",
             _ => return Ok(item),
         }
@@ -174,16 +179,16 @@ impl Item {
 }
 
 #[derive(Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "PieceForm")]
 struct Piece {
     text: Text,
     refusal: Text,
 }
 
-/// A piece as it may stand there.
+/// The wire forms of a [`Piece`].
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum PieceForm {
     Text(String),
     Piece {
         #[serde(default)]
@@ -193,18 +198,18 @@ enum Written {
     },
 }
 
-impl From<Written> for Piece {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::Text(text) => Self { text: Text(text), refusal: Text::default() },
-            Written::Piece { text, refusal } => Self { text, refusal },
+impl From<PieceForm> for Piece {
+    fn from(form: PieceForm) -> Self {
+        match form {
+            PieceForm::Text(text) => Self { text: Text(text), refusal: Text::default() },
+            PieceForm::Piece { text, refusal } => Self { text, refusal },
         }
     }
 }
 
-impl Listed for Piece {
-    fn of_text(text: &str) -> Vec<Self> {
-        vec![Written::Text(text.to_owned()).into()]
+impl ListItem for Piece {
+    fn from_text(text: &str) -> Vec<Self> {
+        vec![PieceForm::Text(text.to_owned()).into()]
     }
 }
 
@@ -214,15 +219,15 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 }
 
 impl Response {
-    /// The reply, if this is a whole one.
+    /// Converts a whole reply.
     pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
-        self.or_assembled(&Asked::by(request), Streamed::default())
+        self.or_assembled(&RequestInfo::of(request), Streamed::default())
     }
 
-    /// The reply; with what was streamed, where a server ends its stream without it.
-    fn or_assembled(self, asked: &Asked, mut streamed: Streamed) -> Result<Reply> {
+    /// Converts the reply at the end of a stream, with the streamed content that it lacks.
+    fn or_assembled(self, request: &RequestInfo, mut streamed: Streamed) -> Result<Reply> {
         let usage = self.usage.map_or_else(Usage::unknown, Usage::from);
-        if is_said(&self.error) {
+        if is_set(&self.error) {
             return Err(OpenAiError::reported(&self.error, usage));
         }
         let mut finish = match &*self.status {
@@ -234,8 +239,8 @@ impl Response {
             {
                 Finish::Other(status.to_owned())
             }
-            // llama.cpp calls a reply complete that it cut off.
-            _ if usage.output_tokens >= asked.most => Finish::Length,
+            // llama.cpp reports `completed` for a reply that it cut off.
+            _ if usage.output_tokens >= request.max_output_tokens => Finish::Length,
             _ => Finish::Stop,
         };
         if self.output.is_empty() && streamed.parts.is_empty() && finish == Finish::Stop {
@@ -261,7 +266,7 @@ impl Response {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             return Err(OpenAiError::Unfinished { status: status.clone(), raw, usage });
         }
-        let mut reply = Reply::new(filled_in(parts, asked.turn, &finish, usage)?)
+        let mut reply = Reply::new(filled_in(parts, request.turn, &finish, usage)?)
             .with_finish(finish)
             .with_usage(usage);
         reply.model = self.model.filled();
@@ -269,7 +274,7 @@ impl Response {
     }
 }
 
-/// What came piece by piece, for whatever the end of the stream leaves out.
+/// The streamed content, for a stream whose last event lacks some of it.
 #[derive(Default)]
 struct Streamed {
     parts: Vec<ReplyPart>,
@@ -277,7 +282,7 @@ struct Streamed {
 }
 
 impl Streamed {
-    /// The streamed form of a call that stands in the output, which is taken out.
+    /// Removes and returns the streamed form of a call in the output.
     fn call(&mut self, item: &Item, place: usize) -> Option<ToolCall> {
         let is_it = |slot: &Slot| {
             let call = self.parts.get(slot.part);
@@ -299,8 +304,8 @@ impl Streamed {
         }
     }
 
-    /// Adds what was streamed and stands nowhere in the output: text where there is none,
-    /// and calls.
+    /// Adds the streamed content that the output lacks: text or reasoning if it has none, and
+    /// the calls that are left.
     fn append(self, parts: &mut Vec<ReplyPart>) {
         let has = |wanted: fn(&ReplyPart) -> bool| parts.iter().any(wanted);
         let texts = has(|part| matches!(part, ReplyPart::Text(_)));
@@ -324,7 +329,7 @@ fn incomplete(reason: String) -> Finish {
     }
 }
 
-/// Adds what an item says to the parts; whether it refuses.
+/// Adds the content of an item to the parts, and returns whether it is a refusal.
 fn add(
     raw: &RawValue,
     place: usize,
@@ -363,7 +368,7 @@ fn add(
             }
             parts.push(ReplyPart::Call(call));
         }
-        // What OpenAI's own tools leave behind; none of them is asked for.
+        // Items of OpenAI's hosted tools, which this crate does not request.
         _ => {}
     }
     Ok(refused)
@@ -380,21 +385,21 @@ fn called(item: Item) -> ToolCall {
     }
 }
 
-/// What a reply has to be measured against.
-struct Asked {
-    /// How many messages there were before it.
+/// The facts of a request that the reading of its reply needs.
+struct RequestInfo {
+    /// The number of messages in the request.
     turn: usize,
-    /// How many tokens it may have.
-    most: u64,
+    /// The maximum number of tokens in the reply.
+    max_output_tokens: u64,
 }
 
-impl Asked {
-    fn by(request: &Request) -> Self {
-        Self { turn: request.messages.len(), most: request.max_output_tokens }
+impl RequestInfo {
+    fn of(request: &Request) -> Self {
+        Self { turn: request.messages.len(), max_output_tokens: request.max_output_tokens }
     }
 }
 
-/// One event of a stream, of whatever kind.
+/// One event of a stream, of any kind.
 #[derive(Deserialize)]
 pub(crate) struct Event {
     #[serde(rename = "type", default)]
@@ -409,7 +414,7 @@ pub(crate) struct Event {
     output_index: Count,
     #[serde(default)]
     content_index: Count,
-    // What is said once more when it is whole.
+    // The whole content, in the `done` event after the deltas.
     #[serde(default)]
     arguments: Arguments,
     #[serde(default)]
@@ -430,7 +435,7 @@ pub(crate) struct Event {
     code: Text,
     #[serde(default)]
     message: Text,
-    // What stands in an error without the usual form.
+    // Fields of an error without the usual form.
     #[serde(default)]
     object: Text,
     #[serde(default)]
@@ -439,33 +444,34 @@ pub(crate) struct Event {
     errors: Value,
 }
 
-/// A reply in the making.
+/// A reply under construction.
 pub(crate) struct Pieces {
-    asked: Asked,
+    request: RequestInfo,
     assembly: Assembly,
     calls: Vec<Slot>,
-    /// Items that are whole, in their order.
+    /// The complete items, in their order.
     items: Vec<Box<RawValue>>,
-    /// Where those are that have an id.
+    /// The index in `items` of each id.
     kept: HashMap<String, usize>,
-    /// Which pieces of text came in deltas.
+    /// The texts that had deltas: whether it is a refusal, output index, item id, content index.
     texts: HashSet<(bool, Option<u64>, String, Option<u64>)>,
     refused: bool,
     last: Option<Response>,
     done: bool,
 }
 
-/// Where the pieces of one call go.
+/// A call under construction.
 struct Slot {
     item_id: String,
     output_index: Option<u64>,
+    /// The index of the call in the reply.
     part: usize,
 }
 
 impl Pieces {
     pub(crate) fn new(request: &Request) -> Self {
         Self {
-            asked: Asked::by(request),
+            request: RequestInfo::of(request),
             assembly: Assembly::default(),
             calls: Vec::new(),
             items: Vec::new(),
@@ -477,7 +483,7 @@ impl Pieces {
         }
     }
 
-    /// Takes in the item of a call, at its beginning or whole.
+    /// Adds the item of a call, at the call's beginning or end.
     fn call(&mut self, raw: &RawValue, index: Count, deltas: &mut Deltas) -> Result<()> {
         let item = Item::of(raw)?;
         if !matches!(&*item.kind, "function_call" | "custom_tool_call") {
@@ -489,12 +495,12 @@ impl Pieces {
         let is_known = known.is_some();
         let part = known.unwrap_or_else(|| self.begin(item_id, index.0));
         if call.kind == CallKind::Custom {
-            self.assembly.is_custom(part);
+            self.assembly.mark_custom(part);
         }
-        // Nobody has to hear again what a call is.
-        let silent = &mut Deltas::deaf();
-        let heard = if is_known { silent } else { &mut *deltas };
-        self.assembly.more_of_call(part, call.id, call.name, String::new(), heard);
+        // The name of a known call was in an earlier delta.
+        let discarded = &mut Deltas::discarded();
+        let for_name = if is_known { discarded } else { &mut *deltas };
+        self.assembly.more_of_call(part, call.id, call.name, String::new(), for_name);
         self.assembly.settle(part, call.arguments, deltas);
         Ok(())
     }
@@ -505,8 +511,8 @@ impl Pieces {
         part
     }
 
-    /// The call that an item or an event is about, by its id or else by its place. Not every
-    /// server says it in both ways, and some make up an id for each event.
+    /// Returns the index of the call that an item or an event belongs to: by its id, else by its
+    /// output index. Some servers send only one of them, and some a new id with each event.
     fn part_of(
         &self,
         item_id: &str,
@@ -522,20 +528,22 @@ impl Pieces {
         };
         let is_there = |slot: &&Slot| {
             let Some(call) = known(slot) else { return false };
-            // Another call at a place that is counted twice has another id of its own.
+            // Some servers repeat an output index. Then another id or name is another call.
             let other = !call_id.is_empty() && !call.id.is_empty() && call.id != call_id;
             let other = other || !name.is_empty() && !call.name.is_empty() && call.name != name;
             index.is_some() && slot.output_index == index && !other
         };
         let mut calls = self.calls.iter().rev();
         let found = calls.clone().find(is_it).or_else(|| calls.clone().find(is_there));
-        // Where nothing tells calls apart, it is the last.
-        let told = !item_id.is_empty() || !call_id.is_empty() || index.is_some();
-        found.or_else(|| calls.next().filter(|_| !told && name.is_empty())).map(|slot| slot.part)
+        // Without any id, index or name it is the last call.
+        let is_identified = !item_id.is_empty() || !call_id.is_empty() || index.is_some();
+        found
+            .or_else(|| calls.next().filter(|_| !is_identified && name.is_empty()))
+            .map(|slot| slot.part)
     }
 
-    /// The call that an event with a piece of its arguments is about; a new one, if it was
-    /// never announced.
+    /// Returns the index of the call for a piece of arguments. If the server did not announce the
+    /// call, a new one begins.
     fn piece_of(&mut self, event: &Event) -> usize {
         let index = event.output_index.0;
         match self.part_of(&event.item_id, "", index, "") {
@@ -549,7 +557,7 @@ impl Pieces {
         }
     }
 
-    /// The one call whose arguments are not whole.
+    /// Returns the index of the only call whose arguments are not complete.
     fn only_open(&self) -> Option<usize> {
         let is_open = |slot: &&Slot| {
             let call = self.assembly.call(slot.part);
@@ -562,7 +570,7 @@ impl Pieces {
         open.next().is_none().then_some(only.part)
     }
 
-    /// More text, or the whole of a text of which no piece came.
+    /// Adds a piece of text, or a whole text that had no deltas.
     fn text(&mut self, event: Event, is_whole: bool, deltas: &mut Deltas) {
         let is_refusal = event.kind.starts_with("response.refusal");
         let index = event.output_index.0;
@@ -580,7 +588,7 @@ impl Pieces {
         }
     }
 
-    /// Keeps an item that is whole, in the place of one with its id.
+    /// Keeps a complete item. It replaces an item with the same id.
     fn keep(&mut self, raw: Box<RawValue>) -> Result<()> {
         let place = self.items.len();
         let known = match Item::of(&raw)?.id.filled() {
@@ -598,18 +606,18 @@ impl Pieces {
 impl Decoder for Pieces {
     type Event = Event;
 
-    fn is_complaint(event: &Event) -> bool {
+    fn is_bare_error(event: &Event) -> bool {
         event.kind.is_empty()
-            && !is_said(&event.error)
+            && !is_set(&event.error)
             && (&*event.object == "error"
                 || !event.message.is_empty()
-                || [&event.detail, &event.errors].into_iter().any(is_said))
+                || [&event.detail, &event.errors].into_iter().any(is_set))
     }
 
     fn take(&mut self, event: Event, deltas: &mut Deltas) -> Result<()> {
-        if is_said(&event.error) || matches!(&*event.kind, "error" | "response.error") {
+        if is_set(&event.error) || matches!(&*event.kind, "error" | "response.error") {
             let flat = || json!({"code": &*event.code, "message": &*event.message});
-            let error = if is_said(&event.error) { event.error.clone() } else { flat() };
+            let error = if is_set(&event.error) { event.error.clone() } else { flat() };
             return Err(OpenAiError::reported(&error, Usage::unknown()));
         }
         match &*event.kind {
@@ -635,7 +643,13 @@ impl Decoder for Pieces {
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
                 let part = self.piece_of(&event);
                 let (id, nothing) = (String::new(), String::new());
-                self.assembly.more_of_call(part, id, event.name.0, nothing, &mut Deltas::deaf());
+                self.assembly.more_of_call(
+                    part,
+                    id,
+                    event.name.0,
+                    nothing,
+                    &mut Deltas::discarded(),
+                );
                 let whole = Arguments::first([event.arguments, event.parameters, event.input]);
                 self.assembly.settle(part, whole.0, deltas);
             }
@@ -655,7 +669,7 @@ impl Decoder for Pieces {
                 }
                 self.last = Some(response);
             }
-            // Beginnings, ends and kinds that add nothing to the above.
+            // The other events have no content that the events above lack.
             _ => {}
         }
         Ok(())
@@ -670,7 +684,7 @@ impl Decoder for Pieces {
     }
 
     fn is_complete(&self) -> bool {
-        // One that ends without its output may still send it.
+        // Some servers end a stream without the output and send it later.
         self.done || self.last.as_ref().is_some_and(|response| !response.output.is_empty())
     }
 
@@ -683,7 +697,7 @@ impl Decoder for Pieces {
             response.output = self.items;
         }
         let streamed = Streamed { parts: self.assembly.take(), calls: self.calls };
-        let mut reply = response.or_assembled(&self.asked, streamed)?;
+        let mut reply = response.or_assembled(&self.request, streamed)?;
         if self.refused {
             reply.finish = Finish::Refused;
         }

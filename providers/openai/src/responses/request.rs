@@ -1,3 +1,5 @@
+//! The body of a request of Responses.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use crate::request::{
     Function, Options, Schema, Schemas, arguments, schemas, tool_choice, unknown,
 };
 
-/// A request's body.
+/// The body of a request.
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     model: &'a str,
@@ -73,7 +75,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The conversation as a flat list of items: a message of the model becomes several.
+/// The conversation as a flat list of items. Each part of a model's message is an item.
 struct Input<'a>(&'a [Arc<Message>]);
 
 impl Serialize for Input<'_> {
@@ -92,7 +94,7 @@ impl Serialize for Input<'_> {
                     input.serialize_element(&Item::message("user", content))?;
                 }
                 Message::Assistant { parts } => {
-                    for item in parts.iter().filter_map(Item::said) {
+                    for item in parts.iter().filter_map(Item::of) {
                         input.serialize_element(&item)?;
                     }
                 }
@@ -107,7 +109,7 @@ impl Serialize for Input<'_> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    /// As it came.
+    /// A reasoning item, unchanged.
     Reasoning(&'a Value),
     Own(Own<'a>),
 }
@@ -125,8 +127,9 @@ impl<'a> Item<'a> {
         Self::Own(Own::Message { role, content })
     }
 
-    /// A part of what the model said; another provider's reasoning is left out.
-    fn said(part: &'a ReplyPart) -> Option<Self> {
+    /// Returns the item of a part of a model's message. There is no item for the reasoning of
+    /// another provider.
+    fn of(part: &'a ReplyPart) -> Option<Self> {
         match part {
             ReplyPart::Text(text) => Some(Self::message("assistant", Content::Text(text))),
             ReplyPart::Reasoning(reasoning) => (reasoning.provider == PROVIDER
@@ -177,7 +180,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// What a user says, where it is more than one text.
+/// The content of a user's message that is not one text.
 struct Parts<'a>(&'a [Part]);
 
 impl Serialize for Parts<'_> {

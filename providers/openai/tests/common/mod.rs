@@ -1,6 +1,4 @@
-//! A server on loopback that says what a test tells it to say.
-
-#![allow(dead_code, reason = "every test uses a part of it")]
+//! A server on loopback that sends the answers of a test, and helpers for calls and errors.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +13,7 @@ use toolwright_openai::{Api, OpenAi};
 
 pub(crate) const APIS: [Api; 2] = [Api::Chat, Api::Responses];
 
-/// What the server sends back to one request.
+/// The bytes that the server sends for one request, and its behaviour after them.
 #[derive(Clone, Default)]
 pub(crate) struct Answer {
     pieces: Vec<Vec<u8>>,
@@ -24,15 +22,15 @@ pub(crate) struct Answer {
 
 #[derive(Clone, Default)]
 enum End {
-    /// The connection ends as it should.
+    /// Closes the connection.
     #[default]
     Close,
-    /// The connection breaks.
+    /// Resets the connection.
     Reset,
-    /// Nothing more comes.
+    /// Keeps the connection open and sends nothing.
     Hang,
-    /// The same comes for ever.
-    Again { piece: Vec<u8>, pause: Duration },
+    /// Sends a piece again and again.
+    Repeat { piece: Vec<u8>, pause: Duration },
 }
 
 impl Answer {
@@ -71,7 +69,7 @@ impl Answer {
         }
     }
 
-    /// A body that begins like this and then says the same again and again.
+    /// A body that begins with `first` and then repeats `again`.
     pub(crate) fn endless(
         status: u16,
         kind: &str,
@@ -85,17 +83,17 @@ impl Answer {
         let first = Some(first).filter(|first| !first.is_empty());
         let pieces =
             [head.into_bytes()].into_iter().chain(first.map(|first| chunk(first.as_bytes())));
-        let end = End::Again { piece: chunk(again.as_bytes()), pause };
+        let end = End::Repeat { piece: chunk(again.as_bytes()), pause };
         Self { pieces: pieces.collect(), end }
     }
 
-    /// The same with another content type.
+    /// Sets another content type.
     pub(crate) fn named(mut self, kind: &str) -> Self {
         self.rewrite("text/event-stream", kind);
         self
     }
 
-    /// The same with another length in its head.
+    /// Sets another `content-length`.
     pub(crate) fn announce(&mut self, length: u64) {
         self.rewrite("content-length: 0", &format!("content-length: {length}"));
     }
@@ -113,14 +111,14 @@ impl Answer {
         Self { pieces: Vec::new(), end: End::Hang }
     }
 
-    /// The same without its last piece, and then the connection breaks.
+    /// Replaces the last piece with a connection reset.
     pub(crate) fn then_reset(mut self) -> Self {
         self.pieces.pop();
         self.end = End::Reset;
         self
     }
 
-    /// The same without its last piece, and then nothing.
+    /// Replaces the last piece with silence.
     pub(crate) fn then_hang(mut self) -> Self {
         self.pieces.pop();
         self.end = End::Hang;
@@ -133,7 +131,7 @@ impl Answer {
             if socket.write_all(piece).await.is_err() {
                 return;
             }
-            // Each piece its own packet.
+            // Each piece is a packet of its own.
             let _ = socket.flush().await;
             tokio::task::yield_now().await;
         }
@@ -142,12 +140,12 @@ impl Answer {
                 let _ = socket.shutdown().await;
             }
             End::Reset => {
-                // What was sent has to arrive before the connection is gone.
+                // A reset may discard bytes that have not arrived yet.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 let _ = socket.set_zero_linger();
             }
             End::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
-            End::Again { piece, pause } => {
+            End::Repeat { piece, pause } => {
                 while socket.write_all(&piece).await.is_ok() {
                     if !pause.is_zero() {
                         tokio::time::sleep(pause).await;
@@ -225,7 +223,7 @@ pub(crate) fn hi() -> Request {
     Request::new([Message::user("Hi!")])
 }
 
-/// Everything that a stream brings: its deltas, and how it ends.
+/// Reads a stream to its end, and returns the deltas and the result.
 pub(crate) async fn streamed(
     model: &impl LanguageModel,
     request: Request,
@@ -248,18 +246,18 @@ pub(crate) async fn streamed(
     panic!("the stream ends without a reply: {deltas:?}");
 }
 
-/// The crate's own error inside a module's.
+/// Returns this crate's error inside an error of the module layer.
 pub(crate) fn own(error: &Error) -> &toolwright_openai::OpenAiError {
     error.downcast_ref().expect("an error of this crate")
 }
 
-/// All that an error says, the same wherever the server listens.
+/// The long form of an error, without the port of the server.
 pub(crate) fn said(error: &Error, server: &Server) -> String {
     let place = server.url.trim_end_matches("/v1");
     format!("{error:#}").replace(place, "http://server")
 }
 
-/// A small reply that says `ok`.
+/// A whole reply with the text `ok`.
 pub(crate) fn ok(api: Api) -> Answer {
     Answer::json(match api {
         Api::Chat => r#"{"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}"#,
@@ -269,7 +267,7 @@ pub(crate) fn ok(api: Api) -> Answer {
     })
 }
 
-/// The same as a stream.
+/// A stream with the text `ok`.
 pub(crate) fn ok_stream(api: Api) -> String {
     match api {
         Api::Chat => concat!(

@@ -1,10 +1,12 @@
+//! `github_traffic_clones`: the number of clones of a repository.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
-use crate::client::{Client, told};
-use crate::failure::Words;
+use crate::client::{Client, run};
+use crate::failure::Prefixes;
 use crate::github::GitHub;
 use crate::traffic::{Per, Traffic};
 
@@ -21,24 +23,24 @@ impl Signature for GithubTrafficClones {
     type Output = Traffic;
 
     fn render(traffic: &Traffic) -> toolwright_signature::Result<String> {
-        Ok(traffic.said("Clones"))
+        Ok(traffic.render("Clones"))
     }
 }
 
-const WORDS: Words = Words {
+const PREFIXES: Prefixes = Prefixes {
     failed: "Failed to fetch traffic clones",
     doing: "Error fetching traffic clones",
     parsing: "Failed to parse traffic data",
 };
 
-/// Counts clones: fulfils [`GithubTrafficClones`]. GitHub tells it to those who may push.
+/// Module of [`GithubTrafficClones`]: counts clones. The token needs push access.
 #[derive(Debug, Clone)]
 pub struct GithubTrafficClonesModule {
     client: Client,
 }
 
 impl GithubTrafficClonesModule {
-    /// Asks as `github` says.
+    /// Creates the module with the settings of `github`.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
         Self { client: github.client() }
@@ -49,8 +51,8 @@ impl Module for GithubTrafficClonesModule {
     type Signature = GithubTrafficClones;
 
     async fn call(&self, input: GithubTrafficClones, cx: &Context) -> Result<Traffic> {
-        let work = Traffic::ask(&self.client, "clones", &input.repo, input.per, cx);
-        told(&WORDS, cx, work).await
+        let work = Traffic::request(&self.client, "clones", &input.repo, input.per, cx);
+        run(&PREFIXES, cx, work).await
     }
 
     fn effect(&self) -> Effect {

@@ -1,10 +1,12 @@
+//! `github_traffic_views`: the number of views of a repository.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
-use crate::client::{Client, told};
-use crate::failure::Words;
+use crate::client::{Client, run};
+use crate::failure::Prefixes;
 use crate::github::GitHub;
 use crate::traffic::{Per, Traffic};
 
@@ -21,24 +23,24 @@ impl Signature for GithubTrafficViews {
     type Output = Traffic;
 
     fn render(traffic: &Traffic) -> toolwright_signature::Result<String> {
-        Ok(traffic.said("Views"))
+        Ok(traffic.render("Views"))
     }
 }
 
-const WORDS: Words = Words {
+const PREFIXES: Prefixes = Prefixes {
     failed: "Failed to fetch traffic views",
     doing: "Error fetching traffic views",
     parsing: "Failed to parse traffic data",
 };
 
-/// Counts views: fulfils [`GithubTrafficViews`]. GitHub tells it to those who may push.
+/// Module of [`GithubTrafficViews`]: counts views. The token needs push access.
 #[derive(Debug, Clone)]
 pub struct GithubTrafficViewsModule {
     client: Client,
 }
 
 impl GithubTrafficViewsModule {
-    /// Asks as `github` says.
+    /// Creates the module with the settings of `github`.
     #[must_use]
     pub fn new(github: &GitHub) -> Self {
         Self { client: github.client() }
@@ -49,8 +51,8 @@ impl Module for GithubTrafficViewsModule {
     type Signature = GithubTrafficViews;
 
     async fn call(&self, input: GithubTrafficViews, cx: &Context) -> Result<Traffic> {
-        let work = Traffic::ask(&self.client, "views", &input.repo, input.per, cx);
-        told(&WORDS, cx, work).await
+        let work = Traffic::request(&self.client, "views", &input.repo, input.per, cx);
+        run(&PREFIXES, cx, work).await
     }
 
     fn effect(&self) -> Effect {

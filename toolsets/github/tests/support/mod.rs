@@ -1,6 +1,4 @@
-//! A server on loopback that says what a test tells it to say.
-
-#![allow(dead_code, reason = "no test program needs all of it")]
+//! A server on loopback that sends the answers of a test, and helpers for calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,10 +7,10 @@ use tokio::net::{TcpListener, TcpStream};
 use toolwright_github::GitHub;
 use toolwright_module::{Context, Error, Result, Tool, ToolOutput};
 
-/// A token that no text may hold.
+/// A token that must not be in any text.
 pub(crate) const TOKEN: &str = "ghp_secretOfTheTests";
 
-/// What the server sends back to one request.
+/// The bytes that the server sends for one request, and its behaviour after them.
 #[derive(Clone)]
 pub(crate) struct Answer {
     bytes: Vec<u8>,
@@ -22,10 +20,10 @@ pub(crate) struct Answer {
 #[derive(Clone)]
 enum End {
     Close,
-    /// Nothing more comes.
+    /// Keeps the connection open and sends nothing.
     Hang,
-    /// The same comes for ever.
-    Again(Vec<u8>),
+    /// Sends a piece again and again.
+    Repeat(Vec<u8>),
 }
 
 impl Answer {
@@ -60,11 +58,11 @@ impl Answer {
         self
     }
 
-    /// A body without an end.
+    /// An endless body.
     pub(crate) fn endless() -> Self {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
         let piece = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
-        Self { bytes: head.into(), end: End::Again(piece.into_bytes()) }
+        Self { bytes: head.into(), end: End::Repeat(piece.into_bytes()) }
     }
 
     async fn send(self, mut socket: TcpStream) {
@@ -74,7 +72,7 @@ impl Answer {
                 let _ = socket.shutdown().await;
             }
             End::Hang => std::future::pending().await,
-            End::Again(piece) => while socket.write_all(&piece).await.is_ok() {},
+            End::Repeat(piece) => while socket.write_all(&piece).await.is_ok() {},
         }
     }
 }
@@ -85,7 +83,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with one answer for each request, in order, and the last one from then on.
+    /// Starts a server with one answer for each request, in order. The last answer is repeated.
     pub(crate) async fn answering(answers: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -109,18 +107,18 @@ impl Server {
         github.with_token(TOKEN).unwrap().with_repo("octocat/hello-world").unwrap()
     }
 
-    /// The requests as they arrived.
+    /// The heads of the requests so far.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The first lines of the requests, method and path.
+    /// The method and path of each request so far.
     pub(crate) fn asked(&self) -> Vec<String> {
         let first = |head: &String| head.lines().next().unwrap().replace(" HTTP/1.1", "");
         self.heads().iter().map(first).collect()
     }
 
-    /// What the model reads when one tool is called and the server answers this.
+    /// Calls a tool, and returns the text for the model.
     pub(crate) async fn text(&self, name: &str, arguments: &str) -> String {
         let output = call(&self.github(), name, arguments).await.unwrap();
         output.text().to_owned()
@@ -131,7 +129,7 @@ impl Server {
     }
 }
 
-/// The head of a request; it may have no body.
+/// Reads the head of a request. The requests have no body.
 async fn read(socket: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
@@ -150,12 +148,12 @@ pub(crate) async fn call(github: &GitHub, name: &str, arguments: &str) -> Result
     tool(github, name).call(arguments, &Context::default()).await
 }
 
-/// One answer to one call, as the model reads it.
+/// Calls a tool whose request gets this answer, and returns the text for the model.
 pub(crate) async fn said(answer: Answer, name: &str, arguments: &str) -> String {
     Server::answering([answer]).await.text(name, arguments).await
 }
 
-/// One answer to one call that fails.
+/// Calls a tool whose request gets this answer, and returns the error.
 pub(crate) async fn failed(answer: Answer, name: &str, arguments: &str) -> Error {
     Server::answering([answer]).await.error(name, arguments).await
 }

@@ -1,0 +1,4 @@
+//! The tests of this crate that need a server: see `README.md` beside this file.
+#![cfg(test)]
+
+mod client;

@@ -1,0 +1,167 @@
+//! The check of the `endpoint` that a model writes for `github_api_request`.
+
+use percent_encoding::percent_decode_str;
+
+use crate::failure::Failure;
+use crate::repo::Repo;
+
+/// Maximum length of an endpoint, in bytes.
+const MAX_LENGTH: usize = 2048;
+
+const ADDRESS: &str = "must be a path such as repos/octocat/hello-world/releases, not an address";
+
+/// Splits an endpoint into the segments of a path, each decoded. `{owner}` and `{repo}` are
+/// replaced.
+///
+/// The result is always a path below the base URL. An endpoint with a scheme, a host, a query, a
+/// fragment, an empty segment, `.` or `..` is rejected, also if it is percent-encoded. The caller
+/// encodes the segments again.
+pub(crate) fn segments(endpoint: &str, repo: Option<&Repo>) -> Result<Vec<String>, Failure> {
+    let refused = |fault: &str| Err(Failure::Argument(format!("`endpoint` {fault}")));
+    if endpoint.len() > MAX_LENGTH {
+        return refused("is longer than 2048 bytes; shorten it");
+    }
+    if endpoint.contains("://") || endpoint.starts_with("//") {
+        return refused(ADDRESS);
+    }
+    if endpoint.contains(['?', '#']) {
+        return refused("must not contain `?` or `#`; put parameters into `fields`");
+    }
+    if endpoint.starts_with('-') {
+        return refused("must not begin with `-`; it is a path, not an option");
+    }
+    let path = endpoint.strip_prefix('/').unwrap_or(endpoint);
+    // Addresses have these characters in the first part, and paths of the API do not.
+    if path.split('/').next().is_some_and(|first| first.contains([':', '@'])) {
+        return refused(ADDRESS);
+    }
+    let mut segments = Vec::new();
+    for part in path.split('/') {
+        let Some(plain) = decoded(part) else {
+            return refused(
+                "contains a `%` that does not begin an encoded character; write the character itself",
+            );
+        };
+        let segment = match (plain.as_str(), repo) {
+            ("{owner}", Some(repo)) => repo.owner.clone(),
+            ("{repo}", Some(repo)) => repo.name.clone(),
+            ("{owner}" | "{repo}", None) => {
+                return refused(
+                    "contains {owner} or {repo}; name the repository in `repo`, as owner/name",
+                );
+            }
+            _ => plain,
+        };
+        match segment.as_str() {
+            "" => {
+                return refused("is empty or has an empty part; remove `//` and a `/` at its end");
+            }
+            "." | ".." => return refused("must not have `.` or `..` as a part"),
+            _ if segment.starts_with(['-', ' ']) || segment.ends_with(' ') => {
+                return refused(
+                    "must not have a part that begins with `-` or a space, or ends with a space",
+                );
+            }
+            _ => {}
+        }
+        if let Some(char) = segment.chars().find(|char| !is_allowed(*char)) {
+            let shown = char.escape_default();
+            return refused(&format!("must not contain `{shown}`"));
+        }
+        segments.push(segment);
+    }
+    Ok(segments)
+}
+
+/// Percent-decodes a part. Text that was encoded twice is rejected.
+fn decoded(part: &str) -> Option<String> {
+    let plain = percent_decode_str(part).decode_utf8().ok()?;
+    (!plain.contains('%')).then(|| plain.into_owned())
+}
+
+/// Returns whether a segment may have this character: letters and digits of every script, and
+/// the punctuation in paths of the API.
+///
+/// Other characters that look like a slash or a dot are rejected.
+fn is_allowed(char: char) -> bool {
+    char.is_alphanumeric()
+        || matches!(
+            char,
+            '-' | '.'
+                | '_'
+                | '~'
+                | '@'
+                | ':'
+                | '+'
+                | ','
+                | '='
+                | '!'
+                | ' '
+                | '('
+                | ')'
+                | '['
+                | ']'
+                | '\''
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(endpoint: &str) -> Result<Vec<String>, String> {
+        let repo = Repo { owner: "octocat".to_owned(), name: "hello-world".to_owned() };
+        segments(endpoint, Some(&repo)).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn an_endpoint_is_split_into_decoded_segments() {
+        let parts = ["repos", "octocat", "hello-world", "compare", "main...dev"];
+        assert_eq!(of("/repos/{owner}/{repo}/compare/main...dev").unwrap(), parts);
+        assert_eq!(of("a/%C3%BCber%20uns.md").unwrap(), ["a", "über uns.md"]);
+        assert_eq!(of("a/über uns.md").unwrap(), ["a", "über uns.md"]);
+    }
+
+    #[test]
+    fn an_endpoint_that_is_not_a_path_is_rejected() {
+        for endpoint in [
+            "",
+            "/",
+            "//host/a",
+            "a//b",
+            "a/",
+            "https://host/a",
+            "a/../b",
+            "a/%2e%2E/b",
+            ".",
+            "..",
+            "a/%252e%252e/b",
+            "a/b%2fc",
+            "a\\b",
+            "a%5cb",
+            "a?b=c",
+            "a%3Fb",
+            "a#b",
+            "-X",
+            "a/-X",
+            "a\r\nb",
+            "a%0d%0ab",
+            "a\0",
+            "a%",
+            "a%zz",
+            "a%ff",
+            "a／b",
+            "a․․b",
+            "a/．．/b",
+            "a;b",
+            "{branch}",
+            "a\u{202e}b",
+            "a<b>",
+            "a*",
+            "a|b",
+            "a`b",
+        ] {
+            assert!(of(endpoint).is_err(), "{endpoint}");
+        }
+    }
+}
