@@ -1,9 +1,59 @@
-//! Parts for crates that bring a model, so that all providers send the same.
+//! Parts for crates that bring a model: write a provider.
+//!
+//! A provider implements [`LanguageModel`](crate::LanguageModel). It converts a
+//! [`Request`](crate::Request) to a body, sends it, and converts what the server sends to a
+//! [`Reply`](crate::Reply). `toolwright-http` has the transport: endpoints, retries, limits and
+//! server-sent events. This module has what needs the types of a conversation, so that all
+//! providers agree on it. Most of it is behind the feature `provider`:
+//!
+//! | to | use |
+//! |---|---|
+//! | send arguments that are not an object | [`object_of`] |
+//! | send images of a result as a user message | [`images_of`] |
+//! | build a reply from streamed pieces, and report them | `ReplyParts`, `Deltas` |
+//! | stream from a server that does not stream | `deltas_of` |
+//! | add ids and arguments that a server leaves out | `complete_calls` |
+//! | deserialize what a server should not have sent | `lenient` |
+#![cfg_attr(
+    feature = "provider",
+    doc = r#"
+A stream of pieces becomes deltas and a reply:
+
+```
+use toolwright_module::Reply;
+use toolwright_module::model::{Delta, Finish};
+use toolwright_module::provider::{Deltas, ReplyParts, complete_calls};
+
+let (mut parts, mut deltas) = (ReplyParts::default(), Deltas::default());
+parts.text("It ".to_owned(), &mut deltas);
+parts.text("rains.".to_owned(), &mut deltas);
+let call = parts.begin_call();
+let (id, name) = (String::new(), "close_window".to_owned());
+parts.extend_call(call, id, name, String::new(), &mut deltas);
+assert_eq!(deltas.pop(), Some(Delta::Text("It ".to_owned())));
+
+let finish = Finish::Stop;
+let parts = complete_calls(parts.take(), 3, &finish)?;
+let reply = Reply::new(parts).with_finish(finish);
+let calls: Vec<_> = reply.tool_calls().collect();
+assert_eq!((calls[0].id.as_str(), calls[0].arguments.as_str()), ("call_3_1", "{}"));
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
+
+#[cfg(feature = "provider")]
+pub mod lenient;
+#[cfg(feature = "provider")]
+mod reply_parts;
 
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 use serde_json::json;
+
+#[cfg(feature = "provider")]
+pub use self::reply_parts::{Deltas, NamelessCall, ReplyParts, complete_calls, deltas_of};
 
 /// The JSON object to send in place of arguments that are not one; `None` if they are one.
 ///
@@ -39,4 +89,11 @@ pub fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
 #[must_use]
 pub fn images_of(call: &str) -> String {
     format!("Images of the result of call {call}:")
+}
+
+/// Returns whether the text is `{}`, which some servers send before the arguments.
+#[must_use]
+pub fn is_empty_object(text: &str) -> bool {
+    let inside = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    inside.is_some_and(|inside| inside.trim().is_empty())
 }

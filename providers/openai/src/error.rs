@@ -13,7 +13,8 @@ use toolwright_http::{
 use toolwright_module::error::Stage;
 use toolwright_module::model::Usage;
 
-use crate::lenient::is_set;
+use toolwright_module::provider::NamelessCall;
+use toolwright_module::provider::lenient::is_set;
 
 /// A result with this crate's error as the default error type.
 pub(crate) type Result<T, E = OpenAiError> = std::result::Result<T, E>;
@@ -235,6 +236,11 @@ pub enum OpenAiError {
 }
 
 impl OpenAiError {
+    /// Returns the error for a reply with a call without a name, which used this many tokens.
+    pub(crate) fn nameless(usage: Usage) -> impl FnOnce(NamelessCall) -> Self {
+        move |call| Self::Unclear { fault: "a call has no name", raw: call.raw, usage }
+    }
+
     /// Returns whether the same request may succeed later.
     ///
     /// This includes errors after which [`OpenAi`](crate::OpenAi) does not retry, such as

@@ -69,12 +69,11 @@
 //! - `async-openai`: `OpenAi::from_async_openai`.
 
 mod api;
-mod assembly;
+mod arguments;
 mod chat;
 mod error;
 #[cfg(test)]
 mod generated_streams;
-mod lenient;
 mod open_ai;
 mod request;
 mod responses;

@@ -3,7 +3,6 @@
 //! A [`Decoder`] knows the events of one API. [`Reader`] parses the bytes; [`deltas`] adds the
 //! connection and its timeouts.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,8 +12,8 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwright_http::{Event, EventBody, EventReader};
 use toolwright_module::Reply;
-use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Delta;
+use toolwright_module::provider::{Deltas, deltas_of};
 
 use crate::error::{OpenAiError, Result};
 
@@ -48,26 +47,6 @@ pub(crate) trait Decoder: Send + 'static {
     fn so_far(&self) -> String;
 }
 
-/// Queue of the deltas that the caller has not taken yet.
-#[derive(Default)]
-pub(crate) struct Deltas {
-    queue: VecDeque<Delta>,
-    is_off: bool,
-}
-
-impl Deltas {
-    /// Returns a queue that discards its deltas, for a reply that is not streamed.
-    pub(crate) fn discarded() -> Self {
-        Self { is_off: true, ..Self::default() }
-    }
-
-    pub(crate) fn push(&mut self, delta: impl FnOnce() -> Delta) {
-        if !self.is_off {
-            self.queue.push_back(delta());
-        }
-    }
-}
-
 /// Parser of a stream's bytes that does not need a socket or a clock.
 pub(crate) struct Reader<D> {
     events: EventReader,
@@ -94,7 +73,7 @@ impl<D: Decoder> Reader<D> {
     /// Returns the next delta, or `None` if it needs more bytes or the stream is over.
     pub(crate) fn next(&mut self) -> Result<Option<Delta>> {
         loop {
-            if let Some(delta) = self.decoding.deltas.queue.pop_front() {
+            if let Some(delta) = self.decoding.deltas.pop() {
                 return Ok(Some(delta));
             }
             if self.is_over() {
@@ -216,17 +195,7 @@ pub(crate) fn deltas<D: Decoder>(
 
 /// Returns the deltas of a whole reply, for a server that does not stream.
 pub(crate) fn whole(reply: Reply) -> BoxStream<'static, Result<Delta>> {
-    let delta = |(index, part): (usize, &ReplyPart)| match part {
-        ReplyPart::Text(text) => Some(Delta::Text(text.clone())),
-        ReplyPart::Reasoning(reasoning) => Some(Delta::Reasoning(reasoning.text.clone())),
-        ReplyPart::Call(call) => {
-            Some(Delta::Call { index, name: call.name.clone(), arguments: call.arguments.clone() })
-        }
-        _ => None,
-    };
-    let mut deltas: Vec<_> = reply.parts.iter().enumerate().filter_map(delta).map(Ok).collect();
-    deltas.push(Ok(Delta::Done(Box::new(reply))));
-    stream::iter(deltas).boxed()
+    stream::iter(deltas_of(reply).into_iter().map(Ok)).boxed()
 }
 
 impl<D: Decoder> State<D> {

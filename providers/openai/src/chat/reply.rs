@@ -11,12 +11,14 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request, ToolCall};
 
 use super::PROVIDER;
-use crate::assembly::{
-    Assembly, filled_in, is_complete, is_empty_object, is_json, is_same, is_unfinished,
-};
+use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
 use crate::error::{OpenAiError, Result};
-use crate::lenient::{Arguments, Count, Text, fields, if_object, is_set, object, or_default};
-use crate::streaming::{Decoder, Deltas};
+use crate::streaming::Decoder;
+use toolwright_module::provider::Deltas;
+use toolwright_module::provider::lenient::{
+    Arguments, Count, Text, fields, if_object, is_set, object, or_default,
+};
+use toolwright_module::provider::{ReplyParts, complete_calls, is_empty_object};
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
 #[derive(Deserialize)]
@@ -318,7 +320,7 @@ impl Completion {
 pub(crate) struct Pieces {
     /// The number of messages in the request.
     turn: usize,
-    assembly: Assembly,
+    parts: ReplyParts,
     calls: Vec<Slot>,
     /// The number of messages and deltas so far.
     events: usize,
@@ -358,7 +360,7 @@ impl Pieces {
     pub(crate) fn new(request: &Request) -> Self {
         Self {
             turn: request.messages.len(),
-            assembly: Assembly::default(),
+            parts: ReplyParts::default(),
             calls: Vec::new(),
             events: 0,
             legacy: None,
@@ -439,7 +441,7 @@ impl Pieces {
 
     /// Removes the content that the deltas already had from a whole message after them.
     fn without_known(&self, mut message: Message) -> Message {
-        for part in self.assembly.parts() {
+        for part in self.parts.parts() {
             match part {
                 ReplyPart::Text(_) => {
                     message.content.text.clear();
@@ -464,16 +466,16 @@ impl Pieces {
     fn add_message(&mut self, message: Message, deltas: &mut Deltas) -> Result<()> {
         let reasoning = message.reasoning_content.filled();
         if let Some(piece) = reasoning.or_else(|| message.reasoning.filled()) {
-            self.assembly.reasoning(PROVIDER, piece, deltas);
+            self.parts.reasoning(PROVIDER, piece, deltas);
         }
         let Content { text, refusal, calls } = message.content;
         if !text.is_empty() {
-            self.assembly.text(text, deltas);
+            self.parts.text(text, deltas);
         }
         for piece in [refusal, message.refusal.0] {
             if !piece.is_empty() {
                 self.refused = true;
-                self.assembly.text(piece, deltas);
+                self.parts.text(piece, deltas);
             }
         }
         self.events += 1;
@@ -490,9 +492,9 @@ impl Pieces {
         if !name.is_empty() || !arguments.0.trim().is_empty() {
             let part = match self.legacy {
                 Some(part) => part,
-                None => *self.legacy.insert(self.assembly.begin_call()),
+                None => *self.legacy.insert(self.parts.begin_call()),
             };
-            self.assembly.more_of_call(part, String::new(), name.0, arguments.0, deltas);
+            self.parts.extend_call(part, String::new(), name.0, arguments.0, deltas);
         }
         Ok(())
     }
@@ -505,7 +507,7 @@ impl Pieces {
             None => Place::New,
         };
         if let Place::New = place {
-            let part = self.assembly.begin_call();
+            let part = self.parts.begin_call();
             self.calls.push(Slot {
                 index: piece.index,
                 part,
@@ -519,10 +521,10 @@ impl Pieces {
         };
         let part = self.calls[at].part;
         if piece.is_custom {
-            self.assembly.mark_custom(part);
+            self.parts.mark_custom(part);
         }
         let arguments = std::mem::take(&mut piece.arguments);
-        self.assembly.more_of_call(part, piece.id.0, piece.name.0, arguments, deltas);
+        self.parts.extend_call(part, piece.id.0, piece.name.0, arguments, deltas);
         Ok(())
     }
 
@@ -530,7 +532,7 @@ impl Pieces {
     /// even if the index is the same.
     fn repeated(&self, piece: &Piece) -> Option<usize> {
         self.calls.iter().position(|slot| {
-            self.assembly.call(slot.part).is_some_and(|call| {
+            self.parts.call(slot.part).is_some_and(|call| {
                 !piece.id.is_empty()
                     && *call.id == *piece.id
                     && *call.name == *piece.name
@@ -546,7 +548,7 @@ impl Pieces {
     fn known(&self, piece: &Piece) -> Option<usize> {
         let last = |wanted: &dyn Fn(&Slot, &str) -> bool| {
             self.calls.iter().rposition(|slot| {
-                let id = self.assembly.call(slot.part).map_or("", |call| call.id.as_str());
+                let id = self.parts.call(slot.part).map_or("", |call| call.id.as_str());
                 wanted(slot, id)
             })
         };
@@ -576,7 +578,7 @@ impl Pieces {
     /// [`OpenAiError::Unclear`] if one call gets two names or two sets of arguments.
     fn place_of(&mut self, at: usize, piece: &Piece) -> Result<Place> {
         let Some(slot) = self.calls.get_mut(at) else { return Ok(Place::New) };
-        let Some(known) = self.assembly.call(slot.part) else { return Ok(Place::New) };
+        let Some(known) = self.parts.call(slot.part) else { return Ok(Place::New) };
         let arguments = &*piece.arguments;
         let other_id = !piece.id.is_empty() && !known.id.is_empty() && *piece.id != *known.id;
         let other_name =
@@ -631,7 +633,7 @@ impl Pieces {
     fn unclear(&self, fault: &'static str, piece: &Piece) -> OpenAiError {
         let Piece { id, name, arguments, .. } = piece;
         let call = ToolCall::new(id.0.clone(), name.0.clone(), arguments.clone());
-        let mut parts = self.assembly.parts().to_vec();
+        let mut parts = self.parts.parts().to_vec();
         parts.push(ReplyPart::Call(call));
         let raw = serde_json::to_string(&parts).unwrap_or_default();
         OpenAiError::Unclear { fault, raw, usage: self.reported_usage() }
@@ -640,7 +642,7 @@ impl Pieces {
     /// Returns whether two calls may be one: both have the same name and index but different
     /// ids, and the first has no arguments.
     fn may_be_split(&self) -> bool {
-        let call = |slot: &Slot| self.assembly.call(slot.part).cloned();
+        let call = |slot: &Slot| self.parts.call(slot.part).cloned();
         self.calls.windows(2).any(|pair| {
             let [first, second] = pair else { return false };
             let is_one_place = first.index.is_some() && first.index == second.index;
@@ -662,8 +664,8 @@ impl Pieces {
 
     /// Returns the parts, with a call once that the server sent in both forms of the API.
     fn parts(&mut self) -> Vec<ReplyPart> {
-        let legacy = self.legacy.and_then(|part| self.assembly.call(part).cloned());
-        let mut parts = self.assembly.take();
+        let legacy = self.legacy.and_then(|part| self.parts.call(part).cloned());
+        let mut parts = self.parts.take();
         if let (Some(place), Some(legacy)) = (self.legacy, legacy) {
             let is_same = |call: &ToolCall| {
                 call.name == legacy.name && is_same(&call.arguments, &legacy.arguments)
@@ -761,7 +763,7 @@ impl Decoder for Pieces {
         let finish = match self.finish.take() {
             Some(finish) => finish,
             // Snowflake sends `[DONE]` without a finish reason.
-            None if self.done && self.has_events && self.assembly.parts().iter().all(whole) => {
+            None if self.done && self.has_events && self.parts.parts().iter().all(whole) => {
                 Finish::Stop
             }
             None => {
@@ -771,7 +773,7 @@ impl Decoder for Pieces {
         };
         if let Finish::Other(word) = &finish
             && is_unfinished(word)
-            && (word == "error" || !self.assembly.parts().is_empty())
+            && (word == "error" || !self.parts.parts().is_empty())
         {
             let (status, raw) = (word.clone(), self.so_far());
             return Err(OpenAiError::Unfinished { status, raw, usage });
@@ -788,14 +790,16 @@ impl Decoder for Pieces {
             let fault = "its finish reason is a tool call, but there is no call";
             return Err(OpenAiError::Unclear { fault, raw, usage });
         }
-        let reply = Reply::new(filled_in(parts, self.turn, &finish, usage)?);
+        let reply = Reply::new(
+            complete_calls(parts, self.turn, &finish).map_err(OpenAiError::nameless(usage))?,
+        );
         let mut reply = reply.with_finish(finish).with_usage(usage);
         reply.model = self.model;
         Ok(reply)
     }
 
     fn so_far(&self) -> String {
-        self.assembly.so_far()
+        self.parts.to_json()
     }
 }
 

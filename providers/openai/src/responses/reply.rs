@@ -14,12 +14,14 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request, ToolCall};
 
 use super::PROVIDER;
-use crate::assembly::{Assembly, filled_in, is_complete, is_empty_object, is_unfinished};
+use crate::arguments::{is_complete, is_unfinished};
 use crate::error::{OpenAiError, Result};
-use crate::lenient::{
+use crate::streaming::Decoder;
+use toolwright_module::provider::Deltas;
+use toolwright_module::provider::lenient::{
     Arguments, Count, ListItem, Text, if_object, is_set, list, object, or_default,
 };
-use crate::streaming::{Decoder, Deltas};
+use toolwright_module::provider::{ReplyParts, complete_calls, is_empty_object};
 
 /// A whole reply.
 #[derive(Default, Deserialize)]
@@ -266,9 +268,11 @@ impl Response {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             return Err(OpenAiError::Unfinished { status: status.clone(), raw, usage });
         }
-        let mut reply = Reply::new(filled_in(parts, request.turn, &finish, usage)?)
-            .with_finish(finish)
-            .with_usage(usage);
+        let mut reply = Reply::new(
+            complete_calls(parts, request.turn, &finish).map_err(OpenAiError::nameless(usage))?,
+        )
+        .with_finish(finish)
+        .with_usage(usage);
         reply.model = self.model.filled();
         Ok(reply)
     }
@@ -447,7 +451,7 @@ pub(crate) struct Event {
 /// A reply under construction.
 pub(crate) struct Pieces {
     request: RequestInfo,
-    assembly: Assembly,
+    parts: ReplyParts,
     calls: Vec<Slot>,
     /// The complete items, in their order.
     items: Vec<Box<RawValue>>,
@@ -472,7 +476,7 @@ impl Pieces {
     pub(crate) fn new(request: &Request) -> Self {
         Self {
             request: RequestInfo::of(request),
-            assembly: Assembly::default(),
+            parts: ReplyParts::default(),
             calls: Vec::new(),
             items: Vec::new(),
             kept: HashMap::new(),
@@ -495,18 +499,18 @@ impl Pieces {
         let is_known = known.is_some();
         let part = known.unwrap_or_else(|| self.begin(item_id, index.0));
         if call.kind == CallKind::Custom {
-            self.assembly.mark_custom(part);
+            self.parts.mark_custom(part);
         }
         // The name of a known call was in an earlier delta.
         let discarded = &mut Deltas::discarded();
         let for_name = if is_known { discarded } else { &mut *deltas };
-        self.assembly.more_of_call(part, call.id, call.name, String::new(), for_name);
-        self.assembly.settle(part, call.arguments, deltas);
+        self.parts.extend_call(part, call.id, call.name, String::new(), for_name);
+        self.parts.settle_call(part, call.arguments, deltas);
         Ok(())
     }
 
     fn begin(&mut self, item_id: String, output_index: Option<u64>) -> usize {
-        let part = self.assembly.begin_call();
+        let part = self.parts.begin_call();
         self.calls.push(Slot { item_id, output_index, part });
         part
     }
@@ -521,7 +525,7 @@ impl Pieces {
         name: &str,
     ) -> Option<usize> {
         let same = |a: &str, b: &str| !a.is_empty() && a == b;
-        let known = |slot: &&Slot| self.assembly.call(slot.part);
+        let known = |slot: &&Slot| self.parts.call(slot.part);
         let is_it = |slot: &&Slot| {
             let id = known(slot).map_or("", |call| call.id.as_str());
             same(&slot.item_id, item_id) || same(id, call_id) || same(id, item_id)
@@ -560,7 +564,7 @@ impl Pieces {
     /// Returns the index of the only call whose arguments are not complete.
     fn only_open(&self) -> Option<usize> {
         let is_open = |slot: &&Slot| {
-            let call = self.assembly.call(slot.part);
+            let call = self.parts.call(slot.part);
             call.is_some_and(|call| {
                 is_empty_object(&call.arguments) || !is_complete(&call.arguments)
             })
@@ -584,7 +588,7 @@ impl Pieces {
         };
         if !piece.is_empty() {
             self.refused |= is_refusal;
-            self.assembly.text(piece, deltas);
+            self.parts.text(piece, deltas);
         }
     }
 
@@ -628,7 +632,7 @@ impl Decoder for Pieces {
                 self.text(event, true, deltas);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.assembly.reasoning(PROVIDER, event.delta.0, deltas);
+                self.parts.reasoning(PROVIDER, event.delta.0, deltas);
             }
             "response.output_item.added" => {
                 if let Some(item) = &event.item {
@@ -638,20 +642,14 @@ impl Decoder for Pieces {
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let part = self.piece_of(&event);
                 let (id, name) = (String::new(), String::new());
-                self.assembly.more_of_call(part, id, name, event.delta.0, deltas);
+                self.parts.extend_call(part, id, name, event.delta.0, deltas);
             }
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
                 let part = self.piece_of(&event);
                 let (id, nothing) = (String::new(), String::new());
-                self.assembly.more_of_call(
-                    part,
-                    id,
-                    event.name.0,
-                    nothing,
-                    &mut Deltas::discarded(),
-                );
+                self.parts.extend_call(part, id, event.name.0, nothing, &mut Deltas::discarded());
                 let whole = Arguments::first([event.arguments, event.parameters, event.input]);
-                self.assembly.settle(part, whole.0, deltas);
+                self.parts.settle_call(part, whole.0, deltas);
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
@@ -696,7 +694,7 @@ impl Decoder for Pieces {
         if response.output.is_empty() {
             response.output = self.items;
         }
-        let streamed = Streamed { parts: self.assembly.take(), calls: self.calls };
+        let streamed = Streamed { parts: self.parts.take(), calls: self.calls };
         let mut reply = response.or_assembled(&self.request, streamed)?;
         if self.refused {
             reply.finish = Finish::Refused;
@@ -705,6 +703,6 @@ impl Decoder for Pieces {
     }
 
     fn so_far(&self) -> String {
-        self.assembly.so_far()
+        self.parts.to_json()
     }
 }

@@ -1,24 +1,25 @@
-//! A reply under construction: its parts, from the pieces of either API.
+//! The parts of a reply that streams, and the deltas that its caller gets.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
-use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_module::ToolCall;
-use toolwright_module::message::{CallKind, Reasoning, ReplyPart};
-use toolwright_module::model::{Delta, Finish, Usage};
 
-use crate::error::{OpenAiError, Result};
-use crate::streaming::Deltas;
+use crate::message::{CallKind, Reasoning, ReplyPart, ToolCall};
+use crate::model::{Delta, Finish, Reply};
+use crate::provider::is_empty_object;
 
 /// The parts of a reply, in the order in which they began.
+///
+/// A provider adds the pieces as they arrive. Each piece also becomes a [`Delta`] in the
+/// [`Deltas`] that it is given.
 #[derive(Debug, Default)]
-pub(crate) struct Assembly {
+pub struct ReplyParts {
     parts: Vec<ReplyPart>,
 }
 
-impl Assembly {
-    pub(crate) fn text(&mut self, piece: String, deltas: &mut Deltas) {
+impl ReplyParts {
+    /// Adds a piece of text.
+    pub fn text(&mut self, piece: String, deltas: &mut Deltas) {
         deltas.push(|| Delta::Text(piece.clone()));
         match self.parts.last_mut() {
             Some(ReplyPart::Text(text)) => text.push_str(&piece),
@@ -26,7 +27,8 @@ impl Assembly {
         }
     }
 
-    pub(crate) fn reasoning(&mut self, provider: &str, piece: String, deltas: &mut Deltas) {
+    /// Adds a piece of reasoning; see [`Reasoning::provider`].
+    pub fn reasoning(&mut self, provider: &str, piece: String, deltas: &mut Deltas) {
         deltas.push(|| Delta::Reasoning(piece.clone()));
         match self.parts.last_mut() {
             Some(ReplyPart::Reasoning(reasoning)) => reasoning.text.push_str(&piece),
@@ -38,19 +40,22 @@ impl Assembly {
     }
 
     /// Begins a call, and returns its index in the reply.
-    pub(crate) fn begin_call(&mut self) -> usize {
+    #[must_use]
+    pub fn begin_call(&mut self) -> usize {
         self.parts.push(ReplyPart::Call(ToolCall::new("", "", "")));
         self.parts.len() - 1
     }
 
     /// Marks a call as one of a custom tool, whose input is not JSON.
-    pub(crate) fn mark_custom(&mut self, index: usize) {
+    pub fn mark_custom(&mut self, index: usize) {
         if let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) {
             call.kind = CallKind::Custom;
         }
     }
 
-    pub(crate) fn call(&self, index: usize) -> Option<&ToolCall> {
+    /// Returns the call at an index from [`begin_call`](Self::begin_call).
+    #[must_use]
+    pub fn call(&self, index: usize) -> Option<&ToolCall> {
         match self.parts.get(index) {
             Some(ReplyPart::Call(call)) => Some(call),
             _ => None,
@@ -61,7 +66,7 @@ impl Assembly {
     ///
     /// The first id and name are kept, because some servers repeat them. Arguments that begin
     /// with an empty object are replaced, because some servers send it before the arguments.
-    pub(crate) fn more_of_call(
+    pub fn extend_call(
         &mut self,
         index: usize,
         id: String,
@@ -92,7 +97,7 @@ impl Assembly {
     }
 
     /// Sets a call's arguments to the whole text that a server sends after the pieces.
-    pub(crate) fn settle(&mut self, index: usize, arguments: String, deltas: &mut Deltas) {
+    pub fn settle_call(&mut self, index: usize, arguments: String, deltas: &mut Deltas) {
         let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else {
             return;
         };
@@ -103,46 +108,105 @@ impl Assembly {
         if let Some(rest) = arguments.strip_prefix(&*call.arguments) {
             if !rest.is_empty() {
                 let rest = rest.to_owned();
-                self.more_of_call(index, String::new(), String::new(), rest, deltas);
+                self.extend_call(index, String::new(), String::new(), rest, deltas);
             }
         } else {
             call.arguments = arguments;
         }
     }
 
-    pub(crate) fn parts(&self) -> &[ReplyPart] {
+    /// Returns the parts so far.
+    #[must_use]
+    pub fn parts(&self) -> &[ReplyPart] {
         &self.parts
     }
 
     /// Returns the parts so far as JSON, for an error.
-    pub(crate) fn so_far(&self) -> String {
+    #[must_use]
+    pub fn to_json(&self) -> String {
         if self.parts.is_empty() {
             return String::new();
         }
         serde_json::to_string(&self.parts).unwrap_or_default()
     }
 
-    pub(crate) fn take(&mut self) -> Vec<ReplyPart> {
+    /// Takes the parts out.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<ReplyPart> {
         std::mem::take(&mut self.parts)
     }
+}
+
+/// Queue of the deltas that the caller has not taken yet.
+#[derive(Debug, Default)]
+pub struct Deltas {
+    queue: VecDeque<Delta>,
+    is_off: bool,
+}
+
+impl Deltas {
+    /// Returns a queue that discards its deltas, for a reply that is not streamed.
+    #[must_use]
+    pub fn discarded() -> Self {
+        Self { is_off: true, ..Self::default() }
+    }
+
+    /// Adds a delta. It is not made if the queue discards it.
+    pub fn push(&mut self, delta: impl FnOnce() -> Delta) {
+        if !self.is_off {
+            self.queue.push_back(delta());
+        }
+    }
+
+    /// Takes the oldest delta out.
+    pub fn pop(&mut self) -> Option<Delta> {
+        self.queue.pop_front()
+    }
+}
+
+/// Returns the deltas of a whole reply, for a server that does not stream. The last one is
+/// [`Delta::Done`].
+#[must_use]
+pub fn deltas_of(reply: Reply) -> Vec<Delta> {
+    let delta = |(index, part): (usize, &ReplyPart)| match part {
+        ReplyPart::Text(text) => Some(Delta::Text(text.clone())),
+        ReplyPart::Reasoning(reasoning) => Some(Delta::Reasoning(reasoning.text.clone())),
+        ReplyPart::Call(call) => {
+            Some(Delta::Call { index, name: call.name.clone(), arguments: call.arguments.clone() })
+        }
+    };
+    let mut deltas: Vec<_> = reply.parts.iter().enumerate().filter_map(delta).collect();
+    deltas.push(Delta::Done(Box::new(reply)));
+    deltas
+}
+
+/// A call in a reply has no name, so nobody can answer it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a call has no name")]
+#[non_exhaustive]
+pub struct NamelessCall {
+    /// The reply's parts as JSON.
+    pub raw: String,
 }
 
 /// Adds the ids and arguments that servers leave out of calls.
 ///
 /// If two calls share an id, the second gets a new one. `turn` is the number of messages
 /// before the reply; it makes new ids unique in a conversation. Missing arguments become an
-/// empty object, unless the reply was cut off. A missing name is an error.
-pub(crate) fn filled_in(
+/// empty object, unless the reply was cut off.
+///
+/// # Errors
+///
+/// [`NamelessCall`] if a call has no name.
+pub fn complete_calls(
     mut parts: Vec<ReplyPart>,
     turn: usize,
     finish: &Finish,
-    usage: Usage,
-) -> Result<Vec<ReplyPart>> {
+) -> Result<Vec<ReplyPart>, NamelessCall> {
     let is_nameless =
         |part: &ReplyPart| matches!(part, ReplyPart::Call(call) if call.name.trim().is_empty());
     if parts.iter().any(is_nameless) {
-        let raw = serde_json::to_string(&parts).unwrap_or_default();
-        return Err(OpenAiError::Unclear { fault: "a call has no name", raw, usage });
+        return Err(NamelessCall { raw: serde_json::to_string(&parts).unwrap_or_default() });
     }
     let several = parts.iter().filter(|part| matches!(part, ReplyPart::Call(_))).nth(1).is_some();
     let mut ids = HashSet::new();
@@ -159,42 +223,4 @@ pub(crate) fn filled_in(
         }
     }
     Ok(parts)
-}
-
-/// Returns whether the text is `{}`, which some servers send before the arguments.
-pub(crate) fn is_empty_object(text: &str) -> bool {
-    let inside = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
-    inside.is_some_and(|inside| inside.trim().is_empty())
-}
-
-/// Returns whether two texts are equal except for white space, or are equal JSON.
-pub(crate) fn is_same(a: &str, b: &str) -> bool {
-    let value = |text| serde_json::from_str::<Value>(text).ok();
-    a.trim() == b.trim() || value(a).is_some_and(|a| Some(a) == value(b))
-}
-
-/// Returns whether a status means that the reply is not finished and must not be used.
-pub(crate) fn is_unfinished(word: &str) -> bool {
-    matches!(
-        word,
-        "queued"
-            | "in_progress"
-            | "cancelled"
-            | "canceled"
-            | "failed"
-            | "error"
-            | "abort"
-            | "aborted"
-    )
-}
-
-/// Returns whether the text is a complete JSON object or list.
-pub(crate) fn is_complete(arguments: &str) -> bool {
-    arguments.trim_start().starts_with(['{', '['])
-        && arguments.trim_end().ends_with(['}', ']'])
-        && is_json(arguments)
-}
-
-pub(crate) fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }

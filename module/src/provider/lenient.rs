@@ -1,7 +1,30 @@
-//! Lenient deserialization, for the values that compatible servers send instead of OpenAI's.
+//! Lenient deserialization, for the values that servers send instead of the documented ones.
 //!
 //! A reply must not fail because of a field that does not matter: `null` instead of a list, a
-//! number instead of a string, a value that OpenAI does not have.
+//! number instead of a string, a value that the documentation does not have. Use the functions
+//! with `#[serde(deserialize_with = "…")]`, and the types as field types.
+//!
+//! ```
+//! use serde::Deserialize;
+//! use toolwright_module::provider::lenient::{self, Count, Text};
+//!
+//! #[derive(Deserialize, Default)]
+//! struct Usage {
+//!     #[serde(default)]
+//!     input_tokens: Count,
+//! }
+//!
+//! #[derive(Deserialize)]
+//! struct Reply {
+//!     id: Text,
+//!     #[serde(default, deserialize_with = "lenient::object")]
+//!     usage: Usage,
+//! }
+//!
+//! let reply: Reply = serde_json::from_str(r#"{"id": 7, "usage": "n/a"}"#)?;
+//! assert_eq!((reply.id.0.as_str(), reply.usage.input_tokens.0), ("7", None));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,10 +36,10 @@ use serde::de::{
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::assembly::is_empty_object;
+use crate::provider::is_empty_object;
 
 /// Deserializes `null` as the default, as if the field were missing.
-pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -29,11 +52,12 @@ where
 /// A number or an object becomes its JSON, because some servers send ids as numbers. A list
 /// becomes the texts of its items, because some servers send content as a list.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Text(pub(crate) String);
+pub struct Text(pub String);
 
 impl Text {
     /// Returns the text, if it is not empty.
-    pub(crate) fn filled(self) -> Option<String> {
+    #[must_use]
+    pub fn filled(self) -> Option<String> {
         Some(self.0).filter(|text| !text.is_empty())
     }
 }
@@ -109,7 +133,7 @@ impl<'de> Visitor<'de> for TextVisitor {
 ///
 /// The JSON is unchanged: numbers keep their digits, and objects keep repeated fields.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Arguments(pub(crate) String);
+pub struct Arguments(pub String);
 
 impl<'de> Deserialize<'de> for Arguments {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -125,7 +149,8 @@ impl<'de> Deserialize<'de> for Arguments {
 impl Arguments {
     /// Returns the first arguments that are not empty. `{}` is used only if all others are
     /// empty.
-    pub(crate) fn first(of: impl IntoIterator<Item = Self>) -> Self {
+    #[must_use]
+    pub fn first(of: impl IntoIterator<Item = Self>) -> Self {
         let mut found = Self::default();
         for other in of {
             let says_more = !other.0.trim().is_empty() && !is_empty_object(&other.0);
@@ -142,7 +167,7 @@ impl Arguments {
 
 /// A count; `None` for values that are not one, such as `"n/a"` or -1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Count(pub(crate) Option<u64>);
+pub struct Count(pub Option<u64>);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -199,7 +224,7 @@ impl<'de> Visitor<'de> for CountVisitor {
 }
 
 /// Deserializes an object, and any other value as the default. For fields that do not matter.
-pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -210,7 +235,7 @@ where
 /// Deserializes an object, and `null` as the default.
 ///
 /// Other values are errors: for serde, a list is also a struct, whose fields are its items.
-pub(crate) fn fields<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn fields<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned + Default,
@@ -224,7 +249,7 @@ where
 }
 
 /// Deserializes an object, and any other value, such as `"n/a"`, as `None`.
-pub(crate) fn if_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub fn if_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -276,14 +301,14 @@ where
 }
 
 /// Item of a list that a server may replace with a string.
-pub(crate) trait ListItem: DeserializeOwned {
+pub trait ListItem: DeserializeOwned {
     /// Returns the items for a string that stands instead of the list.
     fn from_text(text: &str) -> Vec<Self>;
 }
 
 /// Deserializes a list. A single object is a list of one item, a string is
 /// [`ListItem::from_text`], and any other value is an empty list.
-pub(crate) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+pub fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: ListItem,
@@ -339,7 +364,8 @@ where
 
 /// Returns whether an error field means an error. Some servers send `false`, `0`, `""` or an
 /// empty object for success.
-pub(crate) fn is_set(value: &Value) -> bool {
+#[must_use]
+pub fn is_set(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
