@@ -466,7 +466,7 @@ impl ErrorBody {
             code: field("code")
                 .or_else(|| field("type"))
                 .or_else(|| number().map(Value::to_string)),
-            message: words(error),
+            message: message_of(error),
         }
     }
 }
@@ -476,18 +476,18 @@ fn text(value: &Value) -> Option<String> {
 }
 
 /// Returns the message of an error, from any of its known fields.
-fn words(error: &Value) -> Option<String> {
+fn message_of(error: &Value) -> Option<String> {
     if let Value::Array(several) = error {
-        let several: Vec<_> = several.iter().filter_map(words).collect();
-        return Some(several.join("; ")).filter(|words| !words.is_empty());
+        let several: Vec<_> = several.iter().filter_map(message_of).collect();
+        return Some(several.join("; ")).filter(|text| !text.is_empty());
     }
     let field = |name| error.get(name).and_then(text);
     let named = ["message", "msg", "detail", "error", "errors", "error_description", "reason"];
-    let words = named.into_iter().find_map(field).or_else(|| text(error))?;
+    let message = named.into_iter().find_map(field).or_else(|| text(error))?;
     // FastAPI adds the path of the faulty field.
-    let Some(Value::Array(path)) = error.get("loc") else { return Some(words) };
+    let Some(Value::Array(path)) = error.get("loc") else { return Some(message) };
     let path = path.iter().map(|step| text(step).unwrap_or_else(|| step.to_string()));
-    Some(format!("{}: {words}", path.collect::<Vec<_>>().join(".")))
+    Some(format!("{}: {message}", path.collect::<Vec<_>>().join(".")))
 }
 
 /// Returns whether the account has no credit, so that a retry does not help.

@@ -70,6 +70,8 @@
 
 mod api;
 mod arguments;
+#[cfg(feature = "async-openai")]
+mod async_openai;
 mod chat;
 mod error;
 #[cfg(test)]

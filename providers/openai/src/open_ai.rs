@@ -11,11 +11,11 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::Error as _;
-#[cfg(feature = "async-openai")]
-use toolwright_http::reqwest::header::AUTHORIZATION;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Client, Deadline, Endpoint, Limits, Response, RetryPolicy, Streamed};
+#[cfg(feature = "async-openai")]
+use toolwright_http::{ErrorKind, HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
@@ -135,61 +135,14 @@ impl OpenAi {
         })))
     }
 
-    /// Creates a model with the base URL, headers and query of a configuration of async-openai.
-    ///
-    /// The headers include the key, the organization and the project. The URLs are those that
-    /// the configuration builds, so an `AzureConfig` works as well. A blank key is not sent.
-    /// Errors do not show the key.
-    ///
-    /// ```
-    /// use async_openai::config::OpenAIConfig;
-    /// use toolwright_openai::OpenAi;
-    ///
-    /// let config = OpenAIConfig::new()
-    ///     .with_api_base("https://example.com/v1")
-    ///     .with_api_key("sk-made-up")
-    ///     .with_project_id("proj_1");
-    /// let model = OpenAi::from_async_openai(&config, "gpt-5-mini")?;
-    /// assert_eq!(model.base_url(), "https://example.com/v1");
-    /// assert!(!format!("{model:?}").contains("made-up"));
-    /// # Ok::<(), toolwright_openai::OpenAiError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`OpenAiError::BaseUrl`] if a URL cannot be used, or if it is plain http to another
-    /// machine and there is a key. [`OpenAiError::Header`] if a header is not text.
-    ///
-    /// # Panics
-    ///
-    /// async-openai panics if the key, organization or project has a character that is not
-    /// allowed in a header.
+    /// Replaces the URLs of [`Api::Chat`] and of [`Api::Responses`].
     #[cfg(feature = "async-openai")]
-    pub fn from_async_openai(
-        config: &(impl async_openai::config::Config + ?Sized),
-        model: impl Into<String>,
-    ) -> Result<Self> {
-        let mut openai = Self::at(config.api_base(), model)?;
-        for (name, value) in &config.headers() {
-            let header = || OpenAiError::Header { what: format!("the header `{name}`") };
-            let value = value.to_str().map_err(|_| header())?;
-            let key = value.strip_prefix("Bearer").filter(|_| name == AUTHORIZATION);
-            openai = match key.map(str::trim) {
-                Some("") => openai,
-                Some(key) => openai.with_key(key)?,
-                None => openai.with_header(name.as_str(), value)?,
-            };
+    pub(crate) fn with_urls(self, urls: [Url; 2]) -> Result<Self> {
+        let endpoint = self.endpoint();
+        match urls.iter().all(|url| endpoint.contains(url)) {
+            true => Ok(self.with(|parts| parts.urls = urls)),
+            false => Err(HttpError::from(ErrorKind::Url(UrlFault::Outside)).into()),
         }
-        let url = |path| -> Result<Url> {
-            let mut url = Endpoint::exact(&config.url(path))?.as_url().clone();
-            let query = config.query();
-            if !query.is_empty() {
-                url.query_pairs_mut().extend_pairs(query);
-            }
-            Ok(url)
-        };
-        let urls = [url("/chat/completions")?, url("/responses")?];
-        Ok(openai.with(|parts| parts.urls = urls))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {

@@ -433,8 +433,8 @@ async fn the_budget_gets_tokens_back_only_if_the_request_cost_nothing() {
     let silent = silent.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
     let refusing = server(broken()).await.model(Api::Chat).with_retries(0);
     let no_reply = server(Answer::json("[]")).await.model(Api::Chat).with_retries(0);
-    let nobody = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(0);
-    for (model, taken) in [(nobody, 0), (refusing, 0), (silent, 9), (no_reply, 9)] {
+    let unreachable = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(0);
+    for (model, taken) in [(unreachable, 0), (refusing, 0), (silent, 9), (no_reply, 9)] {
         let ledger = Ledger::new(Budget::default().with_output_tokens(9));
         let cx = Context::default().with_ledger(ledger.clone());
         let request = hi().with_max_output_tokens(9);

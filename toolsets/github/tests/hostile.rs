@@ -64,7 +64,7 @@ async fn hostile_arguments_are_rejected_or_become_a_harmless_get() {
         for head in &heads {
             check(head, &server);
         }
-        let came = match result {
+        let outcome = match result {
             Ok(_) => {
                 assert!(!heads.is_empty());
                 heads
@@ -82,8 +82,8 @@ async fn hostile_arguments_are_rejected_or_become_a_harmless_get() {
             }
         };
         let shown: String = arguments.escape_default().to_string().chars().take(120).collect();
-        let came: String = came.chars().take(200).collect();
-        all += &format!("{name} {shown}\n=> {came}\n");
+        let outcome: String = outcome.chars().take(200).collect();
+        all += &format!("{name} {shown}\n=> {outcome}\n");
     }
     insta::assert_snapshot!("hostile_arguments", all);
 }

@@ -219,7 +219,7 @@ async fn ask(github: &GitHub, name: &str, arguments: &Value) -> Result<ToolOutpu
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "heavy: needs a mock of GitHub's description; run tests/openapi.sh"]
-async fn every_request_is_described_and_every_documented_reply_is_understood() {
+async fn every_request_is_in_the_description_and_every_documented_reply_is_read() {
     let mock = std::env::var("GITHUB_MOCK").expect("GITHUB_MOCK=127.0.0.1:PORT");
     let described =
         std::env::var("GITHUB_MOCK_PARAMS").expect("GITHUB_MOCK_PARAMS=query-params.json");
@@ -244,7 +244,7 @@ async fn every_request_is_described_and_every_documented_reply_is_understood() {
                 Err(error) => {
                     let text = error.for_model();
                     assert!(
-                        !as_issues && text.ends_with("get it as one"),
+                        !as_issues && text.ends_with("use the tool for pull requests"),
                         "{arguments}: {error:#}"
                     );
                 }
@@ -253,18 +253,18 @@ async fn every_request_is_described_and_every_documented_reply_is_understood() {
     }
     let requests = proxy.seen.lock().unwrap().clone();
     requests.iter().for_each(|first| described.check(first));
-    println!("{} calls, {} requests, all described", 2 * calls.len(), requests.len());
+    println!("{} calls, {} requests, all in the description", 2 * calls.len(), requests.len());
 
     // One call of each tool, with every documented reply.
     let mut first: BTreeMap<_, _> = calls.iter().rev().map(|(name, call)| (*name, call)).collect();
     let by_author = json!({"author": "kate"});
-    let mut ways: Vec<_> = first.iter().map(|(name, call)| (*name, *call)).collect();
-    ways.push(("github_list_prs", &by_author));
+    let mut cases: Vec<_> = first.iter().map(|(name, call)| (*name, *call)).collect();
+    cases.push(("github_list_prs", &by_author));
     first.clear();
     let (mut failures, mut texts) = (0, BTreeMap::<String, u32>::new());
     for code in [301, 304, 401, 403, 404, 410, 422, 500, 503] {
         proxy.want(Some(&format!("code={code}")), false);
-        for (name, arguments) in &ways {
+        for (name, arguments) in &cases {
             let error = ask(&github, name, arguments).await.err().unwrap();
             assert!(matches!(error.audience(), Audience::ModelMayRetry | Audience::ModelFinal));
             assert!(matches!(error.stage(), Stage::Provider | Stage::Limit), "{error:#}");
@@ -272,36 +272,39 @@ async fn every_request_is_described_and_every_documented_reply_is_understood() {
             *texts.entry(error.for_model().into_owned()).or_default() += 1;
         }
     }
-    println!("{failures} failures, each told");
+    println!("{failures} failures, each an error for the model");
     texts.iter().for_each(|(text, count)| println!("{count}x {text}"));
 
     let mut generated = 0;
     proxy.want(Some("dynamic=true"), true);
     for _ in 0..50 {
-        for (name, arguments) in &ways {
+        for (name, arguments) in &cases {
             let result = ask(&github, name, arguments).await;
             assert!(result.is_ok(), "{name}: {:#}", result.err().unwrap());
             generated += 1;
         }
     }
-    println!("{generated} replies of generated data, each understood");
+    println!("{generated} replies of generated data, each read");
 
     // Any path of the API: data, or a redirect to a server of files.
     proxy.want(None, false);
-    let mut came = BTreeMap::<String, u32>::new();
+    let mut outcomes = BTreeMap::<String, u32>::new();
     for path in described.0.keys().filter(|path| *path != "/") {
         let endpoint: Vec<_> = path.split('/').map(part).collect();
         let arguments = json!({"endpoint": endpoint.join("/"), "fields": required(path)});
         let end = match ask(&github, "github_api_request", &arguments).await {
             Ok(output) => format!("status {}", output.value().unwrap().unwrap()["status"]),
             Err(error) => {
-                let told = error.for_model().into_owned();
-                assert!(told.contains("sends this request on to another place"), "{path}: {told}");
+                let text = error.for_model().into_owned();
+                assert!(
+                    text.contains("redirects this request to another address"),
+                    "{path}: {text}"
+                );
                 "redirect elsewhere, not followed".to_owned()
             }
         };
-        *came.entry(end).or_default() += 1;
+        *outcomes.entry(end).or_default() += 1;
     }
-    println!("{} paths: {came:?}", came.values().sum::<u32>());
+    println!("{} paths: {outcomes:?}", outcomes.values().sum::<u32>());
     proxy.seen.lock().unwrap().iter().for_each(|first| described.check(first));
 }

@@ -136,7 +136,7 @@ async fn a_request_has_the_token_and_the_headers_of_the_api() {
 }
 
 #[tokio::test]
-async fn each_module_works_without_a_language_model() -> toolwright_module::Result<()> {
+async fn each_github_module_works_without_a_language_model() -> toolwright_module::Result<()> {
     let answers = [
         json!([issue(2)]),
         json!([pull_request(4)]),

@@ -308,8 +308,8 @@ impl Streamed {
         }
     }
 
-    /// Adds the streamed content that the output lacks: text or reasoning if it has none, and
-    /// the calls that are left.
+    /// Adds the streamed content that the output lacks: text or reasoning if the output has no
+    /// such part, and the calls that are left.
     fn append(self, parts: &mut Vec<ReplyPart>) {
         let has = |wanted: fn(&ReplyPart) -> bool| parts.iter().any(wanted);
         let texts = has(|part| matches!(part, ReplyPart::Text(_)));

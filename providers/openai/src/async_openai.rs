@@ -1,0 +1,74 @@
+//! Models from the configurations of async-openai.
+
+use async_openai::config::Config;
+use toolwright_http::Endpoint;
+use toolwright_http::reqwest::Url;
+use toolwright_http::reqwest::header::{AUTHORIZATION, HeaderMap};
+
+use crate::error::{OpenAiError, Result};
+use crate::open_ai::OpenAi;
+
+impl OpenAi {
+    /// Creates a model with the base URL, headers and query of a configuration of async-openai.
+    ///
+    /// The headers include the key, the organization and the project. The URLs are those that
+    /// the configuration builds, so an `AzureConfig` works as well. A blank key is not sent.
+    /// Errors do not show the key.
+    ///
+    /// ```
+    /// use async_openai::config::OpenAIConfig;
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let config = OpenAIConfig::new()
+    ///     .with_api_base("https://example.com/v1")
+    ///     .with_api_key("sk-made-up")
+    ///     .with_project_id("proj_1");
+    /// let model = OpenAi::from_async_openai(&config, "gpt-5-mini")?;
+    /// assert_eq!(model.base_url(), "https://example.com/v1");
+    /// assert!(!format!("{model:?}").contains("made-up"));
+    /// # Ok::<(), toolwright_openai::OpenAiError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`OpenAiError::BaseUrl`] if a URL cannot be used, is not below the base URL, or is plain
+    /// http to another machine while there is a key. [`OpenAiError::Header`] if a header has
+    /// other characters than ASCII.
+    ///
+    /// # Panics
+    ///
+    /// async-openai panics if the key, organization or project has a character that is not
+    /// allowed in a header.
+    pub fn from_async_openai(
+        config: &(impl Config + ?Sized),
+        model: impl Into<String>,
+    ) -> Result<Self> {
+        let openai = with_headers(Self::at(config.api_base(), model)?, &config.headers())?;
+        openai.with_urls([url(config, "/chat/completions")?, url(config, "/responses")?])
+    }
+}
+
+fn with_headers(mut openai: OpenAi, headers: &HeaderMap) -> Result<OpenAi> {
+    for (name, value) in headers {
+        let value = value.to_str();
+        let value =
+            value.map_err(|_| OpenAiError::Header { what: format!("the header `{name}`") })?;
+        let key = value.strip_prefix("Bearer").filter(|_| name == AUTHORIZATION);
+        openai = match key.map(str::trim) {
+            Some("") => openai,
+            // The redactor has to know the key without `Bearer`.
+            Some(key) => openai.with_key(key)?,
+            None => openai.with_header(name.as_str(), value)?,
+        };
+    }
+    Ok(openai)
+}
+
+fn url(config: &(impl Config + ?Sized), path: &str) -> Result<Url> {
+    let mut url = Endpoint::exact(&config.url(path))?.as_url().clone();
+    let query = config.query();
+    if !query.is_empty() {
+        url.query_pairs_mut().extend_pairs(query);
+    }
+    Ok(url)
+}
