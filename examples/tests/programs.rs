@@ -37,7 +37,7 @@ fn what_is_missing_on_the_command_line_is_said() {
     assert!(ran.stderr.contains("cannot be used with"), "{}", ran.stderr);
     let ran = run(program("assistant").args(["--api", "telepathy", "Hi."]));
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("choose chat or responses"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("use `chat` or `responses`"), "{}", ran.stderr);
     let ran = run(program("contracts").args(["--dialect", "klingon"]));
     assert!(ran.stderr.contains("choose one of json-schema"), "{}", ran.stderr);
 }

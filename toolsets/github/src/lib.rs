@@ -100,8 +100,8 @@
 //! contains a [`CallError`], which
 //! [`downcast_ref`](toolwright_module::Error::downcast_ref) returns, unless an argument was
 //! wrong. Its [`raw`](toolwright_module::Error::raw) is the response or the error of the
-//! connection, without the token. A sentence may quote one line of GitHub's error message, without
-//! marks.
+//! connection, without the token. If the response cannot be read, the reason stands before it. A
+//! sentence may quote one line of GitHub's error message, without marks.
 //!
 //! | failure | sentence | stage, and whether the model may retry |
 //! |---|---|---|
