@@ -1,10 +1,4 @@
 //! Who reads what of a failure.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::error::Error as StdError;
 use std::io;
@@ -44,7 +38,7 @@ fn index_closed() -> IndexClosed {
 }
 
 #[test]
-fn a_question_mark_on_any_error_is_the_users_to_know_and_the_model_reads_nothing_of_it() {
+fn an_error_converted_by_a_question_mark_is_for_the_user_and_hidden_from_the_model() {
     let error = read_a_file().unwrap_err();
     assert_eq!(error.audience(), Audience::User);
     assert_eq!(error.stage(), Stage::Module);
@@ -54,7 +48,7 @@ fn a_question_mark_on_any_error_is_the_users_to_know_and_the_model_reads_nothing
 }
 
 #[test]
-fn the_model_reads_only_what_is_addressed_to_it() {
+fn the_model_reads_only_texts_meant_for_it() {
     let told = [
         (Error::retry("say a city"), "say a city"),
         (Error::refuse("not today"), "not today"),
@@ -69,7 +63,7 @@ fn the_model_reads_only_what_is_addressed_to_it() {
 }
 
 #[test]
-fn every_maker_has_its_audience() {
+fn every_constructor_sets_its_audience() {
     assert_eq!(Error::retry("x").audience(), Audience::ModelMayRetry);
     assert_eq!(Error::refuse("x").audience(), Audience::ModelFinal);
     assert_eq!(Error::other("x").audience(), Audience::User);
@@ -114,7 +108,7 @@ fn assert_known(error: &Error) {
 }
 
 #[test]
-fn an_error_that_went_through_std_error_is_what_it_was() {
+fn an_error_survives_the_conversion_to_std_error() {
     assert_known(&Error::from(known().into_std()));
 
     let boxed: Box<dyn StdError + Send + Sync> = known().into();
@@ -128,7 +122,7 @@ fn an_error_that_went_through_std_error_is_what_it_was() {
 }
 
 #[test]
-fn a_boxed_error_of_ours_is_what_it_was_when_it_comes_back_as_any_other() {
+fn a_boxed_error_keeps_its_fields_when_it_is_converted_back() {
     let boxed: Box<dyn StdError + Send + Sync> = known().into();
     assert_known(&Error::other(boxed));
 
@@ -139,7 +133,7 @@ fn a_boxed_error_of_ours_is_what_it_was_when_it_comes_back_as_any_other() {
 }
 
 #[test]
-fn one_line_says_what_failed_and_the_long_form_shows_the_evidence() {
+fn the_short_form_is_one_line_and_the_long_form_has_the_evidence() {
     let error = Error::from(index_closed())
         .at(Stage::Transport)
         .retryable(true)
@@ -159,7 +153,7 @@ fn one_line_says_what_failed_and_the_long_form_shows_the_evidence() {
 }
 
 #[test]
-fn no_cause_is_said_twice() {
+fn no_cause_is_repeated() {
     let errors = [
         Error::from(index_closed()),
         Error::retry("say a city"),
@@ -184,7 +178,7 @@ fn no_cause_is_said_twice() {
 }
 
 #[test]
-fn every_stage_has_its_word() {
+fn every_stage_has_a_name() {
     let stages = [
         Stage::Arguments,
         Stage::Module,
@@ -202,7 +196,7 @@ fn every_stage_has_its_word() {
 }
 
 #[test]
-fn main_can_return_one() {
+fn main_can_return_an_error() {
     fn main() -> std::result::Result<(), Box<dyn StdError>> {
         Err(known())?
     }

@@ -1,10 +1,4 @@
 //! What a recording does not tell.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -106,7 +100,7 @@ async fn assert_masked(key: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn no_key_is_written_and_the_replay_still_fits() {
+async fn no_key_is_written_and_the_replay_still_matches() {
     for (index, key) in keys().into_iter().enumerate() {
         assert_masked(&key, &format!("key-{index}.json")).await;
     }
@@ -136,7 +130,7 @@ async fn an_escape_before_a_key_does_not_hide_it() {
 }
 
 #[tokio::test]
-async fn a_key_glued_to_a_word_and_one_in_the_name_of_a_call_are_masked() {
+async fn keys_after_a_word_and_in_the_name_of_a_call_are_masked() {
     let key = format!("ghp_{}", "Ab3".repeat(12));
     assert_eq!(written(&format!("Bearer{key}, 1{key}")).await, "Bearer[secret], 1[secret]");
     for kept in ["myhf_automaticspeechrecognition", "a desk-Model3-of-the-2024-collection"] {
@@ -197,7 +191,7 @@ async fn the_password_in_an_address_is_masked_and_the_address_stays() {
 }
 
 #[tokio::test]
-async fn a_word_that_only_looks_like_a_key_is_kept() {
+async fn a_word_with_the_prefix_of_a_key_is_kept() {
     let words = [
         "the task-force-on-very-long-names-met",
         "a risk-averse-and-careful-investor",
@@ -221,7 +215,7 @@ async fn a_word_that_only_looks_like_a_key_is_kept() {
 }
 
 #[tokio::test]
-async fn many_beginnings_of_keys_are_gone_through_once() {
+async fn many_prefixes_of_keys_take_linear_time() {
     // Each would take minutes if every beginning were followed to the end of the text.
     for piece in [
         "eyJ.",
@@ -253,7 +247,7 @@ const TEXT: &str = "TOOLWRIGHT_TEST_TEXT";
 
 /// Runs in a process of its own, because only there the environment can be set.
 #[tokio::test]
-async fn inner_writes_what_the_environment_calls_a_secret() {
+async fn inner_writes_a_text_with_secrets_of_the_environment() {
     if let (Ok(name), Ok(text)) = (std::env::var(FILE), std::env::var(TEXT)) {
         let (path, request) = saved_with(&text, &name).await;
         let recording = Recording::load(path).unwrap();
@@ -266,7 +260,7 @@ async fn inner_writes_what_the_environment_calls_a_secret() {
 fn written_where(variables: &[(&str, &str)], text: &str, name: &str) -> String {
     let path = file(name);
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "inner_writes_what_the_environment_calls_a_secret"])
+        .args(["--exact", "secrets::inner_writes_a_text_with_secrets_of_the_environment"])
         .envs(variables.iter().copied())
         .env(FILE, name)
         .env(TEXT, text)
@@ -291,7 +285,7 @@ fn no_secret_of_the_environment_is_written() {
 }
 
 #[test]
-fn a_variable_is_a_secret_by_how_its_name_ends_in_any_case() {
+fn the_ending_of_a_variables_name_marks_a_secret() {
     let secret = "quite plain words";
     for name in [
         "api_key",
@@ -317,7 +311,7 @@ fn a_variable_is_a_secret_by_how_its_name_ends_in_any_case() {
 }
 
 #[test]
-fn the_words_of_the_format_itself_are_never_masked() {
+fn the_keywords_of_the_format_are_never_masked() {
     let words = [
         "assistant",
         "messages",
@@ -339,7 +333,7 @@ fn the_words_of_the_format_itself_are_never_masked() {
 }
 
 #[tokio::test]
-async fn a_key_of_no_known_form_is_masked_in_every_place_where_a_key_stands() {
+async fn a_key_of_unknown_form_is_masked_in_known_places() {
     let key = "opaque".repeat(2) + "42";
     let letters = "opaque".repeat(3);
     let texts = [
@@ -385,7 +379,7 @@ async fn a_key_of_no_known_form_is_masked_in_every_place_where_a_key_stands() {
 }
 
 #[tokio::test]
-async fn words_in_such_places_stay() {
+async fn words_in_places_of_keys_are_kept() {
     let texts = [
         "The bearer of this letter may pass.",
         "Bearer tokens are sent in a header; bearer authentication is old.",

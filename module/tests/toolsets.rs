@@ -1,10 +1,4 @@
 //! Toolsets: a plain struct that shares state and lists its tools.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::sync::{Arc, Mutex};
 
@@ -94,7 +88,7 @@ async fn call(tool: &Tool, arguments: &str) -> String {
 }
 
 #[test]
-fn s7_a_toolset_gives_its_tools_one_prefix_in_the_order_it_lists_them() {
+fn the_tools_of_a_toolset_have_one_prefix_and_a_fixed_order() {
     let tools = MyTools::default().tools().unwrap();
     assert_eq!(names(&tools), ["my_tools_operation_one", "my_tools_operation_two"]);
     let two = tools[1].contract();
@@ -122,7 +116,7 @@ async fn behaves(tool: &Tool) {
 }
 
 #[tokio::test]
-async fn s19_a_tool_of_a_toolset_is_a_tool_like_any_other() {
+async fn a_tool_of_a_toolset_is_an_ordinary_tool() {
     behaves(&query()).await;
     for tool in MyTools::default().tools().unwrap() {
         behaves(&tool).await;
@@ -130,7 +124,7 @@ async fn s19_a_tool_of_a_toolset_is_a_tool_like_any_other() {
 }
 
 #[tokio::test]
-async fn the_tools_of_one_instance_share_its_state_and_no_other_s() {
+async fn the_tools_of_one_instance_share_only_its_state() {
     let mine = MyTools::default();
     let (tools, yours) = (mine.tools().unwrap(), MyTools::default().tools().unwrap());
     assert_eq!(call(&tools[0], r#"{"input": "a"}"#).await, "a");
@@ -141,7 +135,7 @@ async fn the_tools_of_one_instance_share_its_state_and_no_other_s() {
 }
 
 #[tokio::test]
-async fn s68_what_a_toolset_does_not_list_is_no_tool() {
+async fn a_method_that_a_toolset_does_not_list_is_not_a_tool() {
     let mine = MyTools::default();
     let tools = mine.tools().unwrap();
     assert!(!names(&tools).iter().any(|name| name.contains("reset") || name.contains("record")));
@@ -166,7 +160,7 @@ fn query() -> Tool {
 }
 
 #[tokio::test]
-async fn s22_a_prefix_comes_before_the_name_and_everything_else_stays() {
+async fn a_prefix_changes_only_the_name() {
     let tool = query().prefixed("db").unwrap();
     assert_eq!(tool.name(), "db_query");
     assert_eq!(
@@ -181,7 +175,7 @@ async fn s22_a_prefix_comes_before_the_name_and_everything_else_stays() {
 }
 
 #[test]
-fn a_prefix_that_makes_no_name_is_refused() {
+fn a_prefix_that_makes_an_invalid_name_is_rejected() {
     let long = "x".repeat(60);
     for (prefix, told) in [
         ("", "it is empty; give it 1 to 64 characters of A-Z a-z 0-9 _ -"),
@@ -236,7 +230,7 @@ impl Signature for UpdateTask {
 
 /// The words are the seed's own.
 #[tokio::test]
-async fn s28_update_task_says_what_was_updated() {
+async fn update_task_returns_the_updated_fields() {
     let update = from_fn(async |UpdateTask { priority, status }: UpdateTask| {
         Ok(format!("Updated to {} priority with {} status", wire(priority)?, wire(status)?))
     });
@@ -274,7 +268,7 @@ impl Signature for CreateTask {
 
 /// The words are the seed's own.
 #[tokio::test]
-async fn s30_create_task_reads_nested_structs_and_says_what_was_created() {
+async fn create_task_reads_nested_structs() {
     let create = from_fn(async |CreateTask { task }: CreateTask| {
         assert!(task.metadata.estimated_hours.is_none());
         Ok(format!("Created: {} ({})", task.title, wire(task.status)?))

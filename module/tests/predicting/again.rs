@@ -10,7 +10,7 @@ use toolwright_module::{
     ChainOfThought, Context, Error, Message, Module, Predict, Reply, Signature, ToolCall,
 };
 
-use super::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
+use crate::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
 
 /// Wrong in two places.
 const WRONG: &str = r#"{"sentence": 5, "topics": {"a": 1}}"#;
@@ -25,11 +25,11 @@ async fn asked_again(capabilities: Capabilities, answers: [Reply; 2]) -> String 
     assert_eq!(one.messages[..], two.messages[..same]);
     assert_eq!((&one.tools, &one.output), (&two.tools, &two.output));
     let added = two.messages[same..].iter().cloned();
-    super::support::show(&toolwright_module::Request::new(added))
+    crate::support::show(&toolwright_module::Request::new(added))
 }
 
 #[tokio::test]
-async fn all_faults_go_back_in_every_mode() {
+async fn all_faults_are_sent_back_in_every_mode() {
     let text = || [Reply::text(WRONG), Reply::text(SUMMARY)];
     insta::assert_snapshot!("again_prompted", asked_again(plain(), text()).await);
     insta::assert_snapshot!("again_beside_a_schema", asked_again(structured(), text()).await);
@@ -41,7 +41,7 @@ async fn all_faults_go_back_in_every_mode() {
 }
 
 #[tokio::test]
-async fn a_call_of_another_tool_is_a_fault_that_goes_back() {
+async fn a_call_of_another_tool_is_sent_back_as_a_fault() {
     let other = || ToolCall::new("call_1", "summarize\n", SUMMARY);
     let right = || ToolCall::new("call_2", "finish", SUMMARY);
     let alone = [Reply::calls([other()]), finish(SUMMARY)];
@@ -51,7 +51,7 @@ async fn a_call_of_another_tool_is_a_fault_that_goes_back() {
 }
 
 #[tokio::test]
-async fn two_answers_at_once_are_none_and_both_calls_are_answered() {
+async fn two_different_answers_are_rejected_and_both_calls_get_a_result() {
     let one = ToolCall::new("call_1", "finish", SUMMARY);
     let other = ToolCall::new("call_2", "finish", SUMMARY.replace("rained", "snowed"));
     let answers = [Reply::calls([one, other]), finish(SUMMARY)];
@@ -59,7 +59,7 @@ async fn two_answers_at_once_are_none_and_both_calls_are_answered() {
 }
 
 #[tokio::test]
-async fn a_custom_call_is_not_sent_back_as_a_function_call() {
+async fn a_custom_call_is_not_sent_back() {
     let custom = ToolCall::custom("call_1", "finish", "text");
     let parts = [ReplyPart::Text("Look:".to_owned()), ReplyPart::Call(custom)];
     let (model, asked) = replies(calling(), [Reply::new(parts), finish(SUMMARY)]);
@@ -75,7 +75,7 @@ fn costing(text: &str, input: u64) -> Reply {
 }
 
 #[tokio::test]
-async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
+async fn an_exhausted_ledger_ends_the_attempts_early_with_all_answers() {
     let answers = [costing("one", 10), costing("two", 20), costing(SUMMARY, 30)];
     // What the first two took of the tokens, or the third may take of them, is too much.
     let output = Budget::default().with_output_tokens(2 + 4096 - 1);
@@ -99,7 +99,7 @@ async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn what_was_called_is_kept_on_error_as_it_came() {
+async fn an_error_keeps_the_calls_unchanged() {
     let other = Reply::calls([
         ToolCall::new("call_1", "look", "{}"),
         ToolCall::new("call_2", "finish", SUMMARY),
@@ -113,7 +113,7 @@ async fn what_was_called_is_kept_on_error_as_it_came() {
 }
 
 #[tokio::test]
-async fn no_answer_is_no_answer_even_where_every_field_may_be_left_out() {
+async fn an_empty_reply_is_not_an_answer_even_if_all_fields_are_optional() {
     for capabilities in [plain(), structured(), calling()] {
         for nothing in [Reply::new([]), Reply::text(" "), Reply::text("null"), finish("")] {
             let (model, _) = replies(capabilities, [nothing.clone(), nothing]);
@@ -158,7 +158,7 @@ fn deletes(arguments: &str) -> ToolCall {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_that_nobody_gave_is_no_answer() {
+async fn a_call_of_a_nonexistent_tool_is_not_an_answer() {
     for capabilities in [plain(), structured(), calling()] {
         for arguments in ["{}", r#"{"name": "everybody"}"#] {
             let reply = Reply::calls([deletes(arguments)]);
@@ -185,7 +185,7 @@ async fn a_call_of_a_tool_that_nobody_gave_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_model_that_calls_a_tool_nobody_gave_is_told_to_answer_in_text() {
+async fn a_model_that_calls_a_nonexistent_tool_is_asked_for_text() {
     let said = || [Reply::calls([deletes("{}")]), Reply::text(SUMMARY)];
     insta::assert_snapshot!(asked_again(plain(), said()).await, @r#"
     tools: [], Auto
@@ -199,7 +199,7 @@ async fn a_model_that_calls_a_tool_nobody_gave_is_told_to_answer_in_text() {
 }
 
 #[tokio::test]
-async fn text_is_the_answer_whatever_is_called_beside_it() {
+async fn text_is_the_answer_even_beside_calls() {
     let with_call = |text: &str| {
         Reply::new([ReplyPart::Text(text.to_owned()), ReplyPart::Call(deletes(SUMMARY))])
     };
@@ -218,7 +218,7 @@ async fn text_is_the_answer_whatever_is_called_beside_it() {
 }
 
 #[tokio::test]
-async fn a_flood_of_wrong_calls_is_answered_in_few_words() {
+async fn many_wrong_calls_get_short_results() {
     let calls = (0..500).map(|n| ToolCall::new(n.to_string(), "w".repeat(1000), "{}"));
     let (model, asked) = replies(calling(), [Reply::calls(calls), finish(SUMMARY)]);
     Predict::<Summarize>::new(model).unwrap().call(summarize(), &Context::default()).await.unwrap();

@@ -1,5 +1,4 @@
 //! Signatures, models and a way to show requests, shared by the tests.
-#![allow(dead_code, reason = "not every test takes all")]
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
