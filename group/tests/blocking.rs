@@ -1,5 +1,4 @@
 //! Groups for programs without `async`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -78,7 +77,7 @@ fn calls() -> Vec<ToolCall> {
 }
 
 #[test]
-fn s204_blocking_handlers_have_the_same_outcomes_in_call_order() {
+fn blocking_handlers_have_outcomes_in_call_order() {
     let (group, cx) = (group(), Context::default());
     let outcomes = group.dispatch(&calls(), &7, &cx).unwrap();
     let told: Vec<_> = outcomes
@@ -132,7 +131,7 @@ impl Handle<Steps> for Step {
 /// A blocking handler blocks: the next one begins once it is done, on the thread that asked,
 /// and the call gives back an answer and no future.
 #[test]
-fn s204_blocking_handlers_run_one_after_another_on_the_thread_that_asks() {
+fn blocking_handlers_run_in_sequence_on_the_calling_thread() {
     let group = ToolGroup::<Steps>::new().handler::<Step>().unwrap();
     let call = |number: u8| ToolCall::new("", "step", format!(r#"{{"number": {number}}}"#));
     let steps = Steps::default();
@@ -145,7 +144,7 @@ fn s204_blocking_handlers_run_one_after_another_on_the_thread_that_asks() {
 }
 
 #[test]
-fn a_blocking_group_refuses_to_run_inside_a_runtime_and_may_be_dropped_there() {
+fn a_blocking_group_inside_a_runtime_is_an_error_and_can_be_dropped() {
     let group = group();
     // Its own runtime is there and idle.
     group.run(&calls()[0], &8, &Context::default()).unwrap();
@@ -192,7 +191,7 @@ impl Handle<Nest> for Nested {
 }
 
 #[test]
-fn a_handler_may_call_its_own_group_on_a_thread_and_holds_up_no_other() {
+fn a_handler_may_call_its_own_group_on_another_thread() {
     let wake = from_fn(async |_: Wake| Ok(tokio::spawn(async { "awake".to_owned() }).await?));
     let group = ToolGroup::new().handler::<Nested>().unwrap().module(wake).unwrap();
     let nest = Nest::default();
@@ -223,7 +222,7 @@ impl Handle<Nest> for First {
 }
 
 #[test]
-fn what_one_call_began_goes_on_in_every_other() {
+fn tasks_of_one_call_continue_during_later_calls() {
     let server = Arc::new(OnceLock::<tokio::sync::mpsc::Sender<oneshot::Sender<String>>>::new());
     let ask = from_fn(move |_: Ask| {
         let server = Arc::clone(&server);
@@ -272,7 +271,7 @@ fn a_blocking_group_works_on_many_threads_at_once() {
 }
 
 #[test]
-fn s177_the_blocking_and_the_async_side_have_the_same_names() {
+fn the_blocking_and_the_async_module_have_the_same_names() {
     // Both compile, so both exist; what they offer is compared in their sources.
     #[allow(unused_imports, reason = "that they are there is the test")]
     use toolwright_group::blocking::{

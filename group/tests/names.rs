@@ -1,10 +1,4 @@
 //! Names that a group refuses.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +29,7 @@ impl Signature for Finish {
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused_when_a_group_is_made() {
+fn a_duplicate_name_is_rejected_when_a_group_is_made() {
     let twice = ToolGroup::<(), ()>::new()
         .module(from_fn(async |query: Query| Ok(query.sql)))
         .and_then(|group| group.tool(query()));

@@ -1,9 +1,4 @@
 //! How far what a model writes may be repaired, and where the repairs are seen.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::sync::{Arc, Mutex};
 
@@ -74,7 +69,7 @@ async fn read_under(tool: &Tool, cx: &Context) -> Vec<bool> {
 const ARGUMENTS: (Stage, Audience) = (Stage::Arguments, Audience::ModelMayRetry);
 
 #[tokio::test]
-async fn the_strictest_policy_of_tool_and_context_holds() {
+async fn the_strictest_policy_of_tool_and_context_applies() {
     for own in POLICIES {
         for set in POLICIES {
             let tool = wait().with_policy(own).named("pause").unwrap().described("Pause.");
@@ -88,7 +83,7 @@ async fn the_strictest_policy_of_tool_and_context_holds() {
 }
 
 #[tokio::test]
-async fn a_group_and_a_handler_have_policies_too() {
+async fn policies_of_groups_and_handlers_apply() {
     /// Wait, and mean it.
     #[derive(Deserialize, JsonSchema)]
     struct WaitExactly {
@@ -127,7 +122,7 @@ async fn a_group_and_a_handler_have_policies_too() {
 }
 
 #[tokio::test]
-async fn a_fault_of_a_policy_names_the_place_and_what_to_do() {
+async fn a_forbidden_repair_is_an_error_with_its_path_and_remedy() {
     let tool = wait().with_policy(Policy::Exact);
     let mut told = Vec::new();
     for (_, text) in TEXTS.into_iter().skip(1) {
@@ -217,7 +212,7 @@ async fn repairs_are_in_the_outcome_whether_the_call_failed_or_not() {
 }
 
 #[tokio::test]
-async fn a_custom_tool_of_a_group_is_read_by_the_policy_where_it_stands_as_a_function() {
+async fn a_bound_custom_tool_is_read_by_the_policy() {
     /// Note something.
     #[derive(Deserialize, JsonSchema)]
     struct Note(String);
@@ -240,7 +235,7 @@ async fn a_custom_tool_of_a_group_is_read_by_the_policy_where_it_stands_as_a_fun
 }
 
 #[tokio::test]
-async fn a_tool_made_at_run_time_gets_what_was_read() {
+async fn a_dynamic_tool_gets_repaired_arguments() {
     let contract = || {
         let input = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
         Contract::dynamic("remote", "Ask far away.", input, None).unwrap()
@@ -305,7 +300,7 @@ fn heard() -> (Context, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn a_predictor_tells_what_it_repaired() {
+async fn a_predictor_returns_its_repairs() {
     let model = || Scripted::new(|_| Ok(Reply::text(r#"{"words": "2"}"#)));
     let (cx, heard) = heard();
     let count = Predict::<CountWords>::new(model()).unwrap();
@@ -328,7 +323,7 @@ async fn a_predictor_tells_what_it_repaired() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_policy_does_not_allow_goes_back() {
+async fn an_answer_with_forbidden_repairs_is_sent_back() {
     let replies = || Scripted::replies([r#"{"words": "2"}"#, r#"{"words": 2}"#].map(Reply::text));
     for context in [false, true] {
         let (mut cx, heard) = heard();
@@ -371,7 +366,7 @@ impl Signature for Rate {
 }
 
 #[tokio::test]
-async fn a_modules_output_is_held_to_its_schema() {
+async fn a_modules_output_is_checked_against_its_schema() {
     let rate = || {
         let rate = from_fn(async |rate: Rate| {
             let stars = u8::try_from(rate.meal.len()).unwrap_or_default();
@@ -428,7 +423,7 @@ async fn a_float_that_is_not_a_number_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_list_and_a_renamed_field_are_held_too() {
+async fn lists_and_renamed_fields_of_outputs_are_checked() {
     /// Roll dice.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Roll {
