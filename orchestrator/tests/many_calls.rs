@@ -1,12 +1,4 @@
 //! Replies with more calls than anybody makes by hand.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +8,7 @@ use toolwright_module::message::ToolResult;
 use toolwright_module::{Effect, Message, Reply, ToolCall};
 use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, RunState, StepKind, StepResult};
 
-use support::{Log, Look, agent, call, calls, look, soon, tool};
+use crate::support::{Log, Look, agent, call, calls, look, soon, tool};
 
 /// A run by hand whose first reply makes `count` writes, all of them approved.
 fn approved_writes(count: usize) -> Duration {
@@ -53,7 +45,7 @@ fn approved_writes(count: usize) -> Duration {
 
 /// Ten thousand took 11.7 s when every call looked at all others.
 #[test]
-fn the_time_for_a_reply_grows_with_its_calls_and_no_faster() {
+fn the_time_for_a_reply_is_linear_in_its_calls() {
     let (few, many) = (1_000, 10_000);
     approved_writes(few);
     let few = approved_writes(few).max(Duration::from_millis(5));
@@ -63,7 +55,7 @@ fn the_time_for_a_reply_grows_with_its_calls_and_no_faster() {
 }
 
 #[tokio::test]
-async fn calls_beyond_the_bound_are_not_made_and_say_so() {
+async fn calls_beyond_the_limit_of_a_reply_are_not_made() {
     let wide = |from: usize, count: usize| {
         Reply::calls((from..from + count).map(|n| call(&format!("c{n}"), "look", &n.to_string())))
     };
@@ -92,7 +84,7 @@ async fn calls_beyond_the_bound_are_not_made_and_say_so() {
 }
 
 #[test]
-fn a_bound_of_the_calls_is_stored_with_the_run() {
+fn the_limit_of_calls_is_stored_with_the_run() {
     let limits = Limits::default().with_max_calls_per_reply(0);
     let mut run = Run::new("Go.", &[look()], limits).unwrap();
     let stored = serde_json::to_string(&run).unwrap();
@@ -107,7 +99,7 @@ fn a_bound_of_the_calls_is_stored_with_the_run() {
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_exist_is_answered_with_the_nearest_of_many() {
+async fn an_unknown_tool_gets_the_nearest_of_many_names() {
     let many = |count: usize| (0..count).map(|n| look().named(&format!("look_{n:03}")).unwrap());
     let said = || [calls([("1", "lok_042", "a")]), Reply::text("ok")];
     let (few, _) = agent(many(3), said());

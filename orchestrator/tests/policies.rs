@@ -1,12 +1,4 @@
 //! How far agents let arguments be repaired, where the repairs are seen, and what goes back.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +18,7 @@ use toolwright_orchestrator::{
     ApprovalPolicy, Limits, ReAct, Run, RunState, StepKind, StepResult, ToolOrchestrator,
 };
 
-use support::{Asked, Look, agent, look, replies, run, show, soon, tidy, tool};
+use crate::support::{Asked, Look, agent, look, replies, run, show, soon, tidy, tool};
 
 /// Count steps.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -61,7 +53,7 @@ fn strict(replies: [Reply; 2]) -> (impl LanguageModel, Asked) {
             self.0.generate(request)
         }
     }
-    let (model, asked) = support::replies(replies);
+    let (model, asked) = crate::support::replies(replies);
     (Strict(model), asked)
 }
 
@@ -84,7 +76,7 @@ fn arguments(messages: &[Arc<Message>]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_read_goes_back_and_the_prompt_only_grows() {
+async fn repaired_arguments_are_sent_back_and_the_prompt_only_grows() {
     let written = "{'place': 'hall',}";
     let calls = Reply::calls([
         ToolCall::new("1", "look", written),
@@ -128,7 +120,7 @@ async fn what_was_read_goes_back_and_the_prompt_only_grows() {
 }
 
 #[tokio::test]
-async fn it_goes_back_in_the_shape_that_the_model_was_asked_for() {
+async fn repaired_arguments_are_sent_back_in_the_requested_shape() {
     // A map is a list of pairs to a strict dialect, and every field is asked for.
     let written = r#"{"counts": [{"key": "a", "value": "1"}], "fast": null}"#;
     let calls = Reply::calls([ToolCall::new("1", "step", written)]);
@@ -141,7 +133,7 @@ async fn it_goes_back_in_the_shape_that_the_model_was_asked_for() {
 }
 
 #[tokio::test]
-async fn repairs_are_told_in_events_also_where_the_tool_fails() {
+async fn repairs_are_in_events_even_if_the_tool_fails() {
     let failing = tool("look", Effect::Read, async |_: Look| Err(Error::retry("Not now.")));
     let (agent, asked) = agent([failing], said("{'place': 'hall'}"));
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -163,7 +155,7 @@ async fn repairs_are_told_in_events_also_where_the_tool_fails() {
 }
 
 #[tokio::test]
-async fn the_strictest_policy_of_tool_agent_and_context_holds() {
+async fn the_strictest_policy_of_tool_agent_and_context_applies() {
     let written = r#"{"place": "hall", "why": "rest"}"#;
     for strict in 0..4 {
         let policy = |at| if at == strict { Policy::Exact } else { Policy::Coerce };
@@ -246,7 +238,7 @@ impl Signature for Find {
 }
 
 #[tokio::test]
-async fn the_answer_of_a_typed_run_is_kept_as_it_was_read() {
+async fn the_answer_of_a_typed_run_is_stored_repaired() {
     let finish = || Reply::calls([ToolCall::new("1", "finish", "{'rooms': '3'}")]);
     let (model, asked) =
         replies([finish(), Reply::calls([ToolCall::new("2", "finish", r#"{"rooms": 4}"#)])]);
@@ -286,7 +278,7 @@ async fn the_answer_of_a_typed_run_is_kept_as_it_was_read() {
 }
 
 #[tokio::test]
-async fn a_run_driven_by_hand_and_stored_in_between_sends_back_the_same() {
+async fn a_stored_run_driven_by_hand_sends_back_the_same() {
     let tools = [look(), tidy()];
     let mut run = Run::new("Go.", &tools, Limits::default()).unwrap();
     let calls = [
@@ -318,7 +310,7 @@ async fn a_run_driven_by_hand_and_stored_in_between_sends_back_the_same() {
 }
 
 #[tokio::test]
-async fn a_persons_arguments_do_not_take_the_place_of_the_models() {
+async fn a_persons_arguments_do_not_replace_the_models_in_the_history() {
     let (agent, asked) = agent([look().with_policy(Policy::Repair)], said(r#"{"place": "hall"}"#));
     let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap();
     let mut run = agent.start("Go.").unwrap();
@@ -338,7 +330,7 @@ async fn a_persons_arguments_do_not_take_the_place_of_the_models() {
 }
 
 #[tokio::test]
-async fn an_output_that_breaks_its_schema_is_the_persons_to_know() {
+async fn an_output_that_does_not_fit_its_schema_is_an_error_for_the_user() {
     /// Rate a place.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Rate {

@@ -1,12 +1,4 @@
 //! What holds for every run, whatever the model and its tools say.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +12,7 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Message, Reply, Signature, ToolCall};
 use toolwright_orchestrator::{Ending, Limits, Run, RunState, StepKind, StepResult};
 
-use support::{look, tidy};
+use crate::support::{look, tidy};
 
 /// Count the rooms.
 #[derive(Serialize, Deserialize, JsonSchema)]

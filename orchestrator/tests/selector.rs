@@ -1,12 +1,4 @@
 //! Tools chosen by answering with a selection.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
 
 use std::sync::Arc;
 
@@ -23,7 +15,7 @@ use toolwright_orchestrator::{
     ToolOrchestrator,
 };
 
-use support::{Asked, Look, look, replies, run, show, soon, tidy, tool};
+use crate::support::{Asked, Look, look, replies, run, show, soon, tidy, tool};
 
 fn call(tool: &str, place: &str) -> Reply {
     let input = json!({ "place": place });
@@ -42,7 +34,7 @@ fn agent(said: impl IntoIterator<Item = Reply>) -> (ToolOrchestrator, Asked) {
 }
 
 #[tokio::test]
-async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_input() {
+async fn a_selection_prompt_has_task_tools_and_history() {
     let (agent, asked) = agent([call("look", "hall"), finish(), Reply::text("It is empty.")]);
     let finished = run(&agent.with_instructions("Be brief.")).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("It is empty.", Ending::Answered));
@@ -85,7 +77,7 @@ async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_
 
 /// What a model says after it has finished is not asked for: the tool is not called.
 #[tokio::test]
-async fn s109_finish_stops_the_loop() {
+async fn finish_ends_the_loop() {
     let (agent, asked) =
         agent([call("look", "hall"), finish(), Reply::text("Empty."), call("tidy", "hall")]);
     let finished = run(&agent).await;
@@ -120,7 +112,7 @@ async fn the_selectors_schema_lowers_for_every_provider() {
 }
 
 #[tokio::test]
-async fn a_selection_that_cannot_be_used_goes_back_with_what_is_wrong() {
+async fn a_wrong_selection_is_sent_back_with_its_faults() {
     let said = [
         Reply::text("I think I will look into the hall."),
         Reply::text(""),
@@ -152,7 +144,7 @@ async fn selects(said: &str) -> (Finished, Asked) {
 }
 
 #[tokio::test]
-async fn a_selection_is_read_in_every_form_that_models_know() {
+async fn a_selection_is_read_in_every_known_form() {
     for said in [
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "action_input": {"place": "hall"}}}"#,
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "arguments": {"place": "hall"}}}"#,
@@ -200,7 +192,7 @@ fn calls_of(message: &Message) -> Vec<&ToolCall> {
 }
 
 #[tokio::test]
-async fn what_a_selection_has_besides_is_told_and_never_dropped() {
+async fn unknown_fields_of_a_selection_are_reported_and_not_dropped() {
     let mut told = Vec::new();
     for said in [
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "place": "hall"}}"#,
@@ -224,8 +216,8 @@ async fn what_a_selection_has_besides_is_told_and_never_dropped() {
         let (finished, _) = selects(said).await;
         assert!(finished.tools_used.is_empty(), "{said}");
         let answer = show(&finished.history[2..3]);
-        let answer = answer.strip_prefix("user: That is no selection: ").expect(said);
-        let rest = " Answer with one JSON object as told above, and nothing else.";
+        let answer = answer.strip_prefix("user: That is not a valid selection: ").expect(said);
+        let rest = " Answer with one JSON object as described above, and nothing else.";
         told.push(format!("{said}\n  {}", answer.trim_end().strip_suffix(rest).expect(said)));
     }
     insta::assert_snapshot!(told.join("\n"));
@@ -240,7 +232,7 @@ async fn what_a_selection_has_besides_is_told_and_never_dropped() {
 }
 
 #[tokio::test]
-async fn a_field_that_is_left_out_does_not_go_back_and_the_thought_is_kept() {
+async fn the_thought_of_a_selection_is_stored_but_not_sent_back() {
     let said =
         r#"{"thought": "I look.", "action": "look", "action_input": {"place": "hall", "n": 1.10}}"#;
     let (finished, asked) = selects(said).await;
@@ -252,7 +244,7 @@ async fn a_field_that_is_left_out_does_not_go_back_and_the_thought_is_kept() {
 }
 
 #[tokio::test]
-async fn a_field_of_a_selection_that_is_given_twice_is_a_mistake() {
+async fn a_duplicate_field_of_a_selection_is_a_mistake() {
     let said = r#"{"selection": "{\"action\":\"call_tool\",\"tool_name\":\"look\",\"tool_input\":{\"place\":\"hall\"},\"tool_input\":{\"place\":\"attic\"}}"}"#;
     let (finished, _) = selects(said).await;
     let shown = show(&finished.history);
@@ -278,7 +270,7 @@ async fn a_typed_run_finishes_in_every_form_too() {
 }
 
 #[tokio::test]
-async fn a_policy_holds_for_the_selection_too() {
+async fn the_policy_applies_to_selections() {
     let exact = call("look", "hall").to_text();
     let flat = r#"{"action": "call_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#;
     let fenced = format!("```json\n{exact}\n```");
@@ -302,7 +294,7 @@ async fn a_policy_holds_for_the_selection_too() {
 }
 
 #[tokio::test]
-async fn a_selecting_model_sees_the_tools_as_mcp_lists_them() {
+async fn the_selector_lists_tools_in_the_form_of_mcp() {
     let (_, asked) = selects(&finish().to_text()).await;
     let first = show(&asked.requests()[0].messages[..1]);
     let tools: Vec<serde_json::Value> =
@@ -319,13 +311,13 @@ async fn a_selecting_model_sees_the_tools_as_mcp_lists_them() {
 }
 
 #[tokio::test]
-async fn calls_that_a_selecting_model_makes_all_the_same_are_not_made() {
+async fn native_calls_beside_a_selection_are_not_made() {
     let calling = Reply::calls([ToolCall::new("1", "tidy", r#"{"place": "hall"}"#)]);
     let (agent, _) = agent([calling, finish(), Reply::text("ok")]);
     let finished = run(&agent).await;
     assert!(finished.tools_used.is_empty());
     insta::assert_snapshot!(show(&finished.history[1..]), @r#"
-    user: Your answer was empty. Answer with one JSON object as told above, and nothing else.
+    user: Your answer was empty. Answer with one JSON object as described above, and nothing else.
     assistant: {"selection": {"action": "finish"}}
     user: Now tell the user in one sentence or more what was done, and what the answer is.
     assistant: ok
@@ -333,7 +325,7 @@ async fn calls_that_a_selecting_model_makes_all_the_same_are_not_made() {
 }
 
 #[tokio::test]
-async fn an_answer_that_stays_away_is_asked_for_again() {
+async fn a_missing_final_answer_is_requested_again() {
     let (agent, _) = agent([finish(), Reply::text(" "), finish(), Reply::text("At last.")]);
     assert_eq!(run(&agent).await.answer, "At last.");
     let odd = finish().with_finish(Finish::Other("odd".to_owned()));
@@ -349,7 +341,7 @@ async fn an_answer_that_stays_away_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn s113_at_the_limit_a_selecting_model_has_a_last_word_too() {
+async fn at_the_limit_a_selecting_model_gives_a_last_answer() {
     let (agent, asked) = agent([call("look", "a"), Reply::text("Perhaps.")]);
     let finished = run(&agent.with_limits(Limits::default().with_max_iterations(1))).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("Perhaps.", Ending::LimitReached));
@@ -373,7 +365,7 @@ impl Signature for Judge {
 }
 
 #[tokio::test]
-async fn a_typed_run_ends_with_a_finish_whose_input_is_the_output() {
+async fn a_typed_run_ends_with_the_input_of_finish() {
     let said = [
         call("look", "hall"),
         Reply::text(r#"{"selection": {"action": "finish", "tool_input": {"clean": "maybe"}}}"#),
@@ -390,7 +382,7 @@ async fn a_typed_run_ends_with_a_finish_whose_input_is_the_output() {
 }
 
 #[tokio::test]
-async fn a_model_that_only_goes_by_the_schema_makes_calls_that_fit() {
+async fn a_schema_driven_model_makes_valid_selections() {
     let agent = ToolOrchestrator::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
     let agent = agent.with_choosing(Choosing::Selector).unwrap();
     let limits = Limits::default().with_max_iterations(2).with_max_same_failures(9);
@@ -399,7 +391,7 @@ async fn a_model_that_only_goes_by_the_schema_makes_calls_that_fit() {
 }
 
 #[test]
-fn a_run_that_selects_is_stored_and_goes_on_to_the_byte() {
+fn a_stored_selecting_run_continues_with_equal_requests() {
     let tools = [look(), tidy()];
     let begin = || {
         let run = Run::new("Go.", &tools, Limits::default()).unwrap();
@@ -435,7 +427,7 @@ fn a_run_that_selects_is_stored_and_goes_on_to_the_byte() {
 }
 
 #[test]
-fn a_recursive_input_is_found_inside_the_selection() {
+fn the_schema_of_a_selection_supports_recursive_inputs() {
     /// Draw a tree.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Draw {

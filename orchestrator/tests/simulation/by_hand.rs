@@ -17,10 +17,10 @@ use toolwright_orchestrator::{
     ApprovalPolicy, Choosing, Limits, Run, RunState, Step, StepKind, StepResult, StepResultKind,
 };
 
-use crate::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
-use crate::chance::Chance;
-use crate::checks::{self, Printer};
-use crate::driven::Played;
+use super::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
+use super::chance::Chance;
+use super::checks::{self, Printer};
+use super::driven::Played;
 
 const EFFECTS: [Effect; 4] = [Effect::Read, Effect::Read, Effect::Write, Effect::Irreversible];
 

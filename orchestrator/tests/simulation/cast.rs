@@ -28,9 +28,9 @@ use toolwright_orchestrator::{
     ApprovalPolicy, Choosing, Limits, ReAct, Task, TaskAnswer, ToolOrchestrator,
 };
 
-use crate::chance::{Chance, mix};
-use crate::checks;
-use crate::world::World;
+use super::chance::{Chance, mix};
+use super::checks;
+use super::world::World;
 
 /// Do something.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -312,7 +312,7 @@ struct Player {
 }
 
 impl Player {
-    fn begins(&self, arguments: &impl Serialize, cx: &Context) -> crate::world::Call {
+    fn begins(&self, arguments: &impl Serialize, cx: &Context) -> super::world::Call {
         let arguments = serde_json::to_string(arguments).unwrap();
         let reads = self.effect == Effect::Read;
         self.world.begins(&cx.path(), reads, self.awaits, &arguments, &self.limits)

@@ -17,11 +17,11 @@ use toolwright_orchestrator::{
     ApprovalPolicy, AwaitsApproval, Run, RunState, StepKind, StepResult, Unfinished,
 };
 
-use crate::by_hand::Desk;
-use crate::cast::{Agent, Cast, CountRooms, Kind, Roles, Rooms, arguments, fall};
-use crate::chance::Chance;
-use crate::checks::{self, Drive};
-use crate::world::{TICK, World};
+use super::by_hand::Desk;
+use super::cast::{Agent, Cast, CountRooms, Kind, Roles, Rooms, arguments, fall};
+use super::chance::Chance;
+use super::checks::{self, Drive};
+use super::world::{TICK, World};
 
 /// When somebody ends what would never end.
 const GIVES_UP: Duration = Duration::from_secs(3_000);
@@ -621,7 +621,7 @@ fn check_error(
         match error.stage() {
             Where::Cancelled => cancelled && error.audience() == Audience::Run,
             Where::Limit => matches!(interruption, Interruption::Deadline(_)),
-            Where::Approval => !approver || text.contains("mend them"),
+            Where::Approval => !approver || text.contains("correct them"),
             Where::Transport => !world.is_calm(),
             Where::Panic => {
                 let fell = [

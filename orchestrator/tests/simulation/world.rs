@@ -12,8 +12,8 @@ use toolwright_module::model::Usage;
 use toolwright_module::{Cancellation, Contract, Message, Request};
 use toolwright_orchestrator::Limits;
 
-use crate::chance::Chance;
-use crate::checks;
+use super::chance::Chance;
+use super::checks;
 
 /// Timers come to the millisecond.
 pub(crate) const TICK: Duration = Duration::from_millis(2);

@@ -1,5 +1,4 @@
 //! Signatures, tools, models and a way to show a conversation, shared by the tests.
-#![allow(dead_code, reason = "not every test takes all")]
 
 use std::fmt::Write as _;
 use std::future::{Future, pending};
