@@ -1,4 +1,4 @@
-//! What belongs to one call and everything below it.
+//! Contexts: cancellation, deadlines, events, ledgers and budgets.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use toolwright_module::{
 
 use crate::support::{Count, SUMMARY, Summarize, summarize};
 
-/// A model that never answers, and counts the questions it still works on.
+/// A model that never answers, and counts its pending calls.
 #[derive(Clone, Default)]
 struct Silent(Arc<AtomicUsize>);
 
@@ -113,7 +113,7 @@ fn named(event: &Event) -> String {
     }
 }
 
-/// What was heard, in order.
+/// The events in order.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<String>>>);
 
@@ -172,7 +172,7 @@ async fn a_reply_is_streamed_to_a_listener_and_stays_the_same() {
     assert_eq!(ear.heard(), ["ear: true-name replied for 4 tokens"]);
 }
 
-/// A model whose stream goes wrong.
+/// A model whose stream ends wrongly.
 struct Broken(fn() -> Vec<Result<Delta>>);
 
 impl LanguageModel for Broken {
@@ -288,12 +288,12 @@ fn unreported_usage_is_not_zero() {
     assert_ne!(unknown, Usage::default());
     let sum: Usage = [Usage::new(3, 4), unknown, Usage::new(1, 1)].into_iter().sum();
     assert_eq!((sum.input_tokens, sum.output_tokens, sum.incomplete), (4, 5, true));
-    // A count that was incomplete stays so, from any point on.
+    // The flag stays set in differences of counters.
     assert!(sum.since(Usage::new(3, 4)).incomplete);
     assert!(!Usage::new(3, 4).since(Usage::new(1, 1)).incomplete);
     let stored = serde_json::to_value(unknown).unwrap();
     assert_eq!(serde_json::from_value::<Usage>(stored).unwrap(), unknown);
-    // As every run that was stored before knows it.
+    // A stored usage without the flag.
     let plain = r#"{"input_tokens":3,"output_tokens":4}"#;
     assert_eq!(serde_json::to_string(&Usage::new(3, 4)).unwrap(), plain);
     assert_eq!(serde_json::from_str::<Usage>(plain).unwrap(), Usage::new(3, 4));
@@ -312,7 +312,7 @@ async fn every_cancellation_of_a_context_ends_its_calls() {
     }
 }
 
-/// A model that says so and so much was used, and how often it was asked.
+/// A model that reports a given usage, and counts its calls.
 fn costing(usage: Usage) -> (impl LanguageModel, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
@@ -341,7 +341,7 @@ fn a_nan_price_exceeds_any_budget() {
 
 #[tokio::test]
 async fn a_budget_that_may_not_suffice_ends_the_run_before_the_call() {
-    // A request takes 19 tokens at most, by its bytes, and 10 for the answer.
+    // The largest possible usage: 19 input tokens, by the bytes, and 10 output tokens.
     let budgets = [
         (Budget::default().with_model_calls(2), "model calls"),
         (Budget::default().with_input_tokens(5 + 5 + 18), "input tokens"),
@@ -350,7 +350,7 @@ async fn a_budget_that_may_not_suffice_ends_the_run_before_the_call() {
     ];
     let mut texts = Vec::new();
     for (budget, what) in budgets {
-        // Ten millionths for each token read, twenty for each written.
+        // The price is ten millionths per input token and twenty per output token.
         let run = Ledger::new(budget).with_prices([("scripted", Price::per_million(10.0, 20.0))]);
         let (model, asked) = costing(Usage::new(5, 2));
         let ear = Ear::default();
@@ -370,7 +370,7 @@ async fn a_budget_that_may_not_suffice_ends_the_run_before_the_call() {
         assert_eq!((asked.load(Ordering::Relaxed), run.spent().model_calls), (2, 2));
         assert_eq!(run.spent().usage, Usage::new(10, 4));
         assert_eq!(run.spent().money, Money::from_micros(2 * 90));
-        // Three requests were turned away, and each time that was told.
+        // Three requests were rejected, each with an event.
         assert_eq!(ear.heard().len(), 2 + 3);
     }
     texts.dedup();
@@ -391,7 +391,7 @@ async fn unused_reservations_are_released_and_dropped_ones_are_kept() {
     let run = Ledger::new(Budget::default().with_output_tokens(25));
     let cx = Context::default().with_ledger(run.clone());
     let (model, _) = costing(Usage::new(5, 1));
-    // Each may write 10 and writes 1.
+    // Each call may write 10 tokens and writes 1.
     for _ in 0..15 {
         cx.ask(&model, short(), false).await.unwrap();
     }
@@ -458,7 +458,7 @@ fn concurrent_threads_never_exceed_a_budget() {
     let spent = run.spent();
     assert_eq!(spent.tool_calls, taken as u64);
     assert!(spent.tool_calls <= 1000 && spent.usage.output_tokens <= 5000, "{spent:?}");
-    // And nobody was turned away while there was enough.
+    // No call was rejected while the budget sufficed.
     assert!(spent.tool_calls == 1000 || spent.usage.output_tokens > 5000 - 8 * 7, "{spent:?}");
 }
 
@@ -466,7 +466,7 @@ fn bounded() -> Ledger {
     Ledger::new(Budget::default().with_output_tokens(25))
 }
 
-/// The output tokens that a ledger has left no more.
+/// Returns the committed output tokens of a ledger.
 fn taken(ledger: &Ledger) -> u64 {
     ledger.committed().usage.output_tokens
 }
@@ -485,7 +485,7 @@ async fn a_cancelled_call_keeps_its_reservation() {
         let asked = cx.ask(&silent, short(), streamed);
         let (end, ()) = futures_util::future::join(asked, cancel).await;
         assert_eq!(end.unwrap_err().stage(), Stage::Cancelled);
-        // As for a call that was dropped: nobody knows what it cost.
+        // As for a dropped call, the cost is unknown.
         assert_eq!((taken(&ledger), ledger.spent().model_calls), (10, 1));
         assert_eq!(ledger.spent().usage, Usage::default());
     }
@@ -497,7 +497,7 @@ async fn an_error_of_known_cost_releases_its_reservation() {
     let unknown = [Stage::Module, Stage::Transport, Stage::Decoding, Stage::Limit];
     let known = [
         (at(Stage::Transport).with_usage(Usage::new(3, 2)), 2),
-        // No server answered, say.
+        // For example, no server answered.
         (at(Stage::Transport).with_usage(Usage::default()), 0),
         (at(Stage::Setup), 0),
         (at(Stage::Provider), 0),
@@ -528,7 +528,7 @@ async fn a_broken_stream_keeps_its_reservation() {
         (Broken(Vec::new), 10),
         (Broken(|| vec![piece()]), 10),
         (Broken(|| vec![piece(), failed(Stage::Transport)]), 10),
-        // What a provider says no to in the middle is not free either.
+        // A rejection after the start of the reply may have a cost.
         (Broken(|| vec![piece(), failed(Stage::Provider)]), 10),
         (Broken(|| vec![failed(Stage::Provider)]), 0),
         (Broken(|| vec![piece(), Err(Error::other("lost").with_usage(Usage::new(1, 3)))]), 3),
@@ -539,7 +539,7 @@ async fn a_broken_stream_keeps_its_reservation() {
         cx.ask(&model, short(), true).await.unwrap_err();
         assert_eq!(taken(&ledger), takes, "case {number}");
 
-        // The same for whoever shows the pieces.
+        // The same with a stream of pieces.
         let ledger = bounded();
         let cx = Context::default().with_ledger(ledger.clone());
         let module = Predict::<Summarize>::new(model).unwrap().with_max_output_tokens(10);
@@ -561,7 +561,7 @@ async fn broken_streams_exhaust_the_budget() {
             ends.extend(event.err().map(|error| error.stage()));
         }
     }
-    // Each may have written 10 of 25.
+    // Each stream may have written 10 of 25 tokens.
     assert_eq!(ends, [Stage::Decoding, Stage::Decoding, Stage::Limit, Stage::Limit]);
 }
 
@@ -614,7 +614,7 @@ async fn unreported_usage_keeps_its_reservation_in_every_ledger() {
     let error = cx.ask(&model, ask(), false).await.unwrap_err();
     assert_eq!(error.downcast_ref::<Exhausted>().unwrap().left, 5);
 
-    // What is known of it counts where nothing was reserved, and beyond what was.
+    // The known part is added where nothing was reserved, and beyond the reservation.
     let some = Usage::new(7, 12) + Usage::unknown();
     let model = Scripted::new(move |_: &Request| Ok(Reply::text("ok").with_usage(some)));
     let free = Ledger::default();

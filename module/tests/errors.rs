@@ -1,4 +1,4 @@
-//! Who reads what of a failure.
+//! Errors: their audiences, texts, causes and conversions.
 
 use std::error::Error as StdError;
 use std::io;
@@ -49,14 +49,14 @@ fn an_error_converted_by_a_question_mark_is_for_the_user_and_hidden_from_the_mod
 
 #[test]
 fn the_model_reads_only_texts_meant_for_it() {
-    let told = [
+    let reported = [
         (Error::retry("say a city"), "say a city"),
         (Error::refuse("not today"), "not today"),
         (Error::other("10.0.0.7 is down"), NEUTRAL),
         (Error::stop("the key sk-1 was withdrawn"), NEUTRAL),
         (index_closed().into(), NEUTRAL),
     ];
-    for (error, text) in told {
+    for (error, text) in reported {
         let error = error.at(Stage::Provider).with_raw("raw reply").retryable(true);
         assert_eq!(error.for_model(), text, "{error}");
     }
@@ -83,7 +83,7 @@ fn a_cause_is_found_by_its_type_however_deep_it_is() {
     assert!(wrapped.downcast_ref::<io::Error>().is_some());
 }
 
-/// Somebody's own error, with one of ours for a cause.
+/// A foreign error with one of ours as its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("the search failed")]
 struct Wrapped {
@@ -159,7 +159,7 @@ fn no_cause_is_repeated() {
         Error::retry("say a city"),
         Error::other("down"),
         Error::stop(index_closed()),
-        // Words of its own hide no cause.
+        // A text of its own hides no cause.
         Error::refuse("not kept").with_source(index_closed()),
         Error::refuse("not done")
             .with_source(Error::refuse("not kept").with_source(index_closed()).into_std()),

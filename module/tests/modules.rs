@@ -1,4 +1,4 @@
-//! Whoever fulfils a signature: code, a model, or both.
+//! Modules: code, language models, and both.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use toolwright_module::{
 
 use crate::support::DetectLanguage;
 
-/// One caller; it cannot tell who works for it.
+/// A caller that accepts any module of the signature.
 async fn ask(module: &impl Module<Signature = DetectLanguage>) -> String {
     let input = DetectLanguage { text: "der Hund".to_owned() };
     module.call(input, &Context::default()).await.unwrap()
 }
 
-/// Code.
+/// An implementation in code.
 struct ByArticle;
 
 impl Module for ByArticle {
@@ -48,7 +48,7 @@ fn by_thinking() -> ChainOfThought<DetectLanguage> {
         .unwrap()
 }
 
-/// Code first, and a model for what code does not know.
+/// Code, with a model for unknown inputs.
 struct Hybrid {
     code: ByArticle,
     model: AnyModule<DetectLanguage>,
@@ -93,14 +93,14 @@ async fn a_caller_cannot_distinguish_code_from_a_model() {
     for (who, module) in everyone() {
         assert_eq!(ask(&module).await, "German", "{who}");
     }
-    // And without erasing anything.
+    // The same without type erasure.
     assert_eq!(ask(&ByArticle).await, "German");
     assert_eq!(ask(&by_model()).await, "German");
     assert_eq!(ask(&by_thinking()).await, "German");
     assert_eq!(ask(&hybrid()).await, "German");
 }
 
-/// The same signature, fulfilled by what a word from a configuration names.
+/// Returns a module by its name in a configuration.
 fn chosen(word: &str) -> AnyModule<DetectLanguage> {
     match word {
         "code" => AnyModule::new(ByArticle),
@@ -123,7 +123,7 @@ async fn a_module_can_be_chosen_at_run_time() {
         definitions.push(Dialect::ALL.map(definition).join("\n"));
     }
     assert!(definitions.iter().all(|one| *one == definitions[0]));
-    // What a chain of thought asks its model for is nobody else's business.
+    // The contract of a chain of thought does not contain its reasoning.
     assert!(!definitions[0].contains("reasoning"));
 }
 
@@ -182,7 +182,7 @@ fn the_default_effect_is_write_and_that_of_a_predictor_is_read() {
     assert_eq!(by_model().effect(), Effect::Read);
     assert_eq!(by_thinking().effect(), Effect::Read);
 
-    // What wraps a module passes its word on.
+    // Wrappers return the effect of their module.
     let deletes = || closure().with_effect(Effect::Irreversible);
     assert_eq!(Arc::new(deletes()).effect(), Effect::Irreversible);
     assert_eq!(AnyModule::new(deletes()).effect(), Effect::Irreversible);
@@ -238,8 +238,8 @@ impl Signature for Rate {
     type Output = Rating;
 }
 
-/// Of code the output is its type, which the compiler checks. What comes from outside, a
-/// model's answer or that of a server, is read against the schema, bounds included.
+/// The compiler checks the output type of code. An answer of a model or a server is checked against
+/// the schema, including its limits.
 #[tokio::test]
 async fn a_foreign_output_is_checked_against_the_output_schema() {
     let rate = || Rate { text: "What a day!".to_owned() };
@@ -247,7 +247,7 @@ async fn a_foreign_output_is_checked_against_the_output_schema() {
         let predict = Predict::<Rate>::new(model(wrong)).unwrap();
         let error = predict.call(rate(), &Context::default()).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Validation, "{wrong}");
-        // As a tool it gives nothing either, and the model above is not told what it said.
+        // As a tool it has no output text, so the model above does not see the wrong output.
         let tool = Tool::new(predict).unwrap();
         let error = tool.call(r#"{"text": ""}"#, &Context::default()).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Validation, "{wrong}");
@@ -271,7 +271,7 @@ async fn a_foreign_output_is_checked_against_the_output_schema() {
         "output of `rate` does not fit: $.stars: expected an integer from 1 to 5, got the number 0"
     );
 
-    // Also where the schema comes from elsewhere, and there is no type.
+    // The same for a schema without a Rust type.
     let described = contract.output_to_write().unwrap().clone();
     let input = serde_json::json!({"type": "object"});
     let remote = Contract::dynamic("rate", "Rate.", input, Some(described)).unwrap();

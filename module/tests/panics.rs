@@ -48,7 +48,7 @@ async fn an_approver_that_panics_is_an_error_that_ends_the_run() {
     }
 }
 
-/// A model that falls over after some pieces.
+/// A model that panics after some pieces.
 struct Falls(usize);
 
 impl LanguageModel for Falls {

@@ -1,4 +1,4 @@
-//! How `Predict` and `ChainOfThought` ask: the modes, examples, asking again, streams.
+//! The requests of `Predict` and `ChainOfThought`: modes, examples, retries and streams.
 
 mod again;
 mod examples;

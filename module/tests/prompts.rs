@@ -1,5 +1,4 @@
-//! What `Predict` and `ChainOfThought` send, to the byte, and what they make of the
-//! answers. A change to a prompt shows here.
+//! The exact prompts of `Predict` and `ChainOfThought`, and the reading of their answers.
 
 use serde_json::json;
 use toolwright_module::error::{Audience, Stage};
@@ -11,7 +10,7 @@ use toolwright_module::{
 
 use crate::support::{Count, FindWords, SUMMARY, Summarize, plain, replies, structured, summarize};
 
-/// Asks once and gives what was sent.
+/// Sends one request and returns it.
 async fn predicted<S: Signature>(capabilities: Capabilities, input: S, answer: &str) -> String {
     let (model, asked) = replies(capabilities, [Reply::text(answer)]);
     Predict::<S>::new(model).unwrap().call(input, &Context::default()).await.unwrap();
@@ -136,7 +135,7 @@ async fn only_parts_that_providers_accept_are_sent_back() {
             _ => None,
         })
         .collect();
-    // A call without a result, or a message without anything in it, is refused.
+    // Providers reject a call without a result, and a message without content.
     let kept = vec![ReplyPart::Reasoning(thinking), ReplyPart::Text("I will look.".to_owned())];
     assert_eq!(said, [kept]);
 }
@@ -211,7 +210,7 @@ async fn a_cut_off_answer_is_not_retried_and_not_completed() {
     assert_eq!(error.raw(), Some(r#"{"sentence": "It"#));
     insta::assert_snapshot!(error, @"the answer to `summarize` was cut off after 4 tokens; allow more with `with_max_output_tokens`");
 
-    // A server that does not say how many there were; and what fits may still lack its end.
+    // The server reports no token count. Valid JSON may still be cut off.
     let cut = Reply::text(SUMMARY).with_finish(Finish::Length);
     let (model, _) = replies(plain(), [cut]);
     let error = Predict::<Summarize>::new(model)

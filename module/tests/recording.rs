@@ -1,4 +1,4 @@
-//! A real run, kept in a file and played again.
+//! Recordings: saving, loading and replaying them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use toolwright_module::{
 
 use crate::support::{Count, DetectLanguage, SUMMARY, Summarize, summarize};
 
-/// A file of this test's own, gone before the test begins.
+/// Returns a file for one test. It does not exist when the test begins.
 fn file(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recordings");
     std::fs::create_dir_all(&folder).unwrap();
@@ -25,7 +25,7 @@ fn file(name: &str) -> PathBuf {
     path
 }
 
-/// The requests of a run with one tool, each growing from the one before.
+/// The requests of a run with one tool. Each adds messages to the one before.
 fn conversation() -> [Request; 2] {
     let tools: Arc<[_]> = Arc::new([Arc::new(Contract::of::<Count>().unwrap())]);
     let call = ToolCall::new("call_1", "count", "{}");
@@ -99,7 +99,7 @@ async fn a_saved_recording_replays_the_same_answers() {
     }
     assert_eq!(replay.left(), 0);
 
-    // Saved again, it is the same file.
+    // A second save writes the same file.
     let again = file("same-again.json");
     Recording::load(&path).unwrap().save(&again).unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), std::fs::read_to_string(again).unwrap());
@@ -216,7 +216,7 @@ fn a_file_that_is_not_a_recording_is_an_error_with_its_name() {
     cause: invalid length 0, expected `version`, `model` and `exchanges`
     ");
     insta::assert_snapshot!(refused("Hello."), @"the recording run.json cannot be read, because it is not JSON; record it again");
-    // A later version need not read as this one at all.
+    // The rest of a later version may be different.
     insta::assert_snapshot!(long(refused("{\"version\": 2, \"runs\": []}")), @r"
     the recording run.json has version 2, this program reads up to 1; update it
     ");
@@ -260,7 +260,7 @@ fn empty() -> Recording {
     Recording::parse(r#"{"version": 1, "model": "m", "exchanges": []}"#, "x").unwrap()
 }
 
-/// A folder of this test's own, empty before the test begins.
+/// Returns a folder for one test. It is empty when the test begins.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recordings").join(name);
     let _ = std::fs::remove_dir_all(&path);
@@ -327,7 +327,7 @@ async fn concurrent_saves_are_atomic() {
 #[test]
 fn a_save_that_fails_leaves_nothing_behind() {
     let folder = folder("fails");
-    // Longer than any file may be called, so that only the last step fails.
+    // The name is too long for the file system, so only the last step fails.
     let error = empty().save(folder.join("a".repeat(300))).unwrap_err();
     assert!(matches!(error, RecordingError::Write { .. }), "{error}");
     assert_eq!(names_in(&folder), [""; 0]);
@@ -345,7 +345,7 @@ fn only_a_regular_file_is_replaced() {
     insta::assert_snapshot!(refused("folder"), @"cannot write the recording recordings/folder: the path is not a regular file; name another file");
     #[cfg(unix)]
     {
-        // As `/dev/stdout` is one.
+        // For example `/dev/stdout`.
         std::os::unix::fs::symlink("elsewhere.json", folder.join("link")).unwrap();
         refused("link");
         assert!(folder.join("link").is_symlink());

@@ -1,4 +1,4 @@
-//! A model that answers any schema with data that fits it.
+//! The model that answers any schema with data that fits it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -60,7 +60,7 @@ enum Loose {
     Text(String),
 }
 
-/// Its first variant goes on for ever.
+/// Its first variant is infinitely recursive.
 #[derive(Serialize, Deserialize, JsonSchema)]
 enum Expression {
     Sum(Box<Expression>, Box<Expression>),
@@ -155,7 +155,7 @@ struct Inner<T> {
     inner: T,
 }
 
-/// As an output, as one after some reasoning, and as a tool's argument.
+/// Checks samples of a type: as an output, as an output after reasoning, and as an argument.
 async fn fits<T>(who: &str)
 where
     T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static,
@@ -207,7 +207,7 @@ async fn a_sample_deserializes_as_its_type() {
     fits::<serde_json::Value>("anything").await;
 }
 
-/// The sample for a type, as text.
+/// Returns the sample of a type, as text.
 async fn sampled<T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static>() -> String {
     let contract = Contract::of::<Echo<T>>().unwrap();
     let request = Request::new([]).with_output(contract.into());
@@ -275,7 +275,7 @@ async fn a_schema_with_too_many_choices_is_an_error() {
         "type": "object",
         "properties": {"it": {"$ref": "#/$defs/Endless"}},
         "required": ["it"],
-        // Five to the power of every reference that is followed.
+        // The number of tries is five to the power of the references that are followed.
         "$defs": {"Endless": {"anyOf": (0..5).map(property).collect::<Vec<_>>()}},
     });
     let contract = Contract::dynamic("show", "", schema, None).unwrap();

@@ -1,4 +1,4 @@
-//! What a recording does not tell.
+//! The masking of keys in recordings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use toolwright_module::model::Finish;
 use toolwright_module::testing::{Recorder, Recording, Replay, Scripted};
 use toolwright_module::{Contract, LanguageModel, Message, Reply, Request, ToolCall};
 
-/// A file of this test's own, gone before the test begins.
+/// Returns a file for one test. It does not exist when the test begins.
 fn file(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets");
     std::fs::create_dir_all(&folder).unwrap();
@@ -19,7 +19,7 @@ fn file(name: &str) -> PathBuf {
     path
 }
 
-/// A request that holds `secret` wherever a text can be.
+/// A request with `secret` in every text.
 fn request_with(secret: &str) -> Request {
     let arguments = json!({"key": secret, "line": format!("my key:\n{secret}")});
     let call = ToolCall::new(format!("call {secret}"), "login_here", arguments.to_string());
@@ -39,7 +39,7 @@ fn request_with(secret: &str) -> Request {
     Request::new(messages).with_tools([Arc::new(contract)])
 }
 
-/// A recording of one question and its answer that hold `secret`.
+/// A recording of one exchange with `secret` in every text.
 async fn saved_with(secret: &str, name: &str) -> (PathBuf, Request) {
     let request = request_with(secret);
     let said = secret.to_owned();
@@ -54,7 +54,7 @@ async fn saved_with(secret: &str, name: &str) -> (PathBuf, Request) {
     (path, request)
 }
 
-/// Every key is made here, so that no scanner takes this file for a leak.
+/// The keys are assembled here, so that secret scanners do not report this file.
 fn keys() -> Vec<String> {
     let body = "Ab3".repeat(8);
     let prefixes = [
@@ -106,7 +106,7 @@ async fn no_key_is_written_and_the_replay_still_matches() {
     }
 }
 
-/// What is written of a message.
+/// Returns a message as it is written.
 async fn written(text: &str) -> String {
     let recorder = Recorder::new(Scripted::new(|_: &Request| Ok(Reply::text(""))));
     recorder.generate(&Request::new([Message::user(text)])).await.unwrap();
@@ -124,7 +124,7 @@ async fn an_escape_before_a_key_does_not_hide_it() {
         let masked = text.replace(&key, "[secret]");
         assert_eq!(written(&text).await, masked);
     }
-    // The letter of an escape is no part of a key either.
+    // The letter of an escape is not part of a key.
     let kept = r#"{"id": "payment:\npm_1MqLiJLkdIwHu7ixUEgbFdYF"}"#;
     assert_eq!(written(kept).await, kept);
 }
@@ -158,7 +158,7 @@ async fn a_private_key_is_masked_whole() {
         let inside = json!({"file": format!("It is\n{block}\nas asked."), "size": 1}).to_string();
         assert_eq!(written(&inside).await, r#"{"file":"It is\n[secret]\nas asked.","size":1}"#);
         assert_eq!(written(&format!("<{block}> <{block}>")).await, "<[secret]> <[secret]>");
-        // Its end may have been cut off.
+        // Its end may be cut off.
         let cut = json!({"file": format!("-----BEGIN {kind}-----\n{body}\n{body}")}).to_string();
         assert_eq!(written(&cut).await, r#"{"file":"[secret]"}"#);
     }
@@ -216,7 +216,7 @@ async fn a_word_with_the_prefix_of_a_key_is_kept() {
 
 #[tokio::test]
 async fn many_prefixes_of_keys_take_linear_time() {
-    // Each would take minutes if every beginning were followed to the end of the text.
+    // Searching to the end of the text for each prefix would take minutes.
     for piece in [
         "eyJ.",
         "eyJ-",
@@ -241,11 +241,11 @@ async fn many_prefixes_of_keys_take_linear_time() {
     assert!(written(&many).await == "http://a:[secret]@c [secret] ".repeat(30_000));
 }
 
-/// Says to the test below which file to write, and what into it.
+/// Variables with the file and the text for the test below.
 const FILE: &str = "TOOLWRIGHT_TEST_FILE";
 const TEXT: &str = "TOOLWRIGHT_TEST_TEXT";
 
-/// Runs in a process of its own, because only there the environment can be set.
+/// Runs in a process of its own, where the environment can be set.
 #[tokio::test]
 async fn inner_writes_a_text_with_secrets_of_the_environment() {
     if let (Ok(name), Ok(text)) = (std::env::var(FILE), std::env::var(TEXT)) {
@@ -256,7 +256,7 @@ async fn inner_writes_a_text_with_secrets_of_the_environment() {
     }
 }
 
-/// What is written of `text` where the environment has these variables.
+/// Returns `text` as it is written in an environment with these variables.
 fn written_where(variables: &[(&str, &str)], text: &str, name: &str) -> String {
     let path = file(name);
     let output = Command::new(std::env::current_exe().unwrap())
@@ -272,7 +272,7 @@ fn written_where(variables: &[(&str, &str)], text: &str, name: &str) -> String {
 
 #[test]
 fn no_secret_of_the_environment_is_written() {
-    // One begins as the other, and holds what JSON escapes.
+    // One value starts with the other, and contains characters that JSON escapes.
     let (secret, longer) = ("quite plain words", r#"quite plain words with "quotes" and \"#);
     let variables = [("SOME_KEY", secret), ("SOME_LONGER_KEY", longer)];
     for (name, text) in [("env.json", secret), ("env-longer.json", longer)] {
@@ -326,7 +326,7 @@ fn the_keywords_of_the_format_are_never_masked() {
     let names: Vec<String> = (0..words.len()).map(|index| format!("WORD_{index}_KEY")).collect();
     let variables: Vec<(&str, &str)> =
         names.iter().map(String::as_str).zip(words.iter().copied()).collect();
-    // Loaded and replayed there: see the inner test.
+    // The inner test loads and replays it.
     let masked = written_where(&variables, "a plain word", "format.json");
     let plain = written_where(&[], "a plain word", "no-format.json");
     assert_eq!(masked, plain);
@@ -361,18 +361,18 @@ async fn a_key_of_unknown_form_is_masked_in_known_places() {
         "grant_type=refresh&client_secret=KEY&scope=a",
     ];
     for text in texts {
-        let told = written(&text.replace("KEY", &key)).await;
-        assert_eq!(told, text.replace("KEY", "[secret]"));
+        let reported = written(&text.replace("KEY", &key)).await;
+        assert_eq!(reported, text.replace("KEY", "[secret]"));
     }
     for text in ["Authorization: Bearer KEY", "?token=KEY", "&sig=KEY", "Bearer KEY"] {
-        let told = written(&text.replace("KEY", &letters)).await;
-        assert_eq!(told, text.replace("KEY", "[secret]"));
+        let reported = written(&text.replace("KEY", &letters)).await;
+        assert_eq!(reported, text.replace("KEY", "[secret]"));
     }
     // `user:password` and `Aladdin:open sesame`.
     for login in ["dXNlcjpwYXNzd29yZA==", "QWxhZGRpbjpvcGVuIHNlc2FtZQ=="] {
         assert_eq!(written(&format!("Basic {login}")).await, "Basic [secret]");
-        let told = written(&format!("authorization: basic {login}\r\n")).await;
-        assert_eq!(told, "authorization: basic [secret]\r\n");
+        let reported = written(&format!("authorization: basic {login}\r\n")).await;
+        assert_eq!(reported, "authorization: basic [secret]\r\n");
     }
     let token = format!("https://{key}{key}@example.com/repo.git");
     assert_eq!(written(&token).await, "https://[secret]@example.com/repo.git");

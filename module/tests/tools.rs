@@ -1,4 +1,4 @@
-//! A module as a model sees it.
+//! Tools: contracts, arguments, outputs and panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,8 +53,7 @@ fn a_tool_has_the_contract_of_its_modules_signature() {
     assert_eq!(tool.effect(), Effect::Read);
 }
 
-/// Whoever holds a contract cannot tell where it comes from: a type, a tool, a request, what
-/// was stored, or a server.
+/// A contract has one type, whether it is of a type, a tool, a request, a store or a server.
 #[test]
 fn a_signature_a_tool_and_a_request_have_the_same_contract_type() {
     fn shown(contract: &Contract) -> String {
@@ -62,7 +61,7 @@ fn a_signature_a_tool_and_a_request_have_the_same_contract_type() {
     }
     let (signature, tool) = (Contract::of::<GetWeather>().unwrap(), get_weather());
     let request = Request::new([]).with_tools([Arc::clone(tool.contract())]);
-    // Not a copy of its own: what is lowered for one is lowered for both.
+    // The tool shares the contract, so both use one cache of lowered schemas.
     assert!(Arc::ptr_eq(&request.tools[0], tool.contract()));
     let text = serde_json::to_string(tool.contract()).unwrap();
     let stored: Contract = serde_json::from_str(&text).unwrap();
@@ -95,7 +94,7 @@ async fn name_description_and_effect_of_a_tool_can_be_replaced() {
 
     let output = call(&tool, r#"{"city": "Bonn"}"#).await.unwrap();
     assert_eq!(output.text(), r#"{"celsius":21.5,"rain":true}"#);
-    // Faults speak of the tool as the model knows it.
+    // Faults have the new name of the tool.
     let error = call(&tool, "{}").await.unwrap_err();
     insta::assert_snapshot!(error.for_model(), @"input of `forecast` does not fit: $.city: this field is missing; expected a string");
 }
@@ -127,7 +126,7 @@ async fn arguments_that_do_not_fit_never_reach_the_module() {
     }))
     .unwrap();
 
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for arguments in [
         "",
         "not JSON",
@@ -139,10 +138,10 @@ async fn arguments_that_do_not_fit_never_reach_the_module() {
         let error = call(&tool, arguments).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Arguments);
         assert_eq!(error.audience(), Audience::ModelMayRetry);
-        told.push(format!("{arguments}\n  {}", error.for_model()));
+        reported.push(format!("{arguments}\n  {}", error.for_model()));
     }
     assert_eq!(calls.load(Ordering::Relaxed), 0);
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
 
     call(&tool, r#"{"city": "Bonn"}"#).await.unwrap();
     assert_eq!(calls.load(Ordering::Relaxed), 1);
@@ -191,7 +190,7 @@ impl Module for Panics {
     }
 }
 
-/// How a tool's panic is told; the hook that prints it is left alone.
+/// Calls a tool that panics, and returns the error. The panic hook is not changed.
 async fn panicked(tool: Tool) -> String {
     let error = call(&tool, "{}").await.unwrap_err();
     assert_eq!(error.stage(), Stage::Panic);
@@ -202,23 +201,23 @@ async fn panicked(tool: Tool) -> String {
 
 #[tokio::test]
 async fn a_panic_is_an_error_of_its_call() {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for how in ["text", "formatted", "after waiting", "no text"] {
-        told.push(panicked(Tool::new(Panics(how)).unwrap()).await);
+        reported.push(panicked(Tool::new(Panics(how)).unwrap()).await);
     }
     let before_the_future = from_fn(|_: Count| {
         assert!(std::hint::black_box(false), "the shelf fell early");
         async { Ok(1) }
     });
-    told.push(panicked(Tool::new(before_the_future).unwrap()).await);
+    reported.push(panicked(Tool::new(before_the_future).unwrap()).await);
 
     let contract = Contract::of::<Count>().unwrap();
     let dynamic = Tool::dynamic(contract, Effect::Read, |_, _| {
         assert!(std::hint::black_box(false), "the shelf was dynamic");
         async { Ok(ToolOutput::text_only("")) }
     });
-    told.push(panicked(dynamic).await);
-    insta::assert_debug_snapshot!(told, @r#"
+    reported.push(panicked(dynamic).await);
+    insta::assert_debug_snapshot!(reported, @r#"
     [
         "the tool panicked: the shelf fell",
         "the tool panicked: the shelf 3 fell",
@@ -255,7 +254,7 @@ async fn an_output_has_its_text_immediately_and_its_value_on_demand() {
     assert_eq!(output.value().unwrap(), Some(json!({"celsius": 21.5, "rain": true})));
     assert_eq!(output.into_parts().0, r#"{"celsius":21.5,"rain":true}"#);
 
-    // A text is read as it is, and still is a value.
+    // A text is sent unchanged, and is a JSON value too.
     let tool = Tool::new(from_fn(async |_: DetectLanguage| Ok("\"Latin\"".to_owned()))).unwrap();
     let output = call(&tool, r#"{"text": "ave"}"#).await.unwrap();
     assert_eq!(output.text(), "\"Latin\"");

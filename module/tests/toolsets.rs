@@ -40,7 +40,7 @@ impl Signature for Reset {
     type Output = String;
 }
 
-/// What has been done so far, shared by the tools of one instance.
+/// The state that the tools of one instance share.
 #[derive(Clone, Default)]
 struct MyTools {
     done: Arc<Mutex<Vec<String>>>,
@@ -63,7 +63,7 @@ impl MyTools {
             .collect()
     }
 
-    /// Public as `tools` is, and a module at that: but nobody lists it.
+    /// A public module that `tools` does not list.
     fn reset(&self) -> impl Module<Signature = Reset> + use<> {
         let my = self.clone();
         from_fn(move |_: Reset| {
@@ -96,7 +96,7 @@ fn the_tools_of_a_toolset_have_one_prefix_and_a_fixed_order() {
     assert_eq!(two.input()["required"], serde_json::json!(["value"]));
 }
 
-/// What every tool does, wherever it comes from.
+/// Calls a tool and checks its answer.
 async fn behaves(tool: &Tool) {
     for dialect in Dialect::ALL {
         let shown = tool.contract().tool(dialect).unwrap().to_string();
@@ -130,7 +130,7 @@ async fn the_tools_of_one_instance_share_only_its_state() {
     assert_eq!(call(&tools[0], r#"{"input": "a"}"#).await, "a");
     assert_eq!(call(&tools[1], r#"{"value": "b", "optional": "c"}"#).await, "a, bc");
     assert_eq!(call(&yours[1], r#"{"value": "b"}"#).await, "b!");
-    // Listed again they still are the same instance's.
+    // A second list has tools of the same instance.
     assert_eq!(call(&mine.tools().unwrap()[0], r#"{"input": "d"}"#).await, "a, bc, d");
 }
 
@@ -168,7 +168,7 @@ async fn a_prefix_changes_only_the_name() {
         ("Query the database.", Effect::Read)
     );
     assert_eq!(call(&tool, r#"{"sql": "SELECT 1"}"#).await, "SELECT 1");
-    // A name of one's own comes with the prefix or without, as one says it.
+    // An explicit name may have the prefix or not.
     let search = query().named("custom_search").unwrap();
     assert_eq!(search.name(), "custom_search");
     assert_eq!(search.prefixed("db").unwrap().name(), "db_custom_search");
@@ -177,13 +177,13 @@ async fn a_prefix_changes_only_the_name() {
 #[test]
 fn a_prefix_that_makes_an_invalid_name_is_rejected() {
     let long = "x".repeat(60);
-    for (prefix, told) in [
+    for (prefix, reported) in [
         ("", "it is empty; give it 1 to 64 characters of A-Z a-z 0-9 _ -"),
         ("my tools", "' ' is not allowed; use only A-Z a-z 0-9 _ -"),
         (long.as_str(), "it has 66 characters, providers accept 64; shorten it"),
     ] {
         let error = query().prefixed(prefix).unwrap_err();
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(reported), "{error}");
     }
 }
 
@@ -212,7 +212,7 @@ enum Status {
     Completed,
 }
 
-/// The value as it goes over the wire.
+/// The value as it is on the wire.
 fn wire(value: impl Serialize) -> Result<String> {
     Ok(serde_json::to_value(value)?.as_str().unwrap_or_default().to_owned())
 }
@@ -228,7 +228,7 @@ impl Signature for UpdateTask {
     type Output = String;
 }
 
-/// The words are the seed's own.
+/// The descriptions are those of the seed.
 #[tokio::test]
 async fn update_task_returns_the_updated_fields() {
     let update = from_fn(async |UpdateTask { priority, status }: UpdateTask| {
@@ -266,7 +266,7 @@ impl Signature for CreateTask {
     type Output = String;
 }
 
-/// The words are the seed's own.
+/// The descriptions are those of the seed.
 #[tokio::test]
 async fn create_task_reads_nested_structs() {
     let create = from_fn(async |CreateTask { task }: CreateTask| {

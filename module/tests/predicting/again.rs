@@ -1,4 +1,4 @@
-//! An answer that does not fit goes back, with all that is wrong, until something ends it.
+//! Retries: an answer that does not fit is sent back with its faults.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use toolwright_module::{
 
 use crate::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
 
-/// Wrong in two places.
+/// An answer with two faults.
 const WRONG: &str = r#"{"sentence": 5, "topics": {"a": 1}}"#;
 
 async fn asked_again(capabilities: Capabilities, answers: [Reply; 2]) -> String {
@@ -20,7 +20,7 @@ async fn asked_again(capabilities: Capabilities, answers: [Reply; 2]) -> String 
     let module = Predict::<Summarize>::new(model).unwrap();
     assert_eq!(module.call(summarize(), &Context::default()).await.unwrap().topics, ["weather"]);
     let [one, two] = &asked.requests()[..] else { panic!("asked twice") };
-    // What was sent stays, to the byte; the rest comes after it.
+    // The old messages are unchanged; the new ones follow.
     let same = one.messages.len();
     assert_eq!(one.messages[..], two.messages[..same]);
     assert_eq!((&one.tools, &one.output), (&two.tools, &two.output));
@@ -33,10 +33,10 @@ async fn all_faults_are_sent_back_in_every_mode() {
     let text = || [Reply::text(WRONG), Reply::text(SUMMARY)];
     insta::assert_snapshot!("again_prompted", asked_again(plain(), text()).await);
     insta::assert_snapshot!("again_beside_a_schema", asked_again(structured(), text()).await);
-    // The call is answered: a provider refuses a conversation in which it is not.
+    // Providers reject a call without a result.
     let calls = [finish(WRONG), finish(SUMMARY)];
     insta::assert_snapshot!("again_by_calling", asked_again(calling(), calls).await);
-    // Text where a call was asked for has nothing to answer.
+    // A text answer in tool mode has no call to pair a result with.
     insta::assert_snapshot!("again_by_calling_after_text", asked_again(calling(), text()).await);
 }
 
@@ -77,7 +77,7 @@ fn costing(text: &str, input: u64) -> Reply {
 #[tokio::test]
 async fn an_exhausted_ledger_ends_the_attempts_early_with_all_answers() {
     let answers = [costing("one", 10), costing("two", 20), costing(SUMMARY, 30)];
-    // What the first two took of the tokens, or the third may take of them, is too much.
+    // The usage of two attempts plus the reservation of a third exceeds the budget.
     let output = Budget::default().with_output_tokens(2 + 4096 - 1);
     for budget in [Budget::default().with_model_calls(2), output] {
         let (model, asked) = replies(plain(), answers.clone());
@@ -90,7 +90,7 @@ async fn an_exhausted_ledger_ends_the_attempts_early_with_all_answers() {
         assert_eq!(error.usage(), Usage::new(30, 2));
         assert_eq!((asked.requests().len(), ledger.spent().usage), (2, Usage::new(30, 2)));
     }
-    // One more, and there is a third attempt.
+    // With a larger budget there is a third attempt.
     let (model, _) = replies(plain(), answers);
     let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
     let budget = Budget::default().with_model_calls(3).with_output_tokens(2 + 4096);
@@ -124,7 +124,7 @@ async fn an_empty_reply_is_not_an_answer_even_if_all_fields_are_optional() {
                 .unwrap_err();
             assert_eq!(error.stage(), Stage::Validation);
         }
-        // A call where text was asked for is read all the same.
+        // A call is accepted even if text was requested.
         let (model, _) = replies(capabilities, [finish(r#"{"name": "Kate"}"#)]);
         let module = Predict::<FindName>::new(model).unwrap();
         let found =
@@ -139,7 +139,7 @@ struct FindName {
     text: String,
 }
 
-/// Every object fits it.
+/// Every object fits this output.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Found {
     name: Option<String>,
@@ -169,7 +169,7 @@ async fn a_call_of_a_nonexistent_tool_is_not_an_answer() {
             let raw = format!("delete_accounts({arguments})");
             assert_eq!(error.raws().collect::<Vec<_>>(), [&raw, &raw]);
 
-            // A stream says the same.
+            // A stream has the same error.
             let (model, _) = replies(capabilities, [reply.clone(), reply]);
             let module = Predict::<FindName>::new(model).unwrap();
             let cx = Context::default();
@@ -209,7 +209,7 @@ async fn text_is_the_answer_even_beside_calls() {
         let found = module.call(find_name(), &Context::default()).await.unwrap();
         assert_eq!((found.name.as_deref(), asked.requests().len()), (Some("Kate"), 1));
 
-        // Words are not, and the call does not stand in for them.
+        // Invalid text is not an answer, and the call does not replace it.
         let (model, asked) = replies(capabilities, [with_call("I look."), Reply::text("{}")]);
         let module = Predict::<FindName>::new(model).unwrap();
         assert_eq!(module.call(find_name(), &Context::default()).await.unwrap().name, None);

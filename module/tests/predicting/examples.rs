@@ -1,4 +1,4 @@
-//! Examples: the shape they are shown in, and what cannot be shown.
+//! Examples: the form in which they are sent, and examples that are rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,7 +130,7 @@ fn an_example_that_does_not_fit_its_schema_is_rejected_with_the_path() {
     let (model, _) = replies(plain(), []);
     let error = Predict::<CountWords>::new(model).unwrap().with_examples([wrong()]).unwrap_err();
     insta::assert_snapshot!(error, @"output of `count_words` does not fit: $.level: expected an integer from 1 to 5, got the number 9");
-    // Whoever answers: it will never be right.
+    // The example is wrong for any model.
     let module = ChainOfThought::<CountWords>::from_context().unwrap();
     let error = module.with_examples([wrong()]).unwrap_err();
     insta::assert_snapshot!(error, @"output of `count_words` does not fit: $.output.level: expected an integer from 1 to 5, got the number 9");

@@ -1,4 +1,4 @@
-//! In what form a model is asked for the output, and what is read as its answer.
+//! Output modes: the requests, and the parts of replies that are read as answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ impl Signature for Fetch {
     type Output = Anything;
 }
 
-/// What OpenAI's strict schemas have no words for.
+/// A type that OpenAI's strict schemas do not support.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Anything {
     found: Value,
@@ -159,7 +159,7 @@ async fn an_output_without_a_strict_schema_is_still_requested() {
             module.call(Fetch {}, &Context::default()).await.unwrap().found,
             json!({"a": [1]})
         );
-        // A context's model is only met at the call.
+        // The model of a context is known only in the call.
         let cx = Context::default().with_model(strict());
         let output = in_mode(mode).call(Fetch {}, &cx).await.unwrap();
         assert_eq!(output.found, json!({"a": [1]}));

@@ -1,4 +1,4 @@
-//! An output while it is written.
+//! Streams of partial outputs.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,11 +22,11 @@ use crate::support::{
     FindWords, SUMMARY, Summarize, Summary, calling, finish, plain, replies, structured, summarize,
 };
 
-/// A model that streams these deltas, one list for each time it is asked.
+/// A model that streams these deltas, one list per request.
 struct Streaming {
     capabilities: Capabilities,
     streams: Mutex<VecDeque<Vec<Result<Delta>>>>,
-    /// How many deltas were taken.
+    /// Number of deltas that were read.
     taken: Arc<AtomicUsize>,
 }
 
@@ -76,7 +76,7 @@ fn done(reply: Reply) -> Result<Delta> {
     Ok(Delta::Done(Box::new(reply)))
 }
 
-/// A whole answer in pieces of this many characters.
+/// Splits an answer into pieces of this many characters.
 fn in_pieces(reply: &Reply, size: usize) -> Vec<Result<Delta>> {
     let mut deltas = Vec::new();
     for (index, part) in reply.parts.iter().enumerate() {
@@ -95,8 +95,7 @@ fn in_pieces(reply: &Reply, size: usize) -> Vec<Result<Delta>> {
     deltas
 }
 
-/// All events as a person reads them, texts that follow each other as one, and the error
-/// at the end.
+/// Formats all events, with consecutive texts joined, and the error at the end.
 async fn shown<O: serde::de::DeserializeOwned + std::fmt::Debug>(
     mut stream: PredictStream<'_, O>,
 ) -> (Vec<String>, Option<Error>) {
@@ -179,7 +178,7 @@ async fn partial_fields_grow_while_the_answer_arrives() {
     let output = Summary { sentence: rained(), topics: strings(&["weather", "Oslo"]) };
     let last = stream.next().await.unwrap().unwrap();
     assert_eq!(last, PredictEvent::Done(output));
-    // What was shown last stays to be looked at.
+    // The last partial text is still available.
     assert_eq!(stream.field::<String>("topics[1]"), Field::Done("Oslo".to_owned()));
     assert!(stream.next().await.is_none());
 }
@@ -271,13 +270,13 @@ async fn a_stream_sends_the_same_requests_as_a_call() {
 async fn the_final_partial_text_is_the_text_that_was_read() {
     let call_of = |arguments: &str| ReplyPart::Call(ToolCall::new("c", "finish", arguments));
     let said = |words: &str| ReplyPart::Text(words.to_owned());
-    // Text where a call was asked for.
+    // Text instead of the requested call.
     let in_text = in_pieces(&Reply::text(SUMMARY), 9);
-    // Words before the call, which are not the answer.
+    // Text before the call, which is not the answer.
     let with_words = in_pieces(&Reply::new([said("I say {\"a\":"), call_of(SUMMARY)]), 9);
     // The same call twice.
     let twice = in_pieces(&Reply::new([call_of(SUMMARY), call_of(SUMMARY)]), 9);
-    // Nothing but the end.
+    // Only the end, without pieces.
     let at_once = vec![done(finish(SUMMARY))];
     for deltas in [in_text, with_words, twice, at_once] {
         let model = Streaming::new(calling(), [deltas]);
@@ -285,7 +284,7 @@ async fn the_final_partial_text_is_the_text_that_was_read() {
         let cx = Context::default();
         assert_eq!(shown(module.stream(summarize(), &cx)).await.0, [SUMMARY, DONE]);
     }
-    // A server that streams something else than it says in the end.
+    // A server whose pieces differ from its final reply.
     let other = vec![call(0, "{\"sentence\": 1"), done(finish(SUMMARY))];
     let model = Streaming::new(calling(), [other]);
     let module = Predict::<Summarize>::new(model).unwrap();
@@ -313,14 +312,14 @@ async fn a_broken_stream_is_an_error_with_the_text_so_far() {
     assert_eq!(error.raws().collect::<Vec<_>>(), ["no", half]);
     assert_eq!(events, ["no", "discard", half]);
 
-    // What the provider kept is nearer to the truth than what we showed.
+    // The raw reply of the provider's error is more precise than the pieces.
     let kept = Err(Error::other("bad gateway").at(Stage::Provider).with_raw("<html>"));
     let model = Streaming::new(plain(), [vec![text("{"), kept]]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let error = shown(module.stream(summarize(), &cx)).await.1.unwrap();
     assert_eq!(error.raws().collect::<Vec<_>>(), ["<html>"]);
 
-    // An end that is none.
+    // A stream that ends without a reply.
     let model = Streaming::new(plain(), [vec![text("{")]]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let error = shown(module.stream(summarize(), &cx)).await.1.unwrap();

@@ -78,7 +78,7 @@ pub(crate) fn calling() -> Capabilities {
     Capabilities::new(Dialect::OpenAiStrict).with_tools(true)
 }
 
-/// A model that can only be told.
+/// A model without capabilities, which gets everything in the prompt.
 pub(crate) fn plain() -> Capabilities {
     Capabilities::new(Dialect::OpenAiLoose)
 }
