@@ -161,7 +161,7 @@ fn definitions_in_async_openais_types_are_the_same_json() {
     };
     for api in APIS {
         let mut own = value(&group.tools(api).unwrap());
-        // What async-openai cannot leave out says the same as leaving it out.
+        // async-openai always sends these fields; their default has the same meaning.
         for tool in own.as_array_mut().unwrap() {
             if tool["type"] != "custom" {
                 continue;
@@ -223,7 +223,7 @@ fn all_four_call_types_convert_to_tool_calls() {
     assert_eq!(either.into_tool_call(), function);
     let either = ChatCompletionMessageToolCalls::Custom(chat_custom);
     assert_eq!(either.into_tool_call(), custom);
-    // Itself unchanged.
+    // A tool call converts to itself.
     assert_eq!(function.clone().into_tool_call(), function);
 }
 
@@ -386,7 +386,7 @@ fn a_reply_of_responses_is_sent_back_whole_and_in_order() {
         {"type": "custom_tool_call", "call_id": "call_2", "input": "text", "name": "bio", "id": "ctc_1"},
     ]);
     let mut sent = output.clone();
-    // Some servers leave these out, and async-openai would send `null`.
+    // Some servers omit these lists, and async-openai would send `null`.
     sent[1]["content"][0].as_object_mut().unwrap().remove("logprobs");
     sent[3]["action"] = json!({"type": "search", "query": "x"});
     let reply = json!({
@@ -400,7 +400,7 @@ fn a_reply_of_responses_is_sent_back_whole_and_in_order() {
     assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), output);
 }
 
-/// Takes what no strict schema can say, and asks for strict all the same.
+/// A strict tool whose schema strict mode does not support.
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code, reason = "only its definition counts")]
 struct StoreAnything {

@@ -1,16 +1,16 @@
-//! What does not compile, and what the compiler then says.
+//! Programs that must not compile, and the messages of the compiler.
 //!
-//! Each program in the folder stands beside the compiler's words. They are those of the
-//! toolchain that the root `Cargo.toml` names. Another one may use other words, so there the
-//! tests compare nothing: they say so on stderr, past the test runner, which shows no output
-//! of a test that passes. With `COMPILE_FAIL=required`, as in `.ci/run`, they fail instead.
-//! `TRYBUILD=overwrite cargo test --test compile_fail` writes the words anew.
+//! The messages are stored beside the programs. They are those of the `rust-version` in the root
+//! `Cargo.toml`. With another toolchain the tests compare nothing. They report that on stderr
+//! directly, because the test runner hides the output of a passing test. With
+//! `COMPILE_FAIL=required`, as in `.ci/run`, they fail instead. `TRYBUILD=overwrite cargo test
+//! --test compile_fail` updates the messages.
 #![cfg(test)]
 
 use std::io::{Write, stderr};
 use std::process::Command;
 
-/// The toolchain whose words stand beside the programs.
+/// Returns the toolchain of the stored messages.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 fn fails(programs: &[&str]) {
@@ -24,7 +24,7 @@ fn fails(programs: &[&str]) {
         );
         let required = std::env::var_os("COMPILE_FAIL").is_some_and(|how| how == "required");
         assert!(!required, "{skipped}");
-        // Not `eprintln`, which a test that passes does not show.
+        // Not `eprintln`, whose output the runner hides for a passing test.
         stderr().write_all(format!("{skipped}\n").as_bytes()).unwrap();
         return;
     }
@@ -34,7 +34,7 @@ fn fails(programs: &[&str]) {
     }
 }
 
-/// The compiler that trybuild starts, in its own words.
+/// Returns the version text of the compiler that trybuild runs.
 fn compiler() -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
     let version = Command::new(rustc).arg("--version").output().unwrap().stdout;

@@ -1,4 +1,4 @@
-//! Groups of tools for a loop of one's own.
+//! Groups: definitions, dispatch, custom tools and binding.
 
 mod binding;
 mod custom;

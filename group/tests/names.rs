@@ -1,4 +1,4 @@
-//! Names that a group refuses.
+//! Names that a group rejects.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ fn a_duplicate_name_is_rejected_when_a_group_is_made() {
     };
     assert_eq!(fault(twice), ("query".to_owned(), NameFault::Duplicate));
 
-    // Only a typed run has a `finish` of its own.
+    // Only a typed run reserves `finish`.
     let finish = ToolGroup::<(), ()>::new().module(from_fn(async |_: Finish| Ok(String::new())));
     let finish = finish.and_then(|group| group.tool(query().named(Contract::FINISH)?));
     assert_eq!(fault(finish), (Contract::FINISH.to_owned(), NameFault::Duplicate));

@@ -13,7 +13,7 @@ use toolwright_module::{Context, Result, ToolCall};
 #[derive(Deserialize, JsonSchema)]
 struct Wait {}
 
-/// Falls when it is dropped, and counts that.
+/// A value that panics when it is dropped, and counts that.
 struct Falling(Arc<AtomicUsize>);
 
 impl Drop for Falling {

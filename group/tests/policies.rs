@@ -1,4 +1,4 @@
-//! How far what a model writes may be repaired, and where the repairs are seen.
+//! Policies for repairs, and the places that report repairs.
 
 use std::sync::{Arc, Mutex};
 
@@ -39,7 +39,7 @@ fn wait() -> Tool {
     Tool::new(from_fn(async |wait: Wait| Ok(wait.seconds.unwrap_or_default()))).unwrap()
 }
 
-/// One text for each policy that is needed at least.
+/// A text for each policy, which is the strictest one that allows it.
 const TEXTS: [(Policy, &str); 4] = [
     (Policy::Exact, r#"{"seconds": 3}"#),
     (Policy::Strict, r#"{"seconds": 3, "why": "rest"}"#),
@@ -124,11 +124,12 @@ async fn policies_of_groups_and_handlers_apply() {
 #[tokio::test]
 async fn a_forbidden_repair_is_an_error_with_its_path_and_remedy() {
     let tool = wait().with_policy(Policy::Exact);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (_, text) in TEXTS.into_iter().skip(1) {
-        told.push(tool.call(text, &Context::default()).await.unwrap_err().for_model().into_owned());
+        reported
+            .push(tool.call(text, &Context::default()).await.unwrap_err().for_model().into_owned());
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(reported.join("\n"), @r#"
     input of `wait` does not fit: $.why: this needs a repair, and none is allowed here (left out a field that is not asked for); write it as the schema says
     input of `wait` does not fit: $: not JSON: a name in double quotes is expected at character 2, got `\'seconds\': 3}`
     input of `wait` does not fit: $.seconds: expected an integer of at least 0 or null, got the string "3"
@@ -154,7 +155,7 @@ async fn repairs_are_in_the_output_the_error_and_the_result() {
     let stored = serde_json::to_string(&result).unwrap();
     assert_eq!(serde_json::from_str::<ToolResult>(&stored).unwrap(), result);
 
-    // Nothing is listed where nothing was done, a dialect's shape included.
+    // Without repairs nothing is listed. Nulls that a dialect asks for are not repairs.
     for text in [r#"{"seconds": 3}"#, r#"{"seconds": null}"#, "{}", ""] {
         assert_eq!(wait().call(text, &cx).await.unwrap().repaired(), None, "{text:?}");
     }
@@ -167,13 +168,13 @@ async fn repairs_are_in_the_output_the_error_and_the_result() {
     let panicking = from_fn(async |_: Wait| -> Result<u32> { panic!("no") });
     let error = Tool::new(panicking).unwrap().call("{'seconds': 3}", &cx).await.unwrap_err();
     assert!(error.stage() == Stage::Panic && error.repaired().is_some());
-    // Of the call's own arguments only.
+    // Only repairs of the call's own arguments.
     let nested = from_fn_nested();
     let error = nested.call(r#"{"seconds": 3}"#, &cx).await.unwrap_err();
     assert_eq!(error.repaired(), None);
 }
 
-/// A tool that passes up the error of another one, whose arguments were repaired.
+/// A tool that passes up the error of another tool with repaired arguments.
 fn from_fn_nested() -> Tool {
     let inner = from_fn(async |_: Wait| Err::<u32, _>(Error::retry("Later.")));
     let inner = Tool::new(inner).unwrap();
@@ -250,7 +251,7 @@ async fn a_dynamic_tool_gets_repaired_arguments() {
     assert_eq!((output.text(), output.repaired()), (r#"{"n": 5}"#, None));
     let output = echo().call(r#"{"n": "5"}"#, &cx).await.unwrap();
     assert_eq!((output.text(), output.repaired().is_some()), (r#"{"n":5}"#, true));
-    // It may know better than the schema, unless a policy is set.
+    // The handler may accept more than the schema, unless a policy is set.
     assert_eq!(echo().call("anything", &cx).await.unwrap().text(), "anything");
     for text in [r#"{"n": "5"}"#, "anything", "{'n': 5}"] {
         let error = echo().with_policy(Policy::Exact).call(text, &cx).await.unwrap_err();
@@ -392,7 +393,7 @@ async fn a_modules_output_is_checked_against_its_schema() {
     assert_eq!(error.stage(), Stage::Module);
 }
 
-/// serde writes what is not a number as null, which the schema does not allow.
+/// serde writes NaN as null, which the schema does not allow.
 #[tokio::test]
 async fn a_float_that_is_not_a_number_is_an_error() {
     /// Divide two numbers.

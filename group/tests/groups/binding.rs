@@ -1,4 +1,4 @@
-//! Groups as plain tools.
+//! Groups that are converted to plain tools.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Tools that are called with text.
+//! Custom tools, which take text.
 
 use std::borrow::Cow;
 
@@ -94,8 +94,8 @@ async fn a_custom_tool_gets_its_text_unchanged() {
     ];
     let outcomes = group.dispatch(&calls, &7, &cx).await;
     let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
-    let told: Vec<_> = outcomes.iter().map(|outcome| outcome.content.as_str()).collect();
-    assert_eq!(told, ["4 words", "At 7.", "Left", "Message delivered to Kate."]);
+    let reported: Vec<_> = outcomes.iter().map(|outcome| outcome.content.as_str()).collect();
+    assert_eq!(reported, ["4 words", "At 7.", "Left", "Message delivered to Kate."]);
     assert_eq!(outcomes[0].context, Some(7.0));
     assert_eq!(outcomes[0].kind, CallKind::Custom);
 }
@@ -103,7 +103,7 @@ async fn a_custom_tool_gets_its_text_unchanged() {
 #[tokio::test]
 async fn text_that_the_type_rejects_is_an_outcome() {
     let (group, cx) = (group(), Context::default());
-    for (name, text, told) in [
+    for (name, text, reported) in [
         ("when", "31:00", "input of `when` does not fit: there are 24 hours, from 0"),
         (
             "direction",
@@ -112,7 +112,7 @@ async fn text_that_the_type_rejects_is_an_outcome() {
         ),
     ] {
         let outcome = group.run(&ToolCall::custom("1", name, text), &7, &cx).await.unwrap();
-        assert_eq!(outcome.content, told);
+        assert_eq!(outcome.content, reported);
         assert_eq!(outcome.fail_reason, Some(FailReason::InvalidArguments));
         assert_eq!(outcome.kind, CallKind::Custom);
     }

@@ -1,4 +1,4 @@
-//! What a model is told of the tools.
+//! Definitions: names, descriptions, schemas and their defaults.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use toolwright_module::{Context, Dialect, Effect, Result, Tool};
 
 use super::support::{GetStockPrice, GetWeather, SayHello, add, group, stock_schema};
 
-/// A group of one tool that does nothing.
+/// Returns a group with one tool that does nothing.
 macro_rules! only {
     ($tool:ident) => {
         ToolGroup::<(), ()>::new().handler::<$tool>().map(|group| group.definitions()[0].clone())
@@ -150,7 +150,7 @@ fn settings_of_a_handler_are_not_parameters() {
     for definition in group().definitions() {
         let parameters = definition.schema()["properties"].as_object().unwrap();
         for configuration in ["name", "strict", "schema", "description", "effect"] {
-            // Its own field has that name.
+            // The type has a field of that name too.
             assert!(
                 definition.name() == "say_hello" || !parameters.contains_key(configuration),
                 "{configuration}"
@@ -252,7 +252,7 @@ fn a_generic_type_needs_a_name() {
     assert!(ToolGroup::new().handler::<Fetch<String>>().is_err());
     assert!(ToolGroup::new().handler::<Fetch<u8>>().is_ok());
 
-    // A name that is written down is meant, also where it is the type's own.
+    // An explicit name is kept, even if it equals the type's own.
     impl Handle<(), String> for Fetch<bool> {
         fn name() -> Cow<'static, str> {
             "fetch".into()
@@ -290,7 +290,7 @@ fn a_schema_that_nests_too_deep_is_rejected_before_it_is_copied() {
         fn schema() -> Option<Value> {
             let inmost = json!({"type": "object"});
             Some((0..LEVELS.get()).fold(inmost, |below, _| {
-                // The macro would copy what is below.
+                // A macro would copy the nested value.
                 let mut schema = json!({"type": "object"});
                 schema["not"] = below;
                 schema

@@ -1,4 +1,4 @@
-//! From calls to outcomes.
+//! Dispatch: from calls to outcomes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -105,9 +105,9 @@ async fn arguments_that_do_not_fit_are_an_outcome_and_the_handler_does_not_run()
 
 #[tokio::test]
 async fn errors_for_the_model_are_outcomes_and_others_are_not() {
-    for (how, told) in [("retry", "Not like this."), ("refuse", "Never.")] {
+    for (how, reported) in [("retry", "Not like this."), ("refuse", "Never.")] {
         let outcome = run(call("fail", &format!(r#"{{"how": "{how}"}}"#))).await.unwrap();
-        assert_eq!(outcome.content, told);
+        assert_eq!(outcome.content, reported);
         assert_eq!(outcome.fail_reason, Some(FailReason::ExplicitHandlerError));
     }
     for (how, text) in [
@@ -131,7 +131,7 @@ async fn a_function_called_as_a_custom_tool_is_an_error_for_the_program() {
     insta::assert_snapshot!(error, @"`say_hello` is called as a custom tool and is a function; send its own definition");
 }
 
-/// Nothing is done before somebody awaits, and awaiting a handler lets others go on.
+/// Handlers start only when they are awaited. A waiting handler lets others run.
 #[tokio::test]
 async fn async_handlers_run_when_awaited_and_block_no_other() {
     #[derive(Deserialize, JsonSchema)]
@@ -154,7 +154,7 @@ async fn async_handlers_run_when_awaited_and_block_no_other() {
     let cx_in = (AtomicUsize::new(0), Barrier::new(2));
     let dispatched = group.dispatch(&calls, &cx_in, &cx);
     assert_eq!(cx_in.0.load(Ordering::SeqCst), 0);
-    // On one thread: the handler waits for what is done beside it.
+    // On one thread, the handler waits for the other task.
     let (outcomes, _) = futures_util::future::join(dispatched, cx_in.1.wait()).await;
     assert_eq!(outcomes[0].as_ref().unwrap().content, "done");
     assert_eq!(cx_in.0.load(Ordering::SeqCst), 1);
@@ -174,7 +174,7 @@ async fn calls_run_concurrently_with_results_in_call_order() {
             (barrier, done): &(Barrier, AtomicUsize),
             _cx: &Context,
         ) -> Result<(String, usize)> {
-            // Only if all of them are under way does anyone come through.
+            // The barrier opens only if all calls run concurrently.
             barrier.wait().await;
             for _ in 0..10 - self.number {
                 tokio::task::yield_now().await;
@@ -204,7 +204,7 @@ async fn calls_run_concurrently_with_results_in_call_order() {
             (_, Ok(outcome)) => {
                 assert_eq!(outcome.id, number.to_string());
                 assert_eq!(outcome.content, format!("number {number}"));
-                // The last to be called was the first to be done.
+                // The last call was the first to finish.
                 assert_eq!(outcome.context, Some(9 - number));
             }
             (_, Err(error)) => panic!("{error}"),
@@ -233,7 +233,7 @@ async fn a_handler_gets_the_calls_context() {
     let cancellation = toolwright_module::Cancellation::default();
     let cx = Context::default().with_cancellation(cancellation.clone());
     cancellation.cancel();
-    // Another task may do it too.
+    // The dispatch is `Send`.
     let task = tokio::spawn(async move { group.run(&call("ask", "{}"), &(), &cx).await });
     assert_eq!(task.await.unwrap().unwrap().content, "true");
 }
