@@ -13,7 +13,7 @@ use toolwright_orchestrator::{
 
 use crate::support::{Asked, Log, Look, agent, call, calls, look, replies, show, soon, tool};
 
-/// A tool that cannot be taken back, and tells the log.
+/// A tool with an irreversible effect, which writes to the log.
 fn burn(log: &Log) -> Tool {
     let log = log.clone();
     tool("burn", Effect::Irreversible, move |look: Look| {
@@ -45,7 +45,7 @@ async fn without_an_approver_no_call_of_the_turn_is_made() {
     let awaits: &AwaitsApproval = error.downcast_ref().unwrap();
     assert_eq!(awaits.calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["2", "4"]);
     assert!(log.entries().is_empty());
-    // Driving it again waits again, and costs nothing.
+    // A second drive waits again, and costs nothing.
     assert_eq!(agent.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
     assert_eq!(run.spent().model_calls, 1);
 }
@@ -64,7 +64,7 @@ async fn a_waiting_run_can_be_decided_and_continued_in_another_process() {
     let decisions =
         [("2", Decision::edit(r#"{"place": "paper"}"#)), ("4", Decision::deny("It is mine."))];
     run.apply(StepResult::decisions(run.next().number, decisions)).unwrap();
-    // What a person changed is stored as well.
+    // The person's arguments are stored too.
     let state = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     let mut run = Run::resume(state, agent.tools()).unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_waiting_run_can_be_decided_and_continued_in_another_process() {
 async fn the_approver_gets_each_call_and_decisions_are_events() {
     let (log, asked, heard) = (Log::default(), Log::default(), Log::default());
     let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
-    let (wrote, told) = (asked.clone(), heard.clone());
+    let (wrote, reported) = (asked.clone(), heard.clone());
     let cx = soon()
         .with_approver(move |approval: Approval| {
             wrote.write(format!("{} {:?}", approval.call.id, approval.effect));
@@ -99,10 +99,10 @@ async fn the_approver_gets_each_call_and_decisions_are_events() {
             }
         })
         .with_events(move |event| match &event.kind {
-            EventKind::ApprovalAwaited { calls } => told.write(format!("{} wait", calls.len())),
-            EventKind::Decided { id, decision } => told.write(format!("{id}: {decision:?}")),
+            EventKind::ApprovalAwaited { calls } => reported.write(format!("{} wait", calls.len())),
+            EventKind::Decided { id, decision } => reported.write(format!("{id}: {decision:?}")),
             EventKind::ToolFinished { call, error, .. } => {
-                told.write(format!("{} {error:?}", call.id));
+                reported.write(format!("{} {error:?}", call.id));
             }
             _ => {}
         });
@@ -124,10 +124,10 @@ fn a_policy_with_an_unknown_tool_is_rejected() {
     let policy = || ApprovalPolicy::default().with_tool("burm");
     let tools = [look(), burn(&Log::default())];
     let run = Run::new("Go.", &tools, Default::default()).unwrap();
-    let told = run.with_approval(policy()).unwrap_err().to_string();
-    insta::assert_snapshot!(told, @"the approval policy names the tool `burm`, which does not exist; the tools are: look, burn");
+    let reported = run.with_approval(policy()).unwrap_err().to_string();
+    insta::assert_snapshot!(reported, @"the approval policy names the tool `burm`, which does not exist; the tools are: look, burn");
     let agent = ToolOrchestrator::new(Scripted::replies([]), tools).unwrap();
-    assert_eq!(agent.with_approval(policy()).unwrap_err().to_string(), told);
+    assert_eq!(agent.with_approval(policy()).unwrap_err().to_string(), reported);
     let agent = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
     insta::assert_snapshot!(agent.with_approval(policy()).unwrap_err(), @"the approval policy names the tool `burm`, which does not exist; there are no tools");
 }
@@ -153,12 +153,12 @@ fn each_call_needs_one_decision_with_valid_arguments() {
         StepResult::model(1, Reply::text("ok")),
         StepResult::tools(1, []),
     ];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for answer in wrong {
-        told.push(run.apply(answer).unwrap_err().to_string());
+        reported.push(run.apply(answer).unwrap_err().to_string());
         assert_eq!(serde_json::to_string(&run).unwrap(), before);
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
     run.apply(StepResult::decisions(1, [("4", yes()), ("2", yes())])).unwrap();
     assert!(matches!(run.next().kind, StepKind::CallTools(calls) if calls.len() == 1));
 }
@@ -268,7 +268,7 @@ async fn an_agent_with_a_different_tool_of_the_same_name_is_rejected() {
     insta::assert_snapshot!(error, @"the tool `burn` has changed since the run started (description, schema or effect); start the run again");
 }
 
-/// A run whose four calls wait to be made, two of them for a decision, as it is stored.
+/// A stored run with four open calls, two of which wait for a decision.
 fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
     let (agent, _) = careful(log, [Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
@@ -276,7 +276,7 @@ fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
     (agent, serde_json::to_value(&run).unwrap())
 }
 
-/// The ids of the calls that wait for approval once it is resumed.
+/// Returns the ids of the calls that wait for approval after the run is resumed.
 fn awaits(agent: &ToolOrchestrator, stored: Value) -> Vec<String> {
     let run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap();
     match run.next().kind {
@@ -325,7 +325,7 @@ async fn a_decision_applies_to_exactly_its_call() {
         (|it| it["decisions"] = json!({}), &["2"]),
         (|it| it["decisions"]["2"]["decision"] = json!({"deny": {"reason": "No."}}), &["2"]),
         (|it| it["decisions"]["2"]["tool"] = json!("look"), &["2"]),
-        // Another call under the id that was decided on.
+        // Another call under an id with a decision.
         (
             |it| {
                 it["messages"][1]["parts"][1]["call"]["arguments"] = json!(r#"{"place": "home"}"#);
@@ -333,7 +333,7 @@ async fn a_decision_applies_to_exactly_its_call() {
             &["2"],
         ),
         (|it| it["messages"][1]["parts"][0]["call"]["name"] = json!("burn"), &["1"]),
-        // What was denied is not made because its result is gone.
+        // A denied call is not made if its result is missing.
         (|it| it["phase"]["tools"]["results"][3] = Value::Null, &["4"]),
     ];
     for (edit, waits) in edits {
@@ -349,7 +349,7 @@ async fn the_stricter_of_both_policies_applies() {
     let log = Log::default();
     let (careful, _) = careful(&log, [Reply::text("ok")]);
     let (careless, _) = agent([look(), burn(&log)], [Reply::text("ok")]);
-    // A run that began without a policy, and one whose policy was taken out of the store.
+    // A run that started without a policy, and one whose policy was removed from the store.
     let mut run = careless.start("Go.").unwrap();
     run.apply(StepResult::model(0, turn())).unwrap();
     assert!(matches!(run.next().kind, StepKind::CallTools(_)));
@@ -361,7 +361,7 @@ async fn the_stricter_of_both_policies_applies() {
         let error = careful.drive(&mut run, &soon()).await.unwrap_err();
         let awaits: &AwaitsApproval = error.downcast_ref().unwrap();
         assert_eq!(awaits.calls.len(), 2);
-        // And it stays so, whoever drives it next.
+        // The policy stays with the run, whatever agent drives it next.
         assert_eq!(careless.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
     }
     let mut run = careful.start("Go.").unwrap();

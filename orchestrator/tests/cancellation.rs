@@ -1,4 +1,4 @@
-//! Ending a run from outside: by cancelling it, by dropping it, by its deadline.
+//! Runs that are ended from outside: by a cancellation, a drop or a deadline.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn waiting_agent(working: &Working) -> ToolOrchestrator {
     agent([endless(working)], said).0
 }
 
-/// Drives until `n` works are under way, then cancels.
+/// Drives until `n` calls are in progress, then cancels.
 async fn cancelled(agent: &ToolOrchestrator, working: &Working, n: usize) -> (Run, Error) {
     let cancellation = Cancellation::default();
     let cx = Context::default().with_cancellation(cancellation.clone());
@@ -64,7 +64,7 @@ async fn a_cancellation_during_tool_calls_ends_all_of_them() {
     let (run, error) = cancelled(&waiting_agent(&working), &working, 2).await;
     assert_eq!(error.stage(), Stage::Cancelled);
     assert_eq!(working.now(), 0);
-    // The calls are still to be made.
+    // The calls have not been made yet.
     assert_eq!((run.next().number, run.history().len()), (1, 2));
 }
 
@@ -175,7 +175,7 @@ async fn a_deadline_below_an_agent_leaves_the_run_above_at_its_step() {
     let cx = Context::default().with_deadline(at.into_std());
     let error = outer.drive(&mut run, &cx).await.unwrap_err();
     assert_eq!((error.stage(), working.now()), (Stage::Limit, 0));
-    // The call below has no result: driven on, it is made again.
+    // The call below has no result, so it is made again.
     assert_eq!((run.next().number, run.history().len()), (1, 2));
 }
 

@@ -1,4 +1,4 @@
-//! What bounds a run in time: its own limit, that of its tools, and whoever stops waiting.
+//! Time limits: of a run, of its tools, and of callers that stop waiting.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ async fn a_tool_that_blocks_its_thread_is_reported() {
     let agent = agent.with_limits(Limits::default().with_tool_time(Duration::from_millis(50)));
     let finished = agent.run("Go.", &cx).await.unwrap();
     assert_eq!(log.entries(), ["slow"]);
-    // It could not be stopped, so what it gave is taken.
+    // The tool could not be interrupted, so its result is used.
     insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1: done");
 }
 
@@ -92,10 +92,10 @@ async fn a_dropped_drive_is_charged_for_its_calls() {
         tokio::time::timeout(Duration::from_millis(20), drive).await.unwrap_err();
     }
     assert_eq!(run.spent().tool_calls, 2);
-    // A third time it is not made.
+    // The third call is not made.
     let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
     assert_eq!((finished.limit, finished.spent.tool_calls), (Some(LimitKind::ToolCalls), 2));
-    // Nobody knows what a question cost that was given up: it counts in full.
+    // The cost of a dropped model call is unknown, so it counts in full.
     let agent = ToolOrchestrator::new(Silent::default(), []).unwrap();
     let agent = agent.with_limits(within(Budget::default().with_output_tokens(25)));
     let mut run = agent.start("Go.").unwrap();
@@ -125,7 +125,7 @@ fn a_time_limit_without_tokios_timer_is_an_error_before_the_first_call() {
     }
 }
 
-/// A model that goes on writing and never waits for anything.
+/// A model whose stream is always ready.
 struct Endless;
 
 impl LanguageModel for Endless {
@@ -146,7 +146,7 @@ impl LanguageModel for Endless {
     }
 }
 
-/// A stream without a wait gave no timer its turn, and no one who would cancel it.
+/// Without yielding, neither a timer nor a task that cancels would run.
 #[tokio::test]
 async fn a_stream_that_is_always_ready_can_be_ended() {
     let agent = ToolOrchestrator::new(Endless, []).unwrap();

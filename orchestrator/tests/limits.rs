@@ -1,4 +1,4 @@
-//! What bounds a run, and what is told where a bound is met.
+//! The limits of a run, and the texts about them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +60,7 @@ async fn token_and_money_budgets_end_a_run_in_advance() {
     let budgets = [
         (Budget::default().with_input_tokens(5), LimitKind::InputTokens, 0),
         (Budget::default().with_output_tokens(4 + 9), LimitKind::OutputTokens, 1),
-        // Each token written costs a thousand millionths.
+        // An output token costs a thousand millionths.
         (Budget::default().with_money(Money::from_micros(14_000)), LimitKind::Money, 1),
     ];
     for (budget, limit, replies) in budgets {
@@ -131,7 +131,7 @@ fn the_limits_apply_to_a_run_driven_by_hand() {
     );
 }
 
-/// A tool that asks its context's model.
+/// A tool that asks the model of its context.
 fn asking(name: &str) -> Tool {
     let module = from_fn_with(|_: Look, cx: Context| async move {
         let model = Arc::clone(cx.model().unwrap());
@@ -149,7 +149,7 @@ fn four_tokens(replies: Vec<Reply>) -> Vec<Reply> {
 async fn a_limit_reached_below_a_tool_fails_that_call_only() {
     let said =
         four_tokens(vec![calls([("1", "ask", "a"), ("2", "ask", "b")]), Reply::text("below")]);
-    // 4 for the run's question, 10 reserved for one below: a second one may take more.
+    // The run used 4 tokens, and a call below reserves 10. A second call below exceeds the budget.
     let (agent, asked) = agent([asking("ask")], said);
     let agent = agent.with_limits(within(Budget::default().with_output_tokens(4 + 10)));
     let above = Ledger::default();
@@ -189,7 +189,7 @@ async fn an_exhausted_shared_ledger_ends_every_run_below_it() {
     let exhausted: &Exhausted = error.downcast_ref().unwrap();
     assert_eq!((exhausted.limit, exhausted.left), (LimitKind::OutputTokens, 9));
     assert_eq!(shared.spent().usage.output_tokens, 8);
-    // What the call below did cost is the run's, though it came to nothing.
+    // The run is charged for the call below, although the call failed.
     assert_eq!(run.spent(), shared.spent());
 }
 
@@ -221,7 +221,7 @@ async fn three_nested_agents_share_a_ledger_and_have_their_own() {
         [deepest],
         four_tokens(vec![Reply::calls([task("deepest", "d")]), Reply::text("middle")]),
     );
-    // Two of one kind side by side, under different names.
+    // Two agents of one kind run concurrently, under different names.
     let other = agent([look()], four_tokens(vec![Reply::text("other")])).0;
     let tools = [
         Tool::new(middle).unwrap().named("left").unwrap().with_effect(Effect::Read),
@@ -301,7 +301,7 @@ async fn the_same_mistake_in_three_rounds_ends_the_run() {
         Err(toolwright_module::Error::retry(format!("there is no {}", look.place)))
     });
     let fail = |place| calls([("", "fail", place)]);
-    // Other arguments, or a round in between, are another mistake.
+    // Other arguments, or a round in between, make it a different mistake.
     let said =
         [fail("a"), fail("a"), fail("b"), fail("a"), fail("a"), fail("a"), Reply::text("never")];
     let (agent, asked) = agent([failing], said);
@@ -312,7 +312,7 @@ async fn the_same_mistake_in_three_rounds_ends_the_run() {
     assert_eq!((unfinished.finished.ending, unfinished.finished.iterations), (Ending::Stuck, 6));
     assert_eq!((unfinished.finished.failures.len(), asked.requests().len()), (6, 6));
 
-    // Whoever says the same thing with success does not get stuck.
+    // A call that is repeated with success is not a mistake.
     let look_again = || calls([("", "look", "a")]);
     let said = [look_again(), look_again(), look_again(), look_again(), Reply::text("ok")];
     assert_eq!(run(&crate::support::agent([look()], said).0).await.answer, "ok");
@@ -390,7 +390,7 @@ async fn a_run_without_money_continues_with_more() {
     let said = [Reply::text("").with_usage(Usage::new(0, 4)), Reply::text("ok")];
     let (agent, _) = agent([], said);
     let money = |micros| within(Budget::default().with_money(Money::from_micros(micros)));
-    // The first question may cost 10,000 and costs 4,000: too little is left for another.
+    // The first call reserves 10,000 and costs 4,000. The rest is too little for another.
     let agent = agent.with_limits(money(13_000));
     let prices = [("scripted", Price::per_million(0.0, 1_000.0))];
     let cx = || soon().with_ledger(Ledger::default().with_prices(prices));
@@ -419,7 +419,7 @@ async fn a_stop_whose_text_panics_still_ends_the_run() {
     std::mem::forget(error);
 }
 
-/// A tool that gives this text and these images, and one that fails with a long error.
+/// A tool that returns this text and these images, and a tool that fails with a long error.
 fn lavish(text: &'static str, images: Vec<usize>) -> [Tool; 2] {
     let input = json!({"type": "object", "properties": {}});
     let contract = |name| Contract::dynamic(name, "Do it.", input.clone(), None).unwrap();
@@ -440,9 +440,9 @@ async fn images_errors_and_events_are_cut_to_the_limit_of_a_result() {
     let (agent, asked) = agent(lavish("A house.", vec![100, 300, 50]), [reply, Reply::text("ok")]);
     let limits = Limits::default().with_max_result_bytes(200).with_max_image_bytes(200);
     let heard = Log::default();
-    let told = heard.clone();
+    let reported = heard.clone();
     let cx = soon().with_events(move |event| {
-        told.write(serde_json::to_string(event).unwrap());
+        reported.write(serde_json::to_string(event).unwrap());
     });
     let finished = agent.with_limits(limits).run("Go.", &cx).await.unwrap();
     let Message::Tool(painted) = &*asked.requests()[1].messages[2] else { panic!("no result") };
@@ -478,8 +478,8 @@ async fn a_long_error_of_a_drive_is_cut_in_events() {
     let model = Scripted::new(|_: &Request| Err(Error::other("no ".repeat(100_000))));
     let agent = ToolOrchestrator::new(model, []).unwrap();
     let heard = Log::default();
-    let told = heard.clone();
-    let cx = soon().with_events(move |event| told.write(serde_json::to_string(event).unwrap()));
+    let reported = heard.clone();
+    let cx = soon().with_events(move |event| reported.write(serde_json::to_string(event).unwrap()));
     let error = agent.run("Go.", &cx).await.unwrap_err();
     assert_eq!(error.to_string().len(), 300_000);
     assert!(heard.entries().iter().all(|event| event.len() < 70_000));
@@ -489,7 +489,7 @@ async fn a_long_error_of_a_drive_is_cut_in_events() {
 async fn a_budget_holds_without_reported_usage() {
     let budget = Budget::default().with_output_tokens(25);
     let unknown = || calls([("", "look", "a")]).with_usage(Usage::unknown());
-    // Each question may take ten tokens, and nobody says that it took fewer.
+    // Each model call reserves ten tokens and reports no usage.
     let (agent, asked) = agent([look()], (0..9).map(|_| unknown()));
     let finished = run(&agent.with_limits(within(budget))).await;
     assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::OutputTokens), ""));

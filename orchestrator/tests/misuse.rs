@@ -1,4 +1,4 @@
-//! What goes wrong around the loop: it ends, and says what happened.
+//! Misuse of agents: each ends with an error that names the cause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +33,7 @@ async fn agents_that_call_themselves_reach_a_limit() {
     insta::assert_snapshot!(error, @"agents call each other more than 16 deep; does one call itself?");
 }
 
-/// An output, or an error, that panics once it is no longer needed.
+/// A value that panics when it is dropped, in an output or an error.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -117,7 +117,7 @@ async fn a_panic_of_a_listener_loses_no_result_and_repeats_no_call() {
     });
     let said = [calls([("1", "store", "a"), ("2", "store", "b")]), Reply::text("ok")];
     let (agent, _) = agent([store], said);
-    // At every event, the first and the last included.
+    // At each event, including the first and the last.
     let cx = soon().with_events(|_| panic!("the screen is gone"));
     let finished = agent.run("Go.", &cx).await.unwrap();
     assert_eq!((finished.answer.as_str(), finished.spent.tool_calls), ("ok", 2));

@@ -1,4 +1,4 @@
-//! Which tools an agent can be made of, and what its provider is sent of them.
+//! The tools of an agent, and their form in requests.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ fn taking(name: &str, input: Value) -> Tool {
     Tool::dynamic(contract, Effect::Read, |text, _| async move { Ok(ToolOutput::text_only(text)) })
 }
 
-/// Tools that one strict dialect or another cannot say.
+/// Tools with schemas that some strict dialect does not support.
 fn awkward() -> Vec<Tool> {
     let tree = json!({"$ref": "#/$defs/tree"});
     let node = json!({"type": "object", "properties": {"below": {"type": "array", "items": tree}}});
@@ -80,7 +80,7 @@ fn an_agent_with_too_many_tools_is_rejected() {
         ContractError::TooManyTools { dialect: Dialect::OpenAiLoose, count: 129, most: 128 };
     assert_eq!(error.to_string(), too_many.to_string());
 
-    // The last of them is `finish`.
+    // The last one is `finish`.
     let react = |count| ReAct::<Task>::new(model(Dialect::OpenAiStrict), tools(count));
     assert!(react(127).is_ok());
     let error = react(128).unwrap_err();

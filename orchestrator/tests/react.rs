@@ -1,4 +1,4 @@
-//! Typed runs: a signature in, its whole output out.
+//! Typed runs: `ReAct` and the tool `finish`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,8 +72,8 @@ async fn every_field_of_the_output_comes_from_finish() {
     insta::assert_json_snapshot!(tools.last().unwrap().tool(Dialect::OpenAiStrict).unwrap());
 }
 
-/// The loop is the orchestrator's: its driver takes a run of `ReAct` the same way to the
-/// same end, and `ReAct` itself has no code that moves a run on.
+/// The orchestrator's driver makes the same requests for a run of `ReAct`, and `ReAct` has no code
+/// that advances a run.
 #[tokio::test]
 async fn react_has_no_loop_of_its_own() {
     let said = || [calls([("1", "look", "hall"), ("2", "sweep", "hall")]), finish("3", OUTPUT)];
@@ -171,7 +171,7 @@ async fn a_typed_run_at_its_limit_fails_with_the_whole_run() {
     assert_eq!((unfinished.name.as_str(), unfinished.finished.iterations), ("inspect", 3));
     assert_eq!(unfinished.finished.tools_used, ["look", "tidy"]);
     assert_eq!(unfinished.finished.history.len(), 2 + 3 * 3);
-    // In prose it is of no use, so there is no last word.
+    // A last answer in prose would be useless, so it is not requested.
     assert_eq!(asked.requests().len(), 3);
 }
 

@@ -1,4 +1,4 @@
-//! The loop as a value: stored, resumed, refused.
+//! Runs as values: stored, resumed, driven by hand.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Signature for Inspect {
     type Output = House;
 }
 
-/// The words of the model in a run with everything in it.
+/// The replies of a run with every kind of part.
 fn script(typed: bool) -> Vec<Reply> {
     let opaque = json!({"id": "rs_1", "encrypted_content": "…"});
     let thinking = ReplyPart::Reasoning(Reasoning::new("some-provider", "Hm.", opaque));
@@ -75,7 +75,7 @@ fn tools() -> [Tool; 2] {
     [look(), tidy()]
 }
 
-/// What a driver saw: each step as bytes, and how it ended.
+/// The steps that a driver saw, as text, and the result.
 struct Played {
     steps: Vec<String>,
     requests: Vec<Request>,
@@ -83,7 +83,7 @@ struct Played {
     stored: String,
 }
 
-/// Drives a run by hand; `between` may swap it for another between any two steps.
+/// Drives a run by hand. `between` may replace it by another before each step.
 fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Played {
     let contract = Contract::of::<Inspect>().unwrap();
     let mut script = script.into_iter();
@@ -101,7 +101,7 @@ fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Playe
             }
             StepKind::CallTools(calls) => {
                 steps.push(format!("{number} {}", serde_json::to_string(&calls).unwrap()));
-                // In any order: results are paired by id.
+                // In reverse order, because results are paired by id.
                 let results = calls.iter().rev().map(|call| ToolResult::new(call, "ok"));
                 StepResult::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
             }
@@ -127,7 +127,7 @@ fn stored_and_resumed(run: Run) -> Run {
     let stored = serde_json::to_string(&run).unwrap();
     drop(run);
     let state: RunState = serde_json::from_str(&stored).unwrap();
-    // In another order: the prompt keeps the one that the run began with.
+    // The tools are in another order; the prompt keeps the original one.
     let [first, second] = tools();
     let resumed = Run::resume(state, &[second, first]).unwrap();
     assert_eq!(serde_json::to_string(&resumed).unwrap(), stored);
@@ -193,7 +193,7 @@ fn setting_the_output_twice_offers_finish_once() {
     assert_eq!(names, ["look", "tidy", "finish"]);
 }
 
-/// Everything that is not the answer to this step, with what it is refused with.
+/// Returns wrong answers to this step.
 fn wrong_answers(step: &Step) -> Vec<StepResult> {
     let number = step.number;
     let result = |id: &str| ToolResult::new(&call(id, "look", "x"), "ok");
@@ -242,18 +242,19 @@ fn a_wrong_answer_leaves_the_run_unchanged() {
 #[test]
 fn the_error_of_a_wrong_answer_says_what_the_run_waits_for() {
     let mut run = started(false);
-    let mut told = Vec::new();
-    let mut tell = |run: &mut Run, answer| told.push(run.apply(answer).unwrap_err().to_string());
-    tell(&mut run, StepResult::model(3, Reply::text("x")));
-    tell(&mut run, StepResult::tools(0, []));
+    let mut reported = Vec::new();
+    let mut report =
+        |run: &mut Run, answer| reported.push(run.apply(answer).unwrap_err().to_string());
+    report(&mut run, StepResult::model(3, Reply::text("x")));
+    report(&mut run, StepResult::tools(0, []));
     run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
-    tell(&mut run, StepResult::model(1, Reply::text("x")));
-    tell(&mut run, StepResult::tools(1, []));
+    report(&mut run, StepResult::model(1, Reply::text("x")));
+    report(&mut run, StepResult::tools(1, []));
     run.apply(StepResult::tools(1, [ToolResult::new(&call("1", "look", "a"), "ok")])).unwrap();
     run.apply(StepResult::model(2, Reply::text("done"))).unwrap();
-    tell(&mut run, StepResult::model(3, Reply::text("x")));
-    tell(&mut run, StepResult::rejected(3, "x"));
-    insta::assert_snapshot!(told.join("\n"), @r"
+    report(&mut run, StepResult::model(3, Reply::text("x")));
+    report(&mut run, StepResult::rejected(3, "x"));
+    insta::assert_snapshot!(reported.join("\n"), @r"
     the run waits for step 0, but the answer is for step 3; answer the step that `next` returns
     the answer does not fit: step 0 expects a model's reply
     the answer does not fit: step 1 expects the results of its calls
@@ -296,13 +297,13 @@ fn a_run_is_resumed_only_with_its_own_tools() {
         ("another schema", vec![other_schema(), tidy()]),
         ("twice", vec![look(), tidy(), look()]),
     ];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (what, tools) in refused {
-        told.push(format!("{what}: {}", resume(&tools).unwrap_err()));
+        reported.push(format!("{what}: {}", resume(&tools).unwrap_err()));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
 
-    // Other code behind the same contract is the same tool.
+    // A tool with other code and the same contract is the same tool.
     let same = tool("look", Effect::Read, async |_: Look| Ok("rewritten".to_owned()));
     resume(&[same, tidy()]).unwrap();
 }
@@ -311,7 +312,7 @@ fn a_run_is_resumed_only_with_its_own_tools() {
 fn a_stored_run_of_a_later_version_is_rejected() {
     let mut stored = serde_json::to_value(started(false)).unwrap();
     stored["version"] = 4.into();
-    // Of another shape as well: the version is what has to be said.
+    // The rest is invalid too, but the error has to name the version.
     stored["phase"] = json!("approve");
     let error = serde_json::from_value::<RunState>(stored).unwrap_err();
     insta::assert_snapshot!(error, @"the stored run has version 4, this program reads up to 3; update it");
@@ -328,7 +329,7 @@ fn an_inconsistent_stored_run_is_rejected() {
     insta::assert_snapshot!(error, @"the stored run is inconsistent: the last reply and its results do not match; start it again");
 }
 
-/// What resuming says of a run in the middle of two calls, after an edit of its text.
+/// Edits a stored run that waits for two calls, and resumes it.
 fn resumed_after(edit: impl Fn(&mut Value)) -> std::result::Result<Run, RunError> {
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
@@ -344,7 +345,7 @@ fn a_stored_run_with_unpaired_calls_is_rejected() {
     assert!(resumed_after(|_| {}).is_ok());
     let edits: [fn(&mut Value); 5] = [
         |stored| stored["messages"] = json!([]),
-        // A call in the middle without a result, and a result without a call.
+        // A call without a result, and a result without a call.
         |stored| drop(stored["messages"].as_array_mut().unwrap().remove(3)),
         |stored| drop(stored["messages"].as_array_mut().unwrap().remove(2)),
         |stored| stored["messages"][4]["parts"][1]["call"]["id"] = json!("1"),
@@ -366,7 +367,7 @@ fn a_stored_run_that_waits_for_an_unknown_tool_is_rejected() {
     .unwrap_err();
     insta::assert_snapshot!(error, @"the stored run is inconsistent: a call waits for a tool that does not exist; start it again");
 
-    // One that the run answered itself waits for nobody.
+    // A call that the run has answered itself does not wait.
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "sweep", "a"), ("2", "look", "b")]))).unwrap();
     let state: RunState = serde_json::from_value(serde_json::to_value(&run).unwrap()).unwrap();
@@ -424,8 +425,8 @@ fn step_results_can_be_stored() {
     assert!(matches!(bare.kind, StepResultKind::Rejected(why) if why == "no"));
 }
 
-/// The tools of the run in the committed file: their contracts are written out, so
-/// that the file only stops reading if the format of runs changes.
+/// The tools of the committed run. Their contracts are explicit, so that the file depends on the
+/// stored format only.
 fn tools_of_the_stored_run() -> Vec<Tool> {
     let place = json!({
         "type": "object",
@@ -442,7 +443,7 @@ fn tools_of_the_stored_run() -> Vec<Tool> {
         .collect()
 }
 
-/// How the committed file was made; a later version of the format gets its own file.
+/// Makes the run in the committed file. A later version of the format gets a file of its own.
 fn run_to_be_stored() -> Run {
     let output = json!({
         "type": "object",
@@ -484,7 +485,7 @@ fn goes_on(state: RunState) {
     assert_eq!(run.history(), same.history());
     assert_eq!((run.spent().usage, run.elapsed()), (same.spent().usage, same.elapsed()));
 
-    // The write waits alone; the read after it comes last.
+    // The write waits alone, and the read follows it.
     for (step, id) in [(2, "3"), (3, "call_0_6")] {
         let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
         assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), [id]);
@@ -507,7 +508,7 @@ fn edited_arguments_of_version_2_wait_for_approval_again() {
     stored["decided"] = json!([["3", {"edit": {"arguments": "{\"place\": \"z\"}"}}]]);
     let run = Run::resume(serde_json::from_value(stored).unwrap(), &tools_of_the_stored_run());
     let StepKind::AwaitApproval(calls) = run.unwrap().next().kind else { panic!("it goes on") };
-    // The first one was made.
+    // The first call has a result.
     assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["3"]);
 }
 

@@ -1,4 +1,4 @@
-//! Tools chosen by answering with a selection.
+//! Tools chosen by JSON selections.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn a_selection_prompt_has_task_tools_and_history() {
     assert_eq!((finished.iterations, &finished.tools_used[..]), (1, &["look".to_owned()][..]));
 
     let requests = asked.requests();
-    // What it is shown at first, and what each later request has more.
+    // The first request, and then only the messages that each request adds.
     insta::assert_snapshot!(show(&requests[0].messages));
     for two in requests.windows(2) {
         let before = two[0].messages.len();
@@ -56,14 +56,14 @@ async fn a_selection_prompt_has_task_tools_and_history() {
     assistant: {"selection": {"action": "finish"}}
     user: Now tell the user in one sentence or more what was done, and what the answer is.
     "#);
-    // No tools in the request, but a schema: an input that is no tool's is no answer.
+    // The requests have no tools, but an output schema with the input of each tool.
     let output = requests[0].output.as_ref().unwrap();
     insta::assert_json_snapshot!(output.output_to_read().unwrap());
     assert!(requests.iter().all(|request| request.tools.is_empty()));
     assert!(requests[1].output.is_some() && requests[2].output.is_none());
     assert_eq!(requests[2].tool_choice, ToolChoice::Auto);
 
-    // The run's own history is the same as where a provider calls tools.
+    // The stored history has the form of native calls.
     insta::assert_snapshot!(show(&finished.history), @r#"
     system: Be brief.
     user: Look after the house.
@@ -75,20 +75,20 @@ async fn a_selection_prompt_has_task_tools_and_history() {
     "#);
 }
 
-/// What a model says after it has finished is not asked for: the tool is not called.
+/// No request follows the final answer, so the last tool is not called.
 #[tokio::test]
 async fn finish_ends_the_loop() {
     let (agent, asked) =
         agent([call("look", "hall"), finish(), Reply::text("Empty."), call("tidy", "hall")]);
     let finished = run(&agent).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("Empty.", Ending::Answered));
-    // A selection, `finish`, and the answer: with no schema to select by.
+    // A selection, `finish`, and the answer, which has no output schema.
     let asked = asked.requests();
     let selects: Vec<bool> = asked.iter().map(|request| request.output.is_some()).collect();
     assert_eq!(selects, [true, true, false]);
     assert_eq!((finished.iterations, &finished.tools_used[..]), (1, &["look".to_owned()][..]));
 
-    // A typed run ends with the input of `finish`, without another question.
+    // A typed run ends with the input of `finish`, without another request.
     let output = json!({"clean": true, "remarks": []});
     let selection = json!({"selection": {"action": "finish", "tool_input": output}});
     let (model, asked) = replies([Reply::text(selection.to_string()), call("tidy", "hall")]);
@@ -123,7 +123,7 @@ async fn a_wrong_selection_is_sent_back_with_its_faults() {
         ),
         Reply::text(r#"{"selection": {"action": "call_tool", "tool_na"#)
             .with_finish(Finish::Length),
-        // A fence and a comma too many are nothing to ask again for.
+        // A code fence and a trailing comma are repaired.
         Reply::text(
             "```json\n{\"selection\": {\"action\": \"call_tool\", \"tool_name\": \"look\", \"tool_input\": {\"place\": \"hall\"},}}\n```",
         ),
@@ -137,7 +137,7 @@ async fn a_wrong_selection_is_sent_back_with_its_faults() {
     assert_eq!(finished.tools_used, ["look"]);
 }
 
-/// What a selecting model said, and what became of it.
+/// Runs an agent whose model answers with this text first.
 async fn selects(said: &str) -> (Finished, Asked) {
     let (agent, asked) = agent([Reply::text(said), finish(), Reply::text("ok")]);
     (run(&agent).await, asked)
@@ -152,7 +152,7 @@ async fn a_selection_is_read_in_every_known_form() {
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "parameters": {"place": "hall"}}}"#,
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "tool_input": null, "input": {"place": "hall"}}}"#,
         r#"{"selection": "{\"action\": \"call_tool\", \"tool_name\": \"look\", \"tool_input\": {\"place\": \"hall\"}}"}"#,
-        // The ADR's, without the object around it.
+        // The form of the ADR, without the outer object.
         r#"{"action": "call_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#,
         r#"{"action": "use_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#,
         r#"{"tool_name": "look", "tool_input": {"place": "hall"}}"#,
@@ -174,7 +174,7 @@ async fn a_selection_is_read_in_every_known_form() {
         let arguments: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
         assert_eq!(arguments, json!({"place": "hall"}), "{said}");
         assert!(show(&finished.history).contains("hall is empty"), "{said}");
-        // Every other form is listed, with all that the model wrote.
+        // The repairs of any other form are listed, with the original text.
         assert_eq!(finished.repaired[0].call.arguments, said);
         assert!(!finished.repaired[0].repairs.is_empty());
     }
@@ -193,7 +193,7 @@ fn calls_of(message: &Message) -> Vec<&ToolCall> {
 
 #[tokio::test]
 async fn unknown_fields_of_a_selection_are_reported_and_not_dropped() {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for said in [
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "place": "hall"}}"#,
         r#"{"action": "look", "place": "hall"}"#,
@@ -218,11 +218,11 @@ async fn unknown_fields_of_a_selection_are_reported_and_not_dropped() {
         let answer = show(&finished.history[2..3]);
         let answer = answer.strip_prefix("user: That is not a valid selection: ").expect(said);
         let rest = " Answer with one JSON object as described above, and nothing else.";
-        told.push(format!("{said}\n  {}", answer.trim_end().strip_suffix(rest).expect(said)));
+        reported.push(format!("{said}\n  {}", answer.trim_end().strip_suffix(rest).expect(said)));
     }
-    insta::assert_snapshot!(told.join("\n"));
-    // Of a tool that does not exist the run says which do; what is in the way of the
-    // arguments, the tool says.
+    insta::assert_snapshot!(reported.join("\n"));
+    // The run lists the existing tools for an unknown one. A tool reports the faults of its
+    // arguments.
     let (finished, _) = selects(r#"{"action": "sweep", "action_input": {"place": "hall"}}"#).await;
     assert!(
         show(&finished.history).contains("There is no tool `sweep`. The tools are: look, tidy.")

@@ -1,8 +1,8 @@
-//! Thousands of random runs: what holds for every one of them, whatever its models, its
-//! tools, the people and the clock do.
+//! Thousands of random runs, with properties that every one must have, whatever its models, tools,
+//! people and clock do.
 //!
-//! The clock is tokio's, paused, so a tool that hangs costs no time. One seed makes one
-//! run, and a seed that fails says how to play it again.
+//! The clock is tokio's paused clock, so a hanging tool takes no time. A run follows from its seed.
+//! A failure prints the seed and the command that repeats it.
 
 mod by_hand;
 mod cast;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use driven::{OF_ONE_CAST, Played, Stage};
 
-/// How many runs every test run plays.
+/// Default number of runs.
 const RUNS: u64 = 10_000;
 
 fn number(variable: &str) -> Option<u64> {

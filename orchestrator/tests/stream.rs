@@ -1,4 +1,4 @@
-//! A run as a stream of what happens in it.
+//! Runs as streams of events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ async fn a_stream_has_the_events_in_order_and_the_result_last() {
         }
     }
     assert_eq!(finished.unwrap().answer, "Ok.");
-    // Whoever listens besides hears the same.
+    // Another listener gets the same events.
     assert_eq!(lines, listened.entries());
     for line in &lines {
         let event: Event = serde_json::from_str(line).unwrap();

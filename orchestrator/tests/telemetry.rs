@@ -1,4 +1,4 @@
-//! Spans with the names that OpenTelemetry gives to generative AI.
+//! Spans with OpenTelemetry's names for generative AI.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -104,7 +104,7 @@ async fn a_failure_marks_its_span_with_the_stage_and_no_text() {
     insta::assert_snapshot!(spans_of(&agent, &soon()).await);
 }
 
-/// What is reported as an error outside of spans.
+/// The errors that are logged outside of spans.
 #[derive(Clone, Default)]
 struct Reports(Log);
 

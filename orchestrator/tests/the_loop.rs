@@ -1,4 +1,4 @@
-//! The loop between a model and its tools, driven to its end.
+//! The loop between a model and its tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -37,8 +37,8 @@ async fn a_plain_answer_ends_the_run() {
     assert_eq!(asked.requests().len(), 1);
 }
 
-/// A model that goes by what the last tool answered: it looks into each room, tidies what is
-/// untidy, and answers once there is no room left.
+/// A model that reacts to the last result: it looks into each room, tidies those that need it, and
+/// then answers.
 fn housekeeper() -> impl toolwright_module::LanguageModel {
     let next = |room: &str| match room {
         "hall" => calls([("look-attic", "look", "attic")]),
@@ -82,7 +82,7 @@ async fn each_choice_of_the_model_follows_from_the_tools_results() {
     }
 }
 
-/// Three reads that end in another order each time.
+/// Three reads that end in a different order each time.
 #[tokio::test]
 async fn equal_replies_lead_to_equal_requests() {
     let mut played = Vec::new();
@@ -156,9 +156,9 @@ async fn reads_run_concurrently_with_results_in_call_order() {
     let together = tool("look", Effect::Read, move |look: Look| {
         let (barrier, log) = (Arc::clone(&barrier), heard.clone());
         async move {
-            // Nobody passes before all are here: one after another, this would hang.
+            // The barrier opens only if all calls run concurrently.
             barrier.wait().await;
-            // The first called is the last done.
+            // The first call is the last to finish.
             for _ in 0..3 - look.place.len() {
                 tokio::task::yield_now().await;
             }
@@ -181,7 +181,7 @@ async fn reads_run_concurrently_with_results_in_call_order() {
     "#);
 }
 
-/// A tool that tells the log when it begins and ends, and lets others run in between.
+/// A tool that writes its start and end to the log, and yields in between.
 fn logged(name: &'static str, effect: Effect, log: &Log) -> Tool {
     let log = log.clone();
     tool(name, effect, move |look: Look| {
@@ -294,7 +294,7 @@ async fn an_unknown_tool_without_any_tools_is_reported() {
     insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: There is no tool `look`. There are no tools: answer without them.");
 }
 
-/// A tool that fails as its argument says.
+/// A tool whose argument selects the kind of failure.
 fn failing() -> Tool {
     tool("fail", Effect::Read, async |look: Look| match look.place.as_str() {
         "retry" => Err(Error::retry("name a room of this house")),
@@ -334,7 +334,7 @@ async fn the_model_gets_only_errors_meant_for_it() {
     tool 5: the hall is empty
     assistant: ok
     ");
-    // The user is told everything.
+    // The events have the whole errors, for the user.
     insta::assert_snapshot!(log.entries().join("\n"), @r"
     1: name a room of this house
     2: the cellar is closed
@@ -373,7 +373,7 @@ async fn a_stop_waits_for_other_calls_and_the_run_can_be_continued() {
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(finished.answer, "The fire was put out.");
     assert_eq!(asked.requests().len(), 2);
-    // And what is done stays done.
+    // A second drive of a finished run returns the same.
     assert_eq!(agent.drive(&mut run, &soon()).await.unwrap(), finished);
 }
 
@@ -414,9 +414,9 @@ fn ids(history: &[Arc<Message>]) -> (Vec<String>, Vec<String>) {
 async fn missing_and_duplicate_ids_of_calls_are_replaced() {
     let said = [
         calls([("", "look", "a"), ("", "look", "b"), ("x", "look", "c"), ("x", "tidy", "d")]),
-        // Servers that number their calls begin again in every reply.
+        // Some servers restart their numbers in every reply.
         calls([("x", "look", "e"), ("call_1_2", "look", "f"), ("", "look", "g")]),
-        // This one takes an id that a call without one would get.
+        // This id equals one that would be generated for a call without an id.
         calls([("call_4_1", "look", "h"), ("", "look", "i")]),
         Reply::text("ok"),
     ];
@@ -431,7 +431,7 @@ async fn missing_and_duplicate_ids_of_calls_are_replaced() {
 
 #[tokio::test]
 async fn a_generated_id_is_unique() {
-    // The first reply is step 0: its second call would be `call_0_1`.
+    // The first reply is step 0, so its second call would get the id `call_0_1`.
     let said = [calls([("call_0_1", "look", "a"), ("", "look", "b")]), Reply::text("ok")];
     let (agent, _) = agent([look()], said);
     let finished = run(&agent).await;
@@ -491,7 +491,7 @@ async fn a_refusal_is_an_error_with_the_models_text() {
     stage: provider
     reply: I do not enter houses.
     ");
-    // What it called is not called, so it is no call in the history either.
+    // Calls of a refused reply are not made and not in the history.
     insta::assert_snapshot!(show(run.history()), @r"
     user: Go.
     assistant: I do not enter houses.
@@ -579,7 +579,7 @@ async fn at_the_limit_the_model_gives_a_last_answer_that_is_marked() {
     let finished = run(&agent.with_limits(Limits::default().with_max_iterations(2))).await;
     assert_eq!(finished.ending, Ending::LimitReached);
     assert_eq!((finished.answer.as_str(), finished.iterations), ("2 and on.", 2));
-    // Calls in the last word are not made.
+    // Calls in the last answer are not made.
     insta::assert_snapshot!(show(&finished.history), @r#"
     user: Look after the house.
     assistant: 0 and on. | c0 look({"place":"on"})
@@ -658,7 +658,7 @@ impl Signature for Guess {
     type Output = String;
 }
 
-/// A model with an answer and a price.
+/// A model with this answer and usage.
 fn priced(answer: &'static str, usage: Usage) -> impl toolwright_module::LanguageModel {
     Scripted::new(move |_: &Request| Ok(Reply::text(answer).with_usage(usage)))
 }
@@ -836,7 +836,7 @@ async fn events_have_results_as_cut_for_the_model() {
             heard.write(text.clone());
         }
     });
-    // Too little for the note itself.
+    // The limit is too small for the note.
     let agent = agent.with_limits(Limits::default().with_max_result_bytes(20));
     let finished = agent.run("Go.", &cx).await.unwrap();
     insta::assert_snapshot!(show(&finished.history[2..3]), @r"
@@ -868,6 +868,6 @@ async fn a_denial_applied_by_hand_is_an_event_of_the_next_drive() {
     1: Deny { reason: "Not now." }
     2: There is no tool `sweep`. The tools are: tidy.
     "#);
-    // It was never made.
+    // The call was not made.
     assert!(finished.tools_used.is_empty());
 }
