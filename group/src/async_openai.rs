@@ -1,7 +1,7 @@
 //! Conversions between groups of tools and async-openai's types.
 //!
-//! They turn a [`ToolGroup`](crate::ToolGroup) into `tools`, replies into
-//! [`ToolCall`](toolwright_module::ToolCall)s, and outcomes into messages.
+//! A [`ToolGroup`](crate::ToolGroup) becomes `tools`, replies become
+//! [`ToolCall`](toolwright_module::ToolCall)s, and outcomes become messages.
 //!
 //! <!-- code: examples/examples/intro.rs -->
 //!
@@ -69,8 +69,8 @@
 //! }
 //! ```
 //!
-//! Programs with a loop, for structured output, one tool and a group of tools, with
-//! `async` and without, are on the page `docs/tool-calls.md` of the project.
+//! The page `docs/tool-calls.md` of the project shows programs with a loop, for structured output,
+//! one tool and a group of tools, with and without `async`.
 
 mod calls;
 mod definitions;

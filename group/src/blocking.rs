@@ -1,8 +1,8 @@
-//! Handlers and groups for programs without `async`, under the same names.
+//! Handlers and groups for programs without `async`. They have the names of the async ones.
 //!
-//! A program without `async` imports everything from here, the names of `toolwright_module`
-//! included. The handlers are plain functions; the rest is the same code on a runtime that
-//! the group owns. There is no blocking form of language models and agents.
+//! A program without `async` imports everything from this module, including the types of
+//! `toolwright_module`. The handlers are plain functions. The rest is the same code, on a runtime
+//! that the group owns. Language models and agents have no blocking form.
 
 mod handle;
 mod runner;

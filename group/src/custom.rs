@@ -1,3 +1,4 @@
+//! Custom tools: handlers whose input is text instead of JSON.
 use std::borrow::Cow;
 use std::future::Future;
 
@@ -9,23 +10,22 @@ use toolwright_module::{Context, Result};
 
 use crate::metadata::custom_metadata;
 
-/// What a custom tool's text has to look like.
+/// The format of a custom tool's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
     /// Any text.
     Text,
-    /// Text that a regular expression matches as a whole, in the syntax of Rust's crate
-    /// `regex`.
+    /// Text that matches a regular expression as a whole, in the syntax of the crate `regex`.
     Regex(Cow<'static, str>),
-    /// Text of a Lark grammar.
+    /// Text in the language of a Lark grammar.
     Lark(Cow<'static, str>),
 }
 
-/// A tool that is called with text and not with JSON: prose, code, or words of a grammar.
+/// A tool that takes text instead of JSON: prose, code, or words of a grammar.
 ///
-/// The type reads that text. A struct around a `String` takes any; serde's `try_from`
-/// or an enum of words takes less.
+/// The type deserializes from that text. A struct around a `String` accepts any text. Serde's
+/// `try_from`, or an enum of words, accepts less.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -48,33 +48,32 @@ pub enum Format {
 /// }
 /// ```
 ///
-/// Name and description are found as those of a [`Handle`](crate::Handle). A description
-/// that nobody wrote is left out.
+/// Name and description have the defaults of a [`Handle`](crate::Handle). An empty description is
+/// not sent.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no custom tool for a group with context `{In}` in and `{Out}` out",
+    message = "`{Self}` is not a custom tool for a group with context `{In}` in and `{Out}` out",
     label = "needs `impl Custom<{In}, {Out}> for {Self}`",
     note = "a tool whose arguments are JSON implements `Handle` and is added with `handler`"
 )]
 pub trait Custom<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Does the work with text that could be read: text for the model, and `Out` for the
-    /// program.
+    /// Handles one call. Returns a text for the model, and `Out` for the program.
     ///
     /// # Errors
     ///
-    /// As [`Handle::handle`](crate::Handle::handle).
+    /// The errors of [`Handle::handle`](crate::Handle::handle).
     fn handle(self, cx_in: &In, cx: &Context)
     -> impl Future<Output = Result<(String, Out)>> + Send;
 
     custom_metadata!();
 }
 
-/// The one field of a custom tool where a provider only knows functions.
+/// The only field of a custom tool that is sent as a function.
 pub(crate) const INPUT: &str = "input";
 
-/// The parameters of a custom tool where a provider only knows functions.
+/// Returns the parameters of a custom tool that is sent as a function.
 pub(crate) fn as_function(format: Option<&Format>) -> Value {
     let input = match format {
-        // A pattern matches anywhere, unless it says where it starts and ends.
+        // A JSON Schema pattern matches anywhere in the text unless it is anchored.
         Some(Format::Regex(regex)) => {
             json!({"type": "string", "pattern": format!("^(?:{regex})$")})
         }

@@ -1,3 +1,4 @@
+//! Definitions: the name, description and parameters of a tool or of structured output.
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use toolwright_signature::{Contract, Dialect, Loss, Policy};
 use crate::custom::{Format, as_function};
 use crate::pretty;
 
-/// A tool as a model is told of it, or the answer that a model is asked for.
+/// The description of a tool, or of structured output, for a request to a model.
 ///
-/// A [`ToolGroup`](crate::ToolGroup) makes one of each of its tools. [`Definition::of`]
-/// makes one of plain data, for structured output. A provider's crate writes both in its
-/// own form.
+/// A [`ToolGroup`](crate::ToolGroup) has a definition for each of its tools. [`Definition::of`]
+/// makes one from a type, for structured output. Provider crates convert definitions to their wire
+/// format.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -41,7 +42,7 @@ use crate::pretty;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Definition {
-    /// Of a custom tool it is the function that stands for it.
+    /// For a custom tool: the contract of the equivalent function.
     contract: Arc<Contract>,
     type_name: Cow<'static, str>,
     effect: Effect,
@@ -55,7 +56,7 @@ enum Kind {
     Custom { description: Cow<'static, str>, format: Option<Format> },
 }
 
-/// What a handler says of its tool, before the rules that fill in the rest.
+/// The metadata that a handler declares. Empty texts are replaced by defaults.
 pub(crate) struct Said {
     pub(crate) name: Cow<'static, str>,
     pub(crate) generate_name: fn(&str) -> Cow<'static, str>,
@@ -70,7 +71,7 @@ pub(crate) enum SaidKind {
     Custom { format: Option<Format> },
 }
 
-/// A schema that is sent as it is, with its bytes.
+/// A schema that is sent unchanged, with its serialized form.
 #[derive(Debug)]
 struct Schema {
     value: Value,
@@ -81,33 +82,34 @@ struct Schema {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Parameters<'a> {
-    /// The schema, ready to be sent.
+    /// The serialized schema.
     pub schema: &'a RawValue,
-    /// Whether it is sent with `strict: true`; a strict dialect cannot say every schema.
+    /// Whether to send `strict: true`. A strict dialect does not support every schema.
     pub strict: bool,
-    /// What the dialect could not say.
+    /// The rules of the schema that the dialect cannot express.
     pub losses: &'a [Loss],
 }
 
 impl Definition {
-    /// The definition of plain data: a type that a model fills in.
+    /// Returns the definition of structured output: a type that the model fills in.
     ///
     /// # Errors
     ///
-    /// As [`Contract::of`].
+    /// The errors of [`Contract::of`].
     pub fn of<T: DeserializeOwned + JsonSchema>() -> toolwright_signature::Result<Self> {
         Ok(Self::function::<T>(Contract::of_input::<T>("", "")?, Effect::Read))
     }
 
-    /// What `T`'s handler says of it, by the rules of [`Handle`](crate::Handle).
+    /// Returns the definition of `T` from the metadata of its handler. The defaults are those of
+    /// [`Handle`](crate::Handle).
     pub(crate) fn said_of<T: JsonSchema>(said: Said) -> toolwright_signature::Result<Self> {
         let schema = match &said.kind {
             SaidKind::Function { schema, .. } => schema.as_ref(),
             SaidKind::Custom { .. } => None,
         };
         let name = or(said.name, || default_name::<T>(said.generate_name));
-        // The type's own name was computed; one that is written down was meant, also for
-        // every instance of a generic type.
+        // An explicit name is kept for every instance of a generic type. A name computed from the
+        // type is passed on as empty.
         let own = matches!(&name, Cow::Owned(name) if *name == Contract::name_of::<T>());
         let given = if own { "" } else { &*name };
         let description = or(said.description, || default_description::<T>(schema));
@@ -117,7 +119,8 @@ impl Definition {
                 (contract, Kind::Function { strict, schema: None })
             }
             SaidKind::Function { schema: Some(value), strict } if is_deep(&value) => {
-                // The contract refuses it; a copy would take all the stack before.
+                // The contract rejects a schema this deep. A copy before that would overflow the
+                // stack.
                 let contract = Contract::dynamic(&name, &description, value, None)?;
                 (contract, Kind::Function { strict, schema: None })
             }
@@ -150,16 +153,16 @@ impl Definition {
         Self { contract, type_name: T::schema_name(), effect, policy, kind }
     }
 
-    /// The same under another name.
+    /// Renames the definition.
     ///
     /// # Errors
     ///
-    /// As [`Contract::named`].
+    /// The errors of [`Contract::named`].
     pub fn named(self, name: &str) -> toolwright_signature::Result<Self> {
         Ok(Self { contract: Arc::new(self.contract.named(name)?), ..self })
     }
 
-    /// The same with another description.
+    /// Replaces the description.
     #[must_use]
     pub fn described(mut self, text: &str) -> Self {
         self.contract = Arc::new(self.contract.described(text));
@@ -169,8 +172,8 @@ impl Definition {
         self
     }
 
-    /// Says whether the provider has to guarantee that what the model writes fits; a
-    /// custom tool has its format instead.
+    /// Sets whether the provider has to guarantee that the arguments fit the schema. It has no
+    /// effect on a custom tool, which has a format instead.
     #[must_use]
     pub fn with_strict(mut self, value: bool) -> Self {
         if let Kind::Function { strict, .. } = &mut self.kind {
@@ -179,13 +182,13 @@ impl Definition {
         self
     }
 
-    /// What the model calls it by.
+    /// Returns the name by which the model calls the tool.
     #[must_use]
     pub fn name(&self) -> &str {
         self.contract.name()
     }
 
-    /// What it is for; empty for a custom tool that does not say.
+    /// Returns the description. Empty for a custom tool without one.
     #[must_use]
     pub fn description(&self) -> &str {
         match &self.kind {
@@ -194,13 +197,13 @@ impl Definition {
         }
     }
 
-    /// The name of the type that it was made of.
+    /// Returns the name of the Rust type.
     #[must_use]
     pub fn type_name(&self) -> &str {
         &self.type_name
     }
 
-    /// Whether it is a function or a custom tool.
+    /// Returns whether the tool is a function or a custom tool.
     #[must_use]
     pub fn kind(&self) -> CallKind {
         match &self.kind {
@@ -209,13 +212,13 @@ impl Definition {
         }
     }
 
-    /// Whether the provider has to guarantee that what the model writes fits.
+    /// Returns whether the provider has to guarantee that the arguments fit the schema.
     #[must_use]
     pub fn strict(&self) -> bool {
         matches!(self.kind, Kind::Function { strict: true, .. })
     }
 
-    /// What a custom tool's text has to look like, if it says so.
+    /// Returns the format of a custom tool's text, if it has one.
     #[must_use]
     pub fn format(&self) -> Option<&Format> {
         match &self.kind {
@@ -224,43 +227,43 @@ impl Definition {
         }
     }
 
-    /// What a call does to the world.
+    /// Returns the effect of a call.
     #[must_use]
     pub fn effect(&self) -> Effect {
         self.effect
     }
 
-    /// Sets how far what a model writes may be repaired. Default: [`Policy::Coerce`].
+    /// Sets how far a model's arguments may be repaired. Default: [`Policy::Coerce`].
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Self {
         Self { policy, ..self }
     }
 
-    /// How far what a model writes may be repaired.
+    /// Returns how far a model's arguments may be repaired.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// What a model's text is read with. A custom tool's asks for its text as one field,
-    /// for providers that only know functions.
+    /// Returns the contract that reads the model's text. For a custom tool, it is the contract of a
+    /// function with the text as its only field, for providers that support functions only.
     #[must_use]
     pub fn contract(&self) -> &Arc<Contract> {
         &self.contract
     }
 
-    /// The JSON Schema of the parameters, before any provider's dialect.
+    /// Returns the JSON Schema of the parameters, before it is lowered to a dialect.
     #[must_use]
     pub fn schema(&self) -> &Value {
         self.own_schema().map_or_else(|| self.contract.input(), |schema| &schema.value)
     }
 
-    /// The parameters as a provider takes them, ready to be sent. A schema that the type
-    /// brought itself stays as it is.
+    /// Returns the serialized parameters in a provider's dialect. An explicit schema
+    /// ([`Handle::schema`](crate::Handle::schema)) stays unchanged.
     ///
     /// # Errors
     ///
-    /// As [`Contract::lower`].
+    /// The errors of [`Contract::lower`].
     pub fn parameters(&self, dialect: Dialect) -> toolwright_signature::Result<Parameters<'_>> {
         if let Some(schema) = self.own_schema() {
             return Ok(Parameters { schema: &schema.raw, strict: self.strict(), losses: &[] });
@@ -276,21 +279,20 @@ impl Definition {
         }
     }
 
-    /// Reads what a model wrote, as far as the [policy](Self::with_policy) goes.
+    /// Reads a model's text. It is repaired as far as the [policy](Self::with_policy) allows.
     ///
-    /// To see what was repaired, read it with the [contract](Self::contract):
-    /// [`Contract::read_with`].
+    /// To get the repairs, use [`Contract::read_with`] on the [contract](Self::contract).
     ///
     /// # Errors
     ///
-    /// [`Stage::Arguments`](toolwright_module::error::Stage::Arguments) with a text for the model that names
-    /// what does not fit.
+    /// [`Stage::Arguments`](toolwright_module::error::Stage::Arguments). The error's text for the
+    /// model names everything that does not fit.
     pub fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
         let read = self.contract.read_with(text, self.policy);
         read.map(|reading| reading.value).map_err(|error| Failed::read(error, text).into())
     }
 
-    /// The definition for people: the type's name around its JSON.
+    /// Returns the definition in a readable form: the type's name around its JSON.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -332,26 +334,26 @@ impl Definition {
     }
 }
 
-/// As [`pretty`](Definition::pretty).
+/// The same text as [`pretty`](Definition::pretty).
 impl fmt::Display for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({})", self.type_name, pretty::indented(&self.shown()))
     }
 }
 
-/// The first that is not empty.
+/// Returns the first text, or the second if the first is empty.
 fn or(first: Cow<'static, str>, second: impl FnOnce() -> Cow<'static, str>) -> Cow<'static, str> {
     if first.is_empty() { second() } else { first }
 }
 
-/// What a generator makes of the type's name, or that name in snake case.
+/// Returns the generated name, or the type's name in snake case.
 pub(crate) fn default_name<T: JsonSchema>(
     generate: impl FnOnce(&str) -> Cow<'static, str>,
 ) -> Cow<'static, str> {
     or(generate(&T::schema_name()), || Contract::name_of::<T>().into())
 }
 
-/// What a schema says of itself, or the type's doc comment.
+/// Returns the description in a schema, or the type's doc comment.
 pub(crate) fn default_description<T: JsonSchema>(schema: Option<&Value>) -> Cow<'static, str> {
     let own = schema.and_then(|schema| schema.get("description")?.as_str());
     or(own.unwrap_or_default().trim().to_owned().into(), || {
@@ -359,8 +361,8 @@ pub(crate) fn default_description<T: JsonSchema>(schema: Option<&Value>) -> Cow<
     })
 }
 
-/// Whether copying or writing the schema may take more stack than there is: more levels than
-/// JSON that can be read has.
+/// Returns whether the schema has more levels than JSON that can be parsed. Copying or serializing
+/// it could overflow the stack.
 fn is_deep(schema: &Value) -> bool {
     fn exceeds(node: &Value, levels: u8) -> bool {
         let below = |node| levels == 0 || exceeds(node, levels - 1);

@@ -6,15 +6,14 @@ use toolwright_module::{Context, Result};
 
 use crate::metadata::function_metadata;
 
-/// Arguments that know what to do: a type that a model fills in, and its handler.
+/// A type that a model fills in, with the handler of the call.
 ///
-/// The type is the tool. Its name is the type's in snake case, its doc comment is the
-/// description, its fields are the parameters. To change one of them, override a provided
-/// function.
+/// The type is the tool. Its name in snake case is the tool's name, its doc comment the
+/// description, its fields the parameters. To change one of them, override a provided function.
 ///
-/// `In` is what your program gives every handler of a
-/// [`ToolGroup`](crate::ToolGroup), `Out` is what each gives back beside its text. Both
-/// are checked when the program is compiled.
+/// `In` is the value that your program passes to every handler of a
+/// [`ToolGroup`](crate::ToolGroup). `Out` is the value that each handler returns beside its text.
+/// The compiler checks both.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -44,7 +43,7 @@ use crate::metadata::function_metadata;
 /// assert_eq!(CheckStock::name(), "check_stock");
 /// ```
 ///
-/// # Which name, which description
+/// # Precedence of names and descriptions
 ///
 /// | | first that is not empty |
 /// |---|---|
@@ -57,13 +56,13 @@ use crate::metadata::function_metadata;
     note = "every handler of a `ToolGroup<In, Out>` takes the same `In` and gives the same `Out`; a module is added with `module`, a custom tool with `custom`"
 )]
 pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Does the work with arguments that fit: text for the model, and `Out` for the
-    /// program.
+    /// Handles one call. Returns a text for the model, and `Out` for the program.
     ///
     /// # Errors
     ///
-    /// [`Error::retry`](toolwright_module::Error::retry) and [`Error::refuse`](toolwright_module::Error::refuse)
-    /// tell the model; every other error is the program's to deal with.
+    /// The model gets the text of [`Error::retry`](toolwright_module::Error::retry) and
+    /// [`Error::refuse`](toolwright_module::Error::refuse). Any other error is returned to the
+    /// program.
     fn handle(self, cx_in: &In, cx: &Context)
     -> impl Future<Output = Result<(String, Out)>> + Send;
 

@@ -1,18 +1,18 @@
 //! Typed tool calls for a loop of your own.
 //!
-//! A [`ToolGroup`] holds tools by name and runs the calls of a model: types that handle
-//! themselves ([`Handle`]), custom tools of text ([`Custom`]) and any
-//! [`Tool`](toolwright_module::Tool) or module. Its [definitions](Definition) are what a
-//! request sends; each call ends in an [`Outcome`].
+//! A [`ToolGroup`] stores tools by name and runs the tool calls of a model. Its tools are types
+//! that handle themselves ([`Handle`]), custom tools that take text ([`Custom`]), modules, and any
+//! other [`Tool`](toolwright_module::Tool). A request contains the group's
+//! [definitions](Definition). Each call returns an [`Outcome`].
 //!
 //! | to | use |
 //! |---|---|
-//! | run what a model calls | [`ToolGroup::dispatch`], [`ToolGroup::run`] |
+//! | run a model's calls | [`ToolGroup::dispatch`], [`ToolGroup::run`] |
 //! | write a tool | `impl` [`Handle`] for its arguments |
 //! | take text or a grammar instead of JSON | `impl` [`Custom`] |
 //! | ask for structured output | [`Definition::of`] |
-//! | speak to OpenAI with `async-openai` | the module `async_openai`, a feature |
-//! | do all of this without `async` | the module `blocking`, a feature |
+//! | call OpenAI with `async-openai` | the feature and module `async_openai` |
+//! | do all of this without `async` | the feature and module `blocking` |
 
 #[cfg(feature = "async-openai")]
 pub mod async_openai;

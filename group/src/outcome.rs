@@ -1,28 +1,30 @@
+//! Outcomes: the results of calls.
 use std::fmt;
 
 use toolwright_module::driver;
 use toolwright_module::message::{CallKind, Image, ToolResult};
 use toolwright_module::{Error, Repaired, ToolCall, ToolOutput};
 
-/// What became of one call, for the model and for the program.
+/// The result of one call, for the model and for the program.
 ///
-/// Also a call that failed has one, if the model is to be told: then `fail_reason` says
-/// why and there is no context.
+/// A failed call has an outcome too if the model may read its error. Then `fail_reason` is set, and
+/// there is no context.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome<Out = ()> {
-    /// The call's id.
+    /// The id of the call.
     pub id: String,
-    /// Whether a function was called or a custom tool: the provider wants to be answered
-    /// likewise.
+    /// Whether a function or a custom tool was called. The provider expects an answer of the same
+    /// kind.
     pub kind: CallKind,
-    /// What the model reads.
+    /// The text for the model.
     pub content: String,
-    /// What the handler gives the program; a module gives nothing.
+    /// The handler's value for the program. `None` for a module.
     pub context: Option<Out>,
-    /// Why the call failed, if it did.
+    /// The reason of a failure. `None` if the call succeeded.
     pub fail_reason: Option<FailReason>,
-    /// What most calls do not have: every byte of an outcome is moved several times.
+    /// Fields that most calls do not need. They are boxed, because an outcome is moved several
+    /// times.
     rare: Option<Box<Rare>>,
 }
 
@@ -34,7 +36,7 @@ struct Rare {
 }
 
 impl<Out> Outcome<Out> {
-    /// Of a call, for its tool to fill in.
+    /// Returns an empty outcome, which the tool fills in.
     #[inline]
     pub(crate) fn new(id: String, kind: CallKind) -> Self {
         Self { id, kind, content: String::new(), context: None, fail_reason: None, rare: None }
@@ -70,13 +72,13 @@ impl<Out> Outcome<Out> {
         }
     }
 
-    /// Of a call that failed with an error which is not for the model, so that a loop can go
-    /// on: the model is told that the call failed, and not why.
+    /// Returns the outcome of a call whose error is not for the model, so that a loop can continue.
+    /// The model learns that the call failed, but not why.
     ///
-    /// [`dispatch`](crate::ToolGroup::dispatch) leaves such an error to the program. A
-    /// provider refuses the next request if one of its calls has no answer. One that is to
-    /// end everything ([`Audience::Run`](toolwright_module::error::Audience::Run)) is passed on instead.
-    ///
+    /// [`dispatch`](crate::ToolGroup::dispatch) returns such an error to the program. A provider
+    /// rejects the next request if one of the calls has no answer. Return an error with
+    /// [`Audience::Run`](toolwright_module::error::Audience::Run) instead of converting it, because
+    /// it should end the whole run.
     /// ```
     /// use toolwright_group::{FailReason, Outcome, ToolGroup};
     /// use toolwright_module::{Context, Error, ToolCall, from_fn};
@@ -109,26 +111,26 @@ impl<Out> Outcome<Out> {
         Self::failed(call, FailReason::OtherError, error)
     }
 
-    /// The error that the content tells of, with its evidence for the program.
+    /// Returns the error of a failed call, with its evidence for the program.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
         self.rare.as_ref()?.error.as_ref()
     }
 
-    /// What was read of the arguments, if they had to be repaired. It goes back to the
-    /// model in place of what the model wrote.
+    /// Returns the repairs of the arguments, if there were any. Send the repaired arguments back to
+    /// the model in place of the original ones.
     #[must_use]
     pub fn repaired(&self) -> Option<&Repaired> {
         self.rare.as_ref()?.repaired.as_deref()
     }
 
-    /// Images beside the text; only modules give some.
+    /// Returns the images beside the text. Only modules return images.
     #[must_use]
     pub fn images(&self) -> &[Image] {
         self.rare.as_ref().map_or(&[], |rare| &rare.images)
     }
 
-    /// The message of a conversation that says the same, for
+    /// Converts the outcome to the content of a
     /// [`Message::Tool`](toolwright_module::Message::Tool).
     #[must_use]
     pub fn into_result(self, call: &ToolCall) -> ToolResult {
@@ -143,17 +145,17 @@ impl<Out> Outcome<Out> {
     }
 }
 
-/// Why a call failed that the model is told of.
+/// The reason of a failure that the model is informed of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailReason {
-    /// No tool has the name.
+    /// No tool has this name.
     InvalidName,
-    /// The arguments do not fit; the text names everything that does not.
+    /// The arguments do not fit the schema. The text names every fault.
     InvalidArguments,
-    /// The handler says so: [`Error::retry`] or [`Error::refuse`].
+    /// The handler returned [`Error::retry`] or [`Error::refuse`].
     ExplicitHandlerError,
-    /// Anything else, of which the program made an outcome: [`Outcome::of_error`].
+    /// Another error, for which the program called [`Outcome::of_error`].
     OtherError,
 }
 

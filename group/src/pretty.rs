@@ -1,4 +1,4 @@
-//! Definitions for people.
+//! Readable forms of definitions.
 
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
@@ -8,7 +8,7 @@ use crate::custom::Format;
 
 const INDENT: &str = "    ";
 
-/// JSON with four spaces for each level.
+/// Returns JSON with an indentation of four spaces.
 pub(crate) fn indented(value: &Value) -> String {
     let mut text = Vec::new();
     let formatter = PrettyFormatter::with_indent(INDENT.as_bytes());
@@ -19,7 +19,7 @@ pub(crate) fn indented(value: &Value) -> String {
     }
 }
 
-/// A text with every line one level deeper.
+/// Indents every line of a text by one more level.
 pub(crate) fn deeper(text: &str) -> String {
     text.lines().map(|line| format!("{INDENT}{line}")).collect::<Vec<_>>().join("\n")
 }

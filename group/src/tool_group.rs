@@ -20,15 +20,13 @@ use crate::outcome::{FailReason, Outcome};
 use crate::pretty;
 use crate::work::{Binding, Work};
 
-/// Tools by name: one call from your own loop runs whichever the model chose.
+/// A collection of tools by name, which runs the calls of a model.
 ///
-/// There is no loop in it and no model. You show a model the
-/// [`definitions`](Self::definitions), hand the calls in its reply to
-/// [`dispatch`](Self::dispatch), and send the outcomes back. The page `docs/tool-calls.md` of
-/// the project shows whole programs.
+/// The group has no loop and no model. Your loop sends its [`definitions`](Self::definitions) to a
+/// model, passes the calls in the reply to [`dispatch`](Self::dispatch), and sends the outcomes
+/// back. The page `docs/tool-calls.md` of the project shows whole programs.
 ///
-/// `In` is what every handler is given, `Out` is what each gives back; handlers of other
-/// types do not compile.
+/// Every handler gets an `In` and returns an `Out`. Handlers of other types do not compile.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -50,7 +48,7 @@ use crate::work::{Binding, Work};
 ///
 /// let group = ToolGroup::new().handler::<SayHello>()?;
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// // As they come in a model's reply.
+/// // The calls of a model's reply.
 /// let calls = [
 ///     ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#),
 ///     ToolCall::new("call_2", "say_hi", r#"{"name": "John"}"#),
@@ -66,8 +64,8 @@ use crate::work::{Binding, Work};
 pub struct ToolGroup<In = (), Out = ()> {
     definitions: Vec<Definition>,
     works: Vec<Work<In, Out>>,
-    /// Where each name stands. The names are the program's own and a model only looks them up, so
-    /// nobody chooses keys that collide.
+    /// The index of each name. The program chooses the names and a model only looks them up, so
+    /// collisions cannot be provoked.
     by_name: HashMap<Box<str>, usize, FixedState>,
     policy: Policy,
     wire_forms: Mutex<Vec<(&'static str, Arc<RawValue>)>>,
@@ -86,7 +84,7 @@ impl<In, Out> Default for ToolGroup<In, Out> {
 }
 
 impl<In, Out> ToolGroup<In, Out> {
-    /// A group without tools.
+    /// Returns a group without tools.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -95,8 +93,8 @@ impl<In, Out> ToolGroup<In, Out> {
     /// Sets how far arguments may be repaired, for all tools of the group. Default:
     /// [`Policy::Coerce`].
     ///
-    /// The strictest policy holds of those that are set: here, on the tool or its
-    /// [`Handle`], and on the [`Context`] of the call.
+    /// The strictest of three policies applies: this one, that of the tool or its [`Handle`], and
+    /// that of the call's [`Context`].
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -146,25 +144,26 @@ impl<In, Out> ToolGroup<In, Out> {
         Ok(self)
     }
 
-    /// The definitions of all tools, in the order in which they were added.
+    /// Returns the definitions of all tools, in the order in which they were added.
     #[must_use]
     pub fn definitions(&self) -> &[Definition] {
         &self.definitions
     }
 
-    /// The definition of one tool.
+    /// Returns the definition of one tool.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Definition> {
         self.definitions.get(*self.by_name.get(name)?)
     }
 
-    /// All definitions as one provider wants them: made once for each `key`, and kept.
+    /// Returns all definitions in the form of one provider. It is made once for each `key`, and
+    /// cached.
     ///
-    /// For crates of providers; their users have a method of their own.
+    /// This method is for provider crates. Their users have a method of their own.
     ///
     /// # Errors
     ///
-    /// What `make` fails with; then nothing is kept.
+    /// The error of `make`. Nothing is cached then.
     pub fn wire_form<E>(
         &self,
         key: &'static str,
@@ -176,7 +175,8 @@ impl<In, Out> ToolGroup<In, Out> {
         if let Some(form) = kept(&self.wire_forms.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(form);
         }
-        // Not under the lock: `make` is the caller's. Two at once make the same.
+        // `make` is foreign code, so it runs without the lock. Two concurrent calls make equal
+        // forms.
         let form: Arc<RawValue> = make(&self.definitions)?.into();
         let mut forms = self.wire_forms.lock().unwrap_or_else(PoisonError::into_inner);
         if kept(&forms).is_none() {
@@ -185,7 +185,7 @@ impl<In, Out> ToolGroup<In, Out> {
         Ok(form)
     }
 
-    /// The definitions for people.
+    /// Returns the definitions in a readable form.
     #[must_use]
     pub fn pretty(&self) -> String {
         self.to_string()
@@ -197,8 +197,8 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// # Errors
     ///
-    /// What is wrong with its name or its schema; see [`Handle`]. No two tools of a group
-    /// have the same name.
+    /// The name or schema is invalid (see [`Handle`]), or another tool of the group has the same
+    /// name.
     pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
         let said = Said {
             name: T::name(),
@@ -211,11 +211,11 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         self.with(Definition::said_of::<T>(said)?, Work::function::<T>())
     }
 
-    /// Adds a type that handles text and not JSON.
+    /// Adds a type that handles text instead of JSON.
     ///
     /// # Errors
     ///
-    /// As [`handler`](Self::handler).
+    /// The errors of [`handler`](Self::handler).
     pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
         let said = Said {
             name: T::name(),
@@ -228,38 +228,37 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         self.with(Definition::said_of::<T>(said)?, Work::custom::<T>())
     }
 
-    /// Adds a module: code, a language model, or both. It knows nothing of `In` and gives
-    /// no `Out`.
+    /// Adds a module: code, a language model, or both. It gets no `In` and returns no `Out`.
     ///
     /// # Errors
     ///
-    /// As [`handler`](Self::handler).
+    /// The errors of [`handler`](Self::handler).
     pub fn module<M: Module>(self, module: M) -> toolwright_signature::Result<Self> {
         let tool = Tool::new(module)?;
         let definition = Definition::of_tool(&tool, M::Signature::schema_name());
         self.with(definition, Work::Tool(tool))
     }
 
-    /// Adds a tool, such as one with a name of its own or one that another server has.
+    /// Adds a tool, such as a renamed one or one of a remote server.
     ///
     /// # Errors
     ///
-    /// As [`handler`](Self::handler).
+    /// The errors of [`handler`](Self::handler).
     pub fn tool(self, tool: Tool) -> toolwright_signature::Result<Self> {
         let name = Cow::Owned(tool.contract().name().to_owned());
         self.with(Definition::of_tool(&tool, name), Work::Tool(tool))
     }
 
-    /// Runs all calls at the same time and waits for all of them.
+    /// Runs all calls concurrently and waits for all of them.
     ///
-    /// Every call has its own result, in the order of the calls. What the model is to be
-    /// told is an [`Outcome`], also where it is a failure: an unknown name, arguments that
-    /// do not fit, an [`Error::retry`] or [`Error::refuse`] of the handler. Every other
-    /// error is an `Err`, and its siblings go on all the same. A panic is that call's
-    /// `Err` too. To go on after an `Err`, answer the call with [`Outcome::of_error`].
+    /// Each call has its own result, in the order of the calls:
     ///
-    /// "At the same time" is on the task that awaits this: calls take turns where they
-    /// wait.
+    /// - An [`Outcome`] is for the model. It may be a failure: an unknown name, arguments that do
+    ///   not fit, or an [`Error::retry`] or [`Error::refuse`] of the handler.
+    /// - An `Err` is for the program: any other error, or a panic. The other calls are not
+    ///   affected. To continue after it, answer the call with [`Outcome::of_error`].
+    ///
+    /// The calls run on the task that awaits this method. They make progress while others wait.
     pub async fn dispatch(
         &self,
         calls: &[ToolCall],
@@ -276,7 +275,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// # Errors
     ///
-    /// What the model is not to be told; see [`dispatch`](Self::dispatch).
+    /// Errors that are not for the model; see [`dispatch`](Self::dispatch).
     pub async fn run(&self, call: &ToolCall, cx_in: &In, cx: &Context) -> Result<Outcome<Out>> {
         let Some(&at) = self.by_name.get(call.name.as_str()) else {
             let error = Error::retry(format!("Tool, `{}` not found.", shown(&call.name, 100)));
@@ -310,11 +309,11 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
 }
 
 impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
-    /// The group as plain tools, for an orchestrator: every handler gets `cx_in`, and what
-    /// it gives back goes to `on_out` with the tool's name.
+    /// Converts the group to plain tools, for an orchestrator. Every handler gets `cx_in`. `on_out`
+    /// is called with the tool's name and the handler's `Out`.
     ///
     /// A custom tool becomes a function with its text as the only field, because a
-    /// [`LanguageModel`](toolwright_module::LanguageModel) knows functions only.
+    /// [`LanguageModel`](toolwright_module::LanguageModel) supports functions only.
     pub fn bind(self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
         let binding = Arc::new(Binding { cx_in, on_out: Box::new(on_out) });
         let both = self.definitions.iter().zip(self.works);
@@ -327,7 +326,7 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     }
 }
 
-/// What the model is told of a failure, if it is.
+/// Returns the outcome of a failed call, or its error if it is not for the model.
 fn told<Out>(call: &ToolCall, failed: Failed, outcome: &mut Outcome<Out>) -> Result<Outcome<Out>> {
     let (error, of_arguments) = failed.apart();
     let error = driver::with_repaired(error, outcome.take_repaired());
@@ -357,7 +356,7 @@ impl<In, Out> fmt::Debug for ToolGroup<In, Out> {
     }
 }
 
-/// As [`pretty`](ToolGroup::pretty).
+/// The same text as [`pretty`](ToolGroup::pretty).
 impl<In, Out> fmt::Display for ToolGroup<In, Out> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let members = self.definitions.iter().map(|member| pretty::deeper(&member.pretty()));

@@ -1,4 +1,4 @@
-//! What stands behind a name in a group.
+//! The handlers of a group's tools, and their conversion to plain tools.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,14 +17,13 @@ use crate::custom::Custom;
 use crate::handle::Handle;
 use crate::outcome::Outcome;
 
-/// Whoever answers a call.
+/// The implementation of one tool.
 pub(crate) enum Work<In, Out> {
     Tool(Tool),
     Typed(Box<dyn Typed<In, Out>>),
 }
 
-/// What is left of a handler once its type is gone. It fills in the
-/// outcome; see [`Handler`] for why.
+/// A handler with its type erased. It writes into the outcome; see [`Handler`] for the reason.
 pub(crate) trait Typed<In, Out>: Send + Sync {
     fn begin<'a>(
         &'a self,
@@ -36,10 +35,10 @@ pub(crate) trait Typed<In, Out>: Send + Sync {
     ) -> Begun<'a>;
 }
 
-/// Handles JSON.
+/// A handler that takes JSON.
 struct Function<T>(PhantomData<fn() -> T>);
 
-/// Handles text.
+/// A handler that takes text.
 struct FreeText<T>(PhantomData<fn() -> T>);
 
 impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
@@ -99,23 +98,23 @@ fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T, Failed>
     })
 }
 
-/// What a bound group's tools share.
+/// The state that the tools of a bound group share.
 pub(crate) struct Binding<In, Out> {
     pub(crate) cx_in: In,
     pub(crate) on_out: OnOut<Out>,
 }
 
-/// Takes a tool's name and what its handler gives back.
+/// A callback with a tool's name and its handler's `Out`.
 type OnOut<Out> = Box<dyn Fn(&str, Out) + Send + Sync>;
 
-/// A handler with its context in, and a place for its context out.
+/// A handler with the `In` and the callback of its binding.
 struct Bound<In, Out> {
     typed: Box<dyn Typed<In, Out>>,
     binding: Arc<Binding<In, Out>>,
     custom: bool,
 }
 
-/// The arguments of a function that stands for a custom tool.
+/// The arguments of a custom tool that is sent as a function.
 #[derive(Deserialize)]
 struct Input {
     input: String,
@@ -154,7 +153,7 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
 }
 
 impl<In: Send + Sync + 'static, Out: Send + 'static> Work<In, Out> {
-    /// The same as a plain tool.
+    /// Converts the work to a plain tool.
     pub(crate) fn bind(
         self,
         contract: &Arc<Contract>,

@@ -1,5 +1,4 @@
 //! Groups of tools in OpenAI's JSON and in async-openai's types.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::sync::Arc;
 
@@ -118,12 +117,12 @@ fn value(raw: &serde_json::value::RawValue) -> Value {
 }
 
 #[test]
-fn s182_s192_the_definitions_for_chat_completions() {
+fn the_definitions_for_chat_completions() {
     insta::assert_json_snapshot!(value(&group().tools(Api::Chat).unwrap()));
 }
 
 #[test]
-fn s183_s192_the_definitions_for_responses() {
+fn the_definitions_for_responses() {
     insta::assert_json_snapshot!(value(&group().tools(Api::Responses).unwrap()));
 }
 
@@ -137,7 +136,7 @@ struct EntitiesResponse {
 }
 
 #[test]
-fn s184_s185_s192_structured_output_for_both_apis() {
+fn structured_output_for_both_apis() {
     let loose = Definition::of::<EntitiesResponse>().unwrap();
     let strict = loose.clone().with_strict(true);
     let formats: Vec<_> = [&loose, &strict]
@@ -154,7 +153,7 @@ fn s184_s185_s192_structured_output_for_both_apis() {
 }
 
 #[test]
-fn s156_definitions_in_async_openais_types_are_the_same_json() {
+fn definitions_in_async_openais_types_are_the_same_json() {
     let group = group();
     let typed = |api| match api {
         Api::Chat => serde_json::to_value(group.chat_tools().unwrap()).unwrap(),
@@ -162,7 +161,7 @@ fn s156_definitions_in_async_openais_types_are_the_same_json() {
     };
     for api in APIS {
         let mut own = value(&group.tools(api).unwrap());
-        // What async-openai cannot leave out says the same as leaving it out.
+        // async-openai always sends these fields; their default has the same meaning.
         for tool in own.as_array_mut().unwrap() {
             if tool["type"] != "custom" {
                 continue;
@@ -177,7 +176,7 @@ fn s156_definitions_in_async_openais_types_are_the_same_json() {
 }
 
 #[test]
-fn definitions_are_made_once_and_one_is_as_it_is_among_all() {
+fn definitions_are_cached_and_equal_to_single_ones() {
     let group = group();
     for api in APIS {
         let all = group.tools(api).unwrap();
@@ -190,7 +189,7 @@ fn definitions_are_made_once_and_one_is_as_it_is_among_all() {
 }
 
 #[test]
-fn s190_all_four_types_of_calls_become_the_one() {
+fn all_four_call_types_convert_to_tool_calls() {
     let function = ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#);
     let custom = ToolCall::custom("call_2", "bio", "I am Kate.");
     let chat_function = ChatCompletionMessageToolCall {
@@ -224,12 +223,12 @@ fn s190_all_four_types_of_calls_become_the_one() {
     assert_eq!(either.into_tool_call(), function);
     let either = ChatCompletionMessageToolCalls::Custom(chat_custom);
     assert_eq!(either.into_tool_call(), custom);
-    // Itself unchanged.
+    // A tool call converts to itself.
     assert_eq!(function.clone().into_tool_call(), function);
 }
 
 #[test]
-fn s190_all_four_forms_of_calls_are_read_from_json() {
+fn all_four_forms_of_calls_are_read_from_json() {
     let function = ToolCall::new("1", "add", "{}");
     let custom = ToolCall::custom("2", "bio", "text");
     for (item, call) in [
@@ -261,7 +260,7 @@ fn s190_all_four_forms_of_calls_are_read_from_json() {
 }
 
 #[tokio::test]
-async fn s190_s191_outcomes_become_a_message_and_an_item() {
+async fn outcomes_become_a_message_and_an_item() {
     let group = group();
     let calls = [
         ToolCall::new("call_1", "say_hello", r#"{"name": "Kate"}"#),
@@ -276,7 +275,7 @@ async fn s190_s191_outcomes_become_a_message_and_an_item() {
 }
 
 #[tokio::test]
-async fn images_of_a_module_go_into_the_item_and_beside_the_message() {
+async fn images_are_in_the_item_and_in_a_message_of_their_own() {
     let contract = || {
         let input = json!({"type": "object", "properties": {}, "additionalProperties": false});
         Contract::dynamic("screenshot", "Take a picture.", input, None).unwrap()
@@ -325,7 +324,7 @@ fn a_reply_of_chat_completions_is_its_first_choice() {
 }
 
 #[tokio::test]
-async fn calls_go_back_as_they_were_read() {
+async fn repaired_calls_are_sent_back() {
     /// Add.
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Add {
@@ -377,7 +376,7 @@ async fn calls_go_back_as_they_were_read() {
 }
 
 #[test]
-fn a_reply_of_responses_goes_back_whole_and_in_order() {
+fn a_reply_of_responses_is_sent_back_whole_and_in_order() {
     let output = json!([
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
         {"type": "message", "content": [{"type": "output_text", "annotations": [], "logprobs": [], "text": "Well."}],
@@ -387,7 +386,7 @@ fn a_reply_of_responses_goes_back_whole_and_in_order() {
         {"type": "custom_tool_call", "call_id": "call_2", "input": "text", "name": "bio", "id": "ctc_1"},
     ]);
     let mut sent = output.clone();
-    // Some servers leave these out, and async-openai would send `null`.
+    // Some servers omit these lists, and async-openai would send `null`.
     sent[1]["content"][0].as_object_mut().unwrap().remove("logprobs");
     sent[3]["action"] = json!({"type": "search", "query": "x"});
     let reply = json!({
@@ -401,7 +400,7 @@ fn a_reply_of_responses_goes_back_whole_and_in_order() {
     assert_eq!(serde_json::to_value(reply.to_input()).unwrap(), output);
 }
 
-/// Takes what no strict schema can say, and asks for strict all the same.
+/// A strict tool whose schema strict mode does not support.
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code, reason = "only its definition counts")]
 struct StoreAnything {
@@ -419,7 +418,7 @@ impl Handle for StoreAnything {
 }
 
 #[test]
-fn a_strict_definition_that_strict_mode_cannot_say_is_sent_without_it() {
+fn a_strict_definition_without_a_strict_schema_is_sent_loose() {
     let group = ToolGroup::new().handler::<StoreAnything>().unwrap();
     for api in [Api::Chat, Api::Responses] {
         let tools: Value = serde_json::from_str(group.tools(api).unwrap().get()).unwrap();
@@ -436,7 +435,7 @@ fn a_strict_definition_that_strict_mode_cannot_say_is_sent_without_it() {
 }
 
 #[test]
-fn a_group_of_more_tools_than_one_request_takes_is_refused_in_every_form() {
+fn a_group_with_too_many_tools_is_rejected_in_every_form() {
     let tool = |i: usize| {
         let contract =
             Definition::of::<SayHelloStrictly>().unwrap().contract().named(&format!("t{i}"));

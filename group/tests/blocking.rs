@@ -1,5 +1,4 @@
 //! Groups for programs without `async`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -57,7 +56,7 @@ impl Signature for Add {
 
 fn group() -> ToolGroup<u32, usize> {
     let add = from_fn(async |Add { a, b }: Add| {
-        // Waits like anything async does.
+        // An async module may wait.
         tokio::task::yield_now().await;
         Ok(a + b)
     });
@@ -78,10 +77,10 @@ fn calls() -> Vec<ToolCall> {
 }
 
 #[test]
-fn s204_blocking_handlers_have_the_same_outcomes_in_call_order() {
+fn blocking_handlers_have_outcomes_in_call_order() {
     let (group, cx) = (group(), Context::default());
     let outcomes = group.dispatch(&calls(), &7, &cx).unwrap();
-    let told: Vec<_> = outcomes
+    let reported: Vec<_> = outcomes
         .iter()
         .map(|outcome| match outcome {
             Ok(done) => (done.content.as_str(), done.context, done.fail_reason),
@@ -92,7 +91,7 @@ fn s204_blocking_handlers_have_the_same_outcomes_in_call_order() {
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("Message 7 delivered to Kate.", Some(4), None),
             ("Thanks.", Some(10), None),
@@ -122,17 +121,16 @@ impl Handle<Steps> for Step {
     fn handle(self, steps: &Steps, _cx: &Context) -> Result<(String, ())> {
         for what in ["begins", "ends"] {
             steps.lock().unwrap().push((self.number, what, thread::current().id()));
-            // Time for another one to begin, if it could.
+            // Gives another handler time to start.
             thread::sleep(Duration::from_millis(1));
         }
         Ok((String::new(), ()))
     }
 }
 
-/// A blocking handler blocks: the next one begins once it is done, on the thread that asked,
-/// and the call gives back an answer and no future.
+/// Handlers run in sequence on the calling thread, and the call returns an outcome and no future.
 #[test]
-fn s204_blocking_handlers_run_one_after_another_on_the_thread_that_asks() {
+fn blocking_handlers_run_in_sequence_on_the_calling_thread() {
     let group = ToolGroup::<Steps>::new().handler::<Step>().unwrap();
     let call = |number: u8| ToolCall::new("", "step", format!(r#"{{"number": {number}}}"#));
     let steps = Steps::default();
@@ -145,9 +143,9 @@ fn s204_blocking_handlers_run_one_after_another_on_the_thread_that_asks() {
 }
 
 #[test]
-fn a_blocking_group_refuses_to_run_inside_a_runtime_and_may_be_dropped_there() {
+fn a_blocking_group_inside_a_runtime_is_an_error_and_can_be_dropped() {
     let group = group();
-    // Its own runtime is there and idle.
+    // The group's runtime exists and is idle.
     group.run(&calls()[0], &8, &Context::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async move {
@@ -161,7 +159,7 @@ fn a_blocking_group_refuses_to_run_inside_a_runtime_and_may_be_dropped_there() {
     });
 }
 
-/// What takes the runtime itself, as a timer or a socket does: a task.
+/// Work that needs the runtime itself, like a timer or a socket: a task.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Wake {}
 
@@ -169,7 +167,7 @@ impl Signature for Wake {
     type Output = String;
 }
 
-/// A group that its own handlers can reach.
+/// A group that its own handlers can call.
 #[derive(Default)]
 struct Nest(OnceLock<ToolGroup<Nest>>);
 
@@ -192,18 +190,18 @@ impl Handle<Nest> for Nested {
 }
 
 #[test]
-fn a_handler_may_call_its_own_group_on_a_thread_and_holds_up_no_other() {
+fn a_handler_may_call_its_own_group_on_another_thread() {
     let wake = from_fn(async |_: Wake| Ok(tokio::spawn(async { "awake".to_owned() }).await?));
     let group = ToolGroup::new().handler::<Nested>().unwrap().module(wake).unwrap();
     let nest = Nest::default();
     nest.0.set(group).unwrap();
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || tell.send(nest.run("nested").unwrap()));
-    // It would wait for ever.
-    assert_eq!(told.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("awake"));
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(nest.run("nested").unwrap()));
+    // Without the thread it would deadlock.
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("awake"));
 }
 
-/// Ask what was begun once and serves every call after, as a pool of connections does.
+/// Ask a task that an earlier call started, like a connection of a pool.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Ask {}
 
@@ -216,14 +214,14 @@ struct First {}
 
 impl Handle<Nest> for First {
     fn handle(self, nest: &Nest, _cx: &Context) -> Result<(String, ())> {
-        // The first to ask while another call is under way.
+        // The first call to ask while another call runs.
         let content = thread::scope(|scope| scope.spawn(|| nest.run("ask")).join().unwrap())?;
         Ok((content, ()))
     }
 }
 
 #[test]
-fn what_one_call_began_goes_on_in_every_other() {
+fn tasks_of_one_call_continue_during_later_calls() {
     let server = Arc::new(OnceLock::<tokio::sync::mpsc::Sender<oneshot::Sender<String>>>::new());
     let ask = from_fn(move |_: Ask| {
         let server = Arc::clone(&server);
@@ -245,15 +243,15 @@ fn what_one_call_began_goes_on_in_every_other() {
     let group = ToolGroup::new().handler::<First>().unwrap().module(ask).unwrap();
     let nest = Nest::default();
     nest.0.set(group).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for name in ["first", "ask"] {
-            tell.send(nest.run(name).unwrap()).unwrap();
+            sender.send(nest.run(name).unwrap()).unwrap();
         }
     });
     for _ in 0..2 {
-        // It would wait for ever.
-        assert_eq!(told.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("here"));
+        // Without the thread it would deadlock.
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("here"));
     }
 }
 
@@ -272,8 +270,8 @@ fn a_blocking_group_works_on_many_threads_at_once() {
 }
 
 #[test]
-fn s177_the_blocking_and_the_async_side_have_the_same_names() {
-    // Both compile, so both exist; what they offer is compared in their sources.
+fn the_blocking_and_the_async_module_have_the_same_names() {
+    // Both modules compile, so the names exist. Their items are compared in the sources.
     #[allow(unused_imports, reason = "that they are there is the test")]
     use toolwright_group::blocking::{
         CallKind as _, Context as _, Custom as _, Definition as _, Error as _, FailReason as _,
@@ -291,7 +289,7 @@ fn s177_the_blocking_and_the_async_side_have_the_same_names() {
     assert_eq!(public(&source("tool_group.rs")), public(&source("blocking/tool_group.rs")));
 }
 
-/// The names that follow `start` at the start of a line.
+/// Returns the names that follow `start` at the start of a line.
 fn names<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = String> + 'a {
     text.lines().filter_map(move |line| {
         let rest = line.strip_prefix(start)?;

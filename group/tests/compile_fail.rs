@@ -1,16 +1,16 @@
-//! What does not compile, and what the compiler then says.
+//! Programs that must not compile, and the messages of the compiler.
 //!
-//! Each program in the folder stands beside the compiler's words. They are those of the
-//! toolchain that the root `Cargo.toml` names. Another one may use other words, so there the
-//! tests compare nothing: they say so on stderr, past the test runner, which shows no output
-//! of a test that passes. With `COMPILE_FAIL=required`, as in `.ci/run`, they fail instead.
-//! `TRYBUILD=overwrite cargo test --test compile_fail` writes the words anew.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! The messages are stored beside the programs. They are those of the `rust-version` in the root
+//! `Cargo.toml`. With another toolchain the tests compare nothing. They report that on stderr
+//! directly, because the test runner hides the output of a passing test. With
+//! `COMPILE_FAIL=required`, as in `.ci/run`, they fail instead. `TRYBUILD=overwrite cargo test
+//! --test compile_fail` updates the messages.
+#![cfg(test)]
 
 use std::io::{Write, stderr};
 use std::process::Command;
 
-/// The toolchain whose words stand beside the programs.
+/// Returns the toolchain of the stored messages.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 fn fails(programs: &[&str]) {
@@ -24,7 +24,7 @@ fn fails(programs: &[&str]) {
         );
         let required = std::env::var_os("COMPILE_FAIL").is_some_and(|how| how == "required");
         assert!(!required, "{skipped}");
-        // Not `eprintln`, which a test that passes does not show.
+        // Not `eprintln`, whose output the runner hides for a passing test.
         stderr().write_all(format!("{skipped}\n").as_bytes()).unwrap();
         return;
     }
@@ -34,7 +34,7 @@ fn fails(programs: &[&str]) {
     }
 }
 
-/// The compiler that trybuild starts, in its own words.
+/// Returns the version text of the compiler that trybuild runs.
 fn compiler() -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
     let version = Command::new(rustc).arg("--version").output().unwrap().stdout;
@@ -46,7 +46,7 @@ fn is_oldest(version: &str) -> bool {
 }
 
 #[test]
-fn only_the_oldest_toolchain_is_taken_for_it() {
+fn only_the_oldest_toolchain_is_recognised() {
     assert!(is_oldest(&format!("rustc {OLDEST}.1 (0123456789 2026-01-01)")));
     for other in ["rustc 1.9.0", "rustc 1.950.0", "rustc 2.95.0", "", "clippy 1.95.0"] {
         assert!(!is_oldest(other), "{other}");
@@ -54,7 +54,7 @@ fn only_the_oldest_toolchain_is_taken_for_it() {
 }
 
 #[test]
-fn s179_to_s181_s189_contexts_that_do_not_match_and_missing_handlers_do_not_compile() {
+fn mismatched_contexts_and_missing_handlers_do_not_compile() {
     fails(&[
         "wrong_context_in",
         "wrong_context_out",
@@ -68,11 +68,11 @@ fn s179_to_s181_s189_contexts_that_do_not_match_and_missing_handlers_do_not_comp
 }
 
 #[test]
-fn s88_s104_a_module_has_exactly_one_signature() {
+fn a_module_has_exactly_one_signature() {
     fails(&["second_signature", "module_without_signature"]);
 }
 
 #[test]
-fn a_newcomers_likeliest_mistakes_are_answered_in_our_words() {
+fn likely_mistakes_get_our_own_compiler_messages() {
     fails(&["not_a_signature", "output_without_schema", "not_a_module", "name_for_a_model"]);
 }

@@ -1,10 +1,4 @@
-//! Names that a group refuses.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! Names that a group rejects.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +29,7 @@ impl Signature for Finish {
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused_when_a_group_is_made() {
+fn a_duplicate_name_is_rejected_when_a_group_is_made() {
     let twice = ToolGroup::<(), ()>::new()
         .module(from_fn(async |query: Query| Ok(query.sql)))
         .and_then(|group| group.tool(query()));
@@ -45,7 +39,7 @@ fn a_name_that_is_taken_is_refused_when_a_group_is_made() {
     };
     assert_eq!(fault(twice), ("query".to_owned(), NameFault::Duplicate));
 
-    // Only a typed run has a `finish` of its own.
+    // Only a typed run reserves `finish`.
     let finish = ToolGroup::<(), ()>::new().module(from_fn(async |_: Finish| Ok(String::new())));
     let finish = finish.and_then(|group| group.tool(query().named(Contract::FINISH)?));
     assert_eq!(fault(finish), (Contract::FINISH.to_owned(), NameFault::Duplicate));

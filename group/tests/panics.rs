@@ -1,10 +1,4 @@
 //! Calls that panic when they are dropped.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +13,7 @@ use toolwright_module::{Context, Result, ToolCall};
 #[derive(Deserialize, JsonSchema)]
 struct Wait {}
 
-/// Falls when it is dropped, and counts that.
+/// A value that panics when it is dropped, and counts that.
 struct Falling(Arc<AtomicUsize>);
 
 impl Drop for Falling {
@@ -37,7 +31,7 @@ impl Handle<Arc<AtomicUsize>> for Wait {
 }
 
 #[tokio::test]
-async fn calls_that_panic_when_their_dispatch_is_dropped_panic_alone() {
+async fn panics_of_dropped_calls_are_caught_one_by_one() {
     let group = ToolGroup::new().handler::<Wait>().unwrap();
     let calls = ["1", "2", "3"].map(|id| ToolCall::new(id, "wait", "{}"));
     let dropped = Arc::new(AtomicUsize::new(0));

@@ -1,9 +1,4 @@
-//! How far what a model writes may be repaired, and where the repairs are seen.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! Policies for repairs, and the places that report repairs.
 
 use std::sync::{Arc, Mutex};
 
@@ -44,7 +39,7 @@ fn wait() -> Tool {
     Tool::new(from_fn(async |wait: Wait| Ok(wait.seconds.unwrap_or_default()))).unwrap()
 }
 
-/// One text for each policy that is needed at least.
+/// A text for each policy, which is the strictest one that allows it.
 const TEXTS: [(Policy, &str); 4] = [
     (Policy::Exact, r#"{"seconds": 3}"#),
     (Policy::Strict, r#"{"seconds": 3, "why": "rest"}"#),
@@ -74,7 +69,7 @@ async fn read_under(tool: &Tool, cx: &Context) -> Vec<bool> {
 const ARGUMENTS: (Stage, Audience) = (Stage::Arguments, Audience::ModelMayRetry);
 
 #[tokio::test]
-async fn the_strictest_policy_of_tool_and_context_holds() {
+async fn the_strictest_policy_of_tool_and_context_applies() {
     for own in POLICIES {
         for set in POLICIES {
             let tool = wait().with_policy(own).named("pause").unwrap().described("Pause.");
@@ -88,7 +83,7 @@ async fn the_strictest_policy_of_tool_and_context_holds() {
 }
 
 #[tokio::test]
-async fn a_group_and_a_handler_have_policies_too() {
+async fn policies_of_groups_and_handlers_apply() {
     /// Wait, and mean it.
     #[derive(Deserialize, JsonSchema)]
     struct WaitExactly {
@@ -127,13 +122,14 @@ async fn a_group_and_a_handler_have_policies_too() {
 }
 
 #[tokio::test]
-async fn a_fault_of_a_policy_names_the_place_and_what_to_do() {
+async fn a_forbidden_repair_is_an_error_with_its_path_and_remedy() {
     let tool = wait().with_policy(Policy::Exact);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (_, text) in TEXTS.into_iter().skip(1) {
-        told.push(tool.call(text, &Context::default()).await.unwrap_err().for_model().into_owned());
+        reported
+            .push(tool.call(text, &Context::default()).await.unwrap_err().for_model().into_owned());
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(reported.join("\n"), @r#"
     input of `wait` does not fit: $.why: this needs a repair, and none is allowed here (left out a field that is not asked for); write it as the schema says
     input of `wait` does not fit: $: not JSON: a name in double quotes is expected at character 2, got `\'seconds\': 3}`
     input of `wait` does not fit: $.seconds: expected an integer of at least 0 or null, got the string "3"
@@ -159,7 +155,7 @@ async fn repairs_are_in_the_output_the_error_and_the_result() {
     let stored = serde_json::to_string(&result).unwrap();
     assert_eq!(serde_json::from_str::<ToolResult>(&stored).unwrap(), result);
 
-    // Nothing is listed where nothing was done, a dialect's shape included.
+    // Without repairs nothing is listed. Nulls that a dialect asks for are not repairs.
     for text in [r#"{"seconds": 3}"#, r#"{"seconds": null}"#, "{}", ""] {
         assert_eq!(wait().call(text, &cx).await.unwrap().repaired(), None, "{text:?}");
     }
@@ -172,13 +168,13 @@ async fn repairs_are_in_the_output_the_error_and_the_result() {
     let panicking = from_fn(async |_: Wait| -> Result<u32> { panic!("no") });
     let error = Tool::new(panicking).unwrap().call("{'seconds': 3}", &cx).await.unwrap_err();
     assert!(error.stage() == Stage::Panic && error.repaired().is_some());
-    // Of the call's own arguments only.
+    // Only repairs of the call's own arguments.
     let nested = from_fn_nested();
     let error = nested.call(r#"{"seconds": 3}"#, &cx).await.unwrap_err();
     assert_eq!(error.repaired(), None);
 }
 
-/// A tool that passes up the error of another one, whose arguments were repaired.
+/// A tool that passes up the error of another tool with repaired arguments.
 fn from_fn_nested() -> Tool {
     let inner = from_fn(async |_: Wait| Err::<u32, _>(Error::retry("Later.")));
     let inner = Tool::new(inner).unwrap();
@@ -217,7 +213,7 @@ async fn repairs_are_in_the_outcome_whether_the_call_failed_or_not() {
 }
 
 #[tokio::test]
-async fn a_custom_tool_of_a_group_is_read_by_the_policy_where_it_stands_as_a_function() {
+async fn a_bound_custom_tool_is_read_by_the_policy() {
     /// Note something.
     #[derive(Deserialize, JsonSchema)]
     struct Note(String);
@@ -240,7 +236,7 @@ async fn a_custom_tool_of_a_group_is_read_by_the_policy_where_it_stands_as_a_fun
 }
 
 #[tokio::test]
-async fn a_tool_made_at_run_time_gets_what_was_read() {
+async fn a_dynamic_tool_gets_repaired_arguments() {
     let contract = || {
         let input = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
         Contract::dynamic("remote", "Ask far away.", input, None).unwrap()
@@ -255,7 +251,7 @@ async fn a_tool_made_at_run_time_gets_what_was_read() {
     assert_eq!((output.text(), output.repaired()), (r#"{"n": 5}"#, None));
     let output = echo().call(r#"{"n": "5"}"#, &cx).await.unwrap();
     assert_eq!((output.text(), output.repaired().is_some()), (r#"{"n":5}"#, true));
-    // It may know better than the schema, unless a policy is set.
+    // The handler may accept more than the schema, unless a policy is set.
     assert_eq!(echo().call("anything", &cx).await.unwrap().text(), "anything");
     for text in [r#"{"n": "5"}"#, "anything", "{'n': 5}"] {
         let error = echo().with_policy(Policy::Exact).call(text, &cx).await.unwrap_err();
@@ -305,7 +301,7 @@ fn heard() -> (Context, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn a_predictor_tells_what_it_repaired() {
+async fn a_predictor_returns_its_repairs() {
     let model = || Scripted::new(|_| Ok(Reply::text(r#"{"words": "2"}"#)));
     let (cx, heard) = heard();
     let count = Predict::<CountWords>::new(model()).unwrap();
@@ -328,7 +324,7 @@ async fn a_predictor_tells_what_it_repaired() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_policy_does_not_allow_goes_back() {
+async fn an_answer_with_forbidden_repairs_is_sent_back() {
     let replies = || Scripted::replies([r#"{"words": "2"}"#, r#"{"words": 2}"#].map(Reply::text));
     for context in [false, true] {
         let (mut cx, heard) = heard();
@@ -371,7 +367,7 @@ impl Signature for Rate {
 }
 
 #[tokio::test]
-async fn a_modules_output_is_held_to_its_schema() {
+async fn a_modules_output_is_checked_against_its_schema() {
     let rate = || {
         let rate = from_fn(async |rate: Rate| {
             let stars = u8::try_from(rate.meal.len()).unwrap_or_default();
@@ -397,7 +393,7 @@ async fn a_modules_output_is_held_to_its_schema() {
     assert_eq!(error.stage(), Stage::Module);
 }
 
-/// serde writes what is not a number as null, which the schema does not allow.
+/// serde writes NaN as null, which the schema does not allow.
 #[tokio::test]
 async fn a_float_that_is_not_a_number_is_an_error() {
     /// Divide two numbers.
@@ -428,7 +424,7 @@ async fn a_float_that_is_not_a_number_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_list_and_a_renamed_field_are_held_too() {
+async fn lists_and_renamed_fields_of_outputs_are_checked() {
     /// Roll dice.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Roll {

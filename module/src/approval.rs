@@ -6,42 +6,41 @@ use crate::effect::Effect;
 use crate::in_call::InCall;
 use crate::message::ToolCall;
 
-/// A call that waits for a person, as an approver is asked about it.
+/// A call that waits for approval, as the approver gets it.
 ///
 /// See [`Context::with_approver`](crate::Context::with_approver).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approval {
-    /// The calls on the way to this one, the outermost first: of an agent below an
-    /// agent.
+    /// The calls around this one, outermost first. Not empty for an agent below another agent.
     pub path: Vec<InCall>,
     /// The call.
     pub call: ToolCall,
-    /// What it does to the world.
+    /// The effect of the call.
     pub effect: Effect,
 }
 
 impl Approval {
-    /// What an approver is asked.
+    /// Returns a request for approval.
     #[must_use]
     pub fn new(path: Vec<InCall>, call: ToolCall, effect: Effect) -> Self {
         Self { path, call, effect }
     }
 }
 
-/// What a person says to a call.
+/// A person's decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// Make it.
+    /// Make the call.
     Approve,
-    /// Do not make it; the model is told why.
+    /// Do not make the call. The model gets the reason.
     Deny {
-        /// Why, for the model to read.
+        /// The reason, for the model.
         reason: String,
     },
-    /// Make it with these arguments; the model is told so.
+    /// Make the call with other arguments. The model is informed of the change.
     Edit {
         /// All arguments, as JSON text.
         arguments: String,
@@ -49,12 +48,12 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Not to make the call, and why.
+    /// Returns a denial with its reason.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self::Deny { reason: reason.into() }
     }
 
-    /// To make the call with other arguments.
+    /// Returns an approval with other arguments.
     pub fn edit(arguments: impl Into<String>) -> Self {
         Self::Edit { arguments: arguments.into() }
     }

@@ -1,4 +1,4 @@
-//! Budgets, prices and the ledger that counts what calls use.
+//! Budgets and prices. The ledger that counts against them is [`Ledger`].
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::ledger::{Exhausted, Ledger, Overshoot, Reservation};
 use crate::usage::Usage;
 
-/// What calls may come to; what is not said is not bounded.
+/// Limits on what calls may use. Default: no limits.
 ///
 /// ```
 /// use toolwright_module::budget::{Budget, Money};
@@ -21,60 +21,60 @@ use crate::usage::Usage;
 #[serde(default)]
 #[non_exhaustive]
 pub struct Budget {
-    /// How often models may be asked.
+    /// Maximum number of model calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<u64>,
-    /// How often tools may be called.
+    /// Maximum number of tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
-    /// How many tokens models may read.
+    /// Maximum number of tokens that models may read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// How many tokens models may write.
+    /// Maximum number of tokens that models may write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// What models may cost, by the prices of the ledger.
+    /// Maximum cost of models, by the prices of the ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money: Option<Money>,
 }
 
 impl Budget {
-    /// The same with a bound on how often models are asked.
+    /// Sets the maximum number of model calls.
     #[must_use]
     pub fn with_model_calls(mut self, calls: u64) -> Self {
         self.model_calls = Some(calls);
         self
     }
 
-    /// The same with a bound on how often tools are called.
+    /// Sets the maximum number of tool calls.
     #[must_use]
     pub fn with_tool_calls(mut self, calls: u64) -> Self {
         self.tool_calls = Some(calls);
         self
     }
 
-    /// The same with a bound on what models read.
+    /// Sets the maximum number of tokens that models may read.
     #[must_use]
     pub fn with_input_tokens(mut self, tokens: u64) -> Self {
         self.input_tokens = Some(tokens);
         self
     }
 
-    /// The same with a bound on what models write.
+    /// Sets the maximum number of tokens that models may write.
     #[must_use]
     pub fn with_output_tokens(mut self, tokens: u64) -> Self {
         self.output_tokens = Some(tokens);
         self
     }
 
-    /// The same with a bound on what models cost.
+    /// Sets the maximum cost of models.
     #[must_use]
     pub fn with_money(mut self, money: Money) -> Self {
         self.money = Some(money);
         self
     }
 
-    /// What the budget allows of something, if it says so; of money, millionths.
+    /// Returns the limit of one kind. Money is in millionths.
     #[must_use]
     pub fn allows(&self, limit: LimitKind) -> Option<u64> {
         match limit {
@@ -87,7 +87,7 @@ impl Budget {
         }
     }
 
-    /// What there is too little of for `more` after `spent`, and how much is allowed.
+    /// Returns the limit that `more` would exceed after `spent`, and its value.
     #[must_use]
     pub fn refuses(&self, spent: Spent, more: Spent) -> Option<(LimitKind, u64)> {
         let limits = [
@@ -100,7 +100,7 @@ impl Budget {
         limits.into_iter().find_map(|limit| {
             let allowed = self.allows(limit)?;
             let more = limit.of(more);
-            // What costs nothing may be done by who has nothing left.
+            // A zero-cost request is allowed even when the budget is spent.
             let fits = more == 0 || limit.of(spent).saturating_add(more) <= allowed;
             (!fits).then_some((limit, allowed))
         })
@@ -111,29 +111,29 @@ impl Budget {
     }
 }
 
-/// What can run out.
+/// The kind of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitKind {
-    /// An agent's rounds.
+    /// Iterations of an agent's loop.
     Iterations,
-    /// Questions to models.
+    /// Model calls.
     ModelCalls,
-    /// Calls of tools.
+    /// Tool calls.
     ToolCalls,
     /// Tokens that models read.
     InputTokens,
     /// Tokens that models write.
     OutputTokens,
-    /// What models cost.
+    /// Cost of models.
     Money,
-    /// The time that a run may take.
+    /// Duration of a run.
     Time,
 }
 
 impl LimitKind {
-    /// How much of it was spent; of money, millionths.
+    /// Returns the spent amount of this kind. Money is in millionths.
     #[must_use]
     pub fn of(self, spent: Spent) -> u64 {
         match self {
@@ -161,41 +161,41 @@ impl fmt::Display for LimitKind {
     }
 }
 
-/// What calls came to.
+/// The amounts that calls have used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Spent {
-    /// How often models were asked.
+    /// Number of model calls.
     pub model_calls: u64,
-    /// How often tools were called.
+    /// Number of tool calls.
     pub tool_calls: u64,
     /// Tokens read and written.
     pub usage: Usage,
-    /// What that cost, as far as prices are known.
+    /// Cost in money, as far as prices are known.
     #[serde(skip_serializing_if = "Money::is_zero")]
     pub money: Money,
 }
 
 impl Spent {
-    /// One question to a model.
+    /// Returns the amounts of one model call.
     #[must_use]
     pub fn model_call(usage: Usage) -> Self {
         Self { model_calls: 1, usage, ..Self::default() }
     }
 
-    /// One call of a tool.
+    /// Returns the amounts of one tool call.
     #[must_use]
     pub fn tool_call() -> Self {
         Self { tool_calls: 1, ..Self::default() }
     }
 
-    /// The calls alone.
+    /// Returns the numbers of calls, without tokens and money.
     pub(crate) fn calls(self) -> Self {
         Self { usage: Usage::default(), money: Money::default(), ..self }
     }
 
-    /// What was spent after `earlier`, an earlier reading of the same count.
+    /// Returns the amounts since `earlier`, an earlier reading of the same counter.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -226,9 +226,9 @@ impl AddAssign for Spent {
     }
 }
 
-/// An amount of money in the currency of the prices, to the millionth.
+/// An amount of money in the currency of the prices, in whole millionths.
 ///
-/// Whole millionths add up without error. They serialise as such.
+/// Sums are exact. The serialized form is the number of millionths.
 ///
 /// ```
 /// use toolwright_module::budget::Money;
@@ -243,19 +243,19 @@ impl AddAssign for Spent {
 pub struct Money(u64);
 
 impl Money {
-    /// An amount; less than nothing is nothing.
+    /// Returns an amount. A negative number becomes zero.
     #[must_use]
     pub fn new(amount: f64) -> Self {
         Self(to_micros(amount))
     }
 
-    /// An amount of millionths.
+    /// Returns an amount of millionths.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// How many millionths it is.
+    /// Returns the number of millionths.
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.0
@@ -266,7 +266,7 @@ impl Money {
     }
 }
 
-/// Rounded; a cast ends at the ends of the range, and what is no number is 0.
+/// Rounds to millionths. The cast saturates and turns NaN into 0.
 fn to_micros(amount: f64) -> u64 {
     (amount * 1e6).round() as u64
 }
@@ -275,7 +275,7 @@ impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, part) = (self.0 / 1_000_000, self.0 % 1_000_000);
         let part = format!("{part:06}");
-        // Two places at least, as people write money.
+        // At least two decimal places, as usual for money.
         let end = part.trim_end_matches('0').len().max(2);
         write!(f, "{whole}.{}", &part[..end])
     }
@@ -285,7 +285,7 @@ fn price(amount: f64) -> Money {
     if amount.is_nan() { Money::from_micros(u64::MAX) } else { Money::new(amount) }
 }
 
-/// What a model costs.
+/// The price of a model, per million tokens.
 ///
 /// ```
 /// use toolwright_module::budget::{Money, Price};
@@ -298,32 +298,34 @@ fn price(amount: f64) -> Money {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Price {
-    /// A million tokens read.
+    /// Price of a million input tokens.
     pub input: Money,
-    /// A million tokens written.
+    /// Price of a million output tokens.
     pub output: Money,
-    /// A million tokens read from the provider's cache.
+    /// Price of a million input tokens from the provider's cache.
     pub cached: Money,
 }
 
 impl Price {
-    /// A price for a million tokens read and for a million written; the cache saves
-    /// nothing unless [`with_cached`](Self::with_cached) says so. What is no number is
-    /// more than any budget: free, it would let a run spend without end.
+    /// Returns the prices of a million input tokens and a million output tokens. Cached tokens cost
+    /// the same as other input, unless [`with_cached`](Self::with_cached) sets their price.
+    ///
+    /// NaN becomes the largest amount, which exceeds any budget. A price of zero would allow
+    /// unlimited spending.
     #[must_use]
     pub fn per_million(input: f64, output: f64) -> Self {
         let input = price(input);
         Self { input, output: price(output), cached: input }
     }
 
-    /// The same with a price for a million tokens read from the provider's cache.
+    /// Sets the price of a million input tokens from the provider's cache.
     #[must_use]
     pub fn with_cached(mut self, cached: f64) -> Self {
         self.cached = price(cached);
         self
     }
 
-    /// What a model call costs, rounded up to a millionth.
+    /// Returns the cost of a model call, rounded up to a millionth.
     #[must_use]
     pub fn of(self, usage: Usage) -> Money {
         let cached = usage.cached_tokens.min(usage.input_tokens);

@@ -1,3 +1,4 @@
+//! The `ChainOfThought` module: a language model that reasons before it answers.
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use crate::model::LanguageModel;
 use crate::module::Module;
 use crate::output_mode::OutputMode;
 use crate::predict_stream::PredictStream;
-use crate::question::Question;
-use crate::settings::settings;
+use crate::predictor::Predictor;
+use crate::predictor_settings::predictor_settings;
 
-/// A module whose work a language model does after thinking about it in writing.
+/// A module that asks a language model for its reasoning and then for the output.
 ///
-/// It fulfils the same signature as [`Predict`](crate::Predict), so as a tool it looks
-/// the same. The model is asked for `{"reasoning", "output"}`, reasoning first: what
-/// it writes there helps what it writes next. [`reason`](Self::reason) gives both.
+/// It fulfils the same signature as [`Predict`](crate::Predict), so as a tool it looks the same.
+/// The model is asked for `{"reasoning", "output"}`, in this order, because written reasoning
+/// improves the output after it. [`reason`](Self::reason) returns both.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -43,21 +44,21 @@ use crate::settings::settings;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ChainOfThought<S: Signature> {
-    question: Question,
+    predictor: Predictor,
     signature: PhantomData<fn(S)>,
 }
 
-/// An output and the thinking before it.
+/// An output with the reasoning before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reasoned<O> {
-    /// What the model wrote while thinking.
+    /// The reasoning text.
     pub reasoning: String,
-    /// What it came to.
+    /// The output.
     pub output: O,
 }
 
-settings!(ChainOfThought);
+predictor_settings!(ChainOfThought);
 
 impl<S: Signature> ChainOfThought<S> {
     fn contract() -> toolwright_signature::Result<Contract> {
@@ -68,17 +69,15 @@ impl<S: Signature> ChainOfThought<S> {
         Contract::of::<S>()?.asking_first("reasoning", reasoning)
     }
 
-    /// Shows the model inputs with their reasoning and outputs, in place of those set
-    /// before.
+    /// Sets the examples: inputs with reasoning and outputs. Earlier examples are replaced.
     ///
-    /// As [`Predict::with_examples`](crate::Predict::with_examples). An example without
-    /// reasoning is no turn of the conversation, where it would teach the model to skip
-    /// its own: it is listed in the system message, as an output that is known for an
-    /// input.
+    /// They are sent as in [`Predict::with_examples`](crate::Predict::with_examples). An example
+    /// without reasoning is not sent as a turn of the conversation, because it would teach the
+    /// model to skip its reasoning. The system message lists it as an input with a known output.
     ///
     /// # Errors
     ///
-    /// As [`Predict::with_examples`](crate::Predict::with_examples).
+    /// The errors of [`Predict::with_examples`](crate::Predict::with_examples).
     pub fn with_examples(
         self,
         examples: impl IntoIterator<Item = Example<S>>,
@@ -88,40 +87,40 @@ impl<S: Signature> ChainOfThought<S> {
             .map(|Example { input, output, reasoning }| {
                 let only = reasoning.is_none().then_some("output");
                 let output = Reasoned { reasoning: reasoning.unwrap_or_default(), output };
-                self.question.example(&input, &output, only)
+                self.predictor.example(&input, &output, only)
             })
             .collect::<toolwright_signature::Result<_>>()?;
-        Self::of(self.question.with_examples(shown))
+        Self::of(self.predictor.with_examples(shown))
     }
 
-    /// The output together with the thinking before it.
+    /// Returns the output with its reasoning.
     ///
     /// # Errors
     ///
-    /// As [`Module::call`].
+    /// The errors of [`Module::call`].
     pub async fn reason(&self, input: S, cx: &Context) -> Result<Reasoned<S::Output>> {
         Ok(self.answer(input, cx).await?.value)
     }
 
-    /// Both together with what was repaired in the model's answer.
+    /// Returns the output with its reasoning and the repairs of the answer.
     ///
     /// # Errors
     ///
-    /// As [`Module::call`].
+    /// The errors of [`Module::call`].
     pub async fn answer(&self, input: S, cx: &Context) -> Result<Reading<Reasoned<S::Output>>> {
-        self.question.ask(&input, cx).await
+        self.predictor.ask(&input, cx).await
     }
 
-    /// Thinking and output while they are being written.
+    /// Returns a stream of the reasoning and the output.
     ///
-    /// The fields so far are under `reasoning` and `output`. What it costs, what ends it
-    /// and what it ends with are those of a call.
+    /// The partial fields are under `reasoning` and `output`. Cost, attempts and errors are those
+    /// of [`Module::call`].
     pub fn stream<'a>(
         &'a self,
         input: S,
         cx: &'a Context,
     ) -> PredictStream<'a, Reasoned<S::Output>> {
-        PredictStream::new(&self.question, &input, cx)
+        PredictStream::new(&self.predictor, &input, cx)
     }
 }
 
@@ -132,7 +131,7 @@ impl<S: Signature> Module for ChainOfThought<S> {
         Ok(self.reason(input, cx).await?.output)
     }
 
-    /// A model's answer changes nothing.
+    /// Returns [`Effect::Read`], because a model's answer changes nothing.
     fn effect(&self) -> Effect {
         Effect::Read
     }

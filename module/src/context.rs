@@ -1,3 +1,4 @@
+//! The context of a call: model, ledger, deadline, cancellation, events, approver and policy.
 use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -27,14 +28,13 @@ use crate::panics;
 use crate::telemetry;
 use crate::usage::Usage;
 
-/// What belongs to one call and everything below it.
+/// The settings of a call and of everything below it.
 ///
-/// A module hands it on to whatever it calls. That is how a model inside a tool
-/// inside an agent stays inside the run: same cancellation, same deadline, same
-/// events, its tokens counted with the rest. There is nothing global to set up and
-/// nothing to clean up.
+/// A module passes its context to everything that it calls. A model inside a tool inside an agent
+/// then has the cancellation, the deadline, the events and the ledger of the whole run. There is no
+/// global state.
 ///
-/// Cloning costs one reference count. The default has nothing in it.
+/// A clone costs one reference count. The default context is empty.
 ///
 /// ```
 /// use toolwright_module::{Cancellation, Context};
@@ -48,8 +48,8 @@ use crate::usage::Usage;
 #[derive(Clone, Default)]
 pub struct Context {
     inner: Option<Arc<Inner>>,
-    /// Apart, because every call of a tool has another.
-    path: Option<Arc<Way>>,
+    /// Separate from `inner`, because every tool call has its own path.
+    path: Option<Arc<CallPath>>,
 }
 
 #[derive(Clone, Default)]
@@ -65,17 +65,17 @@ struct Inner {
     policy: Policy,
 }
 
-/// The calls above, the innermost first: shared by all that is below them.
-struct Way {
-    /// The tool's name and the call's id in one text, which is one allocation: every
-    /// call makes a way, and few are asked for it.
+/// The tool calls around a context: the innermost one and a link to those around it. Contexts below
+/// share it.
+struct CallPath {
+    /// The tool's name and the call's id in one string. Every call allocates it, and few read it.
     names: String,
-    /// Where the name ends.
+    /// The length of the tool's name.
     tool: usize,
     above: Option<Arc<Self>>,
 }
 
-impl Way {
+impl CallPath {
     fn tool(&self) -> &str {
         &self.names[..self.tool]
     }
@@ -85,12 +85,12 @@ impl Way {
     }
 }
 
-/// How many runs may be inside each other.
-const DEEPEST: u32 = 16;
+/// Maximum number of runs inside each other.
+const MAX_DEPTH: u32 = 16;
 
-/// After this many pieces of a stream everything else gets its turn: deadlines and whoever
-/// may cancel, even if the next piece is always there at once.
-const PIECES_AT_ONCE: u32 = 64;
+/// Number of pieces of a stream after which the task yields. Deadlines and cancellations then take
+/// effect even if the next piece is always ready.
+const PIECES_PER_TURN: u32 = 64;
 
 type Sink = Arc<dyn Fn(&Event) + Send + Sync>;
 type Approver = Arc<dyn Fn(Approval) -> BoxFuture<'static, Result<Decision>> + Send + Sync>;
@@ -101,40 +101,39 @@ impl Context {
         self
     }
 
-    /// The context of a run inside this call: one deeper.
+    /// Returns the context of a run inside this call, one level deeper.
     ///
     /// # Errors
     ///
-    /// [`Stage::Limit`], beyond 16 runs inside each other: agents that call
-    /// themselves end here, and not with the stack. The whole run ends.
+    /// [`Stage::Limit`] beyond 16 runs inside each other. An agent that calls itself then ends with
+    /// an error instead of a stack overflow. The whole run ends.
     pub(crate) fn nested(&self) -> Result<Self> {
         let depth = self.inner.as_ref().map_or(0, |inner| inner.depth);
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             let text =
-                format!("agents call each other more than {DEEPEST} deep; does one call itself?");
+                format!("agents call each other more than {MAX_DEPTH} deep; does one call itself?");
             return Err(Error::stop(text).at(Stage::Limit));
         }
         Ok(self.clone().with(|inner| inner.depth = depth + 1))
     }
 
-    /// Gives the call a model, for modules that have none of their own.
+    /// Sets the model for modules that have none of their own.
     #[must_use]
     pub fn with_model(self, model: impl LanguageModel) -> Self {
         self.with(|inner| inner.model = Some(Arc::new(model)))
     }
 
-    /// Counts what the call and everything below it uses.
+    /// Sets the ledger that counts the cost of the call and everything below it.
     ///
-    /// It takes the place of the one that was there: to count in both, give it
-    /// [`Ledger::child`] of that one.
+    /// It replaces an earlier ledger. To count in both, pass [`Ledger::child`] of the earlier one.
     #[must_use]
     pub fn with_ledger(self, ledger: Ledger) -> Self {
         self.with(|inner| inner.ledger = Some(ledger))
     }
 
-    /// Says when the call is no longer worth finishing; an earlier one stays.
+    /// Sets the deadline of the call. An earlier deadline stays.
     ///
-    /// Drivers keep it. A module that works long may look at it.
+    /// Agents and groups enforce it. A module that runs long may check it.
     #[must_use]
     pub fn with_deadline(self, deadline: Instant) -> Self {
         self.with(|inner| {
@@ -142,17 +141,17 @@ impl Context {
         })
     }
 
-    /// Lets someone else end the call, besides whoever can already.
+    /// Adds a cancellation. Those set before stay.
     #[must_use]
     pub fn with_cancellation(self, cancellation: Cancellation) -> Self {
         self.with(|inner| inner.cancellations.push(cancellation))
     }
 
-    /// Tells `sink` what happens, besides whoever is told already.
+    /// Adds a listener for events. Those set before stay.
     ///
-    /// It is called on the task that does the work, so it should be quick: hand
-    /// events on through a channel if it cannot be. If it panics, the call goes on as if it
-    /// had not, and `tracing` gets one error.
+    /// The listener runs on the task that does the work, so it should be quick; otherwise let it
+    /// send the events through a channel. If it panics, the call continues and `tracing` gets one
+    /// error.
     #[must_use]
     pub fn with_events(self, sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         let sink = contained(sink);
@@ -167,10 +166,11 @@ impl Context {
         })
     }
 
-    /// Lets someone decide on calls that wait for a person; in place of who did.
+    /// Sets the approver, which decides on calls that wait for a person. It replaces an earlier
+    /// one.
     ///
-    /// Agents ask where their approval policy says so. Without an approver such a run
-    /// ends in an error and can be driven on once it is decided.
+    /// An agent's approval policy says which calls wait. Without an approver such a run ends with
+    /// an error, and can be resumed after the decision.
     ///
     /// ```
     /// use toolwright_module::Context;
@@ -195,18 +195,18 @@ impl Context {
         self.with(|inner| inner.approver = Some(approver))
     }
 
-    /// Whether `tracing` spans may hold what is said: prompts, replies, arguments and
-    /// results. No, unless said: they may hold a user's data.
+    /// Sets whether `tracing` spans may contain prompts, replies, arguments and results. Default:
+    /// `false`, because they may contain a user's data.
     #[must_use]
     pub fn with_captured_content(self, captured: bool) -> Self {
         self.with(|inner| inner.captures_content = captured)
     }
 
-    /// Sets how far what a model writes may be repaired, in the call and in everything
-    /// below it; a stricter one stays.
+    /// Sets how far a model's texts may be repaired, in the call and everything below it. A
+    /// stricter policy stays.
     ///
-    /// It holds for the arguments of tools and for the answers to predictors, agents inside
-    /// agents included. What these set for themselves can only be stricter.
+    /// It applies to the arguments of tools and to the answers of predictors, including those of
+    /// agents inside agents. Their own policies can only be stricter.
     ///
     /// ```
     /// use toolwright_module::{Context, Policy};
@@ -222,58 +222,58 @@ impl Context {
         self.with(|inner| inner.policy = policy)
     }
 
-    /// How far what a model writes may be repaired; [`Policy::Coerce`] if nothing is set.
+    /// Returns how far a model's texts may be repaired. Default: [`Policy::Coerce`].
     #[must_use]
     #[inline]
     pub fn policy(&self) -> Policy {
         self.inner.as_ref().map_or(Policy::default(), |inner| inner.policy)
     }
 
-    /// The context of a tool's call: what happens in it is told and counted as such.
+    /// Returns the context of a tool call. Its events and errors have the call in their path.
     #[must_use]
     pub(crate) fn in_call(&self, call: &ToolCall) -> Self {
         let mut names = String::with_capacity(call.name.len() + call.id.len());
         names.push_str(&call.name);
         names.push_str(&call.id);
-        let way = Way { names, tool: call.name.len(), above: self.path.clone() };
-        Self { inner: self.inner.clone(), path: Some(Arc::new(way)) }
+        let path = CallPath { names, tool: call.name.len(), above: self.path.clone() };
+        Self { inner: self.inner.clone(), path: Some(Arc::new(path)) }
     }
 
-    /// The calls that this is in, the outermost first.
+    /// Returns the tool calls around this context, outermost first.
     #[must_use]
     pub fn path(&self) -> Vec<InCall> {
         let innermost = self.path.as_deref();
-        let calls = std::iter::successors(innermost, |way| way.above.as_deref());
-        let mut path: Vec<InCall> = calls.map(Way::call).collect();
+        let calls = std::iter::successors(innermost, |path| path.above.as_deref());
+        let mut path: Vec<InCall> = calls.map(CallPath::call).collect();
         path.reverse();
         path
     }
 
-    /// The same for people: the names of the tools, `a > b`.
+    /// Returns the names of the tools on the path, as in `a > b`.
     #[must_use]
     pub(crate) fn path_text(&self) -> String {
         let tools: Vec<String> = self.path().into_iter().map(|call| call.tool).collect();
         tools.join(" > ")
     }
 
-    /// The name of the tool that this is a call of.
+    /// Returns the name of the tool whose call this is.
     #[must_use]
     pub fn tool(&self) -> Option<&str> {
         Some(self.path.as_ref()?.tool())
     }
 
-    /// Whether there is someone to ask with [`approve`](Self::approve).
+    /// Returns whether there is an approver for [`approve`](Self::approve).
     #[must_use]
     pub(crate) fn has_approver(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.approver.is_some())
     }
 
-    /// Asks the approver; `None` if there is none.
+    /// Asks the approver. Returns `None` without one.
     ///
     /// # Errors
     ///
-    /// What the approver fails with, and [`Stage::Cancelled`]; [`Stage::Panic`] if it
-    /// panics, which ends the whole run where it is.
+    /// The approver's own error, [`Stage::Cancelled`], and [`Stage::Panic`] if the approver panics.
+    /// A panic ends the whole run.
     pub(crate) async fn approve(&self, asked: Approval) -> Option<Result<Decision>> {
         let approver = self.inner.as_ref()?.approver.as_ref()?;
         let decides = AssertUnwindSafe(async { approver(asked).await }).catch_unwind();
@@ -286,31 +286,31 @@ impl Context {
         Some(self.until_cancelled(decides).await)
     }
 
-    /// Whether `tracing` spans may hold what is said.
+    /// Returns whether `tracing` spans may contain prompts, replies, arguments and results.
     #[must_use]
     pub(crate) fn captures_content(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.captures_content)
     }
 
-    /// The call's model.
+    /// Returns the model of the context.
     #[must_use]
     pub fn model(&self) -> Option<&Arc<dyn LanguageModel>> {
         self.inner.as_ref()?.model.as_ref()
     }
 
-    /// Where the call's usage is counted.
+    /// Returns the ledger of the context.
     #[must_use]
     pub fn ledger(&self) -> Option<&Ledger> {
         self.inner.as_ref()?.ledger.as_ref()
     }
 
-    /// When the call is no longer worth finishing.
+    /// Returns the deadline of the call.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.inner.as_ref()?.deadline
     }
 
-    /// Whether somebody ended the call.
+    /// Returns whether the call was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancellations().iter().any(Cancellation::is_cancelled)
@@ -320,24 +320,24 @@ impl Context {
         self.inner.as_ref().map_or(&[], |inner| &inner.cancellations)
     }
 
-    /// Whether anybody listens to [`emit`](Self::emit).
+    /// Returns whether there is a listener for [`emit`](Self::emit).
     #[must_use]
     pub fn has_events(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.sink.is_some())
     }
 
-    /// Tells whoever listens; the event is only made if somebody does.
+    /// Sends an event to the listeners. The closure runs only if there is one.
     pub fn emit(&self, event: impl FnOnce() -> EventKind) {
         if let Some(sink) = self.inner.as_ref().and_then(|inner| inner.sink.as_ref()) {
             sink(&Event { path: self.path(), kind: event() });
         }
     }
 
-    /// Runs `work` until it is done or the call is cancelled.
+    /// Runs `work` until it finishes or the call is cancelled.
     ///
     /// # Errors
     ///
-    /// What `work` fails with, or an error of [`Stage::Cancelled`].
+    /// The error of `work`, or an error of [`Stage::Cancelled`].
     pub async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let cancellations = self.cancellations();
         if cancellations.is_empty() {
@@ -350,33 +350,35 @@ impl Context {
         }
     }
 
-    /// Asks a model one question: the one way that modules and drivers do it.
+    /// Sends one request to a model. Modules and agents use this function for every model call.
     ///
-    /// Reserves what it may cost, counts what it does cost, tells the events and ends
-    /// when the call is cancelled. The reply is streamed where somebody listens and
-    /// `stream` says so. Where nobody knows what it did cost, the [`Ledger`] keeps what was
-    /// reserved.
+    /// It reserves the largest possible cost, records the actual cost, emits events, and stops when
+    /// the call is cancelled. The reply is streamed if `stream` is set and there is a listener. If
+    /// the actual cost is unknown, the [`Ledger`] keeps the reservation.
     ///
     /// # Errors
     ///
-    /// What the model fails with; [`Stage::Panic`] if it panics; [`Stage::Cancelled`];
-    /// [`Stage::Decoding`] if a stream ends without its reply; [`Stage::Limit`] with [`Exhausted`] for a cause, and the
-    /// model is not asked, if a ledger has too little left: the whole run ends.
+    /// - The model's own error.
+    /// - [`Stage::Panic`]: the model panicked.
+    /// - [`Stage::Cancelled`]: the call was cancelled.
+    /// - [`Stage::Decoding`]: a stream ended without its reply.
+    /// - [`Stage::Limit`] with [`Exhausted`] as its cause: a ledger has too little left. The
+    ///   request was not sent, and the whole run ends.
     pub async fn ask(
         &self,
         model: &dyn LanguageModel,
         request: Request,
         stream: bool,
     ) -> Result<Reply> {
-        let mut asking = Asking::new(self, model, &request)?;
-        let span = asking.span.clone();
+        let mut call = ModelCall::new(self, model, &request)?;
+        let span = call.span.clone();
         let streamed = stream && self.has_events();
         let reply = {
             let work = pin!(async {
                 if streamed {
-                    // Boxed: most replies come whole.
+                    // Boxed, because most replies are not streamed.
                     let deltas = stream_of(model, request);
-                    Box::pin(self.collect(deltas, &mut asking.begun)).await
+                    Box::pin(self.collect(deltas, &mut call.begun)).await
                 } else {
                     self.until_cancelled(model.generate(&request)).await
                 }
@@ -384,38 +386,38 @@ impl Context {
             let work = AssertUnwindSafe(work).catch_unwind();
             work.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(panic)))
         };
-        span.in_scope(|| asking.end(reply.as_ref()));
+        span.in_scope(|| call.end(reply.as_ref()));
         reply
     }
 
-    /// The same piece by piece, for whoever shows the pieces: they are no events.
+    /// Like [`ask`](Self::ask), but returns the pieces instead of emitting them as events.
     ///
-    /// Ends with [`Delta::Done`] or an error. A stream that is dropped or breaks off before
-    /// has cost nobody knows what: what was reserved for it stays reserved.
+    /// The stream ends with [`Delta::Done`] or an error. If it is dropped or breaks off before, its
+    /// cost is unknown and the reservation stays.
     pub(crate) fn deltas<'a>(
         &'a self,
         model: &'a dyn LanguageModel,
         request: Request,
     ) -> BoxStream<'a, Result<Delta>> {
-        let asking = match Asking::new(self, model, &request) {
-            Ok(asking) => asking,
+        let call = match ModelCall::new(self, model, &request) {
+            Ok(call) => call,
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };
         let deltas = stream_of(model, request);
-        stream::unfold(Some((deltas, asking, 0)), move |state| async move {
-            let (mut deltas, mut asking, mut pieces) = state?;
-            give_way(&mut pieces).await;
+        stream::unfold(Some((deltas, call, 0)), move |state| async move {
+            let (mut deltas, mut call, mut pieces) = state?;
+            yield_now_and_then(&mut pieces).await;
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
             let next = AssertUnwindSafe(next).catch_unwind();
             let next = async { next.await.unwrap_or_else(|panic| Err(panicked(panic))) };
-            let next = self.until_cancelled(next).instrument(asking.span.clone()).await;
+            let next = self.until_cancelled(next).instrument(call.span.clone()).await;
             match &next {
-                Ok(Delta::Done(reply)) => asking.end(Ok(&**reply)),
+                Ok(Delta::Done(reply)) => call.end(Ok(&**reply)),
                 Ok(_) => {
-                    asking.begun = true;
-                    return Some((next, Some((deltas, asking, pieces))));
+                    call.begun = true;
+                    return Some((next, Some((deltas, call, pieces))));
                 }
-                Err(error) => asking.end(Err(error)),
+                Err(error) => call.end(Err(error)),
             }
             Some((next, None))
         })
@@ -429,7 +431,7 @@ impl Context {
     ) -> Result<Reply> {
         let mut pieces = 0;
         loop {
-            give_way(&mut pieces).await;
+            yield_now_and_then(&mut pieces).await;
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
             let next = self.until_cancelled(next).await?;
             *begun = true;
@@ -442,7 +444,7 @@ impl Context {
         }
     }
 
-    /// An error that ends the run: a ledger has too little left.
+    /// Returns the error that ends a run whose ledger has too little left.
     #[must_use]
     pub(crate) fn exhausted(&self, exhausted: Exhausted) -> Error {
         let exhausted = exhausted.asked_by(self.path_text());
@@ -450,32 +452,32 @@ impl Context {
             limit: exhausted.limit,
             reason: exhausted.to_string(),
         });
-        // Shared by all of the run: whoever asks next would be turned away too.
+        // All of the run shares the ledger, so the next call would be rejected too.
         Error::stop(exhausted).at(Stage::Limit)
     }
 }
 
-/// A model's pieces; it is not asked before it is polled: whoever was cancelled already
-/// asks nobody.
+/// Returns the pieces of a model's reply. The request is sent at the first poll, so a call that was
+/// cancelled before sends none.
 fn stream_of(model: &dyn LanguageModel, request: Request) -> BoxStream<'_, Result<Delta>> {
     stream::once(async move { model.stream(request) }).flatten().boxed()
 }
 
-/// One question to a model, from what is reserved for it to what it came to.
-struct Asking<'a> {
+/// One model call, from its reservation to its cost.
+struct ModelCall<'a> {
     cx: &'a Context,
     model: &'a dyn LanguageModel,
     reserved: Option<Reservation>,
-    /// Whether some of the reply came.
+    /// Whether a part of the reply has arrived.
     begun: bool,
-    /// Where somebody listens.
+    /// The start of the call. `None` without a listener.
     started: Option<Instant>,
     span: Span,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> ModelCall<'a> {
     fn new(cx: &'a Context, model: &'a dyn LanguageModel, request: &Request) -> Result<Self> {
-        // Nothing is set aside for a question that is not asked.
+        // A call that is cancelled before it starts reserves nothing.
         if cx.is_cancelled() {
             return Err(cancelled_error());
         }
@@ -493,8 +495,8 @@ impl<'a> Asking<'a> {
         Ok(Self { cx, model, reserved, begun: false, started, span })
     }
 
-    /// What it did cost, if that is known. A question that was never sent, or that the
-    /// provider said no to before anything came, cost nothing.
+    /// Returns the usage of the call, if it is known. A request that was not sent, or that the
+    /// provider rejected before any output, used nothing.
     fn usage(&self, end: Result<&Reply, &Error>) -> Option<Usage> {
         match end {
             Ok(reply) => Some(reply.usage),
@@ -506,13 +508,13 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// What it came to, for the ledger and whoever listens.
+    /// Records the result of the call in the ledger, the span and the events.
     fn end(self, end: Result<&Reply, &Error>) {
         let usage = self.usage(end);
         let Self { cx, model, reserved, started, span, .. } = self;
         telemetry::replied(&span, cx, end);
         let spent = cx.ledger().zip(usage).map(|(ledger, usage)| ledger.cost(model.name(), usage));
-        // Dropped where nobody knows: what is reserved stays so.
+        // With unknown cost the reservation is dropped, which keeps its amount reserved.
         let overshoot = reserved.zip(spent).and_then(|(reserved, spent)| reserved.settle(spent));
         if let Ok(reply) = end {
             cx.emit(|| EventKind::ModelReplied {
@@ -528,10 +530,10 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Lets everything else go on once in a while.
-async fn give_way(pieces: &mut u32) {
+/// Yields to other tasks once in [`PIECES_PER_TURN`] calls.
+async fn yield_now_and_then(pieces: &mut u32) {
     *pieces += 1;
-    if *pieces <= PIECES_AT_ONCE {
+    if *pieces <= PIECES_PER_TURN {
         return;
     }
     *pieces = 0;
@@ -547,7 +549,7 @@ async fn give_way(pieces: &mut u32) {
     .await;
 }
 
-/// A listener whose panics change nothing.
+/// Returns a listener that catches the panics of `sink` and reports the first.
 fn contained(sink: impl Fn(&Event) + Send + Sync) -> impl Fn(&Event) + Send + Sync {
     let reported = AtomicBool::new(false);
     move |event| {
@@ -572,7 +574,7 @@ fn no_reply() -> Error {
 }
 
 fn cancelled_error() -> Error {
-    // Whoever cancelled a run wants all of it ended, not an observation in it.
+    // A cancellation is meant for the whole run, so the model does not get it as a tool's error.
     Error::stop("the call was cancelled").at(Stage::Cancelled)
 }
 
@@ -587,18 +589,18 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Ends calls from outside: cloned, every copy ends the same ones.
+/// A handle that cancels calls. Clones cancel the same calls.
 #[derive(Debug, Clone, Default)]
 pub struct Cancellation(CancellationToken);
 
 impl Cancellation {
-    /// Ends every model call and every agent that has this in its context; a tool that
-    /// wants to end early asks its context itself. Calling it again does nothing.
+    /// Cancels every model call and every agent that has this in its context. A tool that wants to
+    /// stop early has to check its context. Further calls have no effect.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// Whether [`cancel`](Self::cancel) was called.
+    /// Returns whether [`cancel`](Self::cancel) was called.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()

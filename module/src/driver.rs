@@ -1,10 +1,10 @@
-//! Parts for crates that run tools: a group, a loop, an engine.
+//! Building blocks for crates that run tools, such as a group or a loop.
 //!
-//! A program that uses `toolwright-group` or `toolwright-orchestrator` does not need them.
+//! Programs that use `toolwright-group` or `toolwright-orchestrator` do not need them.
 //!
-//! A [`Handler`] answers calls; [`tool`] makes a [`Tool`] of it. [`begin`] starts a call of a
-//! tool in a [`Place`], and [`contained`] polls it: a panic stays inside the call, and calls
-//! that call themselves end.
+//! A [`Handler`] answers calls, and [`tool`] makes a [`Tool`] of it. [`begin`] starts a call of a
+//! tool in a [`Place`]. [`contained`] polls the call, catches its panics, and ends calls that nest
+//! too deep.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::repaired::Repaired;
 pub use crate::tool::{Begun, Ended, Failed, Handler, Place, contained};
 use crate::tool::{Tool, ToolOutput};
 
-/// A tool of a handler.
+/// Returns a tool with this handler.
 #[must_use]
 pub fn tool(contract: Arc<Contract>, effect: Effect, handler: Arc<dyn Handler>) -> Tool {
     Tool::erased(contract, effect, handler)
@@ -127,7 +127,8 @@ pub fn with_repaired(error: Error, repaired: Option<Box<Repaired>>) -> Error {
     error.with_repaired(repaired)
 }
 
-/// The start of a text, at most `longest` bytes: what a model wrote may be as long as a book.
+/// Returns the start of a text, at most `longest` bytes of it. Texts of a model may have any
+/// length.
 ///
 /// ```
 /// use toolwright_module::driver::shown;

@@ -1,10 +1,10 @@
+//! The effect of a module's calls.
 use serde::{Deserialize, Serialize};
 
-/// What a call does to the world, in the module's own word.
+/// The effect of a call on the world, as the module declares it.
 ///
-/// It decides what may run side by side, what may be repeated and what waits for a
-/// person, so say more than is true only in the careful direction. Ordered from
-/// harmless to final.
+/// It decides which calls run concurrently, which may be repeated, and which wait for approval. In
+/// doubt, declare the more severe one. The order is from harmless to final.
 ///
 /// ```
 /// use toolwright_module::Effect;
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Changes nothing. Reads of one turn run side by side.
+    /// Changes nothing. Reads of one turn run concurrently.
     Read,
-    /// Changes something, and twice is the same as once.
+    /// Changes something. A repeated call has no further effect.
     Idempotent,
-    /// Changes something each time. What a module does unless it says otherwise.
+    /// Changes something each time. The default of a module.
     Write,
-    /// Cannot be taken back: sends a mail, pays, deletes.
+    /// Cannot be undone: sends a mail, pays, deletes.
     Irreversible,
 }

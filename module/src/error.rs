@@ -10,18 +10,17 @@ use serde::{Deserialize, Serialize};
 use crate::repaired::Repaired;
 use crate::usage::Usage;
 
-/// The result of everything that a module does.
+/// The result type of modules.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 type Source = Box<dyn StdError + Send + Sync>;
 
-/// Why a call failed, and who may be told.
+/// The error of a call, with the audience that may read it.
 ///
-/// A tool's failure has two readers: the model, which may call again with better
-/// arguments, and the person who runs the program. [`Error::retry`] and
-/// [`Error::refuse`] speak to the model. Everything else stays with the person: the
-/// model only learns that the tool failed, so an address or a key in an I/O error
-/// does not reach it. [`Error::stop`] ends the run.
+/// A tool's error has two readers: the model, which may call again with better arguments, and the
+/// user of the program. The texts of [`Error::retry`] and [`Error::refuse`] are for the model. For
+/// any other error the model only learns that the tool failed, so that an address or a key in an
+/// I/O error does not reach it. [`Error::stop`] ends the run.
 ///
 /// Like `anyhow::Error` this type does not implement [`std::error::Error`], so that
 /// `?` works on every error that does:
@@ -47,8 +46,8 @@ type Source = Box<dyn StdError + Send + Sync>;
 /// assert!(kept.downcast_ref::<std::io::Error>().is_some());
 /// ```
 ///
-/// `{}` is one sentence; `{:#}` adds the causes and the model's raw replies, which
-/// may hold a user's data.
+/// `{}` is one sentence. `{:#}` adds the causes and the model's raw replies, which may contain a
+/// user's data.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -59,54 +58,55 @@ struct Inner {
     source: Option<Source>,
     raws: Vec<String>,
     usage: Usage,
-    /// Whether somebody said the usage: what nobody said may be anything.
+    /// Whether the usage was set. Otherwise it is unknown.
     knows_usage: bool,
-    /// Says of the call on its way out, and of no other, that its arguments did not fit.
+    /// Whether the arguments of the failed call itself did not fit, and not those of a call below
+    /// it.
     of_this_calls_arguments: bool,
-    /// What was read of the arguments before the call failed.
+    /// The repairs of the arguments, if the call failed after them.
     repaired: Option<Box<Repaired>>,
 }
 
-/// Who may be told of a failure.
+/// The readers of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Audience {
     /// The model reads the text and may call again.
     ModelMayRetry,
-    /// The model reads the text as final.
+    /// The model reads the text and should not repeat the call.
     ModelFinal,
-    /// The user and the events only; the model learns that the tool failed.
+    /// Only the user and the events get the text. The model learns that the tool failed.
     User,
-    /// The run ends, and every run above it.
+    /// The error ends the run and every run above it.
     Run,
 }
 
-/// Where a call failed.
+/// The stage in which a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Stage {
     /// The arguments do not fit the signature.
     Arguments,
-    /// The module's own work.
+    /// The module itself failed.
     Module,
-    /// The connection to a model's provider.
+    /// The connection to the provider failed.
     Transport,
-    /// The provider said no, or the model refused.
+    /// The provider rejected the request, or the model refused.
     Provider,
-    /// The provider's answer could not be understood.
+    /// The provider's reply could not be decoded.
     Decoding,
     /// The model's answer does not fit the signature.
     Validation,
-    /// Something ran out: tokens, steps, time.
+    /// A limit was reached: tokens, steps or time.
     Limit,
-    /// A call waits for a person's decision.
+    /// A call waits for approval.
     Approval,
     /// The call was cancelled.
     Cancelled,
-    /// The module panicked.
+    /// The module, the model or the approver panicked.
     Panic,
-    /// Something is put together wrongly, such as a module without a model.
+    /// The configuration is wrong, such as a module without a model.
     Setup,
 }
 
@@ -144,25 +144,25 @@ impl Error {
         }))
     }
 
-    /// The model sees this text and may call again.
+    /// Returns an error whose text the model reads. It may call again.
     pub fn retry(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Audience::ModelMayRetry, Some(text.into()), None)
     }
 
-    /// The model sees this text as final: the same call will not be answered.
+    /// Returns an error whose text the model reads as final: a repeated call would fail too.
     pub fn refuse(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Audience::ModelFinal, Some(text.into()), None)
     }
 
-    /// The run ends here, and every run above it.
+    /// Returns an error that ends the run and every run above it.
     pub fn stop(source: impl Into<Source>) -> Self {
         let mut error = Self::other(source);
         error.0.audience = Audience::Run;
         error
     }
 
-    /// Any failure that `?` does not convert, such as a text, a boxed error or
-    /// `anyhow`'s; the user's to know.
+    /// Returns an error for the user from a source that `?` does not convert, such as a text, a
+    /// boxed error or one of `anyhow`.
     ///
     /// ```
     /// # use toolwright_module::Error;
@@ -171,7 +171,7 @@ impl Error {
     /// assert_eq!(error.to_string(), "no such note");
     /// ```
     ///
-    /// One of ours in a box keeps what it knew, as it does with `?`.
+    /// A boxed [`Error`] keeps its fields, as with `?`.
     pub fn other(source: impl Into<Source>) -> Self {
         match source.into().downcast::<Failure>() {
             Ok(failure) => failure.0,
@@ -179,7 +179,7 @@ impl Error {
         }
     }
 
-    /// Arguments that do not fit: the model is told what is wrong with them.
+    /// Returns the error of arguments that do not fit. The model reads what is wrong with them.
     pub(crate) fn arguments(source: toolwright_signature::Error, arguments: &str) -> Self {
         let text = source.to_string();
         Self::new(Audience::ModelMayRetry, Some(text.into()), Some(Box::new(source)))
@@ -196,42 +196,43 @@ impl Error {
         self.0.of_this_calls_arguments
     }
 
-    /// Of the failed call's own arguments: what an error that a module passes up knew of
-    /// others is forgotten.
+    /// Sets the repairs of the failed call's own arguments. Repairs from an error that a module
+    /// passed up are dropped.
     pub(crate) fn with_repaired(mut self, repaired: Option<Box<Repaired>>) -> Self {
         self.0.repaired = repaired;
         self
     }
 
-    /// What was read of the arguments of the failed call, if they had to be repaired.
+    /// Returns the repairs of the failed call's arguments, if there were any.
     #[must_use]
     pub fn repaired(&self) -> Option<&Repaired> {
         self.0.repaired.as_deref()
     }
 
-    /// Says where it failed; [`Stage::Module`] unless said.
+    /// Sets the stage that failed. Default: [`Stage::Module`].
     #[must_use]
     pub fn at(mut self, stage: Stage) -> Self {
         self.0.stage = stage;
         self
     }
 
-    /// Says whether the same call may succeed later, as after a lost connection.
+    /// Sets whether the same call may succeed later, for example after a lost connection. Default:
+    /// `false`.
     #[must_use]
     pub fn retryable(mut self, retryable: bool) -> Self {
         self.0.retryable = retryable;
         self
     }
 
-    /// Keeps the provider's or the model's reply as it came, after those kept already.
+    /// Adds a raw reply of the provider or the model, after those added before.
     #[must_use]
     pub fn with_raw(mut self, raw: impl Into<String>) -> Self {
         self.0.raws.push(raw.into());
         self
     }
 
-    /// Keeps what caused it, for the user: found with
-    /// [`downcast_ref`](Self::downcast_ref), shown by `{:#}`, never to the model.
+    /// Sets the cause, for the user. [`downcast_ref`](Self::downcast_ref) finds it and `{:#}` shows
+    /// it. The model never sees it.
     ///
     /// ```
     /// # use toolwright_module::Error;
@@ -243,14 +244,14 @@ impl Error {
     /// ```
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
-        // Whoever has no sentence of its own speaks with its source's.
+        // An error without a text of its own takes its source's, which is replaced below.
         let text = self.0.text.take().unwrap_or_else(|| self.to_string().into());
         self.0.text = Some(text);
         self.0.source = Some(source.into());
         self
     }
 
-    /// Adds what attempts before this one said and cost.
+    /// Adds the replies and the usage of earlier attempts.
     pub(crate) fn after(mut self, mut raws: Vec<String>, usage: Usage) -> Self {
         raws.append(&mut self.0.raws);
         self.0.raws = raws;
@@ -258,11 +259,11 @@ impl Error {
         self
     }
 
-    /// Keeps what the failed call cost.
+    /// Sets the usage of the failed call.
     ///
-    /// A model that knows that it cost nothing says so with `Usage::default()`, such as
-    /// where no server answered: what nobody said is taken for unknown, and a
-    /// [`Ledger`](crate::budget::Ledger) then keeps what was reserved.
+    /// A model that knows that the call used no tokens sets `Usage::default()`, for example if no
+    /// server answered. Without this call the usage is unknown, and a
+    /// [`Ledger`](crate::budget::Ledger) keeps its reservation.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.0.usage = usage;
@@ -270,30 +271,30 @@ impl Error {
         self
     }
 
-    /// What the failed call cost, if somebody said so.
+    /// Returns the usage of the failed call, if it was set.
     pub(crate) fn known_usage(&self) -> Option<Usage> {
         self.0.knows_usage.then_some(self.0.usage)
     }
 
-    /// Who may be told.
+    /// Returns the readers of the error.
     #[must_use]
     pub fn audience(&self) -> Audience {
         self.0.audience
     }
 
-    /// Where it failed.
+    /// Returns the stage that failed.
     #[must_use]
     pub fn stage(&self) -> Stage {
         self.0.stage
     }
 
-    /// Whether the same call may succeed later.
+    /// Returns whether the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.0.retryable
     }
 
-    /// What a model may read of this; never a detail meant for the user.
+    /// Returns the text that a model may read. It contains no detail meant for the user.
     #[must_use]
     pub fn for_model(&self) -> Cow<'_, str> {
         match (self.0.audience, &self.0.text) {
@@ -302,13 +303,13 @@ impl Error {
         }
     }
 
-    /// The provider's or the model's reply as it came; the last, if there were several.
+    /// Returns the last raw reply of the provider or the model.
     #[must_use]
     pub fn raw(&self) -> Option<&str> {
         self.0.raws.last().map(String::as_str)
     }
 
-    /// All replies as they came, one of each attempt, the oldest first.
+    /// Returns the raw replies of all attempts, oldest first.
     ///
     /// ```
     /// # use toolwright_module::Error;
@@ -320,13 +321,13 @@ impl Error {
         self.0.raws.iter().map(String::as_str)
     }
 
-    /// What the failed call cost, all attempts together.
+    /// Returns the usage of the failed call, all attempts included.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.0.usage
     }
 
-    /// The error of type `E` that caused this, if one did.
+    /// Returns the cause of type `E`, if there is one.
     #[must_use]
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
         let mut cause: Option<&(dyn StdError + 'static)> =
@@ -335,7 +336,7 @@ impl Error {
             if let Some(found) = error.downcast_ref() {
                 return Some(found);
             }
-            // Its chain leaves out the source that its own sentence is from.
+            // `source` of a `Failure` skips the error whose text it shows, so search inside it.
             if let Some(failure) = error.downcast_ref::<Failure>() {
                 return failure.0.downcast_ref();
             }
@@ -344,7 +345,7 @@ impl Error {
         None
     }
 
-    /// The same error as a [`std::error::Error`], for code that asks for one.
+    /// Converts the error to a [`std::error::Error`].
     #[must_use]
     pub fn into_std(self) -> Failure {
         Failure(self)
@@ -354,7 +355,7 @@ impl Error {
 impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(source: E) -> Self {
         let mut source = Some(source);
-        // A `Failure` is one of ours on its way back: it keeps what it knew.
+        // A `Failure` contains an `Error`, whose fields are kept.
         let ours = (&mut source as &mut dyn Any).downcast_mut::<Option<Failure>>();
         match ours.and_then(Option::take) {
             Some(failure) => failure.0,
@@ -376,8 +377,8 @@ impl From<Error> for Box<dyn StdError> {
 }
 
 impl Inner {
-    /// What led to it, below the sentence: that may be the source's own, and a report would
-    /// say it twice.
+    /// Returns the cause below the text. If the text is the source's own, it starts below the
+    /// source, so that a report does not repeat it.
     fn cause(&self) -> Option<&(dyn StdError + 'static)> {
         let source = self.source.as_deref()?;
         let said = self.text.as_ref().is_none_or(|text| *text == source.to_string());
@@ -414,7 +415,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As `{:#}`, so that `fn main() -> Result<()>` shows all there is.
+/// The same as `{:#}`, so that `fn main() -> Result<()>` shows the whole error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:#}")
@@ -425,7 +426,7 @@ impl fmt::Debug for Error {
 pub struct Failure(Error);
 
 impl Failure {
-    /// The error itself.
+    /// Returns the [`Error`].
     #[must_use]
     pub fn into_inner(self) -> Error {
         self.0

@@ -1,4 +1,4 @@
-//! Events: what happens in a run, for a screen, a log or a recorder.
+//! Events of a run, for user interfaces, logs and recorders.
 
 use std::time::Duration;
 
@@ -13,37 +13,37 @@ use crate::ledger::Overshoot;
 use crate::message::ToolCall;
 use crate::model::Reply;
 
-/// Something that happened in a call, for a screen, a log or a recorder.
+/// An event of a call, for user interfaces, logs and recorders.
 ///
-/// Events tell; they decide nothing, and a run is the same without a listener. They
-/// serialise, one object each.
+/// Events are notifications only: a run behaves the same without a listener. Each event serializes
+/// to one JSON object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
-    /// The calls that it happened in, the outermost first: empty for an agent that
-    /// nobody called as a tool.
+    /// The calls around the event, outermost first. Empty for an agent that is not called as a
+    /// tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<InCall>,
-    /// What happened.
+    /// The event itself.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kind of an event, with its data.
 ///
-/// An agent tells [`Started`](Self::Started) when it is driven and ends with exactly one
-/// of [`Done`](Self::Done) and [`Failed`](Self::Failed); each
-/// [`ToolStarted`](Self::ToolStarted) has its [`ToolFinished`](Self::ToolFinished),
+/// An agent emits [`Started`](Self::Started) when it begins to run, and exactly one of
+/// [`Done`](Self::Done) and [`Failed`](Self::Failed) at the end. Each
+/// [`ToolStarted`](Self::ToolStarted) is followed by its [`ToolFinished`](Self::ToolFinished),
 /// unless the run was dropped or failed in between.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// An agent goes to work on a run, a new one or one that was stored.
+    /// An agent started a new run or resumed a stored one.
     Started {
         /// The agent's name.
         agent: String,
-        /// Where the run is: 0 if it is new.
+        /// The step number of the run. 0 for a new run.
         step: u64,
     },
     /// The model wrote some text.
@@ -51,27 +51,27 @@ pub enum EventKind {
         /// The text since the last delta.
         text: String,
     },
-    /// The model thought aloud.
+    /// The model wrote some reasoning.
     ReasoningDelta {
         /// The text since the last delta.
         text: String,
     },
-    /// A model call ended well.
+    /// A model call succeeded.
     ModelReplied {
-        /// The model's own name, as its server says it.
+        /// The model's name, as its server reports it.
         model: String,
-        /// The reply, with what it cost in tokens.
+        /// The reply, with its usage.
         reply: Reply,
-        /// What it cost in money, as far as prices are known.
+        /// The cost in money, as far as prices are known.
         money: Money,
-        /// How long it took, retries included.
+        /// Duration of the call, including retries.
         elapsed: Duration,
     },
     /// A model call cost more than was reserved for it.
     Overshot {
         /// The model's name.
         model: String,
-        /// By how much.
+        /// The reserved and the actual amount.
         overshoot: Overshoot,
     },
     /// A tool is about to run.
@@ -79,36 +79,36 @@ pub enum EventKind {
         /// The call.
         call: ToolCall,
     },
-    /// A tool kept its thread for so long without giving way that nothing else could
-    /// run on it, deadlines included: move such work to `spawn_blocking`.
+    /// A tool blocked its thread so long that no other task, and no deadline, could run on it. Move
+    /// such work to `spawn_blocking`.
     ToolBlocked {
         /// The call.
         call: ToolCall,
-        /// How long at a stretch.
+        /// Duration of the longest poll.
         elapsed: Duration,
     },
-    /// A tool has run, or could not.
+    /// A tool call finished, or failed to start.
     ToolFinished {
         /// The call, with the arguments as the model wrote them.
         call: ToolCall,
-        /// What the model is told.
+        /// The text that the model gets.
         text: String,
-        /// Why it failed, for the user: the whole error as `{:#}` shows it.
+        /// The error for the user, in the `{:#}` form. `None` if the call succeeded.
         error: Option<String>,
-        /// What had to be done to read the arguments.
+        /// The repairs of the arguments.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repairs: Vec<Repair>,
-        /// How long it took.
+        /// Duration of the call.
         elapsed: Duration,
     },
-    /// A model's typed answer was read after repairs.
+    /// A typed answer of a model was read with repairs.
     AnswerRepaired {
-        /// The name of the signature that the answer is the output of.
+        /// Name of the signature whose output the answer is.
         name: String,
-        /// What had to be done to read it; never empty.
+        /// The repairs. Never empty.
         repairs: Vec<Repair>,
     },
-    /// Calls wait for a person.
+    /// Calls wait for approval by a person.
     ApprovalAwaited {
         /// The calls.
         calls: Vec<ToolCall>,
@@ -120,46 +120,47 @@ pub enum EventKind {
         /// What was decided.
         decision: Decision,
     },
-    /// Something ran out.
+    /// A limit was reached.
     LimitReached {
-        /// What.
+        /// The kind of limit.
         limit: LimitKind,
-        /// Whose limit it is; of a ledger what was left, what was asked and who asked.
+        /// The owner of the limit. For a ledger also the amount left, the amount requested, and the
+        /// caller.
         reason: String,
     },
-    /// An agent came to an end; one that is [`Refused`](Ending::Refused),
-    /// [`Stuck`](Ending::Stuck) or [`Unclear`](Ending::Unclear) is an error to the caller.
+    /// An agent finished. For the caller, [`Refused`](Ending::Refused), [`Stuck`](Ending::Stuck)
+    /// and [`Unclear`](Ending::Unclear) are errors.
     Done {
-        /// Its answer.
+        /// The agent's answer.
         answer: String,
-        /// How it ended.
+        /// The way in which the run ended.
         ending: Ending,
     },
-    /// An agent could not go on; its run is where it was.
+    /// An agent stopped with an error. Its run stays at its last step.
     Failed {
-        /// Where it failed.
+        /// The stage that failed.
         stage: Stage,
-        /// Why: the whole error as `{:#}` shows it.
+        /// The error, in the `{:#}` form.
         error: String,
     },
 }
 
-/// How a run ended.
+/// The way in which a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Ending {
-    /// The model was done.
+    /// The model gave its answer.
     Answered,
-    /// A limit of the run was reached. The answer is what the model could say then.
+    /// The run reached a limit. The answer is what the model could give at that point.
     LimitReached,
     /// The answer reached `max_output_tokens` and is cut off.
     CutOff,
-    /// The model refused; the answer is what it said.
+    /// The model refused. The answer is its refusal.
     Refused,
-    /// The model made the same mistake too often in a row; the answer says which.
+    /// The model repeated the same mistake too often. The answer names the mistake.
     Stuck,
     /// The model stopped for a reason that this version does not know
-    /// ([`Finish::Other`](crate::model::Finish::Other)): the answer may be incomplete.
+    /// ([`Finish::Other`](crate::model::Finish::Other)). The answer may be incomplete.
     Unclear,
 }

@@ -1,8 +1,9 @@
+//! Typed examples for predictors.
 use toolwright_signature::Signature;
 
-/// An input with the output that is right for it, to show to a model.
+/// An input with its correct output, as an example for a model.
 ///
-/// It is typed, so an example that no longer fits its signature does not compile.
+/// Examples are typed: one that no longer matches its signature does not compile.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -18,7 +19,7 @@ use toolwright_signature::Signature;
 ///     let task = "two plus three times four".to_owned();
 ///     [Example::new(Compute { task }, 14).with_reasoning("3 * 4 is 12, and 2 more is 14.")]
 /// };
-/// // The same examples do for both.
+/// // Both modules accept the same examples.
 /// ChainOfThought::<Compute>::new(SchemaDriven::default())?.with_examples(examples())?;
 /// Predict::<Compute>::new(SchemaDriven::default())?.with_examples(examples())?;
 /// # Ok::<(), toolwright_module::Error>(())
@@ -26,22 +27,22 @@ use toolwright_signature::Signature;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Example<S: Signature> {
-    /// What is asked.
+    /// The input.
     pub input: S,
-    /// The right answer.
+    /// The correct output.
     pub output: S::Output,
-    /// The thinking that leads to it; only a
-    /// [`ChainOfThought`](crate::ChainOfThought) shows it.
+    /// The reasoning that leads to the output. Only a [`ChainOfThought`](crate::ChainOfThought)
+    /// uses it.
     pub reasoning: Option<String>,
 }
 
 impl<S: Signature> Example<S> {
-    /// An example without its thinking.
+    /// Returns an example without reasoning.
     pub fn new(input: S, output: S::Output) -> Self {
         Self { input, output, reasoning: None }
     }
 
-    /// The same with the thinking that leads to the output, as a model should write it.
+    /// Sets the reasoning that leads to the output, as a model should write it.
     #[must_use]
     pub fn with_reasoning(mut self, reasoning: impl Into<String>) -> Self {
         self.reasoning = Some(reasoning.into());

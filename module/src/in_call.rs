@@ -1,17 +1,18 @@
+//! The tool call in which an event happens.
 use serde::{Deserialize, Serialize};
 
-/// A call of a tool, as something that others happen in.
+/// A tool call that encloses an event or another call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InCall {
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: String,
-    /// The call's id: tells two calls of one tool apart.
+    /// Id of the call. It distinguishes two calls of the same tool.
     pub id: String,
 }
 
 impl InCall {
-    /// A call of a tool.
+    /// Returns the call `id` of `tool`.
     pub fn new(tool: impl Into<String>, id: impl Into<String>) -> Self {
         Self { tool: tool.into(), id: id.into() }
     }

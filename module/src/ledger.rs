@@ -1,3 +1,4 @@
+//! The ledger: it reserves the largest possible cost of a call, and counts the actual cost.
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +10,17 @@ use crate::budget::{Budget, LimitKind, Money, Price, Spent};
 use crate::model::{LanguageModel, Request};
 use crate::usage::Usage;
 
-/// Counts what a call and everything below it costs, and holds it to a [`Budget`].
+/// Counts the cost of a call and of everything below it, and enforces a [`Budget`].
 ///
-/// What a model call can cost at most is reserved before it is made: the tokens it
-/// reads by the bytes of its request, the tokens it writes by its `max_output_tokens`.
-/// Afterwards the difference is given back. So a budget holds before it is spent, also
-/// where many calls are under way at once.
+/// The largest possible cost of a model call is reserved before the call. Input tokens are bounded
+/// by the bytes of the request, output tokens by its `max_output_tokens`. After the call the
+/// difference is released. A budget therefore holds in advance, also for calls that run
+/// concurrently.
 ///
-/// A call that was dropped or cancelled on its way, or that broke off with an error that
-/// does not say what it cost, keeps what was reserved for it, because nobody knows. So does
-/// a call whose server did not report its usage ([`Usage::incomplete`]): unknown is not
-/// zero. A call that was never sent, or that the provider said no to before anything came
-/// ([`Stage::Setup`] and [`Stage::Provider`]), costs nothing but the call.
+/// The reservation stays when the cost is unknown: the call was dropped or cancelled, its error
+/// reports no usage, or its server did not report it ([`Usage::incomplete`]). Unknown is not zero.
+/// A call that was never sent, or that the provider rejected before any output ([`Stage::Setup`]
+/// and [`Stage::Provider`]), costs one call and no tokens.
 ///
 /// [`Stage::Setup`]: crate::error::Stage::Setup
 /// [`Stage::Provider`]: crate::error::Stage::Provider
@@ -32,7 +32,7 @@ use crate::usage::Usage;
 /// let run = Ledger::new(Budget::default().with_output_tokens(100));
 /// let tool = run.child();
 /// let reserved = tool.reserve(Spent::model_call(Usage::new(0, 80)))?;
-/// // Two of these could come to more than there is.
+/// // Two such calls could exceed the budget.
 /// let exhausted = tool.reserve(Spent::model_call(Usage::new(0, 80))).unwrap_err();
 /// assert_eq!((exhausted.limit, exhausted.left), (LimitKind::OutputTokens, 20));
 ///
@@ -42,14 +42,14 @@ use crate::usage::Usage;
 /// # Ok::<(), toolwright_module::budget::Exhausted>(())
 /// ```
 ///
-/// The default counts, and bounds nothing. Cloned, every copy is the same ledger.
+/// A default ledger counts and has no limits. Clones share one ledger.
 #[derive(Clone, Default)]
 pub struct Ledger(Arc<Account>);
 
 #[derive(Default)]
 struct Account {
     id: Id,
-    /// Whose it is, for errors.
+    /// The name of the owner, for errors.
     owner: Option<Arc<str>>,
     budget: Budget,
     prices: BTreeMap<String, Price>,
@@ -60,12 +60,11 @@ struct Account {
 #[derive(Default)]
 struct Book {
     spent: Spent,
-    /// What calls under way may still cost.
+    /// The reservations: what calls in progress may still cost.
     held: Spent,
 }
 
-/// Tells a ledger from every other, also from those that are gone: an address would be
-/// given to the next.
+/// The identity of a ledger. It is not the address, which a later ledger could reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Id(u64);
 
@@ -77,15 +76,14 @@ impl Default for Id {
 }
 
 impl Ledger {
-    /// A ledger that holds to a budget.
+    /// Returns a ledger that enforces a budget.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
         Self(Arc::new(Account { budget, ..Account::default() }))
     }
 
-    /// An unused ledger like this one that knows what models cost: by
-    /// [`LanguageModel::name`](crate::LanguageModel::name), for this ledger and those
-    /// below it.
+    /// Returns an unused copy of this ledger with the prices of models. The keys are values of
+    /// [`LanguageModel::name`](crate::LanguageModel::name). The prices also apply to child ledgers.
     ///
     /// ```
     /// use toolwright_module::budget::{Budget, Ledger, Money, Price};
@@ -109,15 +107,15 @@ impl Ledger {
         }))
     }
 
-    /// A ledger of its own whose entries count in this one too.
+    /// Returns a new ledger whose entries also count in this one.
     #[must_use]
     pub fn child(&self) -> Self {
         Self(Arc::new(Account { above: Some(self.clone()), ..Account::default() }))
     }
 
-    /// The ledger of a run, below another if there is one: with a budget of its own, and
-    /// begun with what was `spent` before, by a run that was stored, say. The one above
-    /// is not charged for that once more. Errors call it by its owner's name.
+    /// Returns the ledger of a run, with its own budget, below another ledger if there is one. It
+    /// starts with what a stored run has already `spent`; the ledger above is not charged for that
+    /// again. Errors name the owner.
     #[must_use]
     pub(crate) fn of_run(above: Option<&Self>, owner: &str, budget: Budget, spent: Spent) -> Self {
         Self(Arc::new(Account {
@@ -129,18 +127,19 @@ impl Ledger {
         }))
     }
 
-    /// Reserves what a call may cost at most, here and in every ledger above.
+    /// Reserves the largest possible cost of a call, here and in every ledger above.
     ///
     /// # Errors
     ///
-    /// If one of them has less left; then nothing is reserved.
+    /// One of the ledgers has too little left. Nothing is reserved then.
     pub fn reserve(&self, most: Spent) -> Result<Reservation, Exhausted> {
         self.hold(most)?;
         Ok(Reservation { ledger: self.clone(), most: Some(most) })
     }
 
-    /// Holds its own lock while those above are asked: another must not be turned away
-    /// for what is about to be given back. Locks are taken from below only.
+    /// Reserves in this ledger and those above. The lock is held meanwhile, so that a concurrent
+    /// call is not rejected because of a reservation that is about to be undone. Locks are always
+    /// taken from the bottom up.
     fn hold(&self, most: Spent) -> Result<(), Exhausted> {
         let mut book = self.book();
         let taken = book.spent + book.held;
@@ -165,46 +164,46 @@ impl Ledger {
         Ok(())
     }
 
-    /// Enters what was spent without having been reserved.
+    /// Adds a cost that was not reserved.
     pub fn record(&self, spent: Spent) {
         for ledger in self.chain() {
             ledger.book().spent += spent;
         }
     }
 
-    /// What was spent so far; what is reserved is not in it.
+    /// Returns the recorded cost, without reservations.
     #[must_use]
     pub fn spent(&self) -> Spent {
         self.book().spent
     }
 
-    /// The same with what is set aside: for calls under way, and for those that were
-    /// given up, of which nobody knows what they cost.
+    /// Returns the recorded cost plus the reservations. These are of calls in progress, and of
+    /// calls whose cost is unknown.
     #[must_use]
     pub fn committed(&self) -> Spent {
         let book = self.book();
         book.spent + book.held
     }
 
-    /// What this ledger may come to.
+    /// Returns the ledger's own budget.
     #[must_use]
     pub fn budget(&self) -> Budget {
         self.0.budget
     }
 
-    /// The price of a model, from this ledger or the nearest above that knows it.
+    /// Returns the price of a model, from this ledger or the nearest one above that has it.
     #[must_use]
     pub fn price(&self, model: &str) -> Option<Price> {
         self.chain().find_map(|ledger| ledger.0.prices.get(model).copied())
     }
 
-    /// Whether it is this ledger that has nothing left, and not one above or below it.
+    /// Returns whether this ledger refused the reservation, and not one above or below it.
     #[must_use]
     pub(crate) fn is_exhausted_by(&self, exhausted: &Exhausted) -> bool {
         exhausted.account == self.0.id
     }
 
-    /// What a request to a model may cost at most, as far as any budget asks for it.
+    /// Returns the largest possible cost of a request, in the units that some budget limits.
     pub(crate) fn most(
         &self,
         model: &dyn LanguageModel,
@@ -225,7 +224,7 @@ impl Ledger {
         Ok(Spent { money, ..Spent::model_call(usage) })
     }
 
-    /// What a model call did cost.
+    /// Returns the actual cost of a model call.
     pub(crate) fn cost(&self, model: &str, usage: Usage) -> Spent {
         let money = self.price(model).map_or_else(Money::default, |price| price.of(usage));
         Spent { money, ..Spent::model_call(usage) }
@@ -236,7 +235,7 @@ impl Ledger {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Whoever panicked between two additions left numbers, not a broken promise.
+        // A panic between two additions leaves valid numbers, so the poison can be ignored.
         self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -256,22 +255,22 @@ impl fmt::Debug for Ledger {
     }
 }
 
-/// What is set aside for a call; give it back with [`settle`](Self::settle).
+/// An amount reserved for a call. Release it with [`settle`](Self::settle).
 ///
-/// Dropped, the call counts and what was reserved for its tokens stays reserved.
+/// If it is dropped, the call counts and the reserved tokens stay reserved.
 #[derive(Debug)]
-#[must_use = "dropped, what is reserved stays reserved"]
+#[must_use = "a dropped reservation stays reserved"]
 pub struct Reservation {
     ledger: Ledger,
     most: Option<Spent>,
 }
 
 impl Reservation {
-    /// Enters what the call did cost and gives back the rest; says by how much it cost
-    /// more than was reserved, if it did.
+    /// Records the actual cost and releases the rest. Returns by how much the cost exceeded the
+    /// reservation, if it did.
     ///
-    /// Where the usage is [`incomplete`](Usage::incomplete), what was reserved for tokens
-    /// and money stays reserved, and only what is known to go beyond it is added:
+    /// If the usage is [`incomplete`](Usage::incomplete), the reserved tokens and money stay
+    /// reserved. Only the known part beyond the reservation is added:
     ///
     /// ```
     /// use toolwright_module::budget::{Budget, Ledger, Spent};
@@ -318,42 +317,42 @@ impl Drop for Reservation {
     }
 }
 
-/// A call cost more than the most that was expected of it.
+/// A cost that exceeded its reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Overshoot {
-    /// Of what it took more.
+    /// The unit that was exceeded.
     pub limit: LimitKind,
-    /// What was reserved.
+    /// The reserved amount.
     pub reserved: u64,
-    /// What it took.
+    /// The actual amount.
     pub spent: u64,
 }
 
-/// A budget has too little left for a call, which was not made.
+/// The error of a budget that has too little left for a call. The call was not made.
 ///
-/// Found with [`Error::downcast_ref`](crate::Error::downcast_ref).
+/// Get it from an error with [`Error::downcast_ref`](crate::Error::downcast_ref).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", sentence(self))]
 #[non_exhaustive]
 pub struct Exhausted {
-    /// What there is too little of.
+    /// The unit that is exhausted.
     pub limit: LimitKind,
-    /// What the budget allows in all; of money, millionths.
+    /// The budget's limit. Money is in millionths.
     pub allowed: u64,
-    /// What is left of it, without what others have reserved.
+    /// The amount that is neither spent nor reserved.
     pub left: u64,
-    /// What the call may take.
+    /// The amount that the call may cost.
     pub asked: u64,
-    /// Whose budget it is: an agent's name, or `the context's ledger`.
+    /// The owner of the budget: an agent's name, or `the context's ledger`.
     pub owner: String,
-    /// Who asked: the tools on the way to the call, `a > b`; empty if there are none.
+    /// The names of the tools around the call, as in `a > b`. Empty outside of a tool call.
     pub by: String,
     account: Id,
 }
 
 impl Exhausted {
-    /// The same, asked by a call of these tools.
+    /// Sets the names of the tools around the call.
     #[must_use]
     pub fn asked_by(mut self, path: impl Into<String>) -> Self {
         self.by = path.into();
@@ -375,10 +374,10 @@ fn sentence(exhausted: &Exhausted) -> String {
     )
 }
 
-/// Money is bounded, and nobody said what this model costs.
+/// The error of a budget that limits money, when the model's price is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a budget bounds money, but nothing says what `{model}` costs; give its price with `Ledger::with_prices`, and the ledger with `Context::with_ledger`"
+    "a budget limits money, but the price of `{model}` is unknown; set it with `Ledger::with_prices`, and pass the ledger with `Context::with_ledger`"
 )]
 pub(crate) struct NoPrice {
     model: String,

@@ -1,25 +1,25 @@
-//! Modules fulfil signatures: code, language models, or both.
+//! Modules that fulfil signatures with code, a language model, or both.
 //!
-//! A [`Module`] fulfils one [`Signature`]; a [`Tool`] is a module as a model sees it.
-//! [`Predict`] and [`ChainOfThought`] let a [`LanguageModel`] do the work. What belongs
-//! to one call travels in its [`Context`]. There is no loop in this crate and no HTTP:
-//! a provider crate brings the model, `toolwright-orchestrator` brings the loop, or you
-//! write your own.
+//! A [`Module`] fulfils one [`Signature`]. A [`Tool`] is a module as a model sees it. [`Predict`]
+//! and [`ChainOfThought`] are modules that ask a [`LanguageModel`]. The settings of a call
+//! (deadline, budget, cancellation, approver) travel in its [`Context`].
+//!
+//! This crate has no loop and no HTTP client. A provider crate implements the model. The loop is in
+//! `toolwright-orchestrator`, or you write your own.
 //!
 //! | to | use |
 //! |---|---|
-//! | do the work in code | `impl` [`Module`], or [`from_fn`] |
-//! | let a model do it | [`Predict`], [`ChainOfThought`] |
-//! | choose while the program runs | [`AnyModule`] |
-//! | show it to a model | [`Tool`] |
-//! | run what a model calls, in a loop of your own | the crate `toolwright-group` |
+//! | implement a signature in code | `impl` [`Module`], or [`from_fn`] |
+//! | let a model implement it | [`Predict`], [`ChainOfThought`] |
+//! | choose a module at run time | [`AnyModule`] |
+//! | offer a module to a model | [`Tool`] |
+//! | run a model's calls in a loop of your own | the crate `toolwright-group` |
 //! | test without a model | [`testing`] |
 
 pub mod approval;
 pub mod budget;
 mod chain_of_thought;
 mod context;
-mod conversation;
 pub mod driver;
 mod effect;
 pub mod error;
@@ -34,11 +34,12 @@ mod most_usage;
 mod output_mode;
 mod panics;
 pub mod predict;
+mod predict_call;
 mod predict_stream;
+mod predictor;
+mod predictor_settings;
 pub mod provider;
-mod question;
 mod repaired;
-mod settings;
 mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;

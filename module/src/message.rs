@@ -9,43 +9,43 @@ use crate::repaired::Repaired;
 
 /// One entry of a conversation.
 ///
-/// Serialises to a stable form, because stored runs and recordings hold messages.
+/// The serialized form is stable, because stored runs and recordings contain messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Message {
-    /// What the program tells the model before anything else.
+    /// The program's instructions to the model. It comes first.
     System {
         /// The text.
         text: String,
     },
-    /// What the user says.
+    /// A message of the user.
     User {
         /// Text and images, in order.
         parts: Vec<Part>,
     },
-    /// What the model said.
+    /// A message of the model.
     Assistant {
         /// Text, reasoning and calls, in the order the model gave them.
         parts: Vec<ReplyPart>,
     },
-    /// What a tool answered to one call.
+    /// The result of one tool call.
     Tool(ToolResult),
 }
 
 impl Message {
-    /// A system message, ready to share.
+    /// Returns a system message in an `Arc`.
     pub fn system(text: impl Into<String>) -> Arc<Self> {
         Arc::new(Self::System { text: text.into() })
     }
 
-    /// A user's message of text, ready to share.
+    /// Returns a user message with one text, in an `Arc`.
     pub fn user(text: impl Into<String>) -> Arc<Self> {
         Arc::new(Self::User { parts: vec![Part::Text(text.into())] })
     }
 }
 
-/// A piece of what a user says.
+/// One part of a user message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -61,87 +61,86 @@ pub enum Part {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Image {
-    /// Where the provider can fetch it: `https:` or `data:`.
+    /// An address from which the provider can fetch it: `https:` or `data:`.
     Url(String),
 }
 
-/// A piece of what a model said.
+/// One part of a model's message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReplyPart {
     /// Text for the user.
     Text(String),
-    /// The model's thinking, in its provider's own form.
+    /// Reasoning, in the form of its provider.
     Reasoning(Reasoning),
-    /// A tool to call.
+    /// A tool call.
     Call(ToolCall),
 }
 
-/// A model's thinking: text for people, and a value that only its provider reads.
+/// The reasoning of a model: a text for people, and a value that only its provider understands.
 ///
-/// Some providers refuse a conversation whose reasoning parts were lost or moved, so
-/// they stay where they were and go back unchanged. Another provider leaves them out.
+/// Some providers reject a conversation whose reasoning parts are missing or moved, so they are
+/// sent back unchanged and in place. They are not sent to another provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reasoning {
-    /// Which provider it belongs to, such as `openai-responses`.
+    /// The provider that the part belongs to, such as `openai-responses`.
     pub provider: String,
-    /// What can be shown; often empty.
+    /// The text that can be shown. Often empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What goes back to the provider as it came.
+    /// The value that is sent back to the provider unchanged.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub opaque: Value,
 }
 
 impl Reasoning {
-    /// A provider's reasoning part.
+    /// Returns a reasoning part of a provider.
     pub fn new(provider: impl Into<String>, text: impl Into<String>, opaque: Value) -> Self {
         Self { provider: provider.into(), text: text.into(), opaque }
     }
 }
 
-/// What kind of tool a call is of.
+/// The kind of tool that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallKind {
-    /// A function: its arguments are a JSON object.
+    /// A function. Its arguments are a JSON object.
     #[default]
     Function,
-    /// A custom tool: its input is free text, or text of a grammar.
+    /// A custom tool. Its input is text, free or in a grammar.
     Custom,
 }
 
 impl CallKind {
-    /// Runs stored before there were custom tools say nothing of them.
+    /// Older stored runs have no `kind`, because custom tools did not exist.
     fn is_function(&self) -> bool {
         *self == Self::Function
     }
 }
 
-/// A tool that a model wants called.
+/// A call that the model requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolCall {
-    /// Pairs the call with its result; the provider's own.
+    /// The provider's id. It pairs the call with its result.
     pub id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments as the model wrote them: JSON text, if all is well. Of a custom
-    /// tool, its input.
+    /// The arguments as the model wrote them, normally JSON. For a custom tool, its input text.
     pub arguments: String,
-    /// Whether a function is called or a custom tool.
+    /// The kind of tool.
     #[serde(default, skip_serializing_if = "CallKind::is_function")]
     pub kind: CallKind,
-    /// What goes back to the provider with this call, if it asks for something.
+    /// A value that the provider needs back with this call. Null if it needs none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub opaque: Value,
 }
 
 impl ToolCall {
-    /// A call of a function.
+    /// Returns a call of a function.
     pub fn new(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -156,7 +155,7 @@ impl ToolCall {
         }
     }
 
-    /// A call of a custom tool: `input` is text, not JSON.
+    /// Returns a call of a custom tool. `input` is text, not JSON.
     pub fn custom(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -166,30 +165,30 @@ impl ToolCall {
     }
 }
 
-/// What a tool answered to one call.
+/// The result of one tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// The call's id.
+    /// The id of the call.
     pub id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
     /// Images beside the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
-    /// Whether the call failed; the text says how.
+    /// Whether the call failed. The text says why.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// What was read of the call's arguments, if they had to be repaired. A run sends it
-    /// back to the model in place of what the model wrote.
+    /// The repaired arguments of the call, if they had to be repaired. A run sends these back to
+    /// the model in place of the original arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repaired: Option<Box<Repaired>>,
 }
 
 impl ToolResult {
-    /// The result of a call that went well.
+    /// Returns the result of a successful call.
     pub fn new(call: &ToolCall, text: impl Into<String>) -> Self {
         Self {
             id: call.id.clone(),
@@ -201,12 +200,12 @@ impl ToolResult {
         }
     }
 
-    /// The result of a call that failed: `text` tells the model how.
+    /// Returns the result of a failed call. `text` tells the model the reason.
     pub fn failed(call: &ToolCall, text: impl Into<String>) -> Self {
         Self { failed: true, ..Self::new(call, text) }
     }
 
-    /// The same with images.
+    /// Sets the images beside the text.
     #[must_use]
     pub fn with_images(mut self, images: Vec<Image>) -> Self {
         self.images = images;

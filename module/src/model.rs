@@ -1,4 +1,4 @@
-//! Language models: the trait, its requests and its replies.
+//! The `LanguageModel` trait, its requests and its replies.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::message::{Message, ReplyPart, ToolCall};
 use crate::most_usage::most_usage;
 pub use crate::usage::Usage;
 
-/// Something that answers a conversation.
+/// A language model: it answers a [`Request`] with a [`Reply`].
 ///
-/// Providers implement it, and so do the models in [`testing`](crate::testing).
-/// It is object-safe: keep one as `Arc<dyn LanguageModel>` and pass it wherever an
-/// `impl LanguageModel` is asked for. So its methods return boxed futures and streams:
+/// Providers implement it, and so do the models in [`testing`](crate::testing). The trait is
+/// object-safe: an `Arc<dyn LanguageModel>` is itself an `impl LanguageModel`. Its methods return
+/// boxed futures and streams for that reason:
 ///
 /// ```
 /// use toolwright_module::{Dialect, LanguageModel, Message, Reply, Request, Result};
 /// use toolwright_module::message::Part;
 /// use toolwright_module::model::{BoxFuture, Capabilities};
 ///
-/// /// Says again what it was told last.
+/// /// Repeats the last message of the user.
 /// struct Echo;
 ///
 /// impl LanguageModel for Echo {
@@ -57,7 +57,7 @@ pub use crate::usage::Usage;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Where a model is passed on, any of them will do:
+/// A model may be behind a trait object:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -76,32 +76,31 @@ pub use crate::usage::Usage;
     note = "pass a provider's model such as `toolwright_openai::OpenAi`, a test model from `toolwright_module::testing`, or an `Arc` of one"
 )]
 pub trait LanguageModel: Send + Sync + 'static {
-    /// The model's name, for people: logs, recordings, errors.
+    /// Returns the model's name, for logs, recordings and errors.
     fn name(&self) -> &str;
 
-    /// Who serves it, for telemetry: OpenTelemetry's `gen_ai.provider.name`, such as
-    /// `openai`.
+    /// Returns the name of the provider, for telemetry. It is OpenTelemetry's
+    /// `gen_ai.provider.name`, such as `openai`. Default: `unknown`.
     fn provider(&self) -> &str {
         "unknown"
     }
 
-    /// What this model and its provider can do.
+    /// Returns the features of this model and its provider.
     fn capabilities(&self) -> Capabilities;
 
-    /// Answers, all at once.
+    /// Returns the whole reply.
     ///
     /// # Errors
     ///
-    /// Whatever goes wrong on the way, with its stage, whether trying again may help,
-    /// the raw reply and what it cost, as far as that is known
-    /// ([`Error::with_usage`](crate::Error::with_usage)). Never a model's bad answer: that
-    /// is a reply.
+    /// The error has a stage, says whether a retry may help, and has the raw reply and the usage as
+    /// far as they are known ([`Error::with_usage`](crate::Error::with_usage)). A reply that does
+    /// not fit a schema is not an error here.
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>>;
 
-    /// Answers piece by piece; the last item is [`Delta::Done`] or an error.
+    /// Returns the reply in pieces. The last item is [`Delta::Done`] or an error.
     ///
-    /// Without a better way, the whole reply comes as one piece. The request is the
-    /// stream's own, because a stream outlives the call that made it.
+    /// The default implementation sends the whole reply in one piece. The stream owns the request,
+    /// because it outlives the call of this method.
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
         stream::once(async move { self.generate(&request).await })
             .flat_map(|reply| stream::iter(pieces(reply)))
@@ -109,7 +108,7 @@ pub trait LanguageModel: Send + Sync + 'static {
     }
 }
 
-/// A reply as the deltas that a stream would have given.
+/// Splits a whole reply into the deltas of a stream.
 fn pieces(reply: Result<Reply>) -> Vec<Result<Delta>> {
     let reply = match reply {
         Ok(reply) => reply,
@@ -157,34 +156,34 @@ impl<M: LanguageModel + ?Sized> LanguageModel for Arc<M> {
     }
 }
 
-/// What a model and its provider can do.
+/// The features of a model and its provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// The JSON Schema it accepts for tools and answers.
+    /// The JSON Schema dialect that it accepts for tools and outputs.
     pub dialect: Dialect,
-    /// Whether an answer's schema can be given beside the prompt.
+    /// Whether a request may have an output schema ([`Request::output`]).
     pub structured_output: bool,
-    /// Whether it can be made to call a tool ([`ToolChoice::Required`]).
+    /// Whether the model can be forced to call a tool ([`ToolChoice::Required`]).
     pub tools: bool,
 }
 
 impl Capabilities {
-    /// Tools and answers in `dialect`, and nothing that is more than a prompt: answers'
-    /// schemas go into it.
+    /// Returns capabilities with this dialect and all features off. Output schemas are then part of
+    /// the prompt.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, structured_output: false, tools: false }
     }
 
-    /// Whether an answer's schema can be given beside the prompt.
+    /// Sets whether a request may have an output schema. Default: `false`.
     #[must_use]
     pub fn with_structured_output(mut self, structured_output: bool) -> Self {
         self.structured_output = structured_output;
         self
     }
 
-    /// Whether it can be made to call a tool.
+    /// Sets whether the model can be forced to call a tool. Default: `false`.
     #[must_use]
     pub fn with_tools(mut self, tools: bool) -> Self {
         self.tools = tools;
@@ -192,30 +191,29 @@ impl Capabilities {
     }
 }
 
-/// One question to a model.
+/// One request to a model.
 ///
-/// Messages and tools are shared, so that asking again with one message more copies
-/// no text.
+/// Messages and tools are shared. A request with one more message copies no text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Request {
     /// The conversation so far.
     pub messages: Vec<Arc<Message>>,
-    /// What the model may call.
+    /// The tools that the model may call.
     #[serde(default = "no_tools", skip_serializing_if = "is_empty")]
     pub tools: Arc<[Arc<Contract>]>,
-    /// Whether it should.
+    /// Whether the model may, must or must not call a tool.
     #[serde(default, skip_serializing_if = "ToolChoice::is_auto")]
     pub tool_choice: ToolChoice,
     /// The contract whose output the answer has to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<Contract>>,
-    /// The most the model may write, reasoning included.
+    /// Maximum number of tokens that the model may write, including reasoning.
     pub max_output_tokens: u64,
 }
 
 fn no_tools() -> Arc<[Arc<Contract>]> {
-    // Shared by the standard library: costs no allocation.
+    // The standard library shares the empty slice, so this does not allocate.
     Arc::default()
 }
 
@@ -224,10 +222,10 @@ fn is_empty(tools: &Arc<[Arc<Contract>]>) -> bool {
 }
 
 impl Request {
-    /// What a model may write unless somebody says otherwise.
+    /// Default of `max_output_tokens`: 4096.
     pub const MAX_OUTPUT_TOKENS: u64 = 4096;
 
-    /// A question without tools.
+    /// Returns a request without tools.
     pub fn new(messages: impl IntoIterator<Item = Arc<Message>>) -> Self {
         Self {
             messages: messages.into_iter().collect(),
@@ -238,47 +236,48 @@ impl Request {
         }
     }
 
-    /// The same with tools that the model may call.
+    /// Sets the tools that the model may call.
     #[must_use]
     pub fn with_tools(mut self, tools: impl Into<Arc<[Arc<Contract>]>>) -> Self {
         self.tools = tools.into();
         self
     }
 
-    /// The same with a word on whether the model should call a tool.
+    /// Sets whether the model may, must or must not call a tool. Default: [`ToolChoice::Auto`].
     #[must_use]
     pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = choice;
         self
     }
 
-    /// The same, asking for an answer that is an output of this contract.
+    /// Sets the contract whose output the answer has to be.
     #[must_use]
     pub fn with_output(mut self, output: Arc<Contract>) -> Self {
         self.output = Some(output);
         self
     }
 
-    /// The same with another bound on what the model may write.
+    /// Sets the maximum number of tokens that the model may write. Default: 4096.
     #[must_use]
     pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
         self.max_output_tokens = tokens;
         self
     }
 
-    /// The schemas of its tools and its answer as one dialect takes them together, for crates
-    /// of providers: the contracts keep them, so this costs little.
+    /// Returns the schemas of the tools and the output in one dialect, for provider crates. The
+    /// contracts cache them, so a repeated call is cheap.
     ///
     /// # Errors
     ///
-    /// As [`LoweredRequest::new`].
+    /// The errors of [`LoweredRequest::new`].
     pub fn lower(&self, dialect: Dialect) -> toolwright_signature::Result<LoweredRequest<'_>> {
         LoweredRequest::new(dialect, &*self.tools, self.output.as_deref())
     }
 
-    /// The most tokens that this can take, which a ledger reserves: those read by the
-    /// bytes of its texts and schemas, because no tokenizer makes more tokens of a text
-    /// than it has bytes, and some for each message and image; those written by
+    /// Returns the largest number of tokens that the request can use, which a ledger reserves.
+    ///
+    /// Input tokens are the bytes of all texts and schemas, plus a constant for each message and
+    /// image. No tokenizer makes more tokens of a text than it has bytes. Output tokens are
     /// `max_output_tokens`.
     ///
     /// ```
@@ -294,17 +293,18 @@ impl Request {
     }
 }
 
-/// Whether a model should call a tool.
+/// Whether the model may, must or must not call a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// As it sees fit.
+    /// The model decides.
     #[default]
     Auto,
-    /// It must not; the tools stay in the prompt, so that what was cached stays so.
+    /// It must not call a tool. The tools stay in the request, so that the provider's prompt cache
+    /// stays valid.
     None,
-    /// It must call at least one.
+    /// It must call at least one tool.
     Required,
 }
 
@@ -314,62 +314,62 @@ impl ToolChoice {
     }
 }
 
-/// A model's whole answer to one request.
+/// The whole reply of a model to one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reply {
     /// Text, reasoning and calls, in the model's order.
     pub parts: Vec<ReplyPart>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     #[serde(default)]
     pub finish: Finish,
-    /// What it cost.
+    /// The tokens used.
     #[serde(default)]
     pub usage: Usage,
-    /// The model's own name, as its server says it.
+    /// The model's name, as its server reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
 impl Reply {
-    /// A reply of these parts.
+    /// Returns a reply with these parts.
     pub fn new(parts: impl IntoIterator<Item = ReplyPart>) -> Self {
         let parts = parts.into_iter().collect();
         Self { parts, finish: Finish::Stop, usage: Usage::default(), model: None }
     }
 
-    /// A reply of text.
+    /// Returns a reply with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new([ReplyPart::Text(text.into())])
     }
 
-    /// A reply that calls tools.
+    /// Returns a reply with tool calls.
     pub fn calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
         Self::new(calls.into_iter().map(ReplyPart::Call))
     }
 
-    /// The same with another reason to stop.
+    /// Sets the reason why the model stopped. Default: [`Finish::Stop`].
     #[must_use]
     pub fn with_finish(mut self, finish: Finish) -> Self {
         self.finish = finish;
         self
     }
 
-    /// The same with what it cost.
+    /// Sets the tokens used.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// The same with the name of the model that gave it.
+    /// Sets the model's name.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// All text together; empty if there is none.
+    /// Returns all text parts joined. Empty without text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
@@ -379,7 +379,7 @@ impl Reply {
         texts.collect()
     }
 
-    /// The tools it calls, in order.
+    /// Returns the tool calls in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
             ReplyPart::Call(call) => Some(call),
@@ -388,40 +388,40 @@ impl Reply {
     }
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finish {
-    /// It was done: with its answer, or with asking for tools.
+    /// The model finished its answer or its tool calls.
     #[default]
     Stop,
-    /// It reached `max_output_tokens` or its own limit; the last part is cut off.
+    /// The reply reached `max_output_tokens` or the model's own limit. Its last part is cut off.
     Length,
-    /// It refused, or its provider filtered the answer; the text says what it said.
+    /// The model refused, or its provider filtered the answer. The text is the refusal.
     Refused,
-    /// A reason this version does not know, in the provider's word. It may mean that the
-    /// reply is not finished, so agents and predictors do not take its text for an answer.
+    /// A reason that this version does not know, in the provider's word. The reply may be
+    /// incomplete, so agents and predictors do not use its text as an answer.
     Other(String),
 }
 
-/// A piece of a streamed answer.
+/// One piece of a streamed reply.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Delta {
     /// More text.
     Text(String),
-    /// More of the model's thinking.
+    /// More of the model's reasoning.
     Reasoning(String),
     /// More of a call's arguments.
     Call {
-        /// Tells the calls of one reply apart.
+        /// Index that distinguishes the calls of one reply.
         index: usize,
-        /// The tool's name, as far as it is known.
+        /// Name of the tool, as far as it is known.
         name: String,
-        /// The arguments since the last delta.
+        /// The arguments since the last delta of this call.
         arguments: String,
     },
-    /// The whole reply; nothing follows.
+    /// The whole reply. No delta follows.
     Done(Box<Reply>),
 }

@@ -1,3 +1,4 @@
+//! The [`Module`] trait, modules made of closures, and type-erased modules.
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -10,13 +11,13 @@ use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::Result;
 
-/// What a module gives back: the output of its signature.
+/// The output type of a module's signature.
 pub type OutputOf<M> = <<M as Module>::Signature as Signature>::Output;
 
-/// Whoever fulfils a signature.
+/// The implementation of one signature: code, a language model, or both.
 ///
-/// Code, a language model or both: the caller sees the signature and cannot tell.
-/// So a test can put a closure where production has a model, and nobody notices.
+/// A caller sees only the signature. A test can therefore use a closure where production uses a
+/// model.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -63,25 +64,26 @@ pub type OutputOf<M> = <<M as Module>::Signature as Signature>::Output;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a module",
-    label = "nothing here fulfils a signature",
+    label = "this type does not implement `Module`",
     note = "write `impl Module for {Self}`, or make one with `from_fn`, `Predict` or `ChainOfThought`"
 )]
 pub trait Module: Send + Sync + 'static {
-    /// The contract it fulfils: exactly one.
+    /// The signature that the module implements.
     type Signature: Signature;
 
-    /// Does the work. Hand `cx` on to every module and model you call.
+    /// Runs the module. Pass `cx` on to every module and model that it calls.
     ///
     /// # Errors
     ///
-    /// Any error; see [`Error`](crate::Error) for who gets to read it.
+    /// Any error. Its [`Audience`](crate::error::Audience) decides whether the model or only the
+    /// caller sees it.
     fn call(
         &self,
         input: Self::Signature,
         cx: &Context,
     ) -> impl Future<Output = Result<OutputOf<Self>>> + Send;
 
-    /// What a call does to the world; [`Effect::Write`] unless the module knows better.
+    /// Returns the effect of a call. Default: [`Effect::Write`].
     fn effect(&self) -> Effect {
         Effect::Write
     }
@@ -107,7 +109,7 @@ pub struct FromFn<S, F> {
 }
 
 impl<S, F> FromFn<S, F> {
-    /// Says what a call does to the world; [`Effect::Write`] unless said.
+    /// Sets the effect of a call. Default: [`Effect::Write`].
     #[must_use]
     pub fn with_effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
@@ -121,11 +123,11 @@ impl<S, F> fmt::Debug for FromFn<S, F> {
     }
 }
 
-/// A module made of a closure.
+/// Returns a module made of a closure.
 ///
-/// An async closure that captures something lends it to its future, which may not
-/// leave the closure. Clone what is captured into a plain closure's async block, as
-/// below, or write a struct and `impl Module` for it.
+/// An async closure lends its captures to its future, so the future cannot leave the closure. Clone
+/// the captures into the async block of a plain closure, as below, or write a struct and `impl
+/// Module` for it.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -133,14 +135,14 @@ impl<S, F> fmt::Debug for FromFn<S, F> {
 /// # use std::collections::BTreeMap;
 /// # use std::sync::Arc;
 /// # use toolwright_module::{Context, Error, Module, Signature, from_fn};
-/// # /// Say how old somebody is.
+/// # /// Say how old a person is.
 /// # #[derive(Serialize, Deserialize, JsonSchema)]
 /// # struct GetAge { name: String }
 /// # impl Signature for GetAge { type Output = u32; }
 /// # let ages = Arc::new(BTreeMap::from([("Kate".to_owned(), 41)]));
 /// let get_age = from_fn(move |ask: GetAge| {
 ///     let ages = Arc::clone(&ages);
-///     async move { ages.get(&ask.name).copied().ok_or(Error::refuse("nobody of that name")) }
+///     async move { ages.get(&ask.name).copied().ok_or(Error::refuse("no such person")) }
 /// });
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// assert_eq!(get_age.call(GetAge { name: "Kate".to_owned() }, &Context::default()).await?, 41);
@@ -181,9 +183,9 @@ where
     from_fn_with(move |input, _cx| f(input))
 }
 
-/// A module made of a closure that hands its context on.
+/// Returns a module made of a closure that also takes the context.
 ///
-/// The context comes by value, because a closure cannot lend it to its own future.
+/// The closure gets the context by value, because it cannot lend it to its own future.
 pub fn from_fn_with<S, F, Fut>(f: F) -> FromFn<S, F>
 where
     S: Signature,
@@ -210,7 +212,7 @@ where
     }
 }
 
-/// Any module that fulfils `S`, chosen while the program runs.
+/// A module of any type that fulfils `S`, chosen at run time.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -229,8 +231,8 @@ where
 /// # Ok::<(), toolwright_signature::Error>(())
 /// ```
 ///
-/// Code first and a model where it fails, or a cheap model first: fall back on everything
-/// but what is to end the run.
+/// A fallback tries one module, such as code or a cheap model, and then another. It must not retry
+/// errors that end the run.
 ///
 /// ```
 /// # use toolwright_module::{AnyModule, Context, Module, Result, Signature};
@@ -285,7 +287,7 @@ impl<M: Module> ErasedModule<M::Signature> for M {
 }
 
 impl<S: Signature> AnyModule<S> {
-    /// Forgets which module it is.
+    /// Erases the type of a module.
     pub fn new(module: impl Module<Signature = S>) -> Self {
         Self(Arc::new(module))
     }

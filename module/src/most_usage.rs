@@ -1,4 +1,4 @@
-//! What a request can cost at most.
+//! The largest number of tokens that a request can use.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::message::{Message, Part, ReplyPart};
 use crate::model::Request;
 use crate::usage::Usage;
 
-/// Bytes of a message that are no text: its role, the marks around it.
+/// Tokens of a message beside its text: the role and the delimiters.
 const MESSAGE_TOKENS: u64 = 16;
 
-/// What an image may cost where its provider does not say: more than those that do say.
+/// Tokens of an image whose provider documents no count: more than any documented one.
 const IMAGE_TOKENS: u64 = 4096;
 
-/// No tokenizer makes more tokens of a text than it has bytes.
+/// Counts each byte as a token, because no tokenizer makes more tokens of a text than it has bytes.
 pub(crate) fn most_usage(request: &Request, dialect: Dialect) -> Usage {
     let messages = request.messages.iter().map(|message| {
         let mut tokens = MESSAGE_TOKENS;
@@ -67,7 +67,7 @@ pub(crate) fn most_usage(request: &Request, dialect: Dialect) -> Usage {
             let tools = request.tools.iter().zip(lowered.tools);
             tools.chain(request.output.iter().zip(lowered.output)).map(tokens).sum()
         }
-        // What cannot be lowered is not sent: its provider says so.
+        // A tool that cannot be lowered is not sent; the provider reports the error.
         Err(_) => {
             let tools = request.tools.iter();
             tools.filter_map(|tool| Some((tool, tool.lower(dialect).ok()?))).map(tokens).sum()

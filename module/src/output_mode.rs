@@ -1,10 +1,10 @@
+//! The mode in which a model is asked for typed output.
 use crate::model::Capabilities;
 
-/// How a model is asked for an output that fits.
+/// The form in which a model is asked for its output.
 ///
-/// The first that the model is capable of, in the order here, unless a module is told
-/// otherwise. However it was asked, its answer is read the same way, leniently: also
-/// text where a call was asked for, and JSON with words around it.
+/// Default: the first mode in the order below that the model supports. The answer is read leniently
+/// in every mode. Text is accepted where a call was asked for, and JSON may have words around it.
 ///
 /// ```
 /// use toolwright_module::Dialect;
@@ -19,8 +19,7 @@ use crate::model::Capabilities;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutputMode {
-    /// The schema is given beside the prompt, and the provider sees to it that the
-    /// answer fits.
+    /// The schema is sent beside the prompt, and the provider makes the answer fit.
     Schema,
     /// The model has to call a tool whose arguments are the output.
     Tool,
@@ -29,7 +28,7 @@ pub enum OutputMode {
 }
 
 impl OutputMode {
-    /// The mode for a model of these capabilities.
+    /// Returns the default mode for a model with these capabilities.
     #[must_use]
     pub fn of(capabilities: Capabilities) -> Self {
         if capabilities.structured_output {

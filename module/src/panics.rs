@@ -1,11 +1,11 @@
-//! Panics of code that is not ours.
+//! The texts of caught panics of user code.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The text of a panic, which is dropped.
+/// Returns the text of a panic and drops its payload.
 ///
-/// A program may panic with any value, and that value may panic again when it is dropped.
+/// A payload can be any value, and its drop may panic again.
 pub(crate) fn text_of(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

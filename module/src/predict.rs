@@ -1,4 +1,4 @@
-//! Modules whose work a language model does.
+//! Modules that ask a language model: `Predict` and the types around it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,19 +15,19 @@ use crate::model::LanguageModel;
 use crate::module::Module;
 pub use crate::output_mode::OutputMode;
 pub use crate::predict_stream::{PredictEvent, PredictStream};
-use crate::question::Question;
-use crate::settings::settings;
+use crate::predictor::Predictor;
+use crate::predictor_settings::predictor_settings;
 
-/// A module whose work a language model does.
+/// A module that asks a language model for its output.
 ///
-/// The prompt is made of the signature alone: its description, the schema of its
-/// input and of its output, and the input as JSON; with instructions and examples where
-/// they are set. An answer that does not fit goes back once with all that is wrong; then
-/// the call fails with the raw answers and what they cost. [`stream`](Self::stream) gives
-/// the fields of an answer while it is written.
+/// The prompt is made from the signature: its description, the schemas of its input and output, and
+/// the input as JSON, plus instructions and examples if they are set. By default, an answer that
+/// does not fit is sent back once with all its faults. After that the call fails, with the raw
+/// answers and their usage. [`stream`](Self::stream) returns the fields of an answer while the
+/// model writes it.
 ///
-/// What is set holds for every call. For one call with other instructions, examples or
-/// another mode, set them on a clone: it shares the rest.
+/// Settings apply to every call. For a call with other settings, change a clone; it shares the
+/// rest.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -58,22 +58,22 @@ use crate::settings::settings;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Predict<S: Signature> {
-    question: Question,
+    predictor: Predictor,
     signature: PhantomData<fn(S)>,
 }
 
-settings!(Predict);
+predictor_settings!(Predict);
 
 impl<S: Signature> Predict<S> {
     fn contract() -> toolwright_signature::Result<Contract> {
         Contract::of::<S>()
     }
 
-    /// Shows the model inputs with their outputs, in place of those set before.
+    /// Sets the examples: inputs with outputs. Earlier examples are replaced.
     ///
-    /// They come before the input as turns that went well, in the shape and the
-    /// [`OutputMode`] in which the model is asked, and are the same bytes in each call.
-    /// An example's reasoning is left out.
+    /// They are sent before the input as turns of the conversation, in the shape and [`OutputMode`]
+    /// of the real answer. They are the same bytes in each call. The reasoning of an example is not
+    /// sent.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -92,21 +92,21 @@ impl<S: Signature> Predict<S> {
     ///
     /// # Errors
     ///
-    /// If an output does not fit its own schema, such as 6 of at most 5 stars, or has
-    /// no form in which the module's model can be asked. For a model of the context
-    /// the latter is found at the call ([`Stage::Setup`](crate::error::Stage::Setup)).
+    /// An output does not fit its own schema, for example 6 stars of at most 5. Or it cannot be
+    /// written in the dialect of the module's model. With a model from the context, the second
+    /// error occurs in the call ([`Stage::Setup`](crate::error::Stage::Setup)).
     pub fn with_examples(
         self,
         examples: impl IntoIterator<Item = Example<S>>,
     ) -> toolwright_signature::Result<Self> {
         let shown = examples
             .into_iter()
-            .map(|example| self.question.example(&example.input, &example.output, None))
+            .map(|example| self.predictor.example(&example.input, &example.output, None))
             .collect::<toolwright_signature::Result<_>>()?;
-        Self::of(self.question.with_examples(shown))
+        Self::of(self.predictor.with_examples(shown))
     }
 
-    /// The output together with what was repaired in the model's answer.
+    /// Returns the output with the repairs of the model's answer.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -133,16 +133,16 @@ impl<S: Signature> Predict<S> {
     ///
     /// # Errors
     ///
-    /// As [`Module::call`].
+    /// The errors of [`Module::call`].
     pub async fn answer(&self, input: S, cx: &Context) -> Result<Reading<S::Output>> {
-        self.question.ask(&input, cx).await
+        self.predictor.ask(&input, cx).await
     }
 
-    /// The output while it is being written.
+    /// Returns a stream of the output while the model writes it.
     ///
-    /// What it costs, what ends it and what it ends with are those of a call.
+    /// Cost, attempts and errors are those of [`Module::call`].
     pub fn stream<'a>(&'a self, input: S, cx: &'a Context) -> PredictStream<'a, S::Output> {
-        PredictStream::new(&self.question, &input, cx)
+        PredictStream::new(&self.predictor, &input, cx)
     }
 }
 
@@ -153,7 +153,7 @@ impl<S: Signature> Module for Predict<S> {
         Ok(self.answer(input, cx).await?.value)
     }
 
-    /// A model's answer changes nothing.
+    /// Returns [`Effect::Read`], because a model's answer changes nothing.
     fn effect(&self) -> Effect {
         Effect::Read
     }

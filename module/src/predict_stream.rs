@@ -1,3 +1,4 @@
+//! The stream of an output that a model is writing.
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
@@ -11,19 +12,20 @@ use serde::de::DeserializeOwned;
 use toolwright_signature::{Field, Partial, Repair};
 
 use crate::context::Context;
-use crate::conversation::Conversation;
 use crate::error::{Error, Result};
 use crate::model::{Delta, Reply};
-use crate::question::Question;
+use crate::predict_call::PredictCall;
+use crate::predictor::Predictor;
 
-/// An output that is still being written.
+/// A stream of [`PredictEvent`]s: an output while the model writes it.
 ///
-/// A stream of [`PredictEvent`]s, made by [`Predict::stream`](crate::Predict::stream)
-/// and [`ChainOfThought::stream`](crate::ChainOfThought::stream). Between two of them
-/// [`field`](Self::field) tells what is known of the output. It ends with
-/// [`PredictEvent::Done`] or an error. Nothing is asked before it is polled, and
-/// dropping it ends the call; what that cost no provider says before the end, so a
-/// [`Ledger`](crate::budget::Ledger) keeps what was reserved for it.
+/// [`Predict::stream`](crate::Predict::stream) and
+/// [`ChainOfThought::stream`](crate::ChainOfThought::stream) return it. Between two events,
+/// [`field`](Self::field) returns the known part of a field. The stream ends with
+/// [`PredictEvent::Done`] or an error.
+///
+/// The request is sent at the first poll. Dropping the stream ends the call. Providers report usage
+/// only at the end, so a [`Ledger`](crate::budget::Ledger) then keeps its reservation.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -56,104 +58,102 @@ use crate::question::Question;
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "nothing is asked before the stream is polled"]
+#[must_use = "the request is sent only when the stream is polled"]
 pub struct PredictStream<'a, O> {
     cx: &'a Context,
-    /// `None` once it is over.
-    conversation: Option<Conversation<'a>>,
+    /// `None` after the end.
+    call: Option<PredictCall<'a>>,
     /// `None` before each attempt.
     deltas: Option<BoxStream<'a, Result<Delta>>>,
-    /// Which of the reply's calls is the one that is shown.
-    call: Option<usize>,
+    /// The index of the call whose arguments are the answer.
+    call_index: Option<usize>,
     partial: Partial,
     repairs: Vec<Repair>,
     ready: VecDeque<Result<PredictEvent<O>>>,
 }
 
-/// A step of an output that is being written.
+/// One event of a [`PredictStream`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PredictEvent<O> {
-    /// More of the answer, as the model writes it: JSON as a rule, whatever the
-    /// [`OutputMode`](crate::predict::OutputMode).
+    /// More text of the answer, normally JSON in every [`OutputMode`](crate::predict::OutputMode).
     Text(String),
-    /// Forget all text and all fields so far: the answer begins anew.
+    /// The text and fields so far are void. The answer starts again.
     ///
-    /// It did not fit and the model is asked again; or the model turned out to answer
-    /// elsewhere in its reply than it began to.
+    /// Either the answer did not fit and the model is asked again, or the answer is in another part
+    /// of the reply than expected.
     Discard,
-    /// The whole output; nothing follows.
+    /// The whole output. No event follows.
     Done(O),
 }
 
-/// Nothing in it is pinned where it is.
+/// No field is structurally pinned.
 impl<O> Unpin for PredictStream<'_, O> {}
 
 impl<'a, O: DeserializeOwned> PredictStream<'a, O> {
-    pub(crate) fn new(question: &'a Question, input: &impl Serialize, cx: &'a Context) -> Self {
+    pub(crate) fn new(predictor: &'a Predictor, input: &impl Serialize, cx: &'a Context) -> Self {
         let mut ready = VecDeque::new();
-        let conversation = question.begin(input, cx);
-        let conversation = conversation.map_err(|error| ready.push_back(Err(error))).ok();
+        let call = predictor.begin(input, cx);
+        let call = call.map_err(|error| ready.push_back(Err(error))).ok();
         let (partial, repairs) = (Partial::new(), Vec::new());
-        Self { cx, conversation, deltas: None, call: None, partial, repairs, ready }
+        Self { cx, call, deltas: None, call_index: None, partial, repairs, ready }
     }
 
-    /// The next event; `None` after the last.
+    /// Returns the next event, or `None` after the last.
     ///
-    /// For programs without a crate of stream helpers; it may be dropped at any time
-    /// without losing an event.
+    /// It works without a crate of stream helpers. The future may be dropped at any time without
+    /// losing an event.
     ///
     /// # Errors
     ///
-    /// As [`Module::call`](crate::Module::call) of the module that made it. With
-    /// what was received so far as the last raw reply, where a stream breaks off.
+    /// The errors of [`Module::call`](crate::Module::call). If a stream breaks off, the last raw
+    /// reply is the text received so far.
     pub async fn next(&mut self) -> Option<Result<PredictEvent<O>>> {
         poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
     }
 }
 
 impl<O> PredictStream<'_, O> {
-    /// The answer as far as the events told it, in the shape that the model was asked
-    /// for: see [`Partial`].
+    /// Returns the answer so far, in the shape that was requested from the model. See [`Partial`].
     pub fn partial(&self) -> &Partial {
         &self.partial
     }
 
-    /// A field of the answer, as far as the events told it and as the model wrote it.
+    /// Returns a field of the answer, as far as it has arrived and as the model wrote it.
     ///
-    /// Nothing is put right here: `"45"` for a number is a fault, although
-    /// [`PredictEvent::Done`] will hold 45. Show fields, and go by what comes at the end.
+    /// No repairs are made: `"45"` for a number is a fault here, although [`PredictEvent::Done`]
+    /// will have 45. Use fields for display, and the final output for decisions.
     ///
-    /// An output that is no object is under `result`; a
-    /// [`ChainOfThought`](crate::ChainOfThought) has its fields under `reasoning` and
-    /// `output`: [`Partial::field`].
+    /// An output that is not an object is under `result`. A
+    /// [`ChainOfThought`](crate::ChainOfThought) has its fields under `reasoning` and `output`. See
+    /// [`Partial::field`].
     pub fn field<T: DeserializeOwned>(&self, path: &str) -> Field<T> {
         self.partial.field(path)
     }
 
-    /// What was repaired in the answer; empty before [`PredictEvent::Done`] is given.
+    /// Returns the repairs of the answer. Empty before [`PredictEvent::Done`].
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs
     }
 
     fn fail(&mut self, error: Error) {
-        let Some(mut conversation) = self.conversation.take() else { return };
-        // What came before the line broke is the reply, unless the provider kept more.
+        let Some(mut call) = self.call.take() else { return };
+        // The text before the interruption is the raw reply, unless the provider's error has one.
         let error = match error.raw() {
             None if !self.partial.as_str().is_empty() => error.with_raw(self.partial.as_str()),
             _ => error,
         };
-        self.ready.push_back(Err(conversation.failed(error)));
+        self.ready.push_back(Err(call.failed(error)));
     }
 }
 
 impl<O: DeserializeOwned> PredictStream<'_, O> {
     fn take(&mut self, delta: Delta) {
-        let Some(conversation) = &self.conversation else { return };
+        let Some(call) = &self.call else { return };
         let text = match delta {
-            Delta::Text(text) if !conversation.is_called() => text,
+            Delta::Text(text) if !call.is_called() => text,
             Delta::Call { index, arguments, .. }
-                if conversation.is_called() && *self.call.get_or_insert(index) == index =>
+                if call.is_called() && *self.call_index.get_or_insert(index) == index =>
             {
                 arguments
             }
@@ -165,15 +165,15 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
         }
     }
 
-    /// The reply is complete: the output, or the next attempt.
+    /// Ends the stream with the output or an error, or starts the next attempt.
     fn finish(&mut self, reply: &Reply) {
-        (self.deltas, self.call) = (None, None);
-        let Some(conversation) = &mut self.conversation else { return };
-        match conversation.judge(reply, self.cx) {
+        (self.deltas, self.call_index) = (None, None);
+        let Some(call) = &mut self.call else { return };
+        match call.judge(reply, self.cx) {
             Ok(None) => self.ready.push_back(Ok(PredictEvent::Discard)),
             Ok(Some((reading, text))) => {
-                // A reply may be read from a place whose deltas were not shown, such as
-                // text where a call was asked for.
+                // The answer may be in a part whose deltas were not shown, such as text where a
+                // call was requested.
                 if self.partial.as_str() != text {
                     if !self.partial.as_str().is_empty() {
                         self.ready.push_back(Ok(PredictEvent::Discard));
@@ -182,11 +182,11 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
                 }
                 self.repairs = reading.repairs;
                 self.ready.push_back(Ok(PredictEvent::Done(reading.value)));
-                self.conversation = None;
+                self.call = None;
             }
             Err(error) => {
                 self.ready.push_back(Err(error));
-                self.conversation = None;
+                self.call = None;
             }
         }
     }
@@ -206,17 +206,16 @@ impl<O: DeserializeOwned> Stream for PredictStream<'_, O> {
                 }
                 return Poll::Ready(Some(event));
             }
-            let Some(conversation) = &this.conversation else {
+            let Some(call) = &this.call else {
                 return Poll::Ready(None);
             };
-            let deltas = this
-                .deltas
-                .get_or_insert_with(|| this.cx.deltas(conversation.model, conversation.request()));
+            let deltas =
+                this.deltas.get_or_insert_with(|| this.cx.deltas(call.model, call.request()));
             match ready!(deltas.as_mut().poll_next(task)) {
                 Some(Ok(delta)) => this.take(delta),
                 Some(Err(error)) => this.fail(error),
-                // The last delta was `Done` or an error, which end this too.
-                None => this.conversation = None,
+                // The last delta was `Done` or an error. Both end this stream too.
+                None => this.call = None,
             }
         }
     }

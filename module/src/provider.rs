@@ -55,9 +55,10 @@ use serde_json::json;
 #[cfg(feature = "provider")]
 pub use self::reply_parts::{Deltas, NamelessCall, ReplyParts, complete_calls, deltas_of};
 
-/// The JSON object to send in place of arguments that are not one; `None` if they are one.
+/// Returns the JSON object to send in place of arguments that are not an object. Returns `None` if
+/// they are one.
 ///
-/// Some servers fail on anything else. The model can still read what it wrote.
+/// Some servers fail on any other arguments. The model can still read what it wrote.
 ///
 /// ```
 /// use toolwright_module::provider::object_of;
@@ -78,8 +79,8 @@ pub fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
     }
 }
 
-/// The text before the images of a call's result, for APIs that take images only in a
-/// message of the user.
+/// Returns the text before the images of a call's result, for APIs that accept images only in a
+/// user message.
 ///
 /// ```
 /// use toolwright_module::provider::images_of;

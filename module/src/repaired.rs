@@ -1,12 +1,13 @@
+//! Repairs of a model's texts, and the arguments of calls.
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toolwright_signature::{Contract, Policy, Reading, Repair};
 
 use crate::tool::Failed;
 
-/// A text of a model that had to be repaired before it could be read.
+/// The repaired form of a model's text, with the repairs.
 ///
-/// The text itself stays where it was: in the [`ToolCall`](crate::ToolCall) or in the reply.
+/// The original text stays in the [`ToolCall`](crate::ToolCall) or the reply.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -35,14 +36,14 @@ use crate::tool::Failed;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Repaired {
-    /// What was read, as JSON in the shape of the contract.
+    /// The repaired text: JSON in the shape of the contract.
     pub json: String,
-    /// What was done to the text; never empty.
+    /// The repairs. Never empty.
     pub repairs: Vec<Repair>,
 }
 
 impl Repaired {
-    /// What a reading says of its repairs; `None` if there are none.
+    /// Returns the repairs of a reading, or `None` without any.
     #[must_use]
     pub fn of<T>(reading: &Reading<T>) -> Option<Self> {
         let repairs = reading.repairs.clone();
@@ -50,7 +51,7 @@ impl Repaired {
         (!repairs.is_empty()).then_some(Self { json, repairs })
     }
 
-    /// Tells the span that the text was read in, if anybody follows it.
+    /// Like [`of`](Self::of), and records the repairs as a `tracing` event.
     #[cold]
     pub(crate) fn traced<T>(contract: &Contract, reading: &Reading<T>) -> Option<Self> {
         let repaired = Self::of(reading)?;
@@ -60,23 +61,23 @@ impl Repaired {
     }
 }
 
-/// The arguments of a call, and what they are read with.
+/// The arguments of a call, with the contract and policy to read them.
 #[derive(Debug, Clone, Copy)]
 pub struct Arguments<'a> {
-    /// The contract that they have to fit.
+    /// The contract that the arguments have to fit.
     pub contract: &'a Contract,
-    /// The text, as the model wrote it.
+    /// The arguments, as the model wrote them.
     pub text: &'a str,
-    /// How far they may be repaired.
+    /// How far the arguments may be repaired.
     pub policy: Policy,
 }
 
 impl Arguments<'_> {
-    /// Reads the arguments as a `T`; `note` gets the repairs, if there are any.
+    /// Reads the arguments as a `T`. `note` gets the repairs, if there are any.
     ///
     /// # Errors
     ///
-    /// [`Failed::read`] if they do not fit.
+    /// [`Failed::read`] if the arguments do not fit.
     #[inline]
     pub fn read<T: DeserializeOwned>(self, note: impl FnOnce(Repaired)) -> Result<T, Failed> {
         match self.contract.read_plain(self.text) {

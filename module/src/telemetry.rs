@@ -1,6 +1,6 @@
-//! `tracing` spans with the names that OpenTelemetry gives to generative AI.
+//! `tracing` spans of model calls, with OpenTelemetry's names for generative AI.
 //!
-//! Where nobody subscribes, a span costs one look at a flag.
+//! Without a subscriber a span costs one check of a flag.
 
 use serde::Serialize;
 use tracing::field::Empty;
@@ -43,7 +43,7 @@ pub(crate) fn replied(span: &Span, cx: &Context, end: Result<&Reply, &Error>) {
         return;
     }
     let usage = end.map_or_else(Error::usage, |reply| reply.usage);
-    // A server that reports no count did not report zero.
+    // A count that the server did not report is unknown, not zero.
     if usage.input_tokens > 0 || !usage.incomplete {
         span.record("gen_ai.usage.input_tokens", usage.input_tokens);
     }
@@ -74,7 +74,7 @@ pub(crate) fn replied(span: &Span, cx: &Context, end: Result<&Reply, &Error>) {
     }
 }
 
-/// Marks a span as failed: by its stage, never by its text, which may hold anything.
+/// Marks a span as failed. It records the stage but not the text, which may contain user data.
 pub(crate) fn failed(span: &Span, error: &Error) {
     span.record("error.type", error.stage().to_string());
     span.record("otel.status_code", "ERROR");

@@ -1,10 +1,10 @@
 //! Models for tests and for programs without a key.
 //!
-//! | model | answers |
+//! | model | answers with |
 //! |---|---|
-//! | [`Scripted`] | what your closure says |
-//! | [`SchemaDriven`] | valid data for any schema, after calling every tool once |
-//! | [`Recorder`], [`Replay`] | what a real model said, recorded once and played again |
+//! | [`Scripted`] | the result of your closure |
+//! | [`SchemaDriven`] | valid data for any schema, after it has called every tool once |
+//! | [`Recorder`], [`Replay`] | the replies of a real model, recorded once and replayed |
 
 mod mask;
 mod recording;

@@ -1,3 +1,4 @@
+//! Tools: modules with their types erased, called with JSON text by a model.
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -20,9 +21,9 @@ use crate::module::Module;
 use crate::panics;
 use crate::repaired::{Arguments, Repaired};
 
-/// A module as a model sees it: a contract, and a call with text in and text out.
+/// A module as a model sees it: a contract, and a call that takes and returns text.
 ///
-/// This is the one place where types are erased. Cloning shares the module.
+/// The types of the module are erased here and nowhere else. A clone shares the module.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -59,9 +60,9 @@ pub struct Tool {
     handler: Arc<dyn Handler>,
 }
 
-/// What is left of a module once its types are gone.
+/// A module with its types erased.
 ///
-/// What it gives back is put into a place that the caller keeps: returned, it would be
+/// The handler writes its output into a [`Place`] that the caller owns. A returned output would be
 /// moved once for each future around it, which costs more than the call itself.
 pub trait Handler: Send + Sync {
     /// Starts a call and polls it for the first time.
@@ -74,18 +75,18 @@ pub trait Handler: Send + Sync {
     ) -> Begun<'a>;
 }
 
-/// The place of a call's output.
+/// The destination of a call's output.
 pub struct Place<'a> {
-    /// The output, empty at first.
+    /// The output. It is empty when the call begins.
     pub output: &'a mut ToolOutput,
-    /// Whether to keep the value that the text is made from.
+    /// Whether to keep the value that the text is rendered from.
     pub with_value: bool,
 }
 
-/// The error of a call, and whether its own arguments did not fit.
+/// The error of a call, with a flag for arguments that do not fit the contract.
 ///
-/// It is marked where it happens: an error that a module passes up may be about the
-/// arguments of another call. One pointer, so that a call's result stands in registers.
+/// The flag is set where the error occurs, because an error that a module passes up may concern the
+/// arguments of another call. The type is one pointer, so that a call's result fits in registers.
 #[derive(Debug)]
 pub struct Failed(Error);
 
@@ -97,7 +98,7 @@ impl From<Failed> for Error {
 
 struct Typed<M> {
     module: M,
-    /// Whether the schema of the output says more than its type does.
+    /// Whether the output schema is stricter than the output type.
     checks_output: bool,
     has_floats: bool,
 }
@@ -116,7 +117,7 @@ impl<M: Module> Handler for Typed<M> {
             let output = self.module.call(input, cx).await.map_err(Failed::work)?;
             let text =
                 M::Signature::render(&output).map_err(|source| Failed::work(broken(source)))?;
-            // A float that is no number is written as null.
+            // JSON has no form for NaN or infinity, so such a float is written as null.
             if self.checks_output || self.has_floats && text.contains("null") {
                 check(arguments.contract, &output).map_err(Failed::work)?;
             }
@@ -151,7 +152,8 @@ where
                 place.output.repaired = Some(Box::new(repaired));
             };
             match arguments.read::<IgnoredAny>(note) {
-                // The handler reads them itself, and may know better than the schema.
+                // With the default policy the handler reads the arguments itself, and may accept
+                // more than the schema does.
                 Err(_) if arguments.policy == Policy::default() => {}
                 read => drop(read?),
             }
@@ -164,25 +166,25 @@ where
 }
 
 impl Failed {
-    /// The arguments did not fit the contract, as `error` says.
+    /// Returns the error of arguments that do not fit the contract.
     #[must_use]
     pub fn arguments(error: Error) -> Self {
         Self(error.of_this_calls_arguments(true))
     }
 
-    /// The arguments could not be read: `error` is of their contract.
+    /// Returns the error of arguments that their contract could not read.
     #[must_use]
     pub fn read(error: toolwright_signature::Error, arguments: &str) -> Self {
         Self::arguments(Error::arguments(error, arguments))
     }
 
-    /// The call failed after its arguments were read.
+    /// Returns the error of a call that failed after its arguments were read.
     #[must_use]
     pub fn work(error: Error) -> Self {
         Self(error.of_this_calls_arguments(false))
     }
 
-    /// The error, and whether the arguments did not fit.
+    /// Returns the error, and whether the call's own arguments caused it.
     #[must_use]
     pub fn apart(self) -> (Error, bool) {
         let arguments = self.0.is_of_this_calls_arguments();
@@ -191,7 +193,8 @@ impl Failed {
 
     #[cold]
     fn too_deep() -> Self {
-        let text = format!("tools call each other more than {DEEPEST} deep; does one call itself?");
+        let text =
+            format!("tools call each other more than {MAX_DEPTH} deep; does one call itself?");
         Self::work(Error::stop(text).at(Stage::Limit))
     }
 
@@ -201,18 +204,17 @@ impl Failed {
     }
 }
 
-/// The end of a call's work; its output is in its [`Place`].
+/// The result of a finished call. Its output is in its [`Place`].
 pub type Ended = Result<(), Failed>;
 
-/// A call that has begun.
+/// The state of a call after its first poll.
 ///
-/// Its work is polled for the first time where its type is still known: where a program has
-/// many tools, the processor does not foresee which comes next, and most calls so have one
-/// such jump and not two.
+/// The work is polled for the first time where its type is still known. A program with many tools
+/// then has one indirect jump for most calls, not two; the processor cannot predict these jumps.
 pub enum Begun<'a> {
-    /// It ended with its first poll.
+    /// The call finished with its first poll.
     Ended(Ended),
-    /// It waits for something.
+    /// The call has not finished.
     Pending(BoxFuture<'a, Ended>),
 }
 
@@ -228,8 +230,8 @@ impl<'a> Begun<'a> {
     }
 }
 
-/// Work that was begun. It may be dropped at any time, such as with its whole dispatch, and
-/// what it holds may panic then: its siblings are dropped all the same.
+/// Work that was polled and has not finished. It may be dropped at any time, for example with its
+/// whole dispatch. A panic in that drop is caught, so that sibling calls are still dropped.
 struct Pending<'a>(Option<BoxFuture<'a, Ended>>);
 
 impl Drop for Pending<'_> {
@@ -248,19 +250,21 @@ fn drop_quietly(work: BoxFuture<'_, Ended>) {
     }
 }
 
-/// How many calls may be polled inside each other: each takes a part of the stack.
-const DEEPEST: u32 = 32;
+/// Maximum number of calls that are polled inside each other. Each takes part of the stack.
+const MAX_DEPTH: u32 = 32;
 
 thread_local! {
-    /// How many calls are polled inside each other now.
+    /// The number of calls that are polled inside each other on this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Keeps a panic inside the call, so that its siblings go on, and ends calls that call
-/// themselves before the stack does.
+/// Polls a call, catches its panics, and limits how deep calls nest.
 ///
-/// Not around the work before its type is gone: that would be compiled anew for every
-/// handler, and cost more at every call.
+/// A caught panic leaves sibling calls running. The limit ends a tool that calls itself before the
+/// stack overflows.
+///
+/// Call this after the types are erased. Before that it would be compiled for every handler, and
+/// cost more at every call.
 pub fn contained<'a>(
     begin: impl FnOnce(&mut task::Context<'_>) -> Begun<'a> + Send,
 ) -> impl Future<Output = Ended> + Send {
@@ -278,11 +282,11 @@ pub fn contained<'a>(
             (None, None) => Poll::Pending,
         };
         let depth = DEPTH.get();
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             return Poll::Ready(Err(Failed::too_deep()));
         }
         DEPTH.set(depth + 1);
-        // What the module shares may be left in any state: its locks say so by poisoning.
+        // A panic may leave shared state of the module inconsistent; its locks are poisoned then.
         let polled = catch_unwind(AssertUnwindSafe(poll));
         DEPTH.set(depth);
         polled.unwrap_or_else(|panic| Poll::Ready(Err(Failed::panicked(panic))))
@@ -290,11 +294,11 @@ pub fn contained<'a>(
 }
 
 impl Tool {
-    /// A module as a tool: name, description and schemas are its signature's.
+    /// Returns a module as a tool. Name, description and schemas come from its signature.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with the contract; see [`Contract::of`].
+    /// The errors of [`Contract::of`].
     pub fn new<M: Module>(module: M) -> toolwright_signature::Result<Self> {
         let contract = Arc::new(Contract::of::<M::Signature>()?);
         let effect = module.effect();
@@ -303,12 +307,11 @@ impl Tool {
         Ok(Self::erased(contract, effect, handler))
     }
 
-    /// A tool that is only known while the program runs, such as one that a remote
-    /// server describes.
+    /// Returns a tool that is defined at run time, such as one that a remote server describes.
     ///
-    /// `handler` gets the arguments as the model wrote them and reads them itself. Where
-    /// they only fit the contract after a repair, it gets them repaired. Arguments that do
-    /// not fit are kept from it only if a [policy](Self::with_policy) is set.
+    /// `handler` gets the arguments as the model wrote them and parses them itself. If they fit the
+    /// contract only after a repair, it gets the repaired text. Arguments that do not fit are
+    /// rejected only if a [policy](Self::with_policy) is set.
     pub fn dynamic<F, Fut>(contract: Contract, effect: Effect, handler: F) -> Self
     where
         F: Fn(String, Context) -> Fut + Send + Sync + 'static,
@@ -317,7 +320,7 @@ impl Tool {
         Self::erased(Arc::new(contract), effect, Arc::new(Dynamic(handler)))
     }
 
-    /// A tool whose handler reads with the contract that it is shown by.
+    /// Returns a tool whose handler reads its arguments with this contract.
     pub(crate) fn erased(
         contract: Arc<Contract>,
         effect: Effect,
@@ -326,18 +329,17 @@ impl Tool {
         Self { contract, effect, policy: Policy::default(), handler }
     }
 
-    /// The same tool under another name.
+    /// Renames the tool.
     ///
     /// # Errors
     ///
-    /// [`Error::Name`](toolwright_signature::Error::Name) if a model cannot be shown
-    /// the name.
+    /// [`Error::Name`](toolwright_signature::Error::Name) if providers do not accept the name.
     pub fn named(self, name: &str) -> toolwright_signature::Result<Self> {
         Ok(Self { contract: Arc::new(self.contract.named(name)?), ..self })
     }
 
-    /// The same tool with `prefix` and an underscore before its name: how a toolset says
-    /// what its tools belong to, and how two of them stay apart in one list.
+    /// Puts `prefix` and an underscore before the tool's name. A prefix shows which toolset a tool
+    /// belongs to, and keeps the names of two toolsets distinct.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -354,8 +356,8 @@ impl Tool {
     ///
     /// # Errors
     ///
-    /// [`Error::Name`](toolwright_signature::Error::Name) if the prefix is empty, or if a
-    /// model cannot be shown the name.
+    /// [`Error::Name`](toolwright_signature::Error::Name) if the prefix is empty or providers do
+    /// not accept the new name.
     pub fn prefixed(self, prefix: &str) -> toolwright_signature::Result<Self> {
         if prefix.is_empty() {
             let (name, fault) = (prefix.to_owned(), NameFault::Empty);
@@ -365,18 +367,18 @@ impl Tool {
         self.named(&name)
     }
 
-    /// The same tool with another description.
+    /// Replaces the tool's description.
     #[must_use]
     pub fn described(self, description: &str) -> Self {
         Self { contract: Arc::new(self.contract.described(description)), ..self }
     }
 
-    /// The same tool, whose text `field` takes one of `names` only: those that the program
-    /// has registered by now. See [`Contract::allowing`].
+    /// Restricts the text `field` to `names`, such as the names that the program has registered so
+    /// far. See [`Contract::allowing`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of [`Contract::allowing`].
     pub fn allowing<'a>(
         self,
         field: &str,
@@ -385,7 +387,7 @@ impl Tool {
         Ok(Self { contract: Arc::new(self.contract.allowing(field, names)?), ..self })
     }
 
-    /// The same tool with another word on what it does to the world.
+    /// Sets the effect of a call.
     #[must_use]
     pub fn with_effect(self, effect: Effect) -> Self {
         Self { effect, ..self }
@@ -393,9 +395,9 @@ impl Tool {
 
     /// Sets how far arguments may be repaired. Default: [`Policy::Coerce`].
     ///
-    /// The strictest policy holds of those that are set: here, on the group or the agent
-    /// that makes the call, and on the [`Context`]. [`Policy::Exact`] is for tools whose
-    /// calls cannot be undone: the model reads what it has to write otherwise.
+    /// The strictest of three policies applies: this one, that of the group or agent that makes the
+    /// call, and that of the [`Context`]. Use [`Policy::Exact`] for tools whose calls cannot be
+    /// undone. The error then says what the model has to write instead.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -430,37 +432,38 @@ impl Tool {
         Self { policy, ..self }
     }
 
-    /// How far arguments may be repaired, as the tool itself says.
+    /// Returns the tool's own policy for repairs.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// What the model calls it by.
+    /// Returns the name by which the model calls the tool.
     #[must_use]
     pub fn name(&self) -> &str {
         self.contract.name()
     }
 
-    /// What a model is told of it.
+    /// Returns the contract that a model sees.
     #[must_use]
     pub fn contract(&self) -> &Arc<Contract> {
         &self.contract
     }
 
-    /// What a call does to the world.
+    /// Returns the effect of a call.
     #[must_use]
     pub fn effect(&self) -> Effect {
         self.effect
     }
 
-    /// Calls it with arguments as a model wrote them.
+    /// Calls the tool with arguments as a model wrote them.
     ///
     /// # Errors
     ///
-    /// [`Stage::Arguments`] if they do not fit, [`Stage::Panic`] if the module
-    /// panicked, [`Stage::Module`] if its output breaks the schema of the contract,
-    /// otherwise what the module failed with.
+    /// - [`Stage::Arguments`]: the arguments do not fit the contract.
+    /// - [`Stage::Panic`]: the module panicked.
+    /// - [`Stage::Module`]: the output does not fit the output schema.
+    /// - Otherwise the module's own error.
     pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         let policy = self.policy.min(cx.policy());
         let arguments = Arguments { contract: &self.contract, text: arguments, policy };
@@ -472,9 +475,9 @@ impl Tool {
         }
     }
 
-    /// The same for a group, which needs no value and asks whether it was the arguments.
+    /// Begins a call for a group, which needs no value.
     ///
-    /// A panic goes on to the group, which contains it.
+    /// A panic is not caught here; the group catches it.
     pub(crate) fn begin<'a>(
         &'a self,
         arguments: Arguments<'a>,
@@ -496,7 +499,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// What a tool gives back: text for the model, and the value it was made from.
+/// The output of a tool: text and images for the model, and the value the text was rendered from.
 #[derive(Default)]
 pub struct ToolOutput {
     text: String,
@@ -505,7 +508,7 @@ pub struct ToolOutput {
     repaired: Option<Box<Repaired>>,
 }
 
-/// A typed output that can still become a JSON value.
+/// A typed output that can be converted to JSON later.
 trait ToValue: Send + Sync {
     fn to_value(&self) -> serde_json::Result<Value>;
 }
@@ -516,8 +519,8 @@ impl<T: Serialize + Send + Sync> ToValue for T {
     }
 }
 
-/// Holds what a module gives to the schema that it promises. The person is to know: the
-/// model cannot fix a module.
+/// Checks a module's output against its schema. The error is for the caller, because the model
+/// cannot fix a module.
 #[cold]
 fn check<T: Serialize>(contract: &Contract, output: &T) -> Result<()> {
     let json = serde_json::to_string(output).map_err(broken)?;
@@ -529,40 +532,40 @@ fn broken(source: impl std::error::Error + Send + Sync + 'static) -> Error {
 }
 
 impl ToolOutput {
-    /// Text, and nothing else.
+    /// Returns an output that has only text.
     pub fn text_only(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// The same with the value that the text was made from.
+    /// Sets the value that the text was rendered from.
     #[must_use]
     pub fn with_value(mut self, value: Value) -> Self {
         self.value = Some(Box::new(value));
         self
     }
 
-    /// The same with images beside the text.
+    /// Sets the images beside the text.
     #[must_use]
     pub fn with_images(mut self, images: Vec<Image>) -> Self {
         self.images = images;
         self
     }
 
-    /// What the model reads.
+    /// Returns the text for the model.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Images beside the text.
+    /// Returns the images beside the text.
     #[must_use]
     pub fn images(&self) -> &[Image] {
         &self.images
     }
 
-    /// The value that the text was made from, as JSON.
+    /// Returns the value that the text was rendered from, as JSON.
     ///
-    /// Made when asked for: most calls only need the text.
+    /// The conversion happens here, because most calls only need the text.
     ///
     /// # Errors
     ///
@@ -572,7 +575,7 @@ impl ToolOutput {
         value.map_err(|source| Error::other(source).at(Stage::Module))
     }
 
-    /// What was read of the arguments, if they had to be repaired.
+    /// Returns the repairs of the arguments, if there were any.
     #[must_use]
     pub fn repaired(&self) -> Option<&Repaired> {
         self.repaired.as_deref()
@@ -586,7 +589,7 @@ impl ToolOutput {
         self.repaired = repaired;
     }
 
-    /// Text and images, for a message.
+    /// Splits the output into text and images, for a message.
     #[must_use]
     pub fn into_parts(self) -> (String, Vec<Image>) {
         (self.text, self.images)
@@ -594,10 +597,10 @@ impl ToolOutput {
 }
 
 impl ToolResult {
-    /// What a model is told of a call, and the error if it failed.
+    /// Returns the result that a model reads, and the error if the call failed.
     ///
-    /// An error whose audience is [`Audience::Run`] ends the run: whoever writes a loop
-    /// passes it on and tells the model nothing.
+    /// An error with the audience [`Audience::Run`] ends the run. Your loop returns it and sends no
+    /// result to the model.
     ///
     /// ```
     /// use toolwright_module::{Context, Result, Tool, ToolCall};

@@ -1,36 +1,37 @@
+//! Token counts of model calls.
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// What model calls cost, in tokens.
+/// Tokens that model calls used.
 ///
-/// The default is a call that is known to have cost nothing. A provider whose server does
-/// not report a count marks the usage with [`unknown`](Self::unknown): an unknown count is
-/// not zero, and a [`Ledger`](crate::budget::Ledger) must not give back what it reserved.
+/// The default is a call that is known to have used none. A provider whose server does not report a
+/// count returns [`unknown`](Self::unknown). An unknown count is not zero: a
+/// [`Ledger`](crate::budget::Ledger) keeps its reservation.
 ///
 /// ```
 /// use toolwright_module::model::Usage;
 ///
 /// let total = Usage::new(120, 30) + Usage::unknown();
-/// // At least 120 tokens were read; nobody knows how many more.
+/// // At least 120 tokens were read. The real number is unknown.
 /// assert_eq!((total.input_tokens, total.incomplete), (120, true));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Tokens read, cached ones included.
+    /// Tokens read, including cached ones.
     pub input_tokens: u64,
-    /// Tokens written, reasoning included.
+    /// Tokens written, including reasoning.
     pub output_tokens: u64,
     /// Tokens read from the provider's cache; part of `input_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
-    /// Tokens written while thinking; part of `output_tokens`.
+    /// Reasoning tokens; part of `output_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
-    /// Whether a server did not report some of the tokens read or written. They are not in
-    /// the counts, or, where a budget reserved tokens for the call, the reservation is.
+    /// Whether a server did not report some of the tokens. The counts do not contain them. If a
+    /// budget reserved tokens for the call, they contain the reservation.
     #[serde(default, skip_serializing_if = "is_false")]
     pub incomplete: bool,
 }
@@ -44,7 +45,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Usage {
-    /// Tokens read and written.
+    /// Returns the usage of `input_tokens` read and `output_tokens` written.
     #[must_use]
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
         Self { input_tokens, output_tokens, ..Self::default() }
@@ -57,14 +58,14 @@ impl Usage {
         Self { incomplete: true, ..Self::default() }
     }
 
-    /// The same with how many of the tokens read were cached.
+    /// Sets how many of the tokens read were cached.
     #[must_use]
     pub fn with_cached(mut self, tokens: u64) -> Self {
         self.cached_tokens = tokens;
         self
     }
 
-    /// What was used after `earlier`, an earlier reading of the same count.
+    /// Returns the usage since `earlier`, an earlier reading of the same counter.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -72,12 +73,12 @@ impl Usage {
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
-            // The earlier count does not say which part of it was unknown.
+            // The flag of the later reading is kept: it does not say which part was unknown.
             incomplete: self.incomplete,
         }
     }
 
-    /// The same with how many of the tokens written were reasoning.
+    /// Sets how many of the tokens written were reasoning.
     #[must_use]
     pub fn with_reasoning(mut self, tokens: u64) -> Self {
         self.reasoning_tokens = tokens;
@@ -89,7 +90,7 @@ impl Add for Usage {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        // Saturating: a server that reports nonsense must not end a run.
+        // Saturating, so that absurd numbers of a server do not end a run.
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),

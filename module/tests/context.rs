@@ -1,12 +1,4 @@
-//! What belongs to one call and everything below it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Contexts: cancellation, deadlines, events, ledgers and budgets.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,9 +20,9 @@ use toolwright_module::{
     Reply, Request, Result, ToolCall, from_fn_with,
 };
 
-use support::{Count, SUMMARY, Summarize, summarize};
+use crate::support::{Count, SUMMARY, Summarize, summarize};
 
-/// A model that never answers, and counts the questions it still works on.
+/// A model that never answers, and counts its pending calls.
 #[derive(Clone, Default)]
 struct Silent(Arc<AtomicUsize>);
 
@@ -61,7 +53,7 @@ impl LanguageModel for Silent {
 }
 
 #[tokio::test]
-async fn cancelling_ends_a_pending_model_call_and_leaves_nothing_running() {
+async fn a_cancellation_ends_a_pending_model_call() {
     let silent = Silent::default();
     let module = Predict::<Summarize>::new(silent.clone()).unwrap();
     let cancellation = Cancellation::default();
@@ -80,7 +72,7 @@ async fn cancelling_ends_a_pending_model_call_and_leaves_nothing_running() {
 }
 
 #[tokio::test]
-async fn what_is_cancelled_already_does_not_begin() {
+async fn a_cancelled_call_does_not_start() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let model = Scripted::new(move |_| {
@@ -99,7 +91,7 @@ async fn what_is_cancelled_already_does_not_begin() {
 }
 
 #[tokio::test]
-async fn any_work_can_be_ended_by_its_contexts_cancellation() {
+async fn any_work_can_be_cancelled_by_its_context() {
     let cancellation = Cancellation::default();
     let cx = Context::default().with_cancellation(cancellation.clone());
     assert_eq!(cx.until_cancelled(async { Ok(1) }).await.unwrap(), 1);
@@ -121,7 +113,7 @@ fn named(event: &Event) -> String {
     }
 }
 
-/// What was heard, in order.
+/// The events in order.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<String>>>);
 
@@ -139,7 +131,7 @@ impl Ear {
 }
 
 #[test]
-fn a_listener_joins_the_ones_before_it_and_hears_nothing_of_the_parents() {
+fn a_listener_is_added_for_the_context_below_only() {
     let ear = Ear::default();
     let silent = Context::default();
     assert!(!silent.has_events());
@@ -154,7 +146,7 @@ fn a_listener_joins_the_ones_before_it_and_hears_nothing_of_the_parents() {
 }
 
 #[tokio::test]
-async fn a_reply_is_streamed_where_somebody_listens_and_is_the_same_reply() {
+async fn a_reply_is_streamed_to_a_listener_and_stays_the_same() {
     let reply = Reply::new([
         ReplyPart::Reasoning(Reasoning::new("p", "hm", serde_json::Value::Null)),
         ReplyPart::Text("Hello.".to_owned()),
@@ -180,7 +172,7 @@ async fn a_reply_is_streamed_where_somebody_listens_and_is_the_same_reply() {
     assert_eq!(ear.heard(), ["ear: true-name replied for 4 tokens"]);
 }
 
-/// A model whose stream goes wrong.
+/// A model whose stream ends wrongly.
 struct Broken(fn() -> Vec<Result<Delta>>);
 
 impl LanguageModel for Broken {
@@ -216,7 +208,7 @@ async fn a_stream_that_ends_without_its_reply_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_ledger_counts_what_is_below_it_and_what_failed() {
+async fn a_ledger_counts_calls_below_it_and_failed_calls() {
     let run = Ledger::default();
     let (left, right) = (run.child(), run.child());
     let deep = left.child();
@@ -235,7 +227,7 @@ async fn a_ledger_counts_what_is_below_it_and_what_failed() {
 }
 
 #[tokio::test]
-async fn a_model_below_a_module_of_code_stays_inside_the_run() {
+async fn a_model_below_code_uses_the_context_of_the_run() {
     let model = Scripted::new(|_| Ok(Reply::text(SUMMARY).with_usage(Usage::new(1, 1))));
     let below = AnyModule::new(Predict::<Summarize>::from_context().unwrap());
     let module = from_fn_with(move |_: Count, cx: Context| {
@@ -266,7 +258,7 @@ fn the_earliest_deadline_stays() {
 }
 
 #[test]
-fn a_context_is_small_and_goes_to_every_thread() {
+fn a_context_is_small_send_and_sync() {
     fn goes_anywhere<T: Send + Sync + Clone + Default + 'static>() {}
     goes_anywhere::<Context>();
     goes_anywhere::<Cancellation>();
@@ -275,7 +267,7 @@ fn a_context_is_small_and_goes_to_every_thread() {
 }
 
 #[test]
-fn changing_a_copy_changes_no_other() {
+fn changing_a_clone_changes_no_other_context() {
     let cx = Context::default().with_ledger(Ledger::default());
     let copy = cx.clone().with_model(Silent::default());
     assert!(copy.model().is_some() && copy.ledger().is_some());
@@ -291,24 +283,24 @@ fn usage_never_overflows() {
 }
 
 #[test]
-fn usage_that_was_not_reported_is_not_zero() {
+fn unreported_usage_is_not_zero() {
     let unknown = Usage::unknown();
     assert_ne!(unknown, Usage::default());
     let sum: Usage = [Usage::new(3, 4), unknown, Usage::new(1, 1)].into_iter().sum();
     assert_eq!((sum.input_tokens, sum.output_tokens, sum.incomplete), (4, 5, true));
-    // A count that was incomplete stays so, from any point on.
+    // The flag stays set in differences of counters.
     assert!(sum.since(Usage::new(3, 4)).incomplete);
     assert!(!Usage::new(3, 4).since(Usage::new(1, 1)).incomplete);
     let stored = serde_json::to_value(unknown).unwrap();
     assert_eq!(serde_json::from_value::<Usage>(stored).unwrap(), unknown);
-    // As every run that was stored before knows it.
+    // A stored usage without the flag.
     let plain = r#"{"input_tokens":3,"output_tokens":4}"#;
     assert_eq!(serde_json::to_string(&Usage::new(3, 4)).unwrap(), plain);
     assert_eq!(serde_json::from_str::<Usage>(plain).unwrap(), Usage::new(3, 4));
 }
 
 #[tokio::test]
-async fn whoever_could_end_a_call_still_can_after_another_joins() {
+async fn every_cancellation_of_a_context_ends_its_calls() {
     for ended in [0, 1] {
         let (run, tool) = (Cancellation::default(), Cancellation::default());
         let cx = Context::default().with_cancellation(run.clone()).with_cancellation(tool.clone());
@@ -320,7 +312,7 @@ async fn whoever_could_end_a_call_still_can_after_another_joins() {
     }
 }
 
-/// A model that says so and so much was used, and how often it was asked.
+/// A model that reports a given usage, and counts its calls.
 fn costing(usage: Usage) -> (impl LanguageModel, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
@@ -336,7 +328,7 @@ fn short() -> Request {
 }
 
 #[test]
-fn a_price_that_is_no_number_is_more_than_any_budget() {
+fn a_nan_price_exceeds_any_budget() {
     for price in [
         Price::per_million(f64::NAN, 1.0),
         Price::per_million(1.0, f64::NAN),
@@ -348,8 +340,8 @@ fn a_price_that_is_no_number_is_more_than_any_budget() {
 }
 
 #[tokio::test]
-async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
-    // A request takes 19 tokens at most, by its bytes, and 10 for the answer.
+async fn a_budget_that_may_not_suffice_ends_the_run_before_the_call() {
+    // The largest possible usage: 19 input tokens, by the bytes, and 10 output tokens.
     let budgets = [
         (Budget::default().with_model_calls(2), "model calls"),
         (Budget::default().with_input_tokens(5 + 5 + 18), "input tokens"),
@@ -358,7 +350,7 @@ async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
     ];
     let mut texts = Vec::new();
     for (budget, what) in budgets {
-        // Ten millionths for each token read, twenty for each written.
+        // The price is ten millionths per input token and twenty per output token.
         let run = Ledger::new(budget).with_prices([("scripted", Price::per_million(10.0, 20.0))]);
         let (model, asked) = costing(Usage::new(5, 2));
         let ear = Ear::default();
@@ -378,7 +370,7 @@ async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
         assert_eq!((asked.load(Ordering::Relaxed), run.spent().model_calls), (2, 2));
         assert_eq!(run.spent().usage, Usage::new(10, 4));
         assert_eq!(run.spent().money, Money::from_micros(2 * 90));
-        // Three requests were turned away, and each time that was told.
+        // Three requests were rejected, each with an event.
         assert_eq!(ear.heard().len(), 2 + 3);
     }
     texts.dedup();
@@ -395,11 +387,11 @@ async fn what_may_not_suffice_lets_no_model_be_asked_and_ends_the_run() {
 }
 
 #[tokio::test]
-async fn what_was_reserved_and_not_used_is_given_back_and_what_was_dropped_is_not() {
+async fn unused_reservations_are_released_and_dropped_ones_are_kept() {
     let run = Ledger::new(Budget::default().with_output_tokens(25));
     let cx = Context::default().with_ledger(run.clone());
     let (model, _) = costing(Usage::new(5, 1));
-    // Each may write 10 and writes 1.
+    // Each call may write 10 tokens and writes 1.
     for _ in 0..15 {
         cx.ask(&model, short(), false).await.unwrap();
     }
@@ -412,7 +404,7 @@ async fn what_was_reserved_and_not_used_is_given_back_and_what_was_dropped_is_no
 }
 
 #[tokio::test]
-async fn a_provider_that_reports_more_than_was_reserved_is_told_of() {
+async fn usage_beyond_the_reservation_is_an_event() {
     let (model, _) = costing(Usage::new(7, 12));
     let log = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&log);
@@ -429,18 +421,18 @@ async fn a_provider_that_reports_more_than_was_reserved_is_told_of() {
 }
 
 #[tokio::test]
-async fn money_is_not_spent_on_a_model_without_a_price() {
+async fn a_money_budget_rejects_a_model_without_a_price() {
     let (model, asked) = costing(Usage::new(5, 1));
     let run = Ledger::new(Budget::default().with_money(Money::new(1.0)));
     let cx =
         Context::default().with_ledger(run.with_prices([("other", Price::per_million(1.0, 1.0))]));
     let error = cx.ask(&model, short(), false).await.unwrap_err();
     assert_eq!((error.stage(), asked.load(Ordering::Relaxed)), (Stage::Setup, 0));
-    insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`, and the ledger with `Context::with_ledger`");
+    insta::assert_snapshot!(error, @"a budget limits money, but the price of `scripted` is unknown; set it with `Ledger::with_prices`, and pass the ledger with `Context::with_ledger`");
 }
 
 #[test]
-fn many_threads_together_never_take_more_than_there_is() {
+fn concurrent_threads_never_exceed_a_budget() {
     let run = Ledger::new(Budget::default().with_tool_calls(1000).with_output_tokens(5000));
     let taken: usize = std::thread::scope(|scope| {
         let work = |worker: u64| {
@@ -466,7 +458,7 @@ fn many_threads_together_never_take_more_than_there_is() {
     let spent = run.spent();
     assert_eq!(spent.tool_calls, taken as u64);
     assert!(spent.tool_calls <= 1000 && spent.usage.output_tokens <= 5000, "{spent:?}");
-    // And nobody was turned away while there was enough.
+    // No call was rejected while the budget sufficed.
     assert!(spent.tool_calls == 1000 || spent.usage.output_tokens > 5000 - 8 * 7, "{spent:?}");
 }
 
@@ -474,13 +466,13 @@ fn bounded() -> Ledger {
     Ledger::new(Budget::default().with_output_tokens(25))
 }
 
-/// The output tokens that a ledger has left no more.
+/// Returns the committed output tokens of a ledger.
 fn taken(ledger: &Ledger) -> u64 {
     ledger.committed().usage.output_tokens
 }
 
 #[tokio::test]
-async fn a_call_cancelled_on_its_way_keeps_what_was_reserved_for_it() {
+async fn a_cancelled_call_keeps_its_reservation() {
     for streamed in [false, true] {
         let (ledger, cancellation) = (bounded(), Cancellation::default());
         let cx = Context::default().with_ledger(ledger.clone()).with_events(|_| {});
@@ -493,19 +485,19 @@ async fn a_call_cancelled_on_its_way_keeps_what_was_reserved_for_it() {
         let asked = cx.ask(&silent, short(), streamed);
         let (end, ()) = futures_util::future::join(asked, cancel).await;
         assert_eq!(end.unwrap_err().stage(), Stage::Cancelled);
-        // As for a call that was dropped: nobody knows what it cost.
+        // As for a dropped call, the cost is unknown.
         assert_eq!((taken(&ledger), ledger.spent().model_calls), (10, 1));
         assert_eq!(ledger.spent().usage, Usage::default());
     }
 }
 
 #[tokio::test]
-async fn an_error_gives_back_what_it_did_surely_not_cost() {
+async fn an_error_of_known_cost_releases_its_reservation() {
     let at = |stage| Error::other("no").at(stage);
     let unknown = [Stage::Module, Stage::Transport, Stage::Decoding, Stage::Limit];
     let known = [
         (at(Stage::Transport).with_usage(Usage::new(3, 2)), 2),
-        // No server answered, say.
+        // For example, no server answered.
         (at(Stage::Transport).with_usage(Usage::default()), 0),
         (at(Stage::Setup), 0),
         (at(Stage::Provider), 0),
@@ -531,12 +523,12 @@ fn failed(stage: Stage) -> Result<Delta> {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_not_free() {
+async fn a_broken_stream_keeps_its_reservation() {
     let cases = [
         (Broken(Vec::new), 10),
         (Broken(|| vec![piece()]), 10),
         (Broken(|| vec![piece(), failed(Stage::Transport)]), 10),
-        // What a provider says no to in the middle is not free either.
+        // A rejection after the start of the reply may have a cost.
         (Broken(|| vec![piece(), failed(Stage::Provider)]), 10),
         (Broken(|| vec![failed(Stage::Provider)]), 0),
         (Broken(|| vec![piece(), Err(Error::other("lost").with_usage(Usage::new(1, 3)))]), 3),
@@ -547,7 +539,7 @@ async fn a_stream_that_breaks_off_is_not_free() {
         cx.ask(&model, short(), true).await.unwrap_err();
         assert_eq!(taken(&ledger), takes, "case {number}");
 
-        // The same for whoever shows the pieces.
+        // The same with a stream of pieces.
         let ledger = bounded();
         let cx = Context::default().with_ledger(ledger.clone());
         let module = Predict::<Summarize>::new(model).unwrap().with_max_output_tokens(10);
@@ -558,7 +550,7 @@ async fn a_stream_that_breaks_off_is_not_free() {
 }
 
 #[tokio::test]
-async fn streams_that_break_off_end_where_the_budget_does() {
+async fn broken_streams_exhaust_the_budget() {
     let cx = Context::default().with_ledger(bounded());
     let broken = Broken(|| (0..40).map(|_| piece()).collect());
     let module = Predict::<Summarize>::new(broken).unwrap().with_max_output_tokens(10);
@@ -569,12 +561,12 @@ async fn streams_that_break_off_end_where_the_budget_does() {
             ends.extend(event.err().map(|error| error.stage()));
         }
     }
-    // Each may have written 10 of 25.
+    // Each stream may have written 10 of 25 tokens.
     assert_eq!(ends, [Stage::Decoding, Stage::Decoding, Stage::Limit, Stage::Limit]);
 }
 
 #[test]
-fn a_new_ledger_is_not_exhausted_by_an_error_of_another_that_is_gone() {
+fn a_new_ledger_is_not_confused_with_a_dropped_one() {
     for _ in 0..100 {
         let gone = Ledger::new(Budget::default().with_tool_calls(0));
         let exhausted = gone.reserve(Spent::tool_call()).unwrap_err();
@@ -588,7 +580,7 @@ fn a_new_ledger_is_not_exhausted_by_an_error_of_another_that_is_gone() {
 }
 
 #[test]
-fn what_goes_back_with_a_call_is_reserved_for() {
+fn the_opaque_value_of_a_call_counts_for_the_reservation() {
     let most = |opaque: serde_json::Value| {
         let mut call = ToolCall::new("1", "f", "{}");
         call.opaque = opaque;
@@ -602,7 +594,7 @@ fn what_goes_back_with_a_call_is_reserved_for() {
 }
 
 #[tokio::test]
-async fn usage_that_was_not_reported_keeps_its_reservation_in_every_ledger() {
+async fn unreported_usage_keeps_its_reservation_in_every_ledger() {
     let price = Price::per_million(1.0, 1_000_000.0);
     let budget = Budget::default().with_output_tokens(25).with_money(Money::new(25.0));
     let above = Ledger::new(budget).with_prices([("scripted", price)]);
@@ -622,7 +614,7 @@ async fn usage_that_was_not_reported_keeps_its_reservation_in_every_ledger() {
     let error = cx.ask(&model, ask(), false).await.unwrap_err();
     assert_eq!(error.downcast_ref::<Exhausted>().unwrap().left, 5);
 
-    // What is known of it counts where nothing was reserved, and beyond what was.
+    // The known part is added where nothing was reserved, and beyond the reservation.
     let some = Usage::new(7, 12) + Usage::unknown();
     let model = Scripted::new(move |_: &Request| Ok(Reply::text("ok").with_usage(some)));
     let free = Ledger::default();

@@ -1,10 +1,4 @@
-//! Who reads what of a failure.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! Errors: their audiences, texts, causes and conversions.
 
 use std::error::Error as StdError;
 use std::io;
@@ -44,7 +38,7 @@ fn index_closed() -> IndexClosed {
 }
 
 #[test]
-fn a_question_mark_on_any_error_is_the_users_to_know_and_the_model_reads_nothing_of_it() {
+fn an_error_converted_by_a_question_mark_is_for_the_user_and_hidden_from_the_model() {
     let error = read_a_file().unwrap_err();
     assert_eq!(error.audience(), Audience::User);
     assert_eq!(error.stage(), Stage::Module);
@@ -54,22 +48,22 @@ fn a_question_mark_on_any_error_is_the_users_to_know_and_the_model_reads_nothing
 }
 
 #[test]
-fn the_model_reads_only_what_is_addressed_to_it() {
-    let told = [
+fn the_model_reads_only_texts_meant_for_it() {
+    let reported = [
         (Error::retry("say a city"), "say a city"),
         (Error::refuse("not today"), "not today"),
         (Error::other("10.0.0.7 is down"), NEUTRAL),
         (Error::stop("the key sk-1 was withdrawn"), NEUTRAL),
         (index_closed().into(), NEUTRAL),
     ];
-    for (error, text) in told {
+    for (error, text) in reported {
         let error = error.at(Stage::Provider).with_raw("raw reply").retryable(true);
         assert_eq!(error.for_model(), text, "{error}");
     }
 }
 
 #[test]
-fn every_maker_has_its_audience() {
+fn every_constructor_sets_its_audience() {
     assert_eq!(Error::retry("x").audience(), Audience::ModelMayRetry);
     assert_eq!(Error::refuse("x").audience(), Audience::ModelFinal);
     assert_eq!(Error::other("x").audience(), Audience::User);
@@ -89,7 +83,7 @@ fn a_cause_is_found_by_its_type_however_deep_it_is() {
     assert!(wrapped.downcast_ref::<io::Error>().is_some());
 }
 
-/// Somebody's own error, with one of ours for a cause.
+/// A foreign error with one of ours as its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("the search failed")]
 struct Wrapped {
@@ -114,7 +108,7 @@ fn assert_known(error: &Error) {
 }
 
 #[test]
-fn an_error_that_went_through_std_error_is_what_it_was() {
+fn an_error_survives_the_conversion_to_std_error() {
     assert_known(&Error::from(known().into_std()));
 
     let boxed: Box<dyn StdError + Send + Sync> = known().into();
@@ -128,7 +122,7 @@ fn an_error_that_went_through_std_error_is_what_it_was() {
 }
 
 #[test]
-fn a_boxed_error_of_ours_is_what_it_was_when_it_comes_back_as_any_other() {
+fn a_boxed_error_keeps_its_fields_when_it_is_converted_back() {
     let boxed: Box<dyn StdError + Send + Sync> = known().into();
     assert_known(&Error::other(boxed));
 
@@ -139,7 +133,7 @@ fn a_boxed_error_of_ours_is_what_it_was_when_it_comes_back_as_any_other() {
 }
 
 #[test]
-fn one_line_says_what_failed_and_the_long_form_shows_the_evidence() {
+fn the_short_form_is_one_line_and_the_long_form_has_the_evidence() {
     let error = Error::from(index_closed())
         .at(Stage::Transport)
         .retryable(true)
@@ -159,13 +153,13 @@ fn one_line_says_what_failed_and_the_long_form_shows_the_evidence() {
 }
 
 #[test]
-fn no_cause_is_said_twice() {
+fn no_cause_is_repeated() {
     let errors = [
         Error::from(index_closed()),
         Error::retry("say a city"),
         Error::other("down"),
         Error::stop(index_closed()),
-        // Words of its own hide no cause.
+        // A text of its own hides no cause.
         Error::refuse("not kept").with_source(index_closed()),
         Error::refuse("not done")
             .with_source(Error::refuse("not kept").with_source(index_closed()).into_std()),
@@ -184,7 +178,7 @@ fn no_cause_is_said_twice() {
 }
 
 #[test]
-fn every_stage_has_its_word() {
+fn every_stage_has_a_name() {
     let stages = [
         Stage::Arguments,
         Stage::Module,
@@ -202,7 +196,7 @@ fn every_stage_has_its_word() {
 }
 
 #[test]
-fn main_can_return_one() {
+fn main_can_return_an_error() {
     fn main() -> std::result::Result<(), Box<dyn StdError>> {
         Err(known())?
     }

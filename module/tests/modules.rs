@@ -1,12 +1,4 @@
-//! Whoever fulfils a signature: code, a model, or both.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Modules: code, language models, and both.
 
 use std::sync::Arc;
 
@@ -19,15 +11,15 @@ use toolwright_module::{
     Result, Signature, Tool, from_fn, from_fn_with,
 };
 
-use support::DetectLanguage;
+use crate::support::DetectLanguage;
 
-/// One caller; it cannot tell who works for it.
+/// A caller that accepts any module of the signature.
 async fn ask(module: &impl Module<Signature = DetectLanguage>) -> String {
     let input = DetectLanguage { text: "der Hund".to_owned() };
     module.call(input, &Context::default()).await.unwrap()
 }
 
-/// Code.
+/// An implementation in code.
 struct ByArticle;
 
 impl Module for ByArticle {
@@ -56,7 +48,7 @@ fn by_thinking() -> ChainOfThought<DetectLanguage> {
         .unwrap()
 }
 
-/// Code first, and a model for what code does not know.
+/// Code, with a model for unknown inputs.
 struct Hybrid {
     code: ByArticle,
     model: AnyModule<DetectLanguage>,
@@ -97,18 +89,18 @@ fn everyone() -> Vec<(&'static str, AnyModule<DetectLanguage>)> {
 }
 
 #[tokio::test]
-async fn s75_s78_s79_s118_to_s120_one_caller_cannot_tell_who_fulfils_the_signature() {
+async fn a_caller_cannot_distinguish_code_from_a_model() {
     for (who, module) in everyone() {
         assert_eq!(ask(&module).await, "German", "{who}");
     }
-    // And without erasing anything.
+    // The same without type erasure.
     assert_eq!(ask(&ByArticle).await, "German");
     assert_eq!(ask(&by_model()).await, "German");
     assert_eq!(ask(&by_thinking()).await, "German");
     assert_eq!(ask(&hybrid()).await, "German");
 }
 
-/// The same signature, fulfilled by what a word from a configuration names.
+/// Returns a module by its name in a configuration.
 fn chosen(word: &str) -> AnyModule<DetectLanguage> {
     match word {
         "code" => AnyModule::new(ByArticle),
@@ -120,7 +112,7 @@ fn chosen(word: &str) -> AnyModule<DetectLanguage> {
 }
 
 #[tokio::test]
-async fn s78_s79_s85_who_fulfils_a_signature_is_chosen_at_run_time_and_seen_nowhere() {
+async fn a_module_can_be_chosen_at_run_time() {
     let mut definitions = Vec::new();
     for word in "code,predict,chain of thought,hybrid".split(',') {
         assert_eq!(ask(&chosen(word)).await, "German", "{word}");
@@ -131,12 +123,12 @@ async fn s78_s79_s85_who_fulfils_a_signature_is_chosen_at_run_time_and_seen_nowh
         definitions.push(Dialect::ALL.map(definition).join("\n"));
     }
     assert!(definitions.iter().all(|one| *one == definitions[0]));
-    // What a chain of thought asks its model for is nobody else's business.
+    // The contract of a chain of thought does not contain its reasoning.
     assert!(!definitions[0].contains("reasoning"));
 }
 
 #[tokio::test]
-async fn s96_s119_a_hybrid_asks_its_model_only_for_what_its_code_does_not_know() {
+async fn a_hybrid_calls_its_model_only_for_unknown_inputs() {
     let latin = DetectLanguage { text: "ave".to_owned() };
     let module = Hybrid {
         code: ByArticle,
@@ -149,7 +141,7 @@ async fn s96_s119_a_hybrid_asks_its_model_only_for_what_its_code_does_not_know()
 }
 
 #[tokio::test]
-async fn s115_s120_as_tools_they_have_the_same_bytes_and_the_same_answers() {
+async fn modules_of_one_signature_are_equal_tools() {
     let cx = Context::default();
     let first = Tool::new(ByArticle).unwrap();
     for (who, module) in everyone() {
@@ -168,14 +160,14 @@ async fn s115_s120_as_tools_they_have_the_same_bytes_and_the_same_answers() {
 }
 
 #[tokio::test]
-async fn s123_a_tool_of_code_is_tested_without_a_model() {
+async fn a_tool_of_code_needs_no_model_in_tests() {
     let tool = Tool::new(ByArticle).unwrap();
     let output = tool.call(r#"{"text": "the dog"}"#, &Context::default()).await.unwrap();
     assert_eq!(output.text(), "unknown");
 }
 
 #[test]
-fn a_module_writes_unless_it_says_otherwise_and_a_model_only_reads() {
+fn the_default_effect_is_write_and_that_of_a_predictor_is_read() {
     struct Silent;
     impl Module for Silent {
         type Signature = DetectLanguage;
@@ -190,7 +182,7 @@ fn a_module_writes_unless_it_says_otherwise_and_a_model_only_reads() {
     assert_eq!(by_model().effect(), Effect::Read);
     assert_eq!(by_thinking().effect(), Effect::Read);
 
-    // What wraps a module passes its word on.
+    // Wrappers return the effect of their module.
     let deletes = || closure().with_effect(Effect::Irreversible);
     assert_eq!(Arc::new(deletes()).effect(), Effect::Irreversible);
     assert_eq!(AnyModule::new(deletes()).effect(), Effect::Irreversible);
@@ -208,7 +200,7 @@ impl Signature for Nothing {
 }
 
 #[tokio::test]
-async fn a_signature_may_have_nothing_to_say_in_either_direction() {
+async fn a_signature_may_have_an_empty_input_and_output() {
     let code = from_fn(async |_: Nothing| Ok(()));
     let by_model = Predict::<Nothing>::new(SchemaDriven::default()).unwrap();
     code.call(Nothing {}, &Context::default()).await.unwrap();
@@ -218,7 +210,7 @@ async fn a_signature_may_have_nothing_to_say_in_either_direction() {
 }
 
 #[tokio::test]
-async fn s114_s122_each_tool_has_its_own_model_and_technique() {
+async fn each_tool_may_have_its_own_model_and_technique() {
     let tools = [
         Tool::new(by_model()).unwrap().named("by_model").unwrap(),
         Tool::new(by_thinking()).unwrap().named("by_thinking").unwrap(),
@@ -246,16 +238,16 @@ impl Signature for Rate {
     type Output = Rating;
 }
 
-/// Of code the output is its type, which the compiler checks. What comes from outside, a
-/// model's answer or that of a server, is read against the schema, bounds included.
+/// The compiler checks the output type of code. An answer of a model or a server is checked against
+/// the schema, including its limits.
 #[tokio::test]
-async fn s91_an_output_that_comes_from_outside_is_held_to_the_output_schema() {
+async fn a_foreign_output_is_checked_against_the_output_schema() {
     let rate = || Rate { text: "What a day!".to_owned() };
     for wrong in [r#"{"stars": 9}"#, r#"{"stars": "many"}"#, "{}", "five"] {
         let predict = Predict::<Rate>::new(model(wrong)).unwrap();
         let error = predict.call(rate(), &Context::default()).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Validation, "{wrong}");
-        // As a tool it gives nothing either, and the model above is not told what it said.
+        // As a tool it has no output text, so the model above does not see the wrong output.
         let tool = Tool::new(predict).unwrap();
         let error = tool.call(r#"{"text": ""}"#, &Context::default()).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Validation, "{wrong}");
@@ -279,7 +271,7 @@ async fn s91_an_output_that_comes_from_outside_is_held_to_the_output_schema() {
         "output of `rate` does not fit: $.stars: expected an integer from 1 to 5, got the number 0"
     );
 
-    // Also where the schema comes from elsewhere, and there is no type.
+    // The same for a schema without a Rust type.
     let described = contract.output_to_write().unwrap().clone();
     let input = serde_json::json!({"type": "object"});
     let remote = Contract::dynamic("rate", "Rate.", input, Some(described)).unwrap();

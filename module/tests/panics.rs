@@ -1,10 +1,4 @@
 //! Listeners, approvers and models that panic.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +18,7 @@ fn ask() -> Request {
 }
 
 #[tokio::test]
-async fn a_listener_that_panics_changes_nothing_and_the_others_still_hear() {
+async fn a_panic_of_a_listener_affects_no_other_listener() {
     let heard = Arc::new(AtomicUsize::new(0));
     let hears = Arc::clone(&heard);
     let cx =
@@ -54,7 +48,7 @@ async fn an_approver_that_panics_is_an_error_that_ends_the_run() {
     }
 }
 
-/// A model that falls over after some pieces.
+/// A model that panics after some pieces.
 struct Falls(usize);
 
 impl LanguageModel for Falls {

@@ -1,13 +1,4 @@
-//! What `Predict` and `ChainOfThought` send, to the byte, and what they make of the
-//! answers. A change to a prompt shows here.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! The exact prompts of `Predict` and `ChainOfThought`, and the reading of their answers.
 
 use serde_json::json;
 use toolwright_module::error::{Audience, Stage};
@@ -17,9 +8,9 @@ use toolwright_module::{
     ChainOfThought, Context, Message, Module, Predict, Reply, Signature, ToolCall,
 };
 
-use support::{Count, FindWords, SUMMARY, Summarize, plain, replies, structured, summarize};
+use crate::support::{Count, FindWords, SUMMARY, Summarize, plain, replies, structured, summarize};
 
-/// Asks once and gives what was sent.
+/// Sends one request and returns it.
 async fn predicted<S: Signature>(capabilities: Capabilities, input: S, answer: &str) -> String {
     let (model, asked) = replies(capabilities, [Reply::text(answer)]);
     Predict::<S>::new(model).unwrap().call(input, &Context::default()).await.unwrap();
@@ -34,30 +25,30 @@ async fn thought<S: Signature>(capabilities: Capabilities, input: S, answer: &st
 }
 
 #[tokio::test]
-async fn predict_puts_both_schemas_into_the_prompt() {
+async fn the_prompt_of_predict_has_both_schemas() {
     insta::assert_snapshot!(predicted(plain(), summarize(), SUMMARY).await);
 }
 
 #[tokio::test]
-async fn predict_gives_the_answers_schema_beside_the_prompt_where_it_can() {
+async fn predict_sends_the_output_schema_beside_the_prompt_if_supported() {
     insta::assert_snapshot!(predicted(structured(), summarize(), SUMMARY).await);
 }
 
 #[tokio::test]
-async fn predict_asks_without_an_input_and_for_a_number() {
+async fn predict_prompts_for_an_empty_input_and_a_number() {
     insta::assert_snapshot!(predicted(plain(), Count, r#"{"result": 3}"#).await);
     let structured = predicted(structured(), Count, r#"{"result": 3}"#).await;
-    insta::assert_snapshot!("predict_asks_for_a_number_beside_the_prompt", structured);
+    insta::assert_snapshot!("predict_sends_the_schema_of_a_number_beside_the_prompt", structured);
 }
 
 #[tokio::test]
-async fn predict_asks_for_a_list() {
+async fn predict_prompts_for_a_list() {
     let input = FindWords { text: "a b".to_owned() };
     insta::assert_snapshot!(predicted(plain(), input, r#"{"result": ["a", "b"]}"#).await);
 }
 
 #[tokio::test]
-async fn predict_adds_its_instructions_to_the_description() {
+async fn predict_adds_instructions_to_the_description() {
     let (model, asked) = replies(plain(), [Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model)
         .unwrap()
@@ -69,21 +60,21 @@ async fn predict_adds_its_instructions_to_the_description() {
 }
 
 #[tokio::test]
-async fn chain_of_thought_asks_for_its_reasoning_first() {
+async fn chain_of_thought_prompts_for_reasoning_first() {
     let answer = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
     insta::assert_snapshot!(thought(plain(), summarize(), &answer).await);
     let structured = thought(structured(), summarize(), &answer).await;
-    insta::assert_snapshot!("chain_of_thought_gives_its_schema_beside_the_prompt", structured);
+    insta::assert_snapshot!("chain_of_thought_sends_its_schema_beside_the_prompt", structured);
 }
 
 #[tokio::test]
-async fn chain_of_thought_asks_for_a_number() {
+async fn chain_of_thought_prompts_for_a_number() {
     let answer = r#"{"reasoning": "One, two, three.", "output": 3}"#;
     insta::assert_snapshot!(thought(plain(), Count, answer).await);
 }
 
 #[tokio::test]
-async fn chain_of_thought_honours_its_instructions_and_gives_its_reasoning() {
+async fn chain_of_thought_uses_instructions_and_returns_its_reasoning() {
     let answer = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
     let (model, asked) = replies(plain(), [Reply::text(answer)]);
     let module = ChainOfThought::<Summarize>::new(model)
@@ -96,7 +87,7 @@ async fn chain_of_thought_honours_its_instructions_and_gives_its_reasoning() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_goes_back_once_with_what_is_wrong() {
+async fn an_answer_that_does_not_fit_is_sent_back_once_with_its_faults() {
     let wrong = r#"{"sentence": "It rained.", "topics": 7}"#;
     let (model, asked) = replies(plain(), [Reply::text(wrong), Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap();
@@ -109,7 +100,7 @@ async fn an_answer_that_does_not_fit_goes_back_once_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn chain_of_thought_sends_a_wrong_answer_back_too() {
+async fn chain_of_thought_sends_a_wrong_answer_back() {
     let wrong = format!(r#"{{"output": {SUMMARY}}}"#);
     let right = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
     let (model, asked) = replies(structured(), [Reply::text(wrong), Reply::text(right)]);
@@ -123,7 +114,7 @@ async fn chain_of_thought_sends_a_wrong_answer_back_too() {
 }
 
 #[tokio::test]
-async fn only_what_a_provider_takes_back_is_sent_again() {
+async fn only_parts_that_providers_accept_are_sent_back() {
     let thinking = Reasoning::new("some-provider", "", json!({"signature": "abc"}));
     let with_a_call = Reply::new([
         ReplyPart::Reasoning(thinking.clone()),
@@ -144,13 +135,13 @@ async fn only_what_a_provider_takes_back_is_sent_again() {
             _ => None,
         })
         .collect();
-    // A call without a result, or a message without anything in it, is refused.
+    // Providers reject a call without a result, and a message without content.
     let kept = vec![ReplyPart::Reasoning(thinking), ReplyPart::Text("I will look.".to_owned())];
     assert_eq!(said, [kept]);
 }
 
 #[tokio::test]
-async fn used_up_attempts_are_an_error_with_every_answer_and_all_that_it_cost() {
+async fn the_error_after_the_last_attempt_has_every_answer_and_the_whole_usage() {
     let wrong = |text: &str, input, output| Reply::text(text).with_usage(Usage::new(input, output));
     let (model, asked) = replies(plain(), [wrong("Rain!", 10, 1), wrong("More rain!", 20, 2)]);
     let module = Predict::<Summarize>::new(model).unwrap();
@@ -170,7 +161,7 @@ async fn used_up_attempts_are_an_error_with_every_answer_and_all_that_it_cost() 
 }
 
 #[tokio::test]
-async fn attempts_can_be_set_and_there_is_always_one() {
+async fn attempts_can_be_set_to_at_least_one() {
     for (attempts, asked_times) in [(0, 1), (1, 1), (3, 3)] {
         let (model, asked) = replies(plain(), vec![Reply::text("no"); 3]);
         let module = Predict::<Summarize>::new(model).unwrap().with_attempts(attempts);
@@ -180,7 +171,7 @@ async fn attempts_can_be_set_and_there_is_always_one() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_asked_again() {
+async fn a_refusal_is_not_retried() {
     let refusal =
         Reply::text("I do not do rain.").with_finish(Finish::Refused).with_usage(Usage::new(5, 6));
     let (model, asked) = replies(plain(), [refusal]);
@@ -193,7 +184,7 @@ async fn a_refusal_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_reason_to_stop_that_nobody_knows_is_no_answer() {
+async fn a_reply_with_an_unknown_finish_reason_is_not_an_answer() {
     let other = Finish::Other("in_progress".to_owned());
     let said = Reply::text(SUMMARY).with_finish(other).with_usage(Usage::new(5, 6));
     let (model, asked) = replies(plain(), [said]);
@@ -208,7 +199,7 @@ async fn a_reason_to_stop_that_nobody_knows_is_no_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_guessing() {
+async fn a_cut_off_answer_is_not_retried_and_not_completed() {
     let cut =
         Reply::text(r#"{"sentence": "It"#).with_finish(Finish::Length).with_usage(Usage::new(5, 4));
     let (model, asked) = replies(plain(), [cut]);
@@ -219,7 +210,7 @@ async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_gues
     assert_eq!(error.raw(), Some(r#"{"sentence": "It"#));
     insta::assert_snapshot!(error, @"the answer to `summarize` was cut off after 4 tokens; allow more with `with_max_output_tokens`");
 
-    // A server that does not say how many there were; and what fits may still lack its end.
+    // The server reports no token count. Valid JSON may still be cut off.
     let cut = Reply::text(SUMMARY).with_finish(Finish::Length);
     let (model, _) = replies(plain(), [cut]);
     let error = Predict::<Summarize>::new(model)
@@ -232,7 +223,7 @@ async fn an_answer_that_was_cut_off_is_not_asked_again_and_not_completed_by_gues
 }
 
 #[tokio::test]
-async fn no_model_is_an_error_that_names_the_module_and_both_fixes() {
+async fn a_call_without_a_model_fails_with_the_module_and_both_fixes() {
     let module = Predict::<Summarize>::from_context().unwrap();
     let error = module.call(summarize(), &Context::default()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Setup, Audience::Run));
@@ -245,7 +236,7 @@ async fn no_model_is_an_error_that_names_the_module_and_both_fixes() {
 }
 
 #[tokio::test]
-async fn s84_the_instances_model_wins_over_the_contexts() {
+async fn the_model_of_a_module_precedes_that_of_the_context() {
     let other = r#"{"sentence": "Other.", "topics": []}"#;
     let cx = || {
         let (model, _) = replies(plain(), [Reply::text(other)]);
@@ -279,7 +270,7 @@ async fn an_answer_in_a_code_block_is_read() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_a_code_block_stays_one() {
+async fn a_text_output_that_is_a_code_block_is_unchanged() {
     let (model, _) = replies(plain(), [Reply::text(r#"{"result": ["```", "a"]}"#)]);
     let module = Predict::<FindWords>::new(model).unwrap();
     let input = FindWords { text: String::new() };
@@ -287,7 +278,7 @@ async fn a_text_that_is_a_code_block_stays_one() {
 }
 
 #[tokio::test]
-async fn a_failing_model_keeps_its_own_stage_and_what_earlier_attempts_cost() {
+async fn a_models_error_keeps_its_stage_and_the_usage_of_earlier_attempts() {
     use std::sync::atomic::{AtomicBool, Ordering};
     use toolwright_module::Error;
     use toolwright_module::testing::Scripted;

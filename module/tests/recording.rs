@@ -1,12 +1,4 @@
-//! A real run, kept in a file and played again.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Recordings: saving, loading and replaying them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +14,9 @@ use toolwright_module::{
     ToolCall,
 };
 
-use support::{Count, DetectLanguage, SUMMARY, Summarize, summarize};
+use crate::support::{Count, DetectLanguage, SUMMARY, Summarize, summarize};
 
-/// A file of this test's own, gone before the test begins.
+/// Returns a file for one test. It does not exist when the test begins.
 fn file(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recordings");
     std::fs::create_dir_all(&folder).unwrap();
@@ -33,7 +25,7 @@ fn file(name: &str) -> PathBuf {
     path
 }
 
-/// The requests of a run with one tool, each growing from the one before.
+/// The requests of a run with one tool. Each adds messages to the one before.
 fn conversation() -> [Request; 2] {
     let tools: Arc<[_]> = Arc::new([Arc::new(Contract::of::<Count>().unwrap())]);
     let call = ToolCall::new("call_1", "count", "{}");
@@ -91,7 +83,7 @@ async fn heard(model: &impl LanguageModel, request: Request) -> Result<(String, 
 }
 
 #[tokio::test]
-async fn a_recording_that_was_saved_and_loaded_answers_the_same() {
+async fn a_saved_recording_replays_the_same_answers() {
     let recording = recorded().await;
     let path = file("same.json");
     recording.save(&path).unwrap();
@@ -107,21 +99,21 @@ async fn a_recording_that_was_saved_and_loaded_answers_the_same() {
     }
     assert_eq!(replay.left(), 0);
 
-    // Saved again, it is the same file.
+    // A second save writes the same file.
     let again = file("same-again.json");
     Recording::load(&path).unwrap().save(&again).unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), std::fs::read_to_string(again).unwrap());
 }
 
 #[tokio::test]
-async fn the_file_says_everything_once_and_can_be_read() {
+async fn the_file_is_readable_and_repeats_nothing() {
     let path = file("readable.json");
     recorded().await.save(&path).unwrap();
     insta::assert_snapshot!(std::fs::read_to_string(&path).unwrap());
 }
 
 #[tokio::test]
-async fn another_request_is_shown_as_a_difference_and_never_answered() {
+async fn a_request_that_was_not_recorded_gets_a_diff() {
     let replay = Replay::new(recorded().await);
     let mut changed = conversation()[0].clone();
     changed.messages[1] = Message::user("How many now?");
@@ -132,14 +124,14 @@ async fn another_request_is_shown_as_a_difference_and_never_answered() {
 
     let narrower = conversation()[0].clone().with_max_output_tokens(7);
     let error = replay.generate(&narrower).await.unwrap_err();
-    insta::assert_snapshot!("another_bound_is_another_request", error);
+    insta::assert_snapshot!("another_token_limit_is_another_request", error);
 
     let error = heard(&replay, changed).await.unwrap_err();
     assert!(error.to_string().contains("this request was not recorded"));
 }
 
 #[tokio::test]
-async fn requests_are_found_by_what_they_ask_whatever_their_order() {
+async fn requests_are_matched_in_any_order() {
     let recorder = Recorder::new(Scripted::new(|request: &Request| {
         let text = serde_json::to_string(&request.messages).unwrap();
         Ok(Reply::text(text))
@@ -158,7 +150,7 @@ async fn requests_are_found_by_what_they_ask_whatever_their_order() {
 }
 
 #[tokio::test]
-async fn a_stream_is_recorded_and_played_as_a_stream_too() {
+async fn a_stream_is_recorded_and_replayed_as_a_stream() {
     let recorder = Recorder::new(Scripted::new(answer));
     for request in conversation() {
         heard(&recorder, request).await.unwrap();
@@ -185,7 +177,7 @@ async fn failures_are_not_recorded() {
 #[tokio::test]
 async fn a_module_is_replayed_with_its_schema_beside_the_prompt() {
     let model = Scripted::new(|_| Ok(Reply::text(SUMMARY)));
-    let model = model.with_capabilities(support::structured());
+    let model = model.with_capabilities(crate::support::structured());
     let recorder = Arc::new(Recorder::new(model));
     let module = Predict::<Summarize>::new(Arc::clone(&recorder)).unwrap();
     module.call(summarize(), &Context::default()).await.unwrap();
@@ -193,13 +185,13 @@ async fn a_module_is_replayed_with_its_schema_beside_the_prompt() {
     let path = file("structured.json");
     recorder.recording().save(&path).unwrap();
     let replay = Replay::new(Recording::load(&path).unwrap());
-    let replay = replay.with_capabilities(support::structured());
+    let replay = replay.with_capabilities(crate::support::structured());
     let module = Predict::<Summarize>::new(replay).unwrap();
     assert_eq!(module.call(summarize(), &Context::default()).await.unwrap().topics, ["weather"]);
 }
 
 #[tokio::test]
-async fn a_replay_that_does_not_fit_ends_the_run_it_is_in() {
+async fn a_request_that_was_not_recorded_ends_the_run() {
     let replay = Replay::new(recorded().await);
     let module = Predict::<DetectLanguage>::new(replay).unwrap();
     let input = DetectLanguage { text: "ave".to_owned() };
@@ -208,30 +200,30 @@ async fn a_replay_that_does_not_fit_ends_the_run_it_is_in() {
 }
 
 #[test]
-fn a_file_that_is_no_recording_says_so_with_its_name() {
+fn a_file_that_is_not_a_recording_is_an_error_with_its_name() {
     let refused = |text: &str| Recording::parse(text, "run.json").unwrap_err();
     let long = |error: RecordingError| format!("{:#}", Error::from(error));
     insta::assert_snapshot!(long(refused("{\"version\": 1")), @r"
-    the recording run.json cannot be read, because it ends too soon; record it again
+    the recording run.json cannot be read, because it ends too early; record it again
     cause: EOF while parsing an object at line 1 column 13
     ");
     insta::assert_snapshot!(long(refused("{\"version\": 1, \"model\": \"m\"}")), @r"
-    the recording run.json cannot be read, because it does not hold what a recording holds; record it again
+    the recording run.json cannot be read, because it does not have the fields of a recording; record it again
     cause: missing field `exchanges`
     ");
     insta::assert_snapshot!(long(refused("[]")), @r"
-    the recording run.json cannot be read, because it does not hold what a recording holds; record it again
+    the recording run.json cannot be read, because it does not have the fields of a recording; record it again
     cause: invalid length 0, expected `version`, `model` and `exchanges`
     ");
-    insta::assert_snapshot!(refused("Hello."), @"the recording run.json cannot be read, because it is no JSON; record it again");
-    // A later version need not read as this one at all.
+    insta::assert_snapshot!(refused("Hello."), @"the recording run.json cannot be read, because it is not JSON; record it again");
+    // The rest of a later version may be different.
     insta::assert_snapshot!(long(refused("{\"version\": 2, \"runs\": []}")), @r"
     the recording run.json has version 2, this program reads up to 1; update it
     ");
 }
 
 #[test]
-fn a_recording_of_a_later_version_is_refused_however_it_is_read() {
+fn a_recording_of_a_later_version_is_rejected_by_every_reader() {
     let text = r#"{"version": 2, "model": "m", "exchanges": []}"#;
     assert!(matches!(
         Recording::parse(text, "run.json"),
@@ -242,7 +234,7 @@ fn a_recording_of_a_later_version_is_refused_however_it_is_read() {
 }
 
 #[test]
-fn an_exchange_that_does_not_say_what_was_asked_is_named() {
+fn an_exchange_without_a_request_is_an_error_with_its_number() {
     let request = r#""request": {"messages": [], "max_output_tokens": 1}"#;
     let refused = |exchanges: &[&str]| {
         let exchanges: Vec<String> = exchanges
@@ -268,7 +260,7 @@ fn empty() -> Recording {
     Recording::parse(r#"{"version": 1, "model": "m", "exchanges": []}"#, "x").unwrap()
 }
 
-/// A folder of this test's own, empty before the test begins.
+/// Returns a folder for one test. It is empty when the test begins.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recordings").join(name);
     let _ = std::fs::remove_dir_all(&path);
@@ -285,7 +277,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_file_that_is_not_there_or_cannot_be_written_says_which_why_and_what_to_do() {
+fn file_errors_have_the_path_the_cause_and_a_remedy() {
     let error = Recording::load("no/such/run.json").unwrap_err();
     insta::assert_snapshot!(error, @"cannot read the recording no/such/run.json (entity not found); record the run first, or name another file");
     assert!(std::error::Error::source(&error).is_some());
@@ -295,7 +287,7 @@ fn a_file_that_is_not_there_or_cannot_be_written_says_which_why_and_what_to_do()
 }
 
 #[test]
-fn saving_leaves_every_other_file_alone() {
+fn saving_changes_no_other_file() {
     let folder = folder("neighbours");
     std::fs::write(folder.join("run.part"), "mine").unwrap();
     empty().save(folder.join("run.json")).unwrap();
@@ -318,7 +310,7 @@ fn a_file_that_is_replaced_keeps_its_mode() {
 }
 
 #[tokio::test]
-async fn saves_at_the_same_time_are_each_whole() {
+async fn concurrent_saves_are_atomic() {
     let folder = folder("at-once");
     let path = folder.join("run.json");
     let (short, long) = (empty(), recorded().await);
@@ -335,14 +327,14 @@ async fn saves_at_the_same_time_are_each_whole() {
 #[test]
 fn a_save_that_fails_leaves_nothing_behind() {
     let folder = folder("fails");
-    // Longer than any file may be called, so that only the last step fails.
+    // The name is too long for the file system, so only the last step fails.
     let error = empty().save(folder.join("a".repeat(300))).unwrap_err();
     assert!(matches!(error, RecordingError::Write { .. }), "{error}");
     assert_eq!(names_in(&folder), [""; 0]);
 }
 
 #[test]
-fn only_a_file_is_replaced() {
+fn only_a_regular_file_is_replaced() {
     let folder = folder("not-a-file");
     let refused = |name: &str| {
         let error = empty().save(folder.join(name)).unwrap_err();
@@ -350,10 +342,10 @@ fn only_a_file_is_replaced() {
         error.to_string().replace(&folder.display().to_string(), "recordings")
     };
     std::fs::create_dir(folder.join("folder")).unwrap();
-    insta::assert_snapshot!(refused("folder"), @"cannot write the recording recordings/folder over what is no regular file; name another file");
+    insta::assert_snapshot!(refused("folder"), @"cannot write the recording recordings/folder: the path is not a regular file; name another file");
     #[cfg(unix)]
     {
-        // As `/dev/stdout` is one.
+        // For example `/dev/stdout`.
         std::os::unix::fs::symlink("elsewhere.json", folder.join("link")).unwrap();
         refused("link");
         assert!(folder.join("link").is_symlink());
@@ -363,7 +355,7 @@ fn only_a_file_is_replaced() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_loaded_again_is_not_saved() {
+async fn a_recording_that_could_not_be_loaded_is_not_saved() {
     let path = file("too-deep.json");
     empty().save(&path).unwrap();
     let deep = (0..200).fold(json!(0), |inside, _| json!([inside]));
@@ -372,7 +364,7 @@ async fn what_could_not_be_loaded_again_is_not_saved() {
     recorder.generate(&Request::new([])).await.unwrap();
     let error = recorder.recording().save(&path).unwrap_err();
     let text = error.to_string().replace(&path.display().to_string(), "run.json");
-    insta::assert_snapshot!(text, @"the recording run.json was not written, because it could not be read again; keep what tools and models say flatter");
+    insta::assert_snapshot!(text, @"the recording run.json was not written, because it could not be loaded again; reduce the nesting of the JSON in its tools and replies");
     assert!(std::error::Error::source(&error).is_some());
     assert_eq!(Recording::load(&path).unwrap(), empty());
 }

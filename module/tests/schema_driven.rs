@@ -1,12 +1,4 @@
-//! A model that answers any schema with data that fits it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! The model that answers any schema with data that fits it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,7 +14,7 @@ use toolwright_module::{
     Signature, Tool, ToolCall, from_fn,
 };
 
-use support::{Count, DetectLanguage, Summarize};
+use crate::support::{Count, DetectLanguage, Summarize};
 
 /// Give a value back.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -68,7 +60,7 @@ enum Loose {
     Text(String),
 }
 
-/// Its first variant goes on for ever.
+/// Its first variant is infinitely recursive.
 #[derive(Serialize, Deserialize, JsonSchema)]
 enum Expression {
     Sum(Box<Expression>, Box<Expression>),
@@ -163,7 +155,7 @@ struct Inner<T> {
     inner: T,
 }
 
-/// As an output, as one after some reasoning, and as a tool's argument.
+/// Checks samples of a type: as an output, as an output after reasoning, and as an argument.
 async fn fits<T>(who: &str)
 where
     T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static,
@@ -190,7 +182,7 @@ where
 }
 
 #[tokio::test]
-async fn what_it_makes_up_reads_back_as_the_type_it_was_asked_for() {
+async fn a_sample_deserializes_as_its_type() {
     fits::<()>("unit").await;
     fits::<bool>("bool").await;
     fits::<i64>("integer").await;
@@ -215,7 +207,7 @@ async fn what_it_makes_up_reads_back_as_the_type_it_was_asked_for() {
     fits::<serde_json::Value>("anything").await;
 }
 
-/// The sample for a type, as text.
+/// Returns the sample of a type, as text.
 async fn sampled<T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static>() -> String {
     let contract = Contract::of::<Echo<T>>().unwrap();
     let request = Request::new([]).with_output(contract.into());
@@ -223,7 +215,7 @@ async fn sampled<T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 's
 }
 
 #[tokio::test]
-async fn a_sample_keeps_the_bounds_that_only_the_schema_knows() {
+async fn a_sample_respects_the_limits_of_the_schema() {
     insta::assert_snapshot!(sampled::<Bounded>().await, @r#"{"stars":1,"port":10,"below":-3,"share":0.2,"small":0.25,"word":"textxx","short":"te","pair":["in-progress","in-progress"],"words":["textx"]}"#);
 }
 
@@ -234,7 +226,7 @@ async fn a_sample_of_a_recursive_type_ends_as_soon_as_it_can() {
 }
 
 #[tokio::test]
-async fn a_sample_follows_schemas_that_no_type_of_ours_has() {
+async fn a_sample_fits_schemas_from_other_sources() {
     let samples = [
         (
             r#"{"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"b": {"const": 2}}, "required": ["b"]}]}"#,
@@ -259,7 +251,7 @@ async fn a_sample_follows_schemas_that_no_type_of_ours_has() {
 }
 
 #[tokio::test]
-async fn what_it_cannot_make_up_it_says() {
+async fn a_schema_without_a_sample_is_an_error() {
     let endless = json!({
         "type": "object",
         "properties": {"it": {"$ref": "#/$defs/Endless"}},
@@ -274,7 +266,7 @@ async fn what_it_cannot_make_up_it_says() {
 }
 
 #[tokio::test]
-async fn what_nothing_fits_in_a_great_many_ways_it_gives_up() {
+async fn a_schema_with_too_many_choices_is_an_error() {
     let property = |number| {
         let name = format!("p{number}");
         json!({"type": "object", "required": [name], "properties": {name: {"$ref": "#/$defs/Endless"}}})
@@ -283,7 +275,7 @@ async fn what_nothing_fits_in_a_great_many_ways_it_gives_up() {
         "type": "object",
         "properties": {"it": {"$ref": "#/$defs/Endless"}},
         "required": ["it"],
-        // Five to the power of every reference that is followed.
+        // The number of tries is five to the power of the references that are followed.
         "$defs": {"Endless": {"anyOf": (0..5).map(property).collect::<Vec<_>>()}},
     });
     let contract = Contract::dynamic("show", "", schema, None).unwrap();
@@ -293,7 +285,7 @@ async fn what_nothing_fits_in_a_great_many_ways_it_gives_up() {
 }
 
 #[tokio::test]
-async fn what_would_be_too_large_it_refuses() {
+async fn a_schema_with_huge_samples_is_an_error() {
     let (most, huge) = (10_000, u64::MAX);
     let sampled = async |it: serde_json::Value| {
         let input = json!({"type": "object", "properties": {"it": it}, "required": ["it"]});
@@ -319,7 +311,7 @@ async fn what_would_be_too_large_it_refuses() {
 }
 
 #[tokio::test]
-async fn it_calls_every_tool_once_and_then_answers() {
+async fn the_model_calls_every_tool_once_and_then_answers() {
     let contracts = [
         Contract::of::<Count>().unwrap(),
         Contract::of::<DetectLanguage>().unwrap(),
@@ -346,7 +338,7 @@ async fn it_calls_every_tool_once_and_then_answers() {
 }
 
 #[tokio::test]
-async fn it_ends_a_typed_run_by_finish() {
+async fn the_model_ends_a_typed_run_with_finish() {
     let task = Contract::of::<Summarize>().unwrap();
     let tools = [Contract::of::<Count>().unwrap().into(), task.finish().unwrap().into()];
     let request = Request::new([Message::user("Go.")]).with_tools(tools);
@@ -360,6 +352,6 @@ async fn it_ends_a_typed_run_by_finish() {
     let last = model.generate(&answered).await.unwrap();
     let finish = last.tool_calls().next().unwrap();
     assert_eq!(finish.name, "finish");
-    let summary: support::Summary = task.read_output(&finish.arguments).unwrap();
+    let summary: crate::support::Summary = task.read_output(&finish.arguments).unwrap();
     assert_eq!(summary.sentence, "text");
 }

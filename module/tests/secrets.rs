@@ -1,10 +1,4 @@
-//! What a recording does not tell.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! The masking of keys in recordings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +10,7 @@ use toolwright_module::model::Finish;
 use toolwright_module::testing::{Recorder, Recording, Replay, Scripted};
 use toolwright_module::{Contract, LanguageModel, Message, Reply, Request, ToolCall};
 
-/// A file of this test's own, gone before the test begins.
+/// Returns a file for one test. It does not exist when the test begins.
 fn file(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets");
     std::fs::create_dir_all(&folder).unwrap();
@@ -25,7 +19,7 @@ fn file(name: &str) -> PathBuf {
     path
 }
 
-/// A request that holds `secret` wherever a text can be.
+/// A request with `secret` in every text.
 fn request_with(secret: &str) -> Request {
     let arguments = json!({"key": secret, "line": format!("my key:\n{secret}")});
     let call = ToolCall::new(format!("call {secret}"), "login_here", arguments.to_string());
@@ -45,7 +39,7 @@ fn request_with(secret: &str) -> Request {
     Request::new(messages).with_tools([Arc::new(contract)])
 }
 
-/// A recording of one question and its answer that hold `secret`.
+/// A recording of one exchange with `secret` in every text.
 async fn saved_with(secret: &str, name: &str) -> (PathBuf, Request) {
     let request = request_with(secret);
     let said = secret.to_owned();
@@ -60,7 +54,7 @@ async fn saved_with(secret: &str, name: &str) -> (PathBuf, Request) {
     (path, request)
 }
 
-/// Every key is made here, so that no scanner takes this file for a leak.
+/// The keys are assembled here, so that secret scanners do not report this file.
 fn keys() -> Vec<String> {
     let body = "Ab3".repeat(8);
     let prefixes = [
@@ -106,13 +100,13 @@ async fn assert_masked(key: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn no_key_is_written_and_the_replay_still_fits() {
+async fn no_key_is_written_and_the_replay_still_matches() {
     for (index, key) in keys().into_iter().enumerate() {
         assert_masked(&key, &format!("key-{index}.json")).await;
     }
 }
 
-/// What is written of a message.
+/// Returns a message as it is written.
 async fn written(text: &str) -> String {
     let recorder = Recorder::new(Scripted::new(|_: &Request| Ok(Reply::text(""))));
     recorder.generate(&Request::new([Message::user(text)])).await.unwrap();
@@ -130,13 +124,13 @@ async fn an_escape_before_a_key_does_not_hide_it() {
         let masked = text.replace(&key, "[secret]");
         assert_eq!(written(&text).await, masked);
     }
-    // The letter of an escape is no part of a key either.
+    // The letter of an escape is not part of a key.
     let kept = r#"{"id": "payment:\npm_1MqLiJLkdIwHu7ixUEgbFdYF"}"#;
     assert_eq!(written(kept).await, kept);
 }
 
 #[tokio::test]
-async fn a_key_glued_to_a_word_and_one_in_the_name_of_a_call_are_masked() {
+async fn keys_after_a_word_and_in_the_name_of_a_call_are_masked() {
     let key = format!("ghp_{}", "Ab3".repeat(12));
     assert_eq!(written(&format!("Bearer{key}, 1{key}")).await, "Bearer[secret], 1[secret]");
     for kept in ["myhf_automaticspeechrecognition", "a desk-Model3-of-the-2024-collection"] {
@@ -164,7 +158,7 @@ async fn a_private_key_is_masked_whole() {
         let inside = json!({"file": format!("It is\n{block}\nas asked."), "size": 1}).to_string();
         assert_eq!(written(&inside).await, r#"{"file":"It is\n[secret]\nas asked.","size":1}"#);
         assert_eq!(written(&format!("<{block}> <{block}>")).await, "<[secret]> <[secret]>");
-        // Its end may have been cut off.
+        // Its end may be cut off.
         let cut = json!({"file": format!("-----BEGIN {kind}-----\n{body}\n{body}")}).to_string();
         assert_eq!(written(&cut).await, r#"{"file":"[secret]"}"#);
     }
@@ -197,7 +191,7 @@ async fn the_password_in_an_address_is_masked_and_the_address_stays() {
 }
 
 #[tokio::test]
-async fn a_word_that_only_looks_like_a_key_is_kept() {
+async fn a_word_with_the_prefix_of_a_key_is_kept() {
     let words = [
         "the task-force-on-very-long-names-met",
         "a risk-averse-and-careful-investor",
@@ -221,8 +215,8 @@ async fn a_word_that_only_looks_like_a_key_is_kept() {
 }
 
 #[tokio::test]
-async fn many_beginnings_of_keys_are_gone_through_once() {
-    // Each would take minutes if every beginning were followed to the end of the text.
+async fn many_prefixes_of_keys_take_linear_time() {
+    // Searching to the end of the text for each prefix would take minutes.
     for piece in [
         "eyJ.",
         "eyJ-",
@@ -247,13 +241,13 @@ async fn many_beginnings_of_keys_are_gone_through_once() {
     assert!(written(&many).await == "http://a:[secret]@c [secret] ".repeat(30_000));
 }
 
-/// Says to the test below which file to write, and what into it.
+/// Variables with the file and the text for the test below.
 const FILE: &str = "TOOLWRIGHT_TEST_FILE";
 const TEXT: &str = "TOOLWRIGHT_TEST_TEXT";
 
-/// Runs in a process of its own, because only there the environment can be set.
+/// Runs in a process of its own, where the environment can be set.
 #[tokio::test]
-async fn inner_writes_what_the_environment_calls_a_secret() {
+async fn inner_writes_a_text_with_secrets_of_the_environment() {
     if let (Ok(name), Ok(text)) = (std::env::var(FILE), std::env::var(TEXT)) {
         let (path, request) = saved_with(&text, &name).await;
         let recording = Recording::load(path).unwrap();
@@ -262,11 +256,11 @@ async fn inner_writes_what_the_environment_calls_a_secret() {
     }
 }
 
-/// What is written of `text` where the environment has these variables.
+/// Returns `text` as it is written in an environment with these variables.
 fn written_where(variables: &[(&str, &str)], text: &str, name: &str) -> String {
     let path = file(name);
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "inner_writes_what_the_environment_calls_a_secret"])
+        .args(["--exact", "secrets::inner_writes_a_text_with_secrets_of_the_environment"])
         .envs(variables.iter().copied())
         .env(FILE, name)
         .env(TEXT, text)
@@ -278,7 +272,7 @@ fn written_where(variables: &[(&str, &str)], text: &str, name: &str) -> String {
 
 #[test]
 fn no_secret_of_the_environment_is_written() {
-    // One begins as the other, and holds what JSON escapes.
+    // One value starts with the other, and contains characters that JSON escapes.
     let (secret, longer) = ("quite plain words", r#"quite plain words with "quotes" and \"#);
     let variables = [("SOME_KEY", secret), ("SOME_LONGER_KEY", longer)];
     for (name, text) in [("env.json", secret), ("env-longer.json", longer)] {
@@ -291,7 +285,7 @@ fn no_secret_of_the_environment_is_written() {
 }
 
 #[test]
-fn a_variable_is_a_secret_by_how_its_name_ends_in_any_case() {
+fn the_ending_of_a_variables_name_marks_a_secret() {
     let secret = "quite plain words";
     for name in [
         "api_key",
@@ -317,7 +311,7 @@ fn a_variable_is_a_secret_by_how_its_name_ends_in_any_case() {
 }
 
 #[test]
-fn the_words_of_the_format_itself_are_never_masked() {
+fn the_keywords_of_the_format_are_never_masked() {
     let words = [
         "assistant",
         "messages",
@@ -332,14 +326,14 @@ fn the_words_of_the_format_itself_are_never_masked() {
     let names: Vec<String> = (0..words.len()).map(|index| format!("WORD_{index}_KEY")).collect();
     let variables: Vec<(&str, &str)> =
         names.iter().map(String::as_str).zip(words.iter().copied()).collect();
-    // Loaded and replayed there: see the inner test.
+    // The inner test loads and replays it.
     let masked = written_where(&variables, "a plain word", "format.json");
     let plain = written_where(&[], "a plain word", "no-format.json");
     assert_eq!(masked, plain);
 }
 
 #[tokio::test]
-async fn a_key_of_no_known_form_is_masked_in_every_place_where_a_key_stands() {
+async fn a_key_of_unknown_form_is_masked_in_known_places() {
     let key = "opaque".repeat(2) + "42";
     let letters = "opaque".repeat(3);
     let texts = [
@@ -367,25 +361,25 @@ async fn a_key_of_no_known_form_is_masked_in_every_place_where_a_key_stands() {
         "grant_type=refresh&client_secret=KEY&scope=a",
     ];
     for text in texts {
-        let told = written(&text.replace("KEY", &key)).await;
-        assert_eq!(told, text.replace("KEY", "[secret]"));
+        let reported = written(&text.replace("KEY", &key)).await;
+        assert_eq!(reported, text.replace("KEY", "[secret]"));
     }
     for text in ["Authorization: Bearer KEY", "?token=KEY", "&sig=KEY", "Bearer KEY"] {
-        let told = written(&text.replace("KEY", &letters)).await;
-        assert_eq!(told, text.replace("KEY", "[secret]"));
+        let reported = written(&text.replace("KEY", &letters)).await;
+        assert_eq!(reported, text.replace("KEY", "[secret]"));
     }
     // `user:password` and `Aladdin:open sesame`.
     for login in ["dXNlcjpwYXNzd29yZA==", "QWxhZGRpbjpvcGVuIHNlc2FtZQ=="] {
         assert_eq!(written(&format!("Basic {login}")).await, "Basic [secret]");
-        let told = written(&format!("authorization: basic {login}\r\n")).await;
-        assert_eq!(told, "authorization: basic [secret]\r\n");
+        let reported = written(&format!("authorization: basic {login}\r\n")).await;
+        assert_eq!(reported, "authorization: basic [secret]\r\n");
     }
     let token = format!("https://{key}{key}@example.com/repo.git");
     assert_eq!(written(&token).await, "https://[secret]@example.com/repo.git");
 }
 
 #[tokio::test]
-async fn words_in_such_places_stay() {
+async fn words_in_places_of_keys_are_kept() {
     let texts = [
         "The bearer of this letter may pass.",
         "Bearer tokens are sent in a header; bearer authentication is old.",

@@ -1,12 +1,4 @@
-//! A module as a model sees it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Tools: contracts, arguments, outputs and panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +13,7 @@ use toolwright_module::{
     ToolOutput, from_fn,
 };
 
-use support::{Count, DetectLanguage};
+use crate::support::{Count, DetectLanguage};
 
 /// Say how the weather will be.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -53,7 +45,7 @@ async fn call(tool: &Tool, arguments: &str) -> Result<ToolOutput> {
 }
 
 #[test]
-fn s97_s99_to_s102_a_tool_is_its_modules_signature() {
+fn a_tool_has_the_contract_of_its_modules_signature() {
     let tool = get_weather();
     assert_eq!(**tool.contract(), Contract::of::<GetWeather>().unwrap());
     assert_eq!(tool.contract().name(), GetWeather::name());
@@ -61,16 +53,15 @@ fn s97_s99_to_s102_a_tool_is_its_modules_signature() {
     assert_eq!(tool.effect(), Effect::Read);
 }
 
-/// Whoever holds a contract cannot tell where it comes from: a type, a tool, a request, what
-/// was stored, or a server.
+/// A contract has one type, whether it is of a type, a tool, a request, a store or a server.
 #[test]
-fn s73_a_signature_a_tool_and_a_request_have_one_type_of_contract() {
+fn a_signature_a_tool_and_a_request_have_the_same_contract_type() {
     fn shown(contract: &Contract) -> String {
         contract.tool(Dialect::Mcp).unwrap().to_string()
     }
     let (signature, tool) = (Contract::of::<GetWeather>().unwrap(), get_weather());
     let request = Request::new([]).with_tools([Arc::clone(tool.contract())]);
-    // Not a copy of its own: what is lowered for one is lowered for both.
+    // The tool shares the contract, so both use one cache of lowered schemas.
     assert!(Arc::ptr_eq(&request.tools[0], tool.contract()));
     let text = serde_json::to_string(tool.contract()).unwrap();
     let stored: Contract = serde_json::from_str(&text).unwrap();
@@ -84,13 +75,13 @@ fn s73_a_signature_a_tool_and_a_request_have_one_type_of_contract() {
 }
 
 #[test]
-fn s103_a_tool_has_the_form_of_mcp() {
+fn a_tool_serializes_in_the_form_of_mcp() {
     let tool = get_weather().contract().tool(Dialect::Mcp).unwrap();
     insta::assert_json_snapshot!(tool);
 }
 
 #[tokio::test]
-async fn a_name_a_description_and_an_effect_can_be_overridden_and_the_work_stays() {
+async fn name_description_and_effect_of_a_tool_can_be_replaced() {
     let tool = get_weather()
         .named("forecast")
         .unwrap()
@@ -103,13 +94,13 @@ async fn a_name_a_description_and_an_effect_can_be_overridden_and_the_work_stays
 
     let output = call(&tool, r#"{"city": "Bonn"}"#).await.unwrap();
     assert_eq!(output.text(), r#"{"celsius":21.5,"rain":true}"#);
-    // Faults speak of the tool as the model knows it.
+    // Faults have the new name of the tool.
     let error = call(&tool, "{}").await.unwrap_err();
     insta::assert_snapshot!(error.for_model(), @"input of `forecast` does not fit: $.city: this field is missing; expected a string");
 }
 
 #[tokio::test]
-async fn s48_a_tool_takes_only_the_names_that_are_registered() {
+async fn a_restricted_field_accepts_only_registered_names() {
     let tool = get_weather().allowing("city", ["Bonn", "Oslo"]).unwrap();
     assert_eq!(tool.contract().input()["properties"]["city"]["enum"], json!(["Bonn", "Oslo"]));
     assert!(call(&tool, r#"{"city": "Bonn"}"#).await.is_ok());
@@ -119,14 +110,14 @@ async fn s48_a_tool_takes_only_the_names_that_are_registered() {
 }
 
 #[test]
-fn a_name_that_no_model_can_be_shown_is_refused() {
+fn an_invalid_tool_name_is_rejected() {
     for name in ["", "two words", "straße"] {
         assert!(get_weather().named(name).is_err(), "{name}");
     }
 }
 
 #[tokio::test]
-async fn s14_arguments_that_do_not_fit_never_reach_the_module() {
+async fn arguments_that_do_not_fit_never_reach_the_module() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let tool = Tool::new(from_fn(move |_: GetWeather| {
@@ -135,7 +126,7 @@ async fn s14_arguments_that_do_not_fit_never_reach_the_module() {
     }))
     .unwrap();
 
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for arguments in [
         "",
         "not JSON",
@@ -147,17 +138,17 @@ async fn s14_arguments_that_do_not_fit_never_reach_the_module() {
         let error = call(&tool, arguments).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Arguments);
         assert_eq!(error.audience(), Audience::ModelMayRetry);
-        told.push(format!("{arguments}\n  {}", error.for_model()));
+        reported.push(format!("{arguments}\n  {}", error.for_model()));
     }
     assert_eq!(calls.load(Ordering::Relaxed), 0);
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
 
     call(&tool, r#"{"city": "Bonn"}"#).await.unwrap();
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
-async fn the_user_sees_the_arguments_that_did_not_fit_and_every_sentence_once() {
+async fn the_user_sees_wrong_arguments_and_no_sentence_twice() {
     let error = call(&get_weather(), r#"{"city": 7}"#).await.unwrap_err();
     assert_eq!(error.raw(), Some(r#"{"city": 7}"#));
     insta::assert_snapshot!(format!("{error:#}"), @r#"
@@ -170,7 +161,7 @@ async fn the_user_sees_the_arguments_that_did_not_fit_and_every_sentence_once() 
 }
 
 #[tokio::test]
-async fn an_error_of_reading_inside_a_module_is_not_taken_for_invalid_arguments() {
+async fn a_signature_error_inside_a_module_is_not_an_argument_error() {
     let tool = Tool::new(from_fn(async |_: DetectLanguage| {
         let contract = Contract::of::<GetWeather>()?;
         let inner: GetWeather = contract.read("{}")?;
@@ -199,7 +190,7 @@ impl Module for Panics {
     }
 }
 
-/// How a tool's panic is told; the hook that prints it is left alone.
+/// Calls a tool that panics, and returns the error. The panic hook is not changed.
 async fn panicked(tool: Tool) -> String {
     let error = call(&tool, "{}").await.unwrap_err();
     assert_eq!(error.stage(), Stage::Panic);
@@ -209,24 +200,24 @@ async fn panicked(tool: Tool) -> String {
 }
 
 #[tokio::test]
-async fn a_panic_is_the_calls_own_error() {
-    let mut told = Vec::new();
+async fn a_panic_is_an_error_of_its_call() {
+    let mut reported = Vec::new();
     for how in ["text", "formatted", "after waiting", "no text"] {
-        told.push(panicked(Tool::new(Panics(how)).unwrap()).await);
+        reported.push(panicked(Tool::new(Panics(how)).unwrap()).await);
     }
     let before_the_future = from_fn(|_: Count| {
         assert!(std::hint::black_box(false), "the shelf fell early");
         async { Ok(1) }
     });
-    told.push(panicked(Tool::new(before_the_future).unwrap()).await);
+    reported.push(panicked(Tool::new(before_the_future).unwrap()).await);
 
     let contract = Contract::of::<Count>().unwrap();
     let dynamic = Tool::dynamic(contract, Effect::Read, |_, _| {
         assert!(std::hint::black_box(false), "the shelf was dynamic");
         async { Ok(ToolOutput::text_only("")) }
     });
-    told.push(panicked(dynamic).await);
-    insta::assert_debug_snapshot!(told, @r#"
+    reported.push(panicked(dynamic).await);
+    insta::assert_debug_snapshot!(reported, @r#"
     [
         "the tool panicked: the shelf fell",
         "the tool panicked: the shelf 3 fell",
@@ -251,19 +242,19 @@ impl Signature for BreakLate {
 }
 
 #[tokio::test]
-async fn a_panic_while_rendering_is_contained_too() {
+async fn a_panic_while_rendering_is_caught() {
     let tool = Tool::new(from_fn(async |_: BreakLate| Ok(1))).unwrap();
     let error = call(&tool, "{}").await.unwrap_err();
     assert_eq!(error.to_string(), "the tool panicked: no words for it");
 }
 
 #[tokio::test]
-async fn an_output_has_its_text_at_once_and_its_value_on_demand() {
+async fn an_output_has_its_text_immediately_and_its_value_on_demand() {
     let output = call(&get_weather(), r#"{"city": "Bonn"}"#).await.unwrap();
     assert_eq!(output.value().unwrap(), Some(json!({"celsius": 21.5, "rain": true})));
     assert_eq!(output.into_parts().0, r#"{"celsius":21.5,"rain":true}"#);
 
-    // A text is read as it is, and still is a value.
+    // A text is sent unchanged, and is a JSON value too.
     let tool = Tool::new(from_fn(async |_: DetectLanguage| Ok("\"Latin\"".to_owned()))).unwrap();
     let output = call(&tool, r#"{"text": "ave"}"#).await.unwrap();
     assert_eq!(output.text(), "\"Latin\"");
@@ -287,7 +278,7 @@ impl Signature for CountByPair {
 }
 
 #[tokio::test]
-async fn a_signature_can_say_its_output_in_a_sentence() {
+async fn a_signature_can_render_its_output_as_a_sentence() {
     let tool = Tool::new(from_fn(async |_: CountByPair| Ok(vec![]))).unwrap();
     let output = call(&tool, "{}").await.unwrap();
     assert_eq!(output.text(), "0 pairs");
@@ -313,7 +304,7 @@ async fn a_dynamic_tool_reads_its_arguments_itself() {
 }
 
 #[tokio::test]
-async fn a_tool_without_fields_takes_whatever_stands_for_nothing() {
+async fn a_tool_without_fields_accepts_every_form_of_empty_arguments() {
     let tool = Tool::new(from_fn(async |_: Count| Ok(3))).unwrap();
     for arguments in ["", "  ", "{}", "null"] {
         assert_eq!(call(&tool, arguments).await.unwrap().text(), "3", "{arguments:?}");

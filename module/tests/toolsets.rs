@@ -1,10 +1,4 @@
 //! Toolsets: a plain struct that shares state and lists its tools.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
 
 use std::sync::{Arc, Mutex};
 
@@ -46,7 +40,7 @@ impl Signature for Reset {
     type Output = String;
 }
 
-/// What has been done so far, shared by the tools of one instance.
+/// The state that the tools of one instance share.
 #[derive(Clone, Default)]
 struct MyTools {
     done: Arc<Mutex<Vec<String>>>,
@@ -69,7 +63,7 @@ impl MyTools {
             .collect()
     }
 
-    /// Public as `tools` is, and a module at that: but nobody lists it.
+    /// A public module that `tools` does not list.
     fn reset(&self) -> impl Module<Signature = Reset> + use<> {
         let my = self.clone();
         from_fn(move |_: Reset| {
@@ -94,7 +88,7 @@ async fn call(tool: &Tool, arguments: &str) -> String {
 }
 
 #[test]
-fn s7_a_toolset_gives_its_tools_one_prefix_in_the_order_it_lists_them() {
+fn the_tools_of_a_toolset_have_one_prefix_and_a_fixed_order() {
     let tools = MyTools::default().tools().unwrap();
     assert_eq!(names(&tools), ["my_tools_operation_one", "my_tools_operation_two"]);
     let two = tools[1].contract();
@@ -102,7 +96,7 @@ fn s7_a_toolset_gives_its_tools_one_prefix_in_the_order_it_lists_them() {
     assert_eq!(two.input()["required"], serde_json::json!(["value"]));
 }
 
-/// What every tool does, wherever it comes from.
+/// Calls a tool and checks its answer.
 async fn behaves(tool: &Tool) {
     for dialect in Dialect::ALL {
         let shown = tool.contract().tool(dialect).unwrap().to_string();
@@ -122,7 +116,7 @@ async fn behaves(tool: &Tool) {
 }
 
 #[tokio::test]
-async fn s19_a_tool_of_a_toolset_is_a_tool_like_any_other() {
+async fn a_tool_of_a_toolset_is_an_ordinary_tool() {
     behaves(&query()).await;
     for tool in MyTools::default().tools().unwrap() {
         behaves(&tool).await;
@@ -130,18 +124,18 @@ async fn s19_a_tool_of_a_toolset_is_a_tool_like_any_other() {
 }
 
 #[tokio::test]
-async fn the_tools_of_one_instance_share_its_state_and_no_other_s() {
+async fn the_tools_of_one_instance_share_only_its_state() {
     let mine = MyTools::default();
     let (tools, yours) = (mine.tools().unwrap(), MyTools::default().tools().unwrap());
     assert_eq!(call(&tools[0], r#"{"input": "a"}"#).await, "a");
     assert_eq!(call(&tools[1], r#"{"value": "b", "optional": "c"}"#).await, "a, bc");
     assert_eq!(call(&yours[1], r#"{"value": "b"}"#).await, "b!");
-    // Listed again they still are the same instance's.
+    // A second list has tools of the same instance.
     assert_eq!(call(&mine.tools().unwrap()[0], r#"{"input": "d"}"#).await, "a, bc, d");
 }
 
 #[tokio::test]
-async fn s68_what_a_toolset_does_not_list_is_no_tool() {
+async fn a_method_that_a_toolset_does_not_list_is_not_a_tool() {
     let mine = MyTools::default();
     let tools = mine.tools().unwrap();
     assert!(!names(&tools).iter().any(|name| name.contains("reset") || name.contains("record")));
@@ -166,7 +160,7 @@ fn query() -> Tool {
 }
 
 #[tokio::test]
-async fn s22_a_prefix_comes_before_the_name_and_everything_else_stays() {
+async fn a_prefix_changes_only_the_name() {
     let tool = query().prefixed("db").unwrap();
     assert_eq!(tool.name(), "db_query");
     assert_eq!(
@@ -174,22 +168,22 @@ async fn s22_a_prefix_comes_before_the_name_and_everything_else_stays() {
         ("Query the database.", Effect::Read)
     );
     assert_eq!(call(&tool, r#"{"sql": "SELECT 1"}"#).await, "SELECT 1");
-    // A name of one's own comes with the prefix or without, as one says it.
+    // An explicit name may have the prefix or not.
     let search = query().named("custom_search").unwrap();
     assert_eq!(search.name(), "custom_search");
     assert_eq!(search.prefixed("db").unwrap().name(), "db_custom_search");
 }
 
 #[test]
-fn a_prefix_that_makes_no_name_is_refused() {
+fn a_prefix_that_makes_an_invalid_name_is_rejected() {
     let long = "x".repeat(60);
-    for (prefix, told) in [
+    for (prefix, reported) in [
         ("", "it is empty; give it 1 to 64 characters of A-Z a-z 0-9 _ -"),
         ("my tools", "' ' is not allowed; use only A-Z a-z 0-9 _ -"),
         (long.as_str(), "it has 66 characters, providers accept 64; shorten it"),
     ] {
         let error = query().prefixed(prefix).unwrap_err();
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(reported), "{error}");
     }
 }
 
@@ -218,7 +212,7 @@ enum Status {
     Completed,
 }
 
-/// The value as it goes over the wire.
+/// The value as it is on the wire.
 fn wire(value: impl Serialize) -> Result<String> {
     Ok(serde_json::to_value(value)?.as_str().unwrap_or_default().to_owned())
 }
@@ -234,9 +228,9 @@ impl Signature for UpdateTask {
     type Output = String;
 }
 
-/// The words are the seed's own.
+/// The descriptions are those of the seed.
 #[tokio::test]
-async fn s28_update_task_says_what_was_updated() {
+async fn update_task_returns_the_updated_fields() {
     let update = from_fn(async |UpdateTask { priority, status }: UpdateTask| {
         Ok(format!("Updated to {} priority with {} status", wire(priority)?, wire(status)?))
     });
@@ -272,9 +266,9 @@ impl Signature for CreateTask {
     type Output = String;
 }
 
-/// The words are the seed's own.
+/// The descriptions are those of the seed.
 #[tokio::test]
-async fn s30_create_task_reads_nested_structs_and_says_what_was_created() {
+async fn create_task_reads_nested_structs() {
     let create = from_fn(async |CreateTask { task }: CreateTask| {
         assert!(task.metadata.estimated_hours.is_none());
         Ok(format!("Created: {} ({})", task.title, wire(task.status)?))

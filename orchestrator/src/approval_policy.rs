@@ -1,9 +1,10 @@
+//! The rules for which calls wait for a person.
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use toolwright_module::Effect;
 
-/// Which calls wait for a person before they are made.
+/// Rules for which calls wait for a person's approval. Default: no call waits.
 ///
 /// ```
 /// use toolwright_module::Effect;
@@ -19,35 +20,35 @@ use toolwright_module::Effect;
 #[serde(default)]
 #[non_exhaustive]
 pub struct ApprovalPolicy {
-    /// Calls with this effect, or one that weighs more.
+    /// Calls with this effect or a more severe one wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_effect: Option<Effect>,
-    /// Calls of these tools, whatever their effect.
+    /// Calls of these tools wait, whatever their effect.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub tools: BTreeSet<String>,
 }
 
 impl ApprovalPolicy {
-    /// Calls with this effect wait, and those whose effect weighs more.
+    /// Returns a policy by which calls with this effect or a more severe one wait.
     #[must_use]
     pub fn from_effect(effect: Effect) -> Self {
         Self { from_effect: Some(effect), tools: BTreeSet::new() }
     }
 
-    /// The same, and calls of this tool wait.
+    /// Adds a tool whose calls wait.
     #[must_use]
     pub fn with_tool(mut self, name: impl Into<String>) -> Self {
         self.tools.insert(name.into());
         self
     }
 
-    /// Whether a call of this tool waits.
+    /// Returns whether a call of this tool waits.
     #[must_use]
     pub fn awaits(&self, tool: &str, effect: Effect) -> bool {
         self.from_effect.is_some_and(|from| effect >= from) || self.tools.contains(tool)
     }
 
-    /// A policy by which every call waits that waits by this one or by `other`.
+    /// Returns a policy by which a call waits if it waits by this policy or by `other`.
     ///
     /// ```
     /// use toolwright_module::Effect;

@@ -1,4 +1,5 @@
-//! Drives a run on tokio.
+//! The driver of a run on tokio: it calls the model, the tools and the approver, and applies their
+//! answers to the run.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -30,14 +31,14 @@ use crate::telemetry;
 use crate::tool_orchestrator::ToolOrchestrator;
 use crate::unfinished::AwaitsApproval;
 
-/// How long a tool may keep its thread at a stretch before that is told.
-const BLOCKS: Duration = Duration::from_millis(100);
+/// Duration of a single poll from which a tool counts as blocking its thread.
+const BLOCKING_THRESHOLD: Duration = Duration::from_millis(100);
 
-/// One drive of a run: the agent, and what its calls share.
+/// One drive of a run: the agent, the run, and the context for its calls.
 pub(crate) struct Driver<'a> {
     agent: &'a ToolOrchestrator,
     run: &'a mut Run,
-    /// What the ledger said when the run was told last.
+    /// The ledger's total at the last count.
     counted: Spent,
     /// The caller's context, with the run's ledger.
     cx: Context,
@@ -45,18 +46,18 @@ pub(crate) struct Driver<'a> {
     pub(crate) failures: Vec<ToolFailure>,
 }
 
-/// Reads an answer.
+/// A function that reads the answer of a run.
 pub(crate) type Judge<'a> = &'a mut (dyn FnMut(&str) -> Verdict + Send);
 
-/// What becomes of an answer.
+/// The result of reading an answer.
 pub(crate) enum Verdict {
-    /// It is read, perhaps after repairs.
+    /// The answer was read, with these repairs if there were any.
     Taken(Option<Repaired>),
-    /// It cannot be used, for this reason.
+    /// The answer cannot be used, for this reason.
     Rejected(String),
 }
 
-/// What a call came to, and why it failed if it did: an error ends the run.
+/// The result of a call and, if it failed, its error as text. An `Err` ends the run.
 type Called = Result<(ToolResult, Option<String>)>;
 
 impl<'a> Driver<'a> {
@@ -66,11 +67,11 @@ impl<'a> Driver<'a> {
         run: &'a mut Run,
         cx: Context,
     ) -> Self {
-        // Models below the tools count here as well as wherever the caller counts.
+        // The ledger is below the caller's, so models below the tools count in both.
         let (budget, spent) = (run.limits().budget, run.spent());
         let ledger = driver::ledger(cx.ledger(), name, budget, spent);
         let mut cx = cx.with_ledger(ledger.clone()).with_policy(agent.policy());
-        run.read_by(cx.policy());
+        run.set_policy(cx.policy());
         if cx.model().is_none() {
             cx = cx.with_model(agent.model().clone());
         }
@@ -81,12 +82,12 @@ impl<'a> Driver<'a> {
         let &Limits { max_time, tool_time, .. } = self.run.limits();
         let timed = max_time.is_some() || tool_time.is_some();
         if (timed || self.cx.deadline().is_some()) && !has_timer() {
-            let text = "a limit of time or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
+            let text = "a time limit or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
             return Err(Error::stop(text).at(Stage::Setup));
         }
         let mut started = Instant::now();
         loop {
-            // Of answers that somebody else applied, too: a person's, to a stored run.
+            // The decisions may have been applied by the program, to a stored run.
             for (id, decision) in self.run.take_decided() {
                 self.cx.emit(|| EventKind::Decided { id, decision });
             }
@@ -103,16 +104,16 @@ impl<'a> Driver<'a> {
                 });
             }
             let deadline = max_time.map(|time| {
-                // A time beyond all clocks is none.
+                // A limit too large for `Instant` means no limit.
                 let left = time.saturating_sub(self.run.elapsed());
-                started.checked_add(left).unwrap_or(started + FAR)
+                started.checked_add(left).unwrap_or(started + ONE_YEAR)
             });
             let (answer, waits) = match self.run.due() {
                 Due::Model => {
-                    // Pinned here, or each wait around it would move all of it.
+                    // Pinned here, because each future around it would move all of it.
                     let asked = pin!(self.ask());
-                    let asked = pin!(in_time(&self.cx, asked));
-                    (self.model_answer(by(deadline, asked).await), false)
+                    let asked = pin!(before_context_deadline(&self.cx, asked));
+                    (self.model_answer(before_deadline(deadline, asked).await), false)
                 }
                 Due::Tools(mut calls, decided) => {
                     let edited;
@@ -127,7 +128,7 @@ impl<'a> Driver<'a> {
                     });
                     (answer, false)
                 }
-                // Boxed: it is large, and most runs ask nobody.
+                // Boxed, because it is large and most runs need no approval.
                 Due::Approval(calls) => (Box::pin(self.decisions(calls)).await, true),
                 Due::Done(result) if result.ending == Ending::Answered => {
                     match judge(&result.answer) {
@@ -156,37 +157,37 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The answer of a typed run as it was read.
+    /// Replaces the answer of a typed run by its repaired form.
     fn repaired_answer(&mut self, result: RunResult, mut repaired: Repaired) -> RunResult {
         let name = self.run.output().map_or_else(String::new, |output| output.name().to_owned());
         let repairs = repaired.repairs.clone();
         self.cx.emit(|| EventKind::AnswerRepaired { name, repairs });
         if let Some(output) = self.run.output() {
             let dialect = self.agent.model().capabilities().dialect;
-            as_asked(&mut repaired.json, |value| output.lower_output_value(dialect, value));
+            lower_json(&mut repaired.json, |value| output.lower_output_value(dialect, value));
         }
         let answer = repaired.json.clone();
         self.run.take_repaired_answer(repaired);
         RunResult { answer, ..result }
     }
 
-    /// What was spent since this was asked last. What was given up counts in full:
-    /// nobody knows what it cost.
+    /// Returns the cost since the last call of this method. Calls that were dropped count in full,
+    /// because their cost is unknown.
     fn spent(&mut self) -> Spent {
         let committed = self.ledger.committed();
         committed.since(std::mem::replace(&mut self.counted, committed))
     }
 
-    /// Counts what the step under way came to, if it comes to no answer.
+    /// Charges the run with the cost of a step that has no answer.
     fn count(&mut self) {
         let spent = self.spent();
         self.run.charge(spent);
     }
 
-    /// No `async fn`, which would keep the request twice.
+    /// Not an `async fn`, which would store the request twice.
     fn ask(&self) -> impl Future<Output = Result<Reply>> {
         let request = self.run.request();
-        // A selection while it is written is nothing to read.
+        // The pieces of a JSON selection are of no use to a reader.
         let streams = self.agent.streams() && request.output.is_none();
         self.cx.ask(&**self.agent.model(), request, streams)
     }
@@ -195,7 +196,7 @@ impl<'a> Driver<'a> {
         match asked {
             None => Ok(StepResultKind::Exhausted(LimitKind::Time)),
             Some(Ok(reply)) => Ok(StepResultKind::Model(reply)),
-            // The run's own limit ends the run, and not what called it.
+            // The run's own limit is an ending of the run, not an error for its caller.
             Some(Err(error)) => match self.own_limit(&error) {
                 Some(limit) => Ok(StepResultKind::Exhausted(limit)),
                 None => Err(error),
@@ -203,13 +204,13 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// What ran out, if it is this run's own and not one above.
+    /// Returns the exhausted limit if it is this run's own, and not one of a ledger above.
     fn own_limit(&self, error: &Error) -> Option<LimitKind> {
         let exhausted = error.downcast_ref::<Exhausted>()?;
         driver::is_exhausted_by(&self.ledger, exhausted).then_some(exhausted.limit)
     }
 
-    /// Whether a tool's error is the run's too.
+    /// Returns whether a tool's error ends the run.
     fn ends_the_run(&self, error: &Error) -> bool {
         let passed = |deadline| Instant::now() >= Instant::from(deadline);
         let too_late = error.downcast_ref::<DeadlinePassed>().is_some()
@@ -224,20 +225,22 @@ impl<'a> Driver<'a> {
             let awaits = AwaitsApproval { path: driver::path_text(&self.cx), calls };
             return Err(Error::stop(awaits).at(Stage::Approval));
         }
-        // One after another: it is one person who is asked.
+        // One after another, because the same person decides on all.
         for call in calls {
             let id = call.id.clone();
             let effect = self.agent.tool(&call.name).map_or(Effect::Write, |tool| tool.effect());
             let asked = Approval::new(self.cx.path(), call, effect);
             let decides = async { driver::approve(&self.cx, asked).await.transpose() };
-            let Some(decision) = in_time(&self.cx, decides).await? else { continue };
+            let Some(decision) = before_context_deadline(&self.cx, decides).await? else {
+                continue;
+            };
             decisions.push((id, decision));
         }
         Ok(StepResultKind::Decisions(decisions))
     }
 
-    /// Calls them, and gives the results in their order. All have ended when this ends: a
-    /// failing call does not cancel the others.
+    /// Makes the calls and returns the results in their order. Waits for all of them: a failing
+    /// call does not cancel the others.
     async fn call_all(
         &self,
         calls: &[&ToolCall],
@@ -255,20 +258,24 @@ impl<'a> Driver<'a> {
             if let [only] = calls {
                 take(only, self.call(only, started, deadline).await)?;
             } else {
-                // Boxed: most replies make one call.
-                let called = Box::pin(self.side_by_side(calls, deadline)).await;
+                // Boxed, because most replies make one call.
+                let called = Box::pin(self.call_concurrently(calls, deadline)).await;
                 calls.iter().zip(called).try_for_each(|(call, called)| take(call, called))?;
             }
             Ok((results, failures))
         });
         let called = pin!(self.cx.until_cancelled(called));
-        in_time(&self.cx, called).await
+        before_context_deadline(&self.cx, called).await
     }
 
-    /// As many at a time as may be.
-    async fn side_by_side(&self, calls: &[&ToolCall], deadline: Option<Instant>) -> Vec<Called> {
-        // A list: of a closure the compiler cannot tell that it may be sent. On this
-        // task, not on tasks of their own: whoever drops the run drops them.
+    /// Makes the calls concurrently, at most `max_parallel` at a time.
+    async fn call_concurrently(
+        &self,
+        calls: &[&ToolCall],
+        deadline: Option<Instant>,
+    ) -> Vec<Called> {
+        // A list of futures, because the compiler cannot prove a closure `Send`. They are on this
+        // task, not on tasks of their own, so that dropping the run drops them.
         let mut making = Vec::with_capacity(calls.len());
         let most = self.run.limits().max_parallel.max(1);
         for call in calls {
@@ -281,28 +288,28 @@ impl<'a> Driver<'a> {
         for (place, called) in making.into_iter().enumerate() {
             numbered.push(called.map(move |called| (place, called)));
         }
-        // As they end: a slow one at the front keeps nobody from beginning.
+        // In the order in which they end, so that a slow call does not delay the start of others.
         let under_way = stream::iter(numbered).buffer_unordered(most);
         let mut ended: Vec<(usize, Called)> = under_way.collect().await;
         ended.sort_unstable_by_key(|(place, _)| *place);
         ended.into_iter().map(|(_, called)| called).collect()
     }
 
-    /// Calls one; an error ends the run.
+    /// Makes one call. An error ends the run.
     async fn call(&self, call: &ToolCall, started: Instant, deadline: Option<Instant>) -> Called {
         let span = telemetry::execute_tool(call, &self.cx);
         self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
-        // A tool's own panics are contained in its call. This is for what it leaves
-        // behind, such as an output that panics when dropped.
-        // Boxed, or agents below agents would take too much of the stack.
+        // The tool's call catches its own panics. This one catches later panics, for example of an
+        // output when it is dropped. Boxed, because agents below agents would otherwise use too
+        // much of the stack.
         let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
         let made = made.catch_unwind().instrument(span.clone()).await;
         let (mut result, error) = made.unwrap_or_else(|panic| {
-            forget(panic);
+            drop_payload(panic);
             let error = Error::other("the tool panicked after its call").at(Stage::Panic);
             (ToolResult::failed(call, error.for_model()), Some(error))
         });
-        // Now: many long ones at once would be kept until the last has come.
+        // Cut now, so that long results are not held until the last call ends.
         self.run.limits().bound(&mut result);
         if driver::captures_content(&self.cx) {
             span.record("gen_ai.tool.call.result", result.text.as_str());
@@ -315,19 +322,19 @@ impl<'a> Driver<'a> {
         let more = result.repaired.as_ref().map_or(&[][..], |repaired| &repaired.repairs);
         let repairs = [repairs, more].concat();
         telemetry::repaired(&span, &repairs, &self.cx);
-        self.tell(call, &result.text, text.as_deref(), repairs, started);
+        self.emit_finished(call, &result.text, text.as_deref(), repairs, started);
         match error {
             Some(error) if self.ends_the_run(&error) => Err(error),
             error => {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
-                    forget(panic);
+                    drop_payload(panic);
                 }
                 Ok((result, text))
             }
         }
     }
 
-    fn tell(
+    fn emit_finished(
         &self,
         call: &ToolCall,
         text: &str,
@@ -351,16 +358,16 @@ impl<'a> Driver<'a> {
         deadline: Option<Instant>,
     ) -> (ToolResult, Option<Error>) {
         let Some(tool) = self.agent.tool(&call.name) else {
-            // The run answers calls of unknown tools; a driver of other tools got here.
+            // The run itself answers calls of unknown tools, so the run belongs to another agent.
             let error = Error::stop(format!(
-                "the run calls `{}`, which is no tool of this orchestrator; drive it with the one that started it",
+                "the run calls `{}`, which is not a tool of this agent; drive it with the agent that started it",
                 call.name,
             ));
             return ToolResult::of(call, Err(error.at(Stage::Setup)));
         };
         let reserved = match self.ledger.reserve(Spent::tool_call()) {
             Ok(reserved) => reserved,
-            Err(exhausted) => return self.told(call, driver::exhausted(&self.cx, exhausted)),
+            Err(exhausted) => return self.limited(call, driver::exhausted(&self.cx, exhausted)),
         };
         let cx = driver::in_call(&self.cx, call);
         let late = self.run.limits().tool_time.and_then(|time| started.checked_add(time));
@@ -368,13 +375,13 @@ impl<'a> Driver<'a> {
         let work = pin!(tool.call(&call.arguments, &cx));
         let (outcome, elapsed) = watched(end, work).await;
         reserved.settle(Spent::tool_call());
-        if elapsed >= BLOCKS {
-            tracing::warn!(tool = call.name, ?elapsed, "a tool kept its thread");
+        if elapsed >= BLOCKING_THRESHOLD {
+            tracing::warn!(tool = call.name, ?elapsed, "a tool blocked its thread");
             self.cx.emit(|| EventKind::ToolBlocked { call: call.clone(), elapsed });
         }
         let (mut result, error) = match outcome {
             Some(Err(error)) if self.own_limit(&error).is_some() => {
-                let (mut result, error) = self.told(call, error);
+                let (mut result, error) = self.limited(call, error);
                 result.repaired = self.repaired(tool, call);
                 (result, error)
             }
@@ -397,20 +404,20 @@ impl<'a> Driver<'a> {
         {
             let dialect = self.agent.model().capabilities().dialect;
             let lower = |value: &Value| tool.contract().lower_value(dialect, value);
-            as_asked(&mut repaired.json, lower);
+            lower_json(&mut repaired.json, lower);
         }
         (result, error)
     }
 
-    /// The repairs of a call that ran and gave no output.
+    /// Returns the repairs of a call that ran and has no output.
     fn repaired(&self, tool: &Tool, call: &ToolCall) -> Option<Box<Repaired>> {
         let policy = tool.policy().min(self.cx.policy());
         let reading = tool.contract().read_with::<IgnoredAny>(&call.arguments, policy).ok()?;
         Repaired::of(&reading).map(Box::new)
     }
 
-    /// What the model is told where a limit of its own run is in the way of a call.
-    fn told(&self, call: &ToolCall, error: Error) -> (ToolResult, Option<Error>) {
+    /// Returns the result of a call that a limit of the run prevented.
+    fn limited(&self, call: &ToolCall, error: Error) -> (ToolResult, Option<Error>) {
         let text = match self.own_limit(&error) {
             Some(limit) => format!("The call could not go on: the run has too few {limit} left."),
             None => error.for_model().into_owned(),
@@ -419,10 +426,10 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// All of an error, which is somebody else's and may panic when it is shown.
+/// Formats an error with its causes. The error is foreign code, so its formatting may panic.
 fn shown(error: &Error) -> String {
     catch_unwind(AssertUnwindSafe(|| format!("{error:#}"))).unwrap_or_else(|panic| {
-        forget(panic);
+        drop_payload(panic);
         format!(
             "the tool failed, and its error panicked when it was shown\nstage: {}",
             error.stage()
@@ -430,48 +437,51 @@ fn shown(error: &Error) -> String {
     })
 }
 
-/// Lets go of what somebody panicked with, which may panic again when it is dropped.
-fn forget(panic: Box<dyn Any + Send>) {
+/// Drops the payload of a panic, which may panic again.
+fn drop_payload(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(again);
     }
 }
 
-/// Whether this runs on tokio and its timer; there is no other way to ask than to try.
+/// Returns whether tokio's timer is available. There is no way to ask, so this tries to use it.
 fn has_timer() -> bool {
     catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }
 
-/// Whoever drops a drive in the middle of a step has had what it cost so far.
+/// If the drive is dropped during a step, the cost so far is charged.
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
         self.count();
     }
 }
 
-/// So far away that it never comes, and near enough for every clock.
-const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+/// One year: later than any useful deadline, and small enough to add to any `Instant`.
+const ONE_YEAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
-/// Does the work, until a deadline, and says how long it kept its thread at a stretch.
+/// Runs the work until a deadline. Also returns the duration of its longest poll.
 async fn watched<T>(
     deadline: Option<Instant>,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> (Option<T>, Duration) {
     let mut longest = Duration::ZERO;
     let watched = poll_fn(|cx| {
-        // The thread's own time, whatever the clock of the runtime says.
+        // Real time, because the clock of the runtime may be paused.
         let began = std::time::Instant::now();
         let polled = work.as_mut().poll(cx);
         longest = longest.max(began.elapsed());
         polled
     });
-    let outcome = by(deadline, watched).await;
+    let outcome = before_deadline(deadline, watched).await;
     (outcome, longest)
 }
 
-/// JSON in the shape that the model was asked for, as far as there is one.
-fn as_asked(json: &mut String, lower: impl FnOnce(&Value) -> toolwright_signature::Result<Value>) {
-    // A `Value` would change a number of more than 64 bits.
+/// Lowers JSON to the shape that the model was asked for, if it can be lowered.
+fn lower_json(
+    json: &mut String,
+    lower: impl FnOnce(&Value) -> toolwright_signature::Result<Value>,
+) {
+    // A `Value` would change a number with more than 64 bits.
     let long = json.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());
     if long.map(<[u8]>::len).max() > Some(16) {
         return;
@@ -482,32 +492,35 @@ fn as_asked(json: &mut String, lower: impl FnOnce(&Value) -> toolwright_signatur
     }
 }
 
-/// Waits no longer than until `deadline`; `None` if it came first.
-async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+/// Waits for the work until `deadline`. Returns `None` if the deadline passed first.
+async fn before_deadline<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     let Some(deadline) = deadline else {
         return Some(work.await);
     };
-    // A timeout lets go first what is ready at once: without this, a model that never
-    // waits would never be late.
+    // `timeout_at` polls the work before the timer. Without this check, a model that is always
+    // ready would never time out.
     let now = Instant::now();
     if now >= deadline {
         return None;
     }
-    // Clocks end, and tokio adds to them.
-    let deadline = deadline.min(now + FAR);
-    // Boxed: a timer is large, and most waits have none.
+    // tokio adds to the deadline, so it must not be near the end of the clock.
+    let deadline = deadline.min(now + ONE_YEAR);
+    // Boxed, because a timer is large and most waits have none.
     Box::pin(tokio::time::timeout_at(deadline, work)).await.ok()
 }
 
-/// Waits no longer than the context's deadline.
-async fn in_time<T>(cx: &Context, work: impl Future<Output = Result<T>>) -> Result<T> {
-    by(cx.deadline().map(Instant::from), work)
+/// Waits for the work until the context's deadline.
+async fn before_context_deadline<T>(
+    cx: &Context,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    before_deadline(cx.deadline().map(Instant::from), work)
         .await
         .unwrap_or_else(|| Err(Error::other(DeadlinePassed).at(Stage::Limit)))
 }
 
-/// The context's deadline came first. Of an agent below an agent: both have it, and then
-/// it is not the call that failed but the run.
+/// The error of a passed deadline of the context. An agent below an agent has the same deadline, so
+/// the error then ends the run and not only the call.
 #[derive(Debug, thiserror::Error)]
 #[error("the deadline of this call has passed; allow it more time")]
 struct DeadlinePassed;

@@ -1,140 +1,143 @@
+//! Errors of runs.
 use toolwright_module::error::Stage;
 
-use crate::nearest::there_are;
+use crate::tool_names::available_tools;
 
-/// The result of putting a run together and of moving it on.
+/// The result of an operation on a run.
 pub(crate) type Result<T, E = RunError> = std::result::Result<T, E>;
 
-/// What is wrong with a run's parts, or with an answer given to it.
+/// An error in the configuration of a run, or in an answer to one of its steps.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Two tools would look the same to the model.
-    #[error("two tools are called `{name}`; give one another name with `Tool::named`")]
+    /// Two tools have the same name.
+    #[error("two tools have the name `{name}`; rename one with `Tool::named`")]
     DuplicateTool {
-        /// The name they share.
+        /// The name.
         name: String,
     },
 
-    /// An approval policy names a tool that is not there: its calls would not wait.
-    #[error("the approval policy names the tool `{name}`, and there is none; {}", known(.tools, .name))]
+    /// An approval policy names a tool that does not exist.
+    #[error("the approval policy names the tool `{name}`, which does not exist; {}", known(.tools, .name))]
     NoSuchTool {
         /// The name.
         name: String,
-        /// The names there are.
+        /// The names of the tools of the run.
         tools: Vec<String>,
     },
 
-    /// A tool of a typed run has the name of the one that ends it.
-    #[error(
-        "no tool of a typed run may be called `finish`, which ends it; give it another name with `Tool::named`"
-    )]
+    /// A tool of a typed run has the reserved name `finish`.
+    #[error("a typed run reserves the tool name `finish`; rename the tool with `Tool::named`")]
     ReservedTool,
 
-    /// A tool or an output cannot be sent to the model.
+    /// A tool or the output has no valid contract.
     #[error(transparent)]
     Contract(#[from] toolwright_signature::Error),
 
-    /// An answer came for another step than the one the run waits for.
+    /// An answer is for another step than the current one.
     #[error(
-        "the run waits for step {expected}, but the answer is for step {got}; answer what `next` gives"
+        "the run waits for step {expected}, but the answer is for step {got}; answer the step that `next` returns"
     )]
     WrongStep {
-        /// The step the run waits for.
+        /// The current step.
         expected: u64,
-        /// The step that was answered.
+        /// The step of the answer.
         got: u64,
     },
 
-    /// An answer is of another kind than its step.
-    #[error("step {step} asks for {expected}; answer with that")]
+    /// An answer does not fit its step.
+    #[error("the answer does not fit: step {step} expects {expected}")]
     WrongAnswer {
         /// The step.
         step: u64,
-        /// What it asks for.
+        /// The expected kind of answer.
         expected: &'static str,
     },
 
     /// A person's arguments for a call do not fit its tool.
     #[error(
-        "the new arguments of the call `{id}` cannot be used; mend them and decide again: {fault}"
+        "the new arguments of the call `{id}` cannot be used; correct them and decide again: {fault}"
     )]
     WrongArguments {
-        /// The call's id.
+        /// The id of the call.
         id: String,
-        /// What is wrong with them.
+        /// The faults of the arguments.
         fault: toolwright_signature::Error,
     },
 
-    /// More is asked of a run that is still busy.
-    #[error("the run is at step {step} and not done; drive it to its end before you ask for more")]
+    /// `follow_up` was called on a run that has not finished.
+    #[error(
+        "the run is at step {step} and has not finished; drive it to its end before `follow_up`"
+    )]
     NotDone {
-        /// Where the run is.
+        /// The current step.
         step: u64,
     },
 
-    /// A run that has begun is asked to end, or to choose its tools, in another way.
+    /// The output or the way of choosing tools was set after the first step.
     #[error(
-        "the run is at step {step} already; say how it ends and chooses its tools before it begins"
+        "the run is already at step {step}; call `with_output` and `with_choosing` before the first step"
     )]
     Begun {
-        /// Where the run is.
+        /// The current step.
         step: u64,
     },
 
-    /// A run needs a tool that is not there.
+    /// A tool of the stored run is missing.
     #[error(
-        "the run uses the tool `{name}`, which is missing here; go on with the tools it began with"
+        "the run uses the tool `{name}`, which is missing; resume it with the tools that it started with"
     )]
     MissingTool {
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
     },
 
-    /// There is a tool that the run does not know.
-    #[error("the run does not know the tool `{name}`; go on with the tools it began with")]
-    AddedTool {
-        /// The tool's name.
-        name: String,
-    },
-
-    /// A tool is not what it was when the run began.
+    /// A tool was added since the run started.
     #[error(
-        "the tool `{name}` is not what it was when the run began (description, schema or effect); start the run again"
+        "the run did not start with the tool `{name}`; resume it with the tools that it started with"
+    )]
+    AddedTool {
+        /// Name of the tool.
+        name: String,
+    },
+
+    /// A tool has changed since the run started.
+    #[error(
+        "the tool `{name}` has changed since the run started (description, schema or effect); start the run again"
     )]
     ChangedTool {
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
     },
 
-    /// A run has to end with another output than the one it is driven for.
+    /// The run is for another output than the agent that drives it.
     #[error(
-        "the run does not end with the output of `{name}` as it is now; drive it with what started it, or start it again"
+        "the run does not end with the current output of `{name}`; drive it with the agent that started it, or start it again"
     )]
     OtherOutput {
-        /// The signature it is driven for.
+        /// Name of the agent's signature.
         name: String,
     },
 
-    /// A stored run contradicts itself.
-    #[error("the stored run cannot go on: {what} do not fit together; start it again")]
+    /// A stored run is inconsistent.
+    #[error("the stored run is inconsistent: {what}; start it again")]
     Corrupt {
-        /// What does not fit together.
+        /// The inconsistency.
         what: &'static str,
     },
 
-    /// A later version stored the run.
+    /// The run was stored by a later version.
     #[error("the stored run has version {found}, this program reads up to {known}; update it")]
     Version {
-        /// The version it has.
+        /// The version of the stored run.
         found: u64,
-        /// The newest version this program knows.
+        /// The latest version that this program can read.
         known: u32,
     },
 }
 
 impl RunError {
-    /// As a module's error: it ends the run.
+    /// Converts the error to a module's error, which ends the run.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
         let stage = match self {
             Self::WrongArguments { .. } => Stage::Approval,
@@ -146,9 +149,8 @@ impl RunError {
 
 fn known(tools: &[String], name: &str) -> String {
     if tools.is_empty() {
-        return "there are no tools at all".to_owned();
+        return "there are no tools".to_owned();
     }
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-    // In the middle of a sentence.
-    there_are(&tools, name).replacen("The", "the", 1)
+    available_tools(&tools, name).replacen("The", "the", 1)
 }

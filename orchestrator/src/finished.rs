@@ -1,3 +1,4 @@
+//! The result of a finished run.
 use std::sync::Arc;
 
 use toolwright_module::budget::{LimitKind, Spent};

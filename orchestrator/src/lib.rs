@@ -1,31 +1,30 @@
 //! Agents: a model, its tools, and the loop between them as a value.
 //!
-//! [`Run`] is the loop: a state machine that can be stored at any step and resumed
-//! elsewhere. [`ToolOrchestrator`] drives it on tokio. [`ReAct`] does so for a typed
-//! signature. All three leave the model to a provider crate and the tools to you.
+//! [`Run`] is the loop: a state machine that can be stored at any step and resumed elsewhere.
+//! [`ToolOrchestrator`] drives a run on tokio. [`ReAct`] drives a run with a typed input and
+//! output. Provider crates bring the model, and your program brings the tools.
 
 mod approval_policy;
-mod choosing;
 mod driver;
 mod error;
 mod finished;
 mod limits;
-mod mistakes;
-mod nearest;
 mod react;
 mod repaired_call;
+mod repeated_mistakes;
 mod run;
 mod run_stream;
 mod selector;
 mod state;
 mod step;
 mod telemetry;
+mod tool_choosing;
+mod tool_names;
 mod tool_orchestrator;
 mod tools;
 mod unfinished;
 
 pub use approval_policy::ApprovalPolicy;
-pub use choosing::Choosing;
 pub use error::RunError;
 pub use finished::{Finished, ToolFailure};
 pub use limits::Limits;
@@ -35,6 +34,7 @@ pub use run::Run;
 pub use run_stream::{Progress, RunStream};
 pub use state::{DecidedCall, RunState};
 pub use step::{RunResult, Step, StepKind, StepResult, StepResultKind};
+pub use tool_choosing::Choosing;
 pub use tool_orchestrator::{Task, TaskAnswer, ToolOrchestrator};
 pub use toolwright_module::event::Ending;
 pub use unfinished::{AwaitsApproval, Unfinished};

@@ -1,3 +1,4 @@
+//! The limits of a run, and the cutting of long results.
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use toolwright_module::Request;
 use toolwright_module::budget::Budget;
 use toolwright_module::message::{Image, ToolResult};
 
-/// What bounds a run.
+/// Limits of a run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,44 +22,44 @@ use toolwright_module::message::{Image, ToolResult};
 /// assert_eq!(Limits::default().max_iterations, 10);
 /// ```
 ///
-/// The run holds its own steps to the rounds, the budget and the time, whoever drives
-/// it; to money by what [`StepResult::with_spent`](crate::StepResult::with_spent) says, because it
-/// knows no prices. What it does not see, models inside its tools, the driver's ledger holds to the
-/// same budget. [`tool_time`](Self::tool_time) and
-/// [`max_parallel`](Self::max_parallel) are the driver's alone.
+/// The run itself enforces the rounds, the budget and the time of its own steps, whatever drives
+/// it. It has no prices, so it enforces money by
+/// [`StepResult::with_spent`](crate::StepResult::with_spent). Models inside its tools are limited
+/// by the driver's ledger, which has the same budget. [`tool_time`](Self::tool_time) and
+/// [`max_parallel`](Self::max_parallel) are enforced by the driver only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many rounds a model gets for a task: 10 unless said. A round is a reply and
-    /// what its calls gave, or a reply that could not be used. After the last round the
-    /// model is asked once more, without tools, and that answer counts as
-    /// [`Ending::LimitReached`](crate::Ending::LimitReached): allow one round more than
-    /// a task needs, at least 1.
+    /// Maximum number of rounds for a task. Default: 10.
+    ///
+    /// A round is a reply with the results of its calls, or a reply that could not be used. After
+    /// the last round the model is asked once more, without tools. That answer counts as
+    /// [`Ending::LimitReached`](crate::Ending::LimitReached), so allow one round more than a task
+    /// needs.
     pub max_iterations: u32,
-    /// The most a model may write in one answer, in tokens.
+    /// Maximum number of tokens in one answer. Default: [`Request::MAX_OUTPUT_TOKENS`].
     pub max_output_tokens: u64,
-    /// What the whole run may come to, everything below its tools included.
+    /// Budget of the whole run, including everything below its tools. Default: no limit.
     pub budget: Budget,
-    /// How long the steps of the run may take together; waiting for a person is free.
+    /// Maximum duration of all steps together, without waits for a person. Default: no limit.
     pub max_time: Option<Duration>,
-    /// How long one call of a tool may take.
+    /// Maximum duration of one tool call. Default: no limit.
     pub tool_time: Option<Duration>,
-    /// How many calls may be under way at once: 8 unless said, at least 1.
+    /// Maximum number of concurrent calls. Default: 8. Minimum: 1.
     pub max_parallel: usize,
-    /// How much of a tool's result the model is shown, in bytes: 65,536 unless said.
-    /// Of a longer one the model gets the beginning and a note of what is missing.
+    /// Maximum size of a tool's result for the model, in bytes. Default: 65,536. The model gets the
+    /// start of a longer result, and a note about the rest.
     pub max_result_bytes: usize,
-    /// Maximum size of the images of one result together, in bytes of their addresses; a
-    /// `data:` address holds the whole image. Default: 5 MiB. Images beyond it are left
-    /// out, and a note in the text says so.
+    /// Maximum size of all images of one result, in bytes of their addresses. A `data:` address
+    /// contains the whole image. Default: 5 MiB. Images beyond it are left out, and a note in the
+    /// text says so.
     pub max_image_bytes: usize,
-    /// Maximum number of calls in one reply. Default: 128; at least 1. Calls beyond it are
-    /// not made: their result says so, and that the model may make them in its next reply.
+    /// Maximum number of calls in one reply. Default: 128. Minimum: 1. Further calls are not made.
+    /// Their result says so, and that the model may make them in its next reply.
     pub max_calls_per_reply: usize,
-    /// How many rounds in a row may make one same mistake, such as the same call that
-    /// fails in the same way: 3 unless said. Then the run ends as
-    /// [`Ending::Stuck`](crate::Ending::Stuck).
+    /// Maximum number of rounds in a row with the same mistake, such as the same call that fails in
+    /// the same way. Default: 3. Then the run ends as [`Ending::Stuck`](crate::Ending::Stuck).
     pub max_same_failures: u32,
 }
 
@@ -80,56 +81,56 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same with another number of rounds.
+    /// Sets the maximum number of rounds. Default: 10.
     #[must_use]
     pub fn with_max_iterations(mut self, rounds: u32) -> Self {
         self.max_iterations = rounds;
         self
     }
 
-    /// The same with another bound on each answer.
+    /// Sets the maximum number of tokens in one answer. Default: [`Request::MAX_OUTPUT_TOKENS`].
     #[must_use]
     pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
         self.max_output_tokens = tokens;
         self
     }
 
-    /// The same with a budget for the whole run.
+    /// Sets the budget of the whole run. Default: no limit.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
-    /// The same with a bound on how long the steps may take together.
+    /// Sets the maximum duration of all steps together. Default: no limit.
     #[must_use]
     pub fn with_max_time(mut self, time: Duration) -> Self {
         self.max_time = Some(time);
         self
     }
 
-    /// The same with a bound on how long one call of a tool may take.
+    /// Sets the maximum duration of one tool call. Default: no limit.
     #[must_use]
     pub fn with_tool_time(mut self, time: Duration) -> Self {
         self.tool_time = Some(time);
         self
     }
 
-    /// The same with another number of calls that may be under way at once.
+    /// Sets the maximum number of concurrent calls. Default: 8.
     #[must_use]
     pub fn with_max_parallel(mut self, calls: usize) -> Self {
         self.max_parallel = calls;
         self
     }
 
-    /// The same with another bound on what the model is shown of a result.
+    /// Sets the maximum size of a result for the model, in bytes. Default: 65,536.
     #[must_use]
     pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
         self.max_result_bytes = bytes;
         self
     }
 
-    /// Sets the maximum size of a result's images. Default: 5 MiB.
+    /// Sets the maximum size of a result's images, in bytes. Default: 5 MiB.
     #[must_use]
     pub fn with_max_image_bytes(mut self, bytes: usize) -> Self {
         self.max_image_bytes = bytes;
@@ -143,15 +144,15 @@ impl Limits {
         self
     }
 
-    /// The same with another number of times that one mistake may be made in a row.
+    /// Sets the maximum number of rounds in a row with the same mistake. Default: 3.
     #[must_use]
     pub fn with_max_same_failures(mut self, rounds: u32) -> Self {
         self.max_same_failures = rounds;
         self
     }
 
-    /// What the model is shown of a result: all, or its beginning and a note, within
-    /// [`max_result_bytes`](Self::max_result_bytes) together.
+    /// Returns the part of a result that the model gets: all of it, or its start and a note. Both
+    /// together have at most [`max_result_bytes`](Self::max_result_bytes).
     ///
     /// ```
     /// # use toolwright_orchestrator::Limits;
@@ -159,7 +160,7 @@ impl Limits {
     /// let shown = limits.cut(&"word ".repeat(100)).into_owned();
     /// assert!(shown.starts_with("word word word "), "{shown}");
     /// assert!(shown.ends_with("\n[cut: 33 of 500 bytes are shown; ask for less]"), "{shown}");
-    /// // What was cut once is not cut again.
+    /// // A text that was cut is not cut again.
     /// assert_eq!(limits.cut(&shown), shown);
     /// ```
     #[must_use]
@@ -170,17 +171,17 @@ impl Limits {
         let note = |shown: usize| {
             format!("\n[cut: {shown} of {} bytes are shown; ask for less]", text.len())
         };
-        // A smaller number is not longer.
+        // The note for the final, smaller number is not longer.
         let room = self.max_result_bytes.saturating_sub(note(self.max_result_bytes).len());
         let end = text.floor_char_boundary(room);
         let mut shown = format!("{}{}", &text[..end], note(end));
-        // A bound that has no room for the note has room for its beginning.
+        // If there is no room for the note, its start remains.
         shown.truncate(shown.floor_char_boundary(self.max_result_bytes));
         Cow::Owned(shown)
     }
 
-    /// An error for the user, held to [`max_result_bytes`](Self::max_result_bytes). A low
-    /// bound is for the model, and hides no error from the user.
+    /// Cuts an error for the user. The limit is [`max_result_bytes`](Self::max_result_bytes), but
+    /// at least 4 KiB: a low limit is meant for the model.
     pub(crate) fn cut_error(&self, error: String) -> String {
         let bound = self.max_result_bytes.max(4096);
         match self.with_max_result_bytes(bound).cut(&error) {
@@ -189,7 +190,7 @@ impl Limits {
         }
     }
 
-    /// Holds a result to [`max_result_bytes`](Self::max_result_bytes) and
+    /// Cuts a result to [`max_result_bytes`](Self::max_result_bytes) and
     /// [`max_image_bytes`](Self::max_image_bytes).
     pub(crate) fn bound(&self, result: &mut ToolResult) {
         if !result.images.is_empty() {

@@ -1,3 +1,4 @@
+//! The ReAct module: an agent with a typed input and output.
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -7,21 +8,20 @@ use toolwright_module::{Context, Effect, LanguageModel, Module, Policy, Repaired
 use toolwright_signature::{Contract, Loss, Signature};
 
 use crate::approval_policy::ApprovalPolicy;
-use crate::choosing::Choosing;
 use crate::driver::Verdict;
 use crate::error;
 use crate::finished::Finished;
 use crate::limits::Limits;
 use crate::run::Run;
+use crate::tool_choosing::Choosing;
 use crate::tool_orchestrator::ToolOrchestrator;
 use crate::unfinished::Unfinished;
 
-/// A module whose work a model does with tools: a typed signature in, its whole typed
-/// output out.
+/// A module whose model uses tools to produce the typed output of a signature.
 ///
-/// The model ends the run by calling `finish` with the output. What does not fit goes
-/// back to it with what is wrong. At a limit there is no last question, because prose is
-/// no output: the run ends in an error with [`Unfinished`].
+/// The model ends the run by calling `finish` with the output. An output that does not fit is sent
+/// back with its faults. At a limit the model is not asked for a last answer, because prose is not
+/// an output. The run then fails with [`Unfinished`].
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -65,12 +65,12 @@ pub struct ReAct<S: Signature> {
 }
 
 impl<S: Signature> ReAct<S> {
-    /// An agent of this model and these tools.
+    /// Returns an agent with this model and these tools.
     ///
     /// # Errors
     ///
-    /// As [`ToolOrchestrator::new`], and if the model's provider cannot be asked for
-    /// the output.
+    /// The errors of [`ToolOrchestrator::new`], or the model's provider does not accept the output
+    /// schema.
     pub fn new(
         model: impl LanguageModel,
         tools: impl IntoIterator<Item = Tool>,
@@ -88,60 +88,59 @@ impl<S: Signature> ReAct<S> {
         Ok(Self { orchestrator, contract, signature: PhantomData })
     }
 
-    /// The same agent with other limits.
+    /// Sets the limits of new runs. Default: [`Limits::default`].
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.orchestrator = self.orchestrator.with_limits(limits);
         self
     }
 
-    /// The same agent, whose calls wait for a person as `policy` says; see
-    /// [`ToolOrchestrator::with_approval`].
+    /// Sets which calls wait for a person. Default: none. See [`ToolOrchestrator::with_approval`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of [`ToolOrchestrator::with_approval`].
     pub fn with_approval(mut self, policy: ApprovalPolicy) -> error::Result<Self> {
         self.orchestrator = self.orchestrator.with_approval(policy)?;
         Ok(self)
     }
 
-    /// Sets how far the arguments of the agent's calls and its output may be repaired; see
-    /// [`ToolOrchestrator::with_policy`].
+    /// Sets how far the arguments of calls and the output may be repaired. Default:
+    /// [`Policy::Coerce`]. See [`ToolOrchestrator::with_policy`].
     #[must_use]
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.orchestrator = self.orchestrator.with_policy(policy);
         self
     }
 
-    /// The same agent, whose model chooses tools in another way.
+    /// Sets how the model requests tools. Default: [`Choosing::Calls`].
     ///
     /// # Errors
     ///
-    /// As [`ToolOrchestrator::with_choosing`].
+    /// The errors of [`ToolOrchestrator::with_choosing`].
     pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
         self.orchestrator = self.orchestrator.with_choosing(choosing)?;
         Ok(self)
     }
 
-    /// What the model's provider cannot be told, or not held to, of the tools and of `finish`;
-    /// see [`ToolOrchestrator::losses`].
+    /// Returns the rules of the tools' and the output's schemas that the model's provider does not
+    /// support or does not guarantee. See [`ToolOrchestrator::losses`].
     #[must_use]
     pub fn losses(&self) -> Vec<(String, Loss)> {
         self.orchestrator.losses_with(Some(&self.contract))
     }
 
-    /// The agent's tools, to resume a stored run with.
+    /// Returns the agent's tools, which [`Run::resume`] needs.
     #[must_use]
     pub fn tools(&self) -> &[Tool] {
         self.orchestrator.tools()
     }
 
-    /// A run that has not begun, for [`drive`](Self::drive).
+    /// Returns a new run, for [`drive`](Self::drive).
     ///
     /// # Errors
     ///
-    /// If the input has no JSON form.
+    /// The input cannot be serialized to JSON.
     pub fn start(&self, input: &S) -> error::Result<Run> {
         let task = self.contract.write_input(input)?;
         self.orchestrator.start(task)?.with_output(Arc::clone(&self.contract))
@@ -151,21 +150,21 @@ impl<S: Signature> ReAct<S> {
     ///
     /// # Errors
     ///
-    /// As [`drive`](Self::drive).
+    /// The errors of [`drive`](Self::drive).
     pub async fn run(&self, input: S, cx: &Context) -> Result<Finished<S::Output>> {
         let mut run = self.start(&input).map_err(error::RunError::into_module)?;
         self.drive(&mut run, cx).await
     }
 
-    /// Moves a run on until its output is there.
+    /// Drives a run until it has its output.
     ///
     /// # Errors
     ///
-    /// As [`ToolOrchestrator::drive`]; any other ending than the output is one too, with
-    /// [`Unfinished`] for a cause: at a limit of the stage
+    /// The errors of [`ToolOrchestrator::drive`]. A run that ends without an output is an error
+    /// with [`Unfinished`] as its cause. At a limit its stage is
     /// [`Limit`](toolwright_module::error::Stage::Limit).
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished<S::Output>> {
-        // A stored run may be of an earlier form of the signature.
+        // A stored run may belong to an earlier form of the signature.
         let output = run.output().map(Contract::fingerprint);
         if output != Some(self.contract.fingerprint()) {
             let name = self.contract.name().to_owned();

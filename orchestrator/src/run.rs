@@ -1,4 +1,5 @@
-mod taking;
+//! The loop between a model and its tools, as a state machine.
+mod applying;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,27 +16,27 @@ use toolwright_module::{Dialect, Message, Policy, Request, Tool, ToolCall};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
-use crate::choosing::Choosing;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;
-use crate::mistakes::Mistakes;
 use crate::repaired_call::RepairedCall;
-use crate::run::taking::{hash, text_of};
+use crate::repeated_mistakes::Mistakes;
+use crate::run::applying::{hash, text_of};
 use crate::selector::Selector;
 use crate::state::{DecidedCall, Phase, RunState, VERSION};
 use crate::step::{RunResult, Step, StepKind, StepResult, StepResultKind};
+use crate::tool_choosing::Choosing;
 use crate::tools::Tools;
 
 /// The loop between a model and its tools, as a value.
 ///
-/// A run does nothing by itself: [`next`](Self::next) says what is to be done,
-/// [`apply`](Self::apply) takes what came of it. There is no clock and no chance in
-/// it, so the same answers give the same run. It serialises as [`RunState`]: store it
-/// at any step, [`resume`](Self::resume) it in another process.
+/// A run does nothing by itself. [`next`](Self::next) returns the next step, and
+/// [`apply`](Self::apply) takes its result. There is no clock and no randomness in it, so the same
+/// results give the same run. It serializes as [`RunState`]: store it at any step, and
+/// [`resume`](Self::resume) it in another process.
 ///
-/// [`ToolOrchestrator`](crate::ToolOrchestrator) drives one on tokio. To drive one
-/// yourself, as below; with real tools, what the model is told of a call is
-/// [`ToolResult::of`], and an error of it whose audience is the run ends your loop:
+/// [`ToolOrchestrator`](crate::ToolOrchestrator) drives a run on tokio. The example below drives
+/// one by hand. With real tools, [`ToolResult::of`] makes the result for the model; if it returns
+/// an error with the audience `Run`, end your loop with it:
 ///
 /// ```
 /// use toolwright_module::{Reply, ToolCall};
@@ -77,39 +78,40 @@ use crate::tools::Tools;
 pub struct Run {
     state: RunState,
     tools: Arc<Tools>,
-    /// What every request sends: the tools, and `finish` where an output is asked for.
+    /// The contracts of every request: the tools, and `finish` in a typed run.
     contracts: Arc<[Arc<Contract>]>,
-    /// Where tools are chosen by a selector: it, and the conversation as it is shown.
+    /// The selector and the conversation in its form, if tools are chosen by a selector.
     selector: Option<(Arc<Selector>, Vec<Arc<Message>>)>,
-    /// The ids of all calls so far, hashed: another call that happens to have the hash
-    /// of one gets another id, and nothing else comes of it.
+    /// The hashed ids of all calls so far. If two ids have the same hash, the later call gets a new
+    /// id, which is harmless.
     ids: BTreeSet<u64>,
-    /// The first call of the last reply that has no result.
+    /// The first call of the last reply without a result.
     next: Place,
-    /// The places of the tools in use, once there are too many to look through.
+    /// The indices of the tools in use, once there are too many names for a linear search.
     used: BTreeSet<usize>,
-    /// How far the driver lets selections and a person's arguments be repaired; not stored.
+    /// How far selections and a person's arguments may be repaired. The driver sets it; it is not
+    /// stored.
     policy: Policy,
 }
 
-/// Where a call stands in the last reply: counted in its parts, and in its calls.
+/// The position of a call in the last reply, counted in parts and in calls.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     part: usize,
     call: usize,
 }
 
-/// What is to be done now, as [`StepKind`], without a copy of what is only read.
+/// The next step, like [`StepKind`], but borrowed.
 pub(crate) enum Due<'a> {
     Model,
-    /// Calls, and the decisions on them, which may have other arguments.
+    /// The calls, and the decisions on them, which may replace arguments.
     Tools(Vec<&'a ToolCall>, &'a BTreeMap<String, DecidedCall>),
     Approval(Vec<ToolCall>),
     Done(RunResult),
 }
 
 impl Run {
-    /// A run that has not begun.
+    /// Returns a new run.
     ///
     /// # Errors
     ///
@@ -159,7 +161,7 @@ impl Run {
         run
     }
 
-    /// A stored run, to go on where it was.
+    /// Resumes a stored run.
     ///
     /// ```
     /// # use toolwright_orchestrator::{Limits, Run, RunState};
@@ -172,24 +174,21 @@ impl Run {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
+    /// The tools differ from those that the run started with, in name, description, schema or
+    /// effect. Or the state is inconsistent. A run stored by a later version fails earlier, when
+    /// its [`RunState`] is deserialized.
     ///
-    /// If the tools are not those that the run began with, by name, description,
-    /// schema and effect, or if the state contradicts itself. That a later version
-    /// stored it is found out earlier, when its [`RunState`] is read.
-    ///
-    /// A call that waits for approval by the stored policy, and that no stored decision
-    /// allows, is asked about again, whatever the stored phase says. See [`RunState`] for
-    /// who may write the store.
+    /// A call that waits by the stored policy, and that no stored decision allows, waits again,
+    /// whatever the stored phase says. [`RunState`] says who may write to the store.
     pub fn resume(state: RunState, tools: &[Tool]) -> Result<Self> {
-        // The prompt must not change, so neither may the order of the tools in it.
+        // The prompt must stay the same, and so must the order of the tools in it.
         let places = state.tools.iter().enumerate();
         let places: HashMap<&str, usize> =
             places.map(|(place, known)| (known.name.as_str(), place)).collect();
         let mut ordered: Vec<&Tool> = tools.iter().collect();
         ordered.sort_by_key(|tool| places.get(tool.contract().name()));
         let tools = Tools::of(ordered)?;
-        tools.are(&state.tools)?;
+        tools.check_same(&state.tools)?;
         state.check()?;
         let output = state.output.clone();
         let mut run = Self::of(state, Arc::new(tools));
@@ -197,13 +196,13 @@ impl Run {
             run.offer_finish(output)?;
         }
         run.make_selector()?;
-        run.hold_back();
+        run.require_approvals();
         Ok(run)
     }
 
-    /// Tells the model, before the task, how to go about it.
+    /// Sets instructions for the model, as a system message before the task.
     ///
-    /// For a run that has not begun: later, the prompt only grows at its end.
+    /// They have an effect only before the first step. After it the prompt only grows at its end.
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
         if self.state.step == 0 {
@@ -213,13 +212,13 @@ impl Run {
         self
     }
 
-    /// Makes it a typed run: it ends when the model calls `finish` with an output of
-    /// this contract.
+    /// Makes this a typed run: it ends when the model calls `finish` with an output of this
+    /// contract.
     ///
     /// # Errors
     ///
-    /// If the contract does not say what it returns, a tool is called `finish`, or the run
-    /// has begun: the tools that a model was shown do not change.
+    /// The contract has no output schema, a tool has the name `finish`, or the run has passed its
+    /// first step. The tools in a model's prompt do not change.
     pub fn with_output(mut self, contract: Arc<Contract>) -> Result<Self> {
         self.has_not_begun()?;
         self.offer_finish(contract)?;
@@ -227,11 +226,11 @@ impl Run {
         Ok(self)
     }
 
-    /// Says how the model chooses tools; [`Choosing::Calls`] unless said.
+    /// Sets how the model requests tools. Default: [`Choosing::Calls`].
     ///
     /// # Errors
     ///
-    /// If the run has begun, or the tools cannot stand together in one schema.
+    /// The run has passed its first step, or the tools cannot be combined in one schema.
     pub fn with_choosing(mut self, choosing: Choosing) -> Result<Self> {
         self.has_not_begun()?;
         self.state.choosing = choosing;
@@ -241,32 +240,32 @@ impl Run {
 
     /// Sets which calls wait for a person. Default: none.
     ///
-    /// It takes the place of the run's policy, and holds for every call that was not made
-    /// yet; a call that waits already goes on waiting. An agent that drives the run adds
-    /// its own policy, so that the stricter of both holds.
+    /// It replaces the run's policy, and applies to every call that was not made yet. A call that
+    /// already waits continues to wait. An agent that drives the run adds its own policy; the
+    /// stricter of both then applies.
     ///
     /// # Errors
     ///
-    /// [`RunError::NoSuchTool`] if the policy names one.
+    /// [`RunError::NoSuchTool`] if the policy names a tool that does not exist.
     pub fn with_approval(mut self, policy: ApprovalPolicy) -> Result<Self> {
         self.tools.check(&policy)?;
         self.state.approval = policy;
-        self.hold_back();
+        self.require_approvals();
         Ok(self)
     }
 
-    /// Holds the run to this policy as well as to its own.
-    pub(crate) fn hold_to(&mut self, policy: &ApprovalPolicy) {
+    /// Adds a policy. A call waits if it waits by the run's own policy or by this one.
+    pub(crate) fn add_approval(&mut self, policy: &ApprovalPolicy) {
         if policy.is_default() || self.state.approval == *policy {
             return;
         }
         self.state.approval = std::mem::take(&mut self.state.approval).stricter(policy);
-        self.hold_back();
+        self.require_approvals();
     }
 
-    /// Makes those calls wait that wait by the policy and that no decision allows: in
-    /// their order, besides those that wait already.
-    fn hold_back(&mut self) {
+    /// Makes the calls wait that need approval and have no decision that allows them. Calls that
+    /// wait already continue to wait.
+    fn require_approvals(&mut self) {
         let none = ApprovalPolicy::default();
         let (results, awaits) = match &mut self.state.phase {
             Phase::Tools { .. } if self.state.approval == none => return,
@@ -288,7 +287,7 @@ impl Run {
         self.find_next();
     }
 
-    /// Whether a call may not be made before somebody decides on it.
+    /// Returns whether a call needs a decision before it is made.
     fn awaits(&self, call: &ToolCall) -> bool {
         let decided = || self.state.decisions.get(&call.id);
         let effect = self.tools.effect(&call.name);
@@ -296,14 +295,14 @@ impl Run {
             && !decided().is_some_and(|decided| decided.allows(call))
     }
 
-    /// Gives the run other limits, so that one that reached a limit of its budget or its
-    /// time can go on. One that was asked for its last word already has only that left;
-    /// then [`follow_up`](Self::follow_up) goes on. A stored run keeps its own limits,
-    /// whatever those of the agent are that drives it.
+    /// Replaces the limits, so that a run that reached a limit of its budget or its time can
+    /// continue. If the model was already asked for its last answer, use
+    /// [`follow_up`](Self::follow_up) instead. A stored run keeps its own limits, whatever limits
+    /// the agent has that drives it.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.state.limits = limits;
-        // It still waits for its question to the model.
+        // Without a reply at the end, the run still waits for one.
         let said = matches!(
             self.state.messages.last().map(|last| &**last),
             Some(Message::Assistant { .. })
@@ -349,23 +348,22 @@ impl Run {
         }
     }
 
-    /// The contract whose output ends the run, if it is a typed one.
+    /// Returns the contract of a typed run.
     pub(crate) fn output(&self) -> Option<&Contract> {
         self.state.output.as_deref()
     }
 
-    /// What the run itself answered to calls of the last reply, such as of tools that
-    /// do not exist; given once.
+    /// Takes the run's own results for calls of the last reply, such as those of unknown tools.
     pub(crate) fn take_own_results(&mut self) -> Vec<(ToolCall, ToolResult)> {
         std::mem::take(&mut self.state.own_results)
     }
 
-    /// Whether these are the tools that the run began with.
+    /// Checks that these are the tools that the run started with.
     pub(crate) fn check_tools(&self, now: &Arc<Tools>) -> Result<()> {
-        if Arc::ptr_eq(now, &self.tools) { Ok(()) } else { now.are(&self.state.tools) }
+        if Arc::ptr_eq(now, &self.tools) { Ok(()) } else { now.check_same(&self.state.tools) }
     }
 
-    /// What was decided since this was asked last, by the call's id.
+    /// Takes the decisions since the last call of this method, with the ids of the calls.
     pub(crate) fn take_decided(&mut self) -> Vec<(String, Decision)> {
         let ids = std::mem::take(&mut self.state.decided).into_iter();
         let decided = ids.filter_map(|id| {
@@ -375,10 +373,10 @@ impl Run {
         decided.collect()
     }
 
-    /// The decisions on calls of the run, by the calls' ids.
+    /// Returns the decisions on calls of the run, by the ids of the calls.
     ///
-    /// They are stored with the run. A call that waits for approval is made only if there
-    /// is one that allows exactly this call.
+    /// They are stored with the run. A call that waits for approval is made only if there is a
+    /// decision that allows exactly this call.
     ///
     /// ```
     /// # use toolwright_module::{Effect, Reply, Signature, Tool, ToolCall, from_fn};
@@ -403,59 +401,59 @@ impl Run {
         &self.state.decisions
     }
 
-    /// Says how far selections and a person's arguments may be repaired from now on.
-    pub(crate) fn read_by(&mut self, policy: Policy) {
+    /// Sets how far selections and a person's arguments may be repaired.
+    pub(crate) fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
     }
 
-    /// The stricter policy of the tool and of whoever drives the run.
+    /// Returns the stricter policy of the tool and the driver.
     fn policy_of(&self, tool: &str) -> Policy {
         self.tools.policy(tool).min(self.policy)
     }
 
-    /// Whether the model calls tools by its provider's calls, each held to its own schema.
+    /// Returns whether the model uses its provider's tool calls, which have schemas of their own.
     pub(crate) fn calls_natively(&self) -> bool {
         self.selector.is_none()
     }
 
-    /// The calls whose arguments had to be repaired, as the model wrote them; the answer of
-    /// a typed run is the call of `finish`.
+    /// Returns the calls whose arguments had to be repaired, as the model wrote them. The answer of
+    /// a typed run is its call of `finish`.
     #[must_use]
     pub fn repaired(&self) -> &[RepairedCall] {
         &self.state.repaired
     }
 
-    /// The conversation so far.
+    /// Returns the conversation so far.
     #[must_use]
     pub fn history(&self) -> &[Arc<Message>] {
         &self.state.messages
     }
 
-    /// How many rounds of tool calls there were.
+    /// Returns the number of rounds of tool calls.
     #[must_use]
     pub fn iterations(&self) -> u32 {
         self.state.iterations
     }
 
-    /// What the run came to, everything below the tools included.
+    /// Returns the cost of the run, including everything below its tools.
     #[must_use]
     pub fn spent(&self) -> Spent {
         self.state.spent
     }
 
-    /// What bounds the run.
+    /// Returns the limits of the run.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.state.limits
     }
 
-    /// Counts what a step came to that has no answer, because it failed.
+    /// Adds the cost of a step that failed and so has no result.
     pub fn charge(&mut self, spent: Spent) {
         self.state.spent += spent;
     }
 
-    /// Asks a run that is done for something more, in the same conversation. It has all
-    /// its iterations for that; what it came to counts on.
+    /// Gives a finished run another task in the same conversation. The rounds start again at zero.
+    /// The cost does not.
     ///
     /// ```
     /// # use toolwright_module::Reply;
@@ -470,13 +468,13 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`RunError::NotDone`].
+    /// [`RunError::NotDone`] if the run has not finished.
     pub fn follow_up(&mut self, task: impl Into<String>) -> Result<()> {
         if !matches!(self.next().kind, StepKind::Done(_)) {
             return Err(RunError::NotDone { step: self.state.step });
         }
-        // The call that ended a typed run has no result yet, and a call without one
-        // makes the conversation unusable.
+        // The call that ended a typed run has no result yet, and providers reject a call without a
+        // result.
         let ended = matches!(self.state.phase, Phase::Done(_));
         let open: Vec<ToolCall> = if ended { self.calls().cloned().collect() } else { Vec::new() };
         for call in open {
@@ -490,19 +488,19 @@ impl Run {
         Ok(())
     }
 
-    /// How long the steps took, as their answers say.
+    /// Returns the duration of all steps, as reported in their results.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.state.elapsed
     }
 
-    /// The names of the tools that were called, each once, in order of first use.
+    /// Returns the names of the tools that were called, each once, in order of first use.
     #[must_use]
     pub fn tools_used(&self) -> &[String] {
         &self.state.tools_used
     }
 
-    /// What is to be done now. Asking again gives the same step.
+    /// Returns the current step. Repeated calls return the same step.
     #[must_use]
     pub fn next(&self) -> Step {
         let kind = match self.due() {
@@ -514,14 +512,14 @@ impl Run {
         Step { number: self.step(), kind }
     }
 
-    /// The number of the present step.
+    /// Returns the number of the current step.
     pub(crate) fn step(&self) -> u64 {
         self.state.step
     }
 
     pub(crate) fn due(&self) -> Due<'_> {
         match &self.state.phase {
-            Phase::Model | Phase::LastWord { .. } => match self.refused() {
+            Phase::Model | Phase::LastWord { .. } => match self.exhausted_limit() {
                 None => Due::Model,
                 Some(limit) => Due::Done(self.at_limit(limit)),
             },
@@ -535,8 +533,8 @@ impl Run {
         }
     }
 
-    /// What there is too little of to ask the model.
-    fn refused(&self) -> Option<LimitKind> {
+    /// Returns the limit that forbids another request to the model.
+    fn exhausted_limit(&self) -> Option<LimitKind> {
         let Limits { budget, max_time, .. } = &self.state.limits;
         if max_time.is_some_and(|time| self.state.elapsed >= time) {
             return Some(LimitKind::Time);
@@ -551,29 +549,30 @@ impl Run {
         budget.refuses(self.state.spent, most).map(|(limit, _)| limit)
     }
 
-    /// What the run ends with where it cannot go on: the last thing that the model said.
+    /// Returns the result of a run that reached a limit. Its answer is the model's last text.
     fn at_limit(&self, limit: LimitKind) -> RunResult {
         let said = self.state.messages.iter().rev().find_map(|message| match &**message {
             Message::Assistant { parts } => Some(text_of(parts)),
             _ => None,
         });
-        // Only calls are an output, and text is no answer where one was asked for.
+        // The output of a typed run is the arguments of a call, so text is not an answer there.
         let typed = self.state.output.is_some();
         let answer = said.filter(|_| !typed).unwrap_or_default();
         RunResult { answer, ending: Ending::LimitReached, limit: Some(limit), reason: None }
     }
 
-    /// Whether the next question is the last one, and because of which limit.
+    /// Returns the limit of the last request, if the next request is the last one.
     pub(super) fn last_word(&self) -> Option<Option<LimitKind>> {
         match self.state.phase {
             Phase::LastWord { limit } => Some(limit),
-            // The one question that a budget allows is for the answer.
+            // If the budget allows one more request, it is for the answer.
             Phase::Model if self.has_one_question_left() => Some(Some(LimitKind::ModelCalls)),
             _ => None,
         }
     }
 
-    /// A typed run answers by a call, so it may make one with its last question.
+    /// Returns whether the budget allows one more request. A typed run answers by a call, so it
+    /// needs no last request without tools.
     pub(super) fn has_one_question_left(&self) -> bool {
         let most = self.state.limits.budget.model_calls;
         let asked = self.state.spent.model_calls;
@@ -591,23 +590,23 @@ impl Run {
         let request = Request::new(self.state.messages.iter().cloned())
             .with_tools(Arc::clone(&self.contracts))
             .with_max_output_tokens(self.state.limits.max_output_tokens);
-        // The tools stay in the prompt, so that what was cached stays so.
+        // The tools stay in the request, so that the provider's prompt cache stays valid.
         let none = last && !self.contracts.is_empty();
         if none { request.with_tool_choice(ToolChoice::None) } else { request }
     }
 
-    /// Those of the last reply's calls that have these ids, which are in their order.
+    /// Returns the calls of the last reply with these ids. The ids are in the order of the calls.
     fn awaited<'a>(&'a self, ids: &'a [String]) -> impl Iterator<Item = &'a ToolCall> + Clone {
         let mut ids = ids.iter().peekable();
         self.calls().filter(move |call| ids.next_if(|id| **id == call.id).is_some())
     }
 
-    /// The calls of the model's last reply.
+    /// Returns the calls of the model's last reply.
     fn calls(&self) -> impl Iterator<Item = &ToolCall> + Clone {
         calls_of(self.last_parts())
     }
 
-    /// The parts of the model's last reply.
+    /// Returns the parts of the model's last reply.
     fn last_parts(&self) -> &[ReplyPart] {
         match self.state.messages.last().map(|message| &**message) {
             Some(Message::Assistant { parts }) => parts,
@@ -615,13 +614,13 @@ impl Run {
         }
     }
 
-    /// Looks for the first call of the last reply that has no result.
+    /// Sets `next` to the first call of the last reply without a result.
     fn find_next(&mut self) {
         self.next = Place::default();
         self.go_on();
     }
 
-    /// Goes on to the next call without a result: no call is looked at twice.
+    /// Advances `next` to the next call without a result. No call is visited twice.
     fn go_on(&mut self) {
         let mut next = self.next;
         let Phase::Tools { results } = &self.state.phase else { return };
@@ -638,8 +637,8 @@ impl Run {
         self.next = next;
     }
 
-    /// The next calls that may run side by side: reads that follow one another, or
-    /// one call of any other kind, so that changes happen in the model's order.
+    /// Returns the next calls that may run concurrently: consecutive reads, or one call of another
+    /// effect. Changes then happen in the model's order.
     fn batch<'a>(
         &'a self,
         results: &'a [Option<ToolResult>],
@@ -656,12 +655,12 @@ impl Run {
         })
     }
 
-    /// Takes the answer to the step that [`next`](Self::next) gave.
+    /// Applies the result of the step that [`next`](Self::next) returned.
     ///
     /// # Errors
     ///
-    /// [`RunError::WrongStep`], [`RunError::WrongAnswer`] and, of a person's arguments,
-    /// [`RunError::WrongArguments`]; the run is then as it was.
+    /// [`RunError::WrongStep`], [`RunError::WrongAnswer`], and [`RunError::WrongArguments`] for the
+    /// arguments of a person. The run is unchanged then.
     pub fn apply(&mut self, answer: StepResult) -> Result<()> {
         let step = self.state.step;
         if answer.step != step {
@@ -670,10 +669,10 @@ impl Run {
         self.fits(&answer.kind)?;
         let StepResult { kind, elapsed, spent, .. } = answer;
         let last_word = self.last_word();
-        // Of the answer before: whoever drives by hand has no use for them.
+        // These are of the previous result, and only drivers that emit events read them.
         self.state.own_results.clear();
         self.state.decided.clear();
-        // Saturating: whoever stores a run may hand back any number.
+        // Saturating, because a stored run may contain any number.
         self.state.step = step.saturating_add(1);
         self.state.elapsed = self.state.elapsed.saturating_add(elapsed);
         self.state.spent += spent.unwrap_or_else(|| match &kind {
@@ -698,8 +697,8 @@ impl Run {
         Ok(())
     }
 
-    /// The usage of a reply as the budget counts it. What a server did not report counts
-    /// as the most that the request can take: unknown is not zero.
+    /// Returns the usage of a reply for the budget. Unreported counts are replaced by the largest
+    /// possible ones, because unknown is not zero.
     fn counted(&self, reported: Usage) -> Usage {
         let budget = &self.state.limits.budget;
         let counts = budget.input_tokens.is_some() || budget.output_tokens.is_some();
@@ -713,11 +712,13 @@ impl Run {
         counted
     }
 
-    /// Whether an answer is one to the present step.
+    /// Checks that an answer has the kind that the current step expects.
     fn fits(&self, answer: &StepResultKind) -> Result<()> {
         let done = || "nothing: the run is done";
         let expected = match (&self.state.phase, answer) {
-            (Phase::Model | Phase::LastWord { .. }, _) if self.refused().is_some() => done(),
+            (Phase::Model | Phase::LastWord { .. }, _) if self.exhausted_limit().is_some() => {
+                done()
+            }
             (
                 Phase::Model | Phase::LastWord { .. },
                 StepResultKind::Model(_) | StepResultKind::Exhausted(_),
@@ -750,8 +751,8 @@ impl Run {
         Err(RunError::WrongAnswer { step: self.state.step, expected })
     }
 
-    /// A person's arguments are held to the tool's schema at once: a person can mend
-    /// them, the model could not.
+    /// Checks a person's arguments against the tool's schema now. The person can correct them; the
+    /// model could not.
     fn check_edits<'a>(
         &self,
         calls: impl Iterator<Item = &'a ToolCall>,
@@ -782,12 +783,12 @@ fn calls_of(parts: &[ReplyPart]) -> impl Iterator<Item = &ToolCall> + Clone {
     })
 }
 
-/// Whether these are the ids of the calls, each once, in any order.
+/// Returns whether these are the ids of the calls, each once, in any order.
 fn is_each<'a, 'b>(
     calls: impl Iterator<Item = &'a ToolCall> + Clone,
     ids: impl ExactSizeIterator<Item = &'b str> + Clone,
 ) -> bool {
-    // In their order, as drivers answer.
+    // Drivers answer in order, so this is the common case.
     if calls.clone().map(|call| call.id.as_str()).eq(ids.clone()) {
         return true;
     }
@@ -799,7 +800,7 @@ fn is_each<'a, 'b>(
     all && found == count && ids.len() == count
 }
 
-/// The arguments that a person gave for a call instead of the model's.
+/// Returns the arguments that replace the model's by a person's decision.
 pub(crate) fn edit_of<'a>(decided: &'a BTreeMap<String, DecidedCall>, id: &str) -> Option<&'a str> {
     match decided.get(id) {
         Some(DecidedCall { decision: Decision::Edit { arguments }, .. }) => Some(arguments),
@@ -807,7 +808,7 @@ pub(crate) fn edit_of<'a>(decided: &'a BTreeMap<String, DecidedCall>, id: &str) 
     }
 }
 
-/// The calls as they are made.
+/// Returns the calls with the arguments of a person's decisions.
 pub(crate) fn with_edits(
     calls: &[&ToolCall],
     decided: &BTreeMap<String, DecidedCall>,
@@ -822,7 +823,7 @@ pub(crate) fn with_edits(
     calls.iter().map(edit).collect()
 }
 
-/// As a [`RunState`].
+/// Serializes the run as its [`RunState`].
 impl Serialize for Run {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.state.serialize(serializer)

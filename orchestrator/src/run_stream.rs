@@ -1,3 +1,4 @@
+//! A run as a stream of events.
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
@@ -11,11 +12,10 @@ use toolwright_module::{Context, Result};
 
 use crate::finished::Finished;
 
-/// A run as a stream of what happens in it; see
-/// [`ToolOrchestrator::stream`](crate::ToolOrchestrator::stream).
+/// A stream of a run's events; see [`ToolOrchestrator::stream`](crate::ToolOrchestrator::stream).
 ///
-/// It ends with [`Progress::Finished`] or an error. Nothing goes on where it is not
-/// polled, and dropping it ends the run.
+/// It ends with [`Progress::Finished`] or an error. The run makes progress only while the stream is
+/// polled. Dropping the stream ends the run.
 pub struct RunStream {
     events: Events,
     run: Option<BoxFuture<'static, Result<Finished>>>,
@@ -24,13 +24,13 @@ pub struct RunStream {
 
 type Events = Arc<Mutex<VecDeque<Event>>>;
 
-/// What a [`RunStream`] gives.
+/// An item of a [`RunStream`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// Something happened.
+    /// An event of the run.
     Event(Event),
-    /// The run is over, and this came of it.
+    /// The result of the run. No item follows.
     Finished(Finished),
 }
 
@@ -56,7 +56,7 @@ impl Stream for RunStream {
     fn poll_next(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         loop {
-            // What happened is told before what comes next.
+            // Events come before the result.
             if let Some(event) = lock(&this.events).pop_front() {
                 return Poll::Ready(Some(Ok(Progress::Event(event))));
             }

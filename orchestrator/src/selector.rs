@@ -1,10 +1,9 @@
-//! Choosing a tool by answering with a selection: what the model is shown, and how its
-//! selection is read.
+//! The choice of tools by JSON answers (`Choosing::Selector`): the prompt, and the reading of
+//! selections.
 //!
-//! The conversation of a run is the same in both ways of choosing. Here it is only
-//! shown in another way: what the tools are stands in the system message, a call is an
-//! answer of the model, a result a message of the user. So the prompt grows at its end
-//! here too.
+//! A run stores the same conversation with native calls and with selections. This module converts
+//! its messages: the tools are listed in the system message, a call becomes an answer of the model,
+//! and a result becomes a message of the user. The prompt still only grows at its end.
 
 mod fields;
 
@@ -20,30 +19,31 @@ use toolwright_signature::Repair;
 
 use crate::error::Result;
 
-/// What a model selected, and what had to be done to read it.
+/// The selection of a model, with the repairs needed to read it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Selection {
     pub(crate) selects: Selects,
-    /// What the model said about it.
+    /// The model's remarks about the selection.
     pub(crate) thought: Option<String>,
     pub(crate) repairs: Vec<Repair>,
 }
 
-/// What a model selected.
+/// The choice of a model.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Selects {
-    /// This tool, `finish` of a typed run included, with these arguments.
+    /// A call of this tool with these arguments. In a typed run, the tool may be `finish`.
     Call { name: String, arguments: String },
-    /// Nothing more: it can answer the task.
+    /// The end of an untyped run: the model can answer the task.
     Finish,
 }
 
-/// The contracts that a selection is asked for and read with, and the words around them.
+/// The contracts that request and read a selection, and the introduction of the prompt.
 #[derive(Debug)]
 pub(crate) struct Selector {
-    /// Whose output holds each tool's own input schema.
+    /// The contract sent to the provider. Its output schema contains the input schema of each tool.
     pub(crate) asked: Arc<Contract>,
-    /// Any object: what does not fit a tool is told with all that is wrong, by that tool.
+    /// The contract that reads the answer. It accepts any object, so that each tool reports the
+    /// faults of its own arguments.
     read: Contract,
     names: Vec<String>,
     introduction: String,
@@ -51,7 +51,7 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// For these tools; the last is `finish` if the run is `typed`.
+    /// Returns a selector of these tools. The last one is `finish` if the run is `typed`.
     pub(crate) fn new(contracts: &[Arc<Contract>], typed: bool) -> Result<Self> {
         let mut choices: Vec<Value> = Vec::new();
         for (place, contract) in contracts.iter().enumerate() {
@@ -102,10 +102,10 @@ impl Selector {
         Ok(Self { asked: Arc::new(asked), read, names, introduction, typed })
     }
 
-    /// What a reply's text selects, or what is wrong with it.
+    /// Reads the selection in a reply's text. The error is a text for the model.
     ///
-    /// `policy` says how far the text may be repaired, and `policy_of` how far it may be for
-    /// a call of a tool.
+    /// `policy` says how far the text may be repaired, and `policy_of` how far it may be repaired
+    /// if it calls a given tool.
     pub(crate) fn read(
         &self,
         text: &str,
@@ -120,7 +120,7 @@ impl Selector {
         }
     }
 
-    /// The conversation as it is shown, from its beginning.
+    /// Converts a conversation to the form of the selector.
     pub(crate) fn show_all(&self, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let mut shown = Vec::with_capacity(messages.len() + 1);
         let rest = match messages.split_first() {
@@ -138,13 +138,13 @@ impl Selector {
         shown
     }
 
-    /// A message as it is shown.
+    /// Converts one message to the form of the selector.
     pub(crate) fn show(&self, message: &Arc<Message>) -> Arc<Message> {
         match &**message {
             Message::Tool(result) => {
                 let how = if result.failed { "failed" } else { "answered" };
-                // Said anew each time: a small model has lost the choice by now, and makes
-                // the same call again.
+                // Repeated with each result. Small models otherwise forget the choice and repeat
+                // the call.
                 let text = format!(
                     "`{}` {how}:\n{}\n\nAnswer with the next call, or finish if the task is done.",
                     result.name, result.text,
@@ -158,7 +158,7 @@ impl Selector {
                 if !called {
                     return Arc::clone(message);
                 }
-                // A thought beside it is no part of what is asked for.
+                // A remark beside the call is not part of the requested form.
                 let parts = parts.iter().filter_map(|part| match part {
                     ReplyPart::Call(call) => Some(ReplyPart::Text(selection(call, self.typed))),
                     ReplyPart::Text(_) => None,
@@ -171,9 +171,9 @@ impl Selector {
     }
 }
 
-/// A call as the selection that it was.
+/// Returns a call in the form of a selection.
 fn selection(call: &ToolCall, typed: bool) -> String {
-    // As it came: an order or a number of its own stays.
+    // The raw text keeps the order of fields and the form of numbers.
     let input = serde_json::from_str::<&RawValue>(&call.arguments);
     let input = input.map_or("null", RawValue::get);
     if typed && call.name == Contract::FINISH {
@@ -197,7 +197,7 @@ fn introduction(contracts: &[Arc<Contract>], typed: bool) -> Result<String> {
     });
     text.push_str("\nThe tools, each with the schema of its input:");
     for contract in contracts {
-        // As MCP lists a tool, without what only a client needs.
+        // The form in which MCP lists a tool, without the fields that only a client needs.
         let (name, description) = (contract.name(), contract.description());
         let input = &contract.lower(Dialect::Mcp)?.schema;
         let tool = json!({"name": name, "description": description, "inputSchema": input});

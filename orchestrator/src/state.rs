@@ -1,3 +1,4 @@
+//! The stored form of a run, its consistency check, and the conversion of earlier versions.
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,34 +13,33 @@ use toolwright_module::{Message, ToolCall};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
-use crate::choosing::Choosing;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;
-use crate::mistakes::Mistakes;
 use crate::repaired_call::RepairedCall;
+use crate::repeated_mistakes::Mistakes;
 use crate::step::RunResult;
+use crate::tool_choosing::Choosing;
 use crate::tools::KnownTool;
 
-/// The version of [`RunState`] that this program writes; it reads every earlier one.
+/// The version of [`RunState`] that is written. Earlier versions can be read.
 pub(crate) const VERSION: u32 = 3;
 
-/// A run as it is stored: everything but the tools.
+/// The stored form of a run: everything but the tools.
 ///
-/// Of the tools it keeps name, effect and fingerprint, so that a resumed run can tell
-/// whether they are still the same.
+/// The name, effect and fingerprint of each tool are stored, so that a resumed run can check that
+/// its tools have not changed.
 ///
-/// # Who may write the store
+/// # Who may write to the store
 ///
-/// A call that waits for approval is made only if the stored run holds a decision that
-/// allows exactly this call: its id, its tool and its arguments. A run whose phase says
-/// otherwise asks again. An approval policy that was removed from the stored run is no
-/// loss where an agent drives the run: the agent's own policy holds as well.
+/// A call that waits for approval is made only if the stored run has a decision that allows exactly
+/// this call: its id, its tool and its arguments. If the stored phase says otherwise, the run asks
+/// again. If the approval policy was removed from the stored run, the policy of the agent that
+/// drives the run still applies.
 ///
-/// The decisions themselves are not signed. **Everyone who can write the store can forge
-/// a decision, a result, a limit or a message.** Give write access to the program that
-/// drives the runs and to nobody else: not to the model, not to its tools, not to the
-/// people who ask for approval. Where others have to write there, sign what you store and
-/// check the signature before you resume.
+/// The decisions themselves are not signed. **Everyone who can write to the store can forge a
+/// decision, a result, a limit or a message.** Give write access only to the program that drives
+/// the runs: not to the model, not to its tools, and not to the people who request approval. If
+/// others need write access, sign the stored runs and check the signature before you resume one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct RunState {
@@ -61,13 +61,13 @@ pub struct RunState {
     pub(crate) tools_used: Vec<String>,
     #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
     pub(crate) mistakes: Mistakes,
-    /// What was decided on calls, by their ids.
+    /// Decisions on calls, by the ids of the calls.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) decisions: BTreeMap<String, DecidedCall>,
-    /// The ids of those that the driver has to report yet.
+    /// The ids of decisions that the driver has not reported yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) decided: Vec<String>,
-    /// What the run itself answered to calls, until the driver tells of it.
+    /// The run's own results for calls that no tool gets, until the driver has reported them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_results: Vec<(ToolCall, ToolResult)>,
     /// The calls whose arguments had to be repaired, as the model wrote them.
@@ -75,43 +75,43 @@ pub struct RunState {
     pub(crate) repaired: Vec<RepairedCall>,
 }
 
-/// What the run waits for.
+/// The state of a run: the thing that it waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
     /// The model's next reply.
     Model,
-    /// The model's last reply, without tools: because it is done with them, or because
-    /// of this limit.
+    /// The model's last reply, without tools. Either the model has finished with its tools, or this
+    /// limit was reached.
     LastWord { limit: Option<LimitKind> },
-    /// A person's word on those of the last reply's calls that wait for it, by their
-    /// ids; `results` as below.
+    /// Decisions of a person on those calls of the last reply whose ids are in `awaits`. `results`
+    /// is as below.
     Approval { results: Vec<Option<ToolResult>>, awaits: Vec<String> },
-    /// The results of the last reply's calls, in their order; `None` until it is there.
+    /// The results of the last reply's calls, in order. `None` for a call without a result.
     Tools { results: Vec<Option<ToolResult>> },
-    /// Nothing: this is what came of it.
+    /// Nothing. The run is done with this result.
     Done(RunResult),
 }
 
-/// A decision on one call, as a run keeps it.
+/// The decision on one call, as a run stores it.
 ///
-/// It holds for this call only: another tool or other arguments under the same id need a
-/// decision of their own.
+/// It applies to this call only. Another tool or other arguments under the same id need a decision
+/// of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DecidedCall {
-    /// The step at which it was decided.
+    /// The step of the decision.
     pub step: u64,
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: String,
     /// The arguments as the model wrote them.
     pub arguments: String,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
 }
 
 impl DecidedCall {
-    /// Whether it lets the run make this call.
+    /// Returns whether the decision allows this call.
     pub(crate) fn allows(&self, call: &ToolCall) -> bool {
         let made = matches!(self.decision, Decision::Approve | Decision::Edit { .. });
         made && self.tool == call.name && self.arguments == call.arguments
@@ -119,28 +119,28 @@ impl DecidedCall {
 }
 
 impl RunState {
-    /// Whether every call has its one result, right behind it: a file that was cut or
-    /// edited must not become a run that waits forever or that providers refuse.
+    /// Checks that every call has exactly one result right after it. A truncated or edited file
+    /// must not become a run that waits forever, or one that providers reject.
     pub(crate) fn check(&self) -> Result<()> {
         let corrupt = |what| Err(RunError::Corrupt { what });
         if self.messages.is_empty() {
-            return corrupt("a conversation and no message");
+            return corrupt("there is no message");
         }
         let mut seen = HashSet::new();
         let mut open: VecDeque<&ToolCall> = VecDeque::new();
         for message in &self.messages {
             match &**message {
-                // In the order of the calls, unless something else wrote them.
+                // In the order of the calls, unless another program wrote the file.
                 Message::Tool(result) => match open.iter().position(|call| call.id == result.id) {
                     Some(place) => drop(open.remove(place)),
-                    None => return corrupt("a result and the calls before it"),
+                    None => return corrupt("a result has no call before it"),
                 },
-                _ if !open.is_empty() => return corrupt("a call and the results after it"),
+                _ if !open.is_empty() => return corrupt("a call has no result after it"),
                 Message::Assistant { parts } => {
                     for part in parts {
                         if let ReplyPart::Call(call) = part {
                             if !seen.insert(call.id.as_str()) {
-                                return corrupt("two calls of one id");
+                                return corrupt("two calls have the same id");
                             }
                             open.push_back(call);
                         }
@@ -156,12 +156,12 @@ impl RunState {
         let fits = match &self.phase {
             Phase::Approval { awaits, .. } if waits_for_no_call(awaits) => false,
             Phase::Tools { results } | Phase::Approval { results, .. } => {
-                // The run itself answers calls of others, so none of them waits.
+                // The run itself answers calls of unknown tools, so none of them waits.
                 let known: HashSet<&str> =
                     self.tools.iter().map(|tool| tool.name.as_str()).collect();
                 let mut waits = open.iter().zip(results).filter(|(_, result)| result.is_none());
                 if waits.any(|(call, _)| !known.contains(call.name.as_str())) {
-                    return corrupt("a call that waits and the tools");
+                    return corrupt("a call waits for a tool that does not exist");
                 }
                 results.len() == open.len()
                     && results.iter().zip(open).all(|(result, call)| {
@@ -172,7 +172,7 @@ impl RunState {
             Phase::Done(_) => open.len() <= usize::from(self.output.is_some()),
             Phase::Model | Phase::LastWord { .. } => open.is_empty(),
         };
-        if fits { Ok(()) } else { corrupt("its last reply and the results it waits for") }
+        if fits { Ok(()) } else { corrupt("the last reply and its results do not match") }
     }
 }
 
@@ -182,7 +182,7 @@ impl Serialize for RunState {
     }
 }
 
-/// Looks at the version first: a later one need not read as this one.
+/// Checks the version first, because a later one may not deserialize.
 impl<'de> Deserialize<'de> for RunState {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut value = Value::deserialize(deserializer)?;
@@ -207,7 +207,7 @@ impl<'de> Deserialize<'de> for RunState {
     }
 }
 
-/// Version 1 counted tokens only, and knew no limit but that of the iterations.
+/// Converts version 1. It counted tokens only, and its only limit was that of the iterations.
 fn from_version_1(state: &mut Map<String, Value>) {
     let said = |message: &&Value| message["role"] == "assistant";
     let asked = state.get("messages").and_then(Value::as_array);
@@ -224,8 +224,8 @@ fn from_version_1(state: &mut Map<String, Value>) {
     }
 }
 
-/// Version 2 kept no record of decisions, only what came of them: the phase. Calls whose
-/// arguments a person had changed, and that were not made yet, are asked about again.
+/// Converts version 2. It stored no decisions, only the phase. A call with arguments that a person
+/// changed, and that was not made yet, waits for approval again.
 fn from_version_2(state: &mut Map<String, Value>) {
     state.insert("version".to_owned(), VERSION.into());
     state.shift_remove("decided");

@@ -1,3 +1,4 @@
+//! The steps of a run, and their results.
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -7,78 +8,78 @@ use toolwright_module::event::Ending;
 use toolwright_module::message::ToolResult;
 use toolwright_module::{Reply, Request, ToolCall};
 
-/// One thing to be done, with its number in the run.
+/// A step of a run: the next thing that its driver has to do.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Step {
-    /// Which step this is; its answer says so too.
+    /// Number of the step. Its result has the same number.
     pub number: u64,
-    /// What is to be done.
+    /// The thing to do.
     pub kind: StepKind,
 }
 
-/// What a step asks for.
+/// The kind of a step.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// Ask the model.
+    /// Send this request to the model.
     CallModel(Request),
-    /// Call these tools: all of them may run side by side, and all of them exist. The
-    /// run answers calls of others itself.
+    /// Call these tools. They may run concurrently, and all of them exist. The run itself answers
+    /// calls of unknown tools.
     CallTools(Vec<ToolCall>),
-    /// Ask a person about these calls; nothing of the model's reply is done before.
+    /// Ask a person about these calls. No call of the model's reply is made before that.
     AwaitApproval(Vec<ToolCall>),
-    /// Nothing more, unless the answer is rejected or the run is asked on.
+    /// The run is done. It continues only if the answer is rejected, or after `follow_up`.
     Done(RunResult),
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepResult {
-    /// Which step it answers.
+    /// Number of the step.
     pub step: u64,
-    /// What came of it.
+    /// The result.
     pub kind: StepResultKind,
-    /// How long it took; waiting for a person does not count.
+    /// Duration of the step, without waits for a person.
     #[serde(default)]
     pub elapsed: Duration,
-    /// What it came to, models inside tools included; `None` counts the calls and what
-    /// the reply says.
+    /// Cost of the step, including models inside tools. If it is `None`, the run counts the calls
+    /// and the usage in the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spent>,
 }
 
-/// The kinds of answers.
+/// The kinds of results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepResultKind {
-    /// To [`StepKind::CallModel`].
+    /// The reply, for [`StepKind::CallModel`].
     Model(Reply),
-    /// To [`StepKind::CallTools`]: one result for each call, in any order.
+    /// One result for each call, in any order, for [`StepKind::CallTools`].
     Tools(Vec<ToolResult>),
-    /// To [`StepKind::AwaitApproval`]: one decision for each call, by its id.
+    /// One decision for each call, by its id, for [`StepKind::AwaitApproval`].
     Decisions(Vec<(String, Decision)>),
-    /// To [`StepKind::Done`] of a typed run: why the answer cannot be used. The model
-    /// is told and goes on.
+    /// The reason why the answer of a typed run cannot be used, for [`StepKind::Done`]. The model
+    /// gets it and continues.
     Rejected(String),
-    /// To [`StepKind::CallModel`]: it cannot be done, because this ran out. The run ends.
+    /// The limit that forbids a model call, for [`StepKind::CallModel`]. The run ends.
     Exhausted(LimitKind),
 }
 
 impl StepResult {
-    /// The model's reply.
+    /// Returns the model's reply as a result.
     pub fn model(step: u64, reply: Reply) -> Self {
         Self::new(step, StepResultKind::Model(reply))
     }
 
-    /// The tools' results.
+    /// Returns the tools' results as a result.
     pub fn tools(step: u64, results: impl IntoIterator<Item = ToolResult>) -> Self {
         Self::new(step, StepResultKind::Tools(results.into_iter().collect()))
     }
 
-    /// What a person decided on each call, by its id.
+    /// Returns a person's decisions as a result. Each has the id of its call.
     ///
     /// ```
     /// # use toolwright_module::approval::Decision;
@@ -93,12 +94,12 @@ impl StepResult {
         Self::new(step, StepResultKind::Decisions(decisions.collect()))
     }
 
-    /// Why the run's answer cannot be used, for the model to read.
+    /// Returns a rejection of the run's answer, with the reason for the model.
     pub fn rejected(step: u64, why: impl Into<String>) -> Self {
         Self::new(step, StepResultKind::Rejected(why.into()))
     }
 
-    /// The model cannot be asked, because a budget has too little left.
+    /// Returns the result of a model call that was not made, because a budget has too little left.
     pub fn exhausted(step: u64, exhausted: &Exhausted) -> Self {
         Self::new(step, StepResultKind::Exhausted(exhausted.limit))
     }
@@ -107,14 +108,14 @@ impl StepResult {
         Self { step, kind, elapsed: Duration::ZERO, spent: None }
     }
 
-    /// The same with how long it took.
+    /// Sets the duration of the step. Default: zero.
     #[must_use]
     pub fn with_elapsed(mut self, elapsed: Duration) -> Self {
         self.elapsed = elapsed;
         self
     }
 
-    /// The same with what it came to, as a ledger counted it.
+    /// Sets the cost of the step, as a ledger counted it.
     #[must_use]
     pub fn with_spent(mut self, spent: Spent) -> Self {
         self.spent = Some(spent);
@@ -122,21 +123,20 @@ impl StepResult {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunResult {
-    /// The model's last text; in a typed run the output, as
-    /// [`Contract::read_output`](toolwright_signature::Contract::read_output) reads it.
-    /// Empty if the run ended without one.
+    /// The model's last text. In a typed run, the output, which
+    /// [`Contract::read_output`](toolwright_signature::Contract::read_output) reads. Empty if the
+    /// run ended without one.
     pub answer: String,
-    /// How the run ended.
+    /// The way in which the run ended.
     pub ending: Ending,
-    /// Which limit was reached, if one was.
+    /// The limit that was reached, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitKind>,
-    /// The provider's word for why the model stopped, of an ending that is
-    /// [`Unclear`](Ending::Unclear).
+    /// The provider's word for why the model stopped, for the ending [`Unclear`](Ending::Unclear).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

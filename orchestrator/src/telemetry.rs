@@ -1,5 +1,5 @@
-//! `tracing` spans with the names that OpenTelemetry gives to generative AI; those of
-//! model calls are made where models are asked.
+//! `tracing` spans of agents and tool calls, with OpenTelemetry's names for generative AI. The
+//! module crate makes the spans of model calls.
 
 use toolwright_module::driver;
 use toolwright_module::{Context, Error, ToolCall};
@@ -52,8 +52,8 @@ pub(crate) fn execute_tool(call: &ToolCall, cx: &Context) -> Span {
     span
 }
 
-/// Says of a call's span how many repairs its arguments needed, and which ones where
-/// content may be captured: a repair quotes values.
+/// Records the number of repairs of a call. The list of repairs quotes values, so it is recorded
+/// only if content may be captured.
 pub(crate) fn repaired(span: &Span, repairs: &[Repair], cx: &Context) {
     if repairs.is_empty() || span.is_disabled() {
         return;
@@ -65,7 +65,7 @@ pub(crate) fn repaired(span: &Span, repairs: &[Repair], cx: &Context) {
     }
 }
 
-/// Marks a span as failed: by its stage, never by its text, which may hold anything.
+/// Marks a span as failed. It records the stage but not the text, which may contain user data.
 pub(crate) fn failed(span: &Span, error: &Error) {
     span.record("error.type", error.stage().to_string());
     span.record("otel.status_code", "ERROR");

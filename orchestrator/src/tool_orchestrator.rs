@@ -1,3 +1,4 @@
+//! The agent: a model, its tools and its settings.
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Signature};
 use tracing::Instrument;
 
 use crate::approval_policy::ApprovalPolicy;
-use crate::choosing::Choosing;
 use crate::driver::{Driver, Judge, Verdict};
 use crate::error;
 use crate::finished::Finished;
@@ -19,16 +19,18 @@ use crate::limits::Limits;
 use crate::run::Run;
 use crate::run_stream::RunStream;
 use crate::telemetry;
+use crate::tool_choosing::Choosing;
 use crate::tools::Tools;
 use crate::unfinished::Unfinished;
 
 /// An agent: a model that calls tools until it has an answer.
 ///
-/// It drives a [`Run`] on tokio, with its timer where a context has a deadline. Reads of one turn run side by side, everything else
-/// in the model's order; what a tool fails with is told to the model, which goes on.
-/// Its text is streamed where somebody listens to the context's events.
+/// It drives a [`Run`] on tokio; it needs tokio's timer if there is a deadline or a time limit.
+/// Reads of one turn run concurrently, all other calls in the model's order. If a tool fails, the
+/// model gets the error and continues. The model's text is streamed if the context has a listener
+/// for events.
 ///
-/// It is a [`Module`] itself, so an agent can be a tool of another one.
+/// An agent is a [`Module`], so it can be a tool of another agent.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -72,12 +74,12 @@ pub struct ToolOrchestrator {
 }
 
 impl ToolOrchestrator {
-    /// An agent of this model and these tools.
+    /// Returns an agent with this model and these tools.
     ///
     /// # Errors
     ///
-    /// If two tools share a name, or the model's provider cannot be sent one of them, or so
-    /// many of them: found here, not at the first call in production.
+    /// Two tools have the same name, or the model's provider does not accept one of the tools, or
+    /// that number of tools.
     pub fn new(
         model: impl LanguageModel,
         tools: impl IntoIterator<Item = Tool>,
@@ -99,22 +101,22 @@ impl ToolOrchestrator {
         })
     }
 
-    /// The same agent under another name, for events, spans and errors; `agent` unless
-    /// said. Called as a tool, it goes by the tool's.
+    /// Sets the name for events, spans and errors. Default: `agent`. An agent that is called as a
+    /// tool has the tool's name.
     #[must_use]
     pub fn with_name(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }
 
-    /// The same agent, whose calls wait for a person as `policy` says.
+    /// Sets which calls wait for a person. Default: none.
     ///
-    /// A call that waits is put to the context's approver. Without one the run ends in
-    /// an error, for now: store it, decide, drive it on.
+    /// A waiting call is passed to the context's approver. Without an approver, `drive` returns an
+    /// error. Store the run then, apply the decision, and drive the run again.
     ///
-    /// The policy is for this agent's own calls. An agent below it has the effect of the
-    /// heaviest of its tools, so a call of the whole agent waits; for its single calls to
-    /// wait, give it a policy of its own.
+    /// The policy applies to this agent's own calls. An agent that is a tool has the most severe
+    /// effect of its tools, so a call of the whole agent may wait. To approve its single calls,
+    /// give it a policy of its own.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -145,7 +147,7 @@ impl ToolOrchestrator {
     /// assert_eq!(error.stage(), Stage::Approval);
     /// let stored = serde_json::to_string(&run)?;
     ///
-    /// // Later, in another process: a person has said no.
+    /// // Later, in another process: a person has denied the call.
     /// let state: RunState = serde_json::from_str(&stored)?;
     /// let mut run = Run::resume(state, agent.tools())?;
     /// let step = run.next().number;
@@ -158,7 +160,8 @@ impl ToolOrchestrator {
     ///
     /// # Errors
     ///
-    /// [`error::RunError::NoSuchTool`] if the policy names one: its calls would not wait.
+    /// [`error::RunError::NoSuchTool`] if the policy names a tool that does not exist. Its calls
+    /// would not wait.
     pub fn with_approval(mut self, policy: ApprovalPolicy) -> error::Result<Self> {
         self.known.check(&policy)?;
         self.approval = policy;
@@ -168,10 +171,10 @@ impl ToolOrchestrator {
     /// Sets how far the arguments of the agent's calls may be repaired. Default:
     /// [`Policy::Coerce`].
     ///
-    /// The strictest policy holds of those that are set: here, on a tool, and on the
-    /// context. It holds for agents and predictors below the agent's tools too.
-    /// [`Finished::repaired`] and the event
-    /// [`ToolFinished`](toolwright_module::event::EventKind::ToolFinished) list what was repaired.
+    /// The strictest of three policies applies: this one, that of a tool, and that of the context.
+    /// It also applies to agents and predictors below the agent's tools. [`Finished::repaired`] and
+    /// the event [`ToolFinished`](toolwright_module::event::EventKind::ToolFinished) list the
+    /// repairs.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -207,49 +210,49 @@ impl ToolOrchestrator {
         self
     }
 
-    /// How far the arguments of the agent's calls may be repaired.
+    /// Returns how far the arguments of the agent's calls may be repaired.
     pub(crate) fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// The same agent, whose model chooses tools in another way.
+    /// Sets how the model requests tools. Default: [`Choosing::Calls`].
     ///
     /// # Errors
     ///
-    /// If the model's provider cannot be sent the tools in that way.
+    /// The model's provider does not accept the tools in this form.
     pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
         self.choosing = choosing;
         self.lower(None, |_| ())?;
         Ok(self)
     }
 
-    /// The same agent with other limits.
+    /// Sets the limits of new runs. Default: [`Limits::default`].
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The same agent, told how to go about its tasks.
+    /// Sets instructions for the model, as its system message.
     #[must_use]
     pub fn with_instructions(mut self, instructions: &str) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Whether the model's replies are streamed where somebody listens: yes, unless
-    /// said.
+    /// Sets whether the model's replies are streamed if the context has a listener. Default:
+    /// `true`.
     #[must_use]
     pub fn with_streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
         self
     }
 
-    /// What the model's provider cannot be told of the tools, or not held to, each with the
-    /// name of its tool.
+    /// Returns the rules of the tools' schemas that the model's provider does not support or does
+    /// not guarantee, each with the name of its tool.
     ///
-    /// The keyword `strict` marks a tool that is sent without the guarantee of a strict
-    /// dialect, because the dialect cannot say its schema or the request has no room for it.
+    /// The keyword `strict` marks a tool that is sent without the guarantee of a strict dialect:
+    /// the dialect does not support its schema, or the request already has too many strict tools.
     ///
     /// ```
     /// # use serde_json::json;
@@ -274,10 +277,10 @@ impl ToolOrchestrator {
         self.losses_with(None)
     }
 
-    /// The same of a run that ends with an output.
+    /// Like [`losses`](Self::losses), for a run with a typed output.
     pub(crate) fn losses_with(&self, output: Option<&Contract>) -> Vec<(String, Loss)> {
         let mut losses = Vec::new();
-        // What cannot be lowered at all was refused when the agent was made.
+        // The constructor has rejected schemas that cannot be lowered.
         let _ = self.lower(output, |(contract, lowered)| {
             let name = contract.name();
             losses.extend(lowered.losses.iter().map(|loss| (name.to_owned(), loss.clone())));
@@ -285,7 +288,7 @@ impl ToolOrchestrator {
         losses
     }
 
-    /// Lowers everything that a request of this agent has a schema of.
+    /// Lowers every schema of the agent's requests.
     pub(crate) fn lower(
         &self,
         output: Option<&Contract>,
@@ -306,13 +309,13 @@ impl ToolOrchestrator {
         Ok(())
     }
 
-    /// The agent's model.
+    /// Returns the agent's model.
     #[must_use]
     pub fn model(&self) -> &Arc<dyn LanguageModel> {
         &self.model
     }
 
-    /// The agent's tools.
+    /// Returns the agent's tools.
     #[must_use]
     pub fn tools(&self) -> &[Tool] {
         &self.tools
@@ -326,11 +329,11 @@ impl ToolOrchestrator {
         self.streaming
     }
 
-    /// A run that has not begun, for [`drive`](Self::drive).
+    /// Returns a new run, for [`drive`](Self::drive).
     ///
     /// # Errors
     ///
-    /// As [`Run::new`] and [`Run::with_choosing`].
+    /// The errors of [`Run::new`] and [`Run::with_choosing`].
     pub fn start(&self, task: impl Into<String>) -> error::Result<Run> {
         let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits)
             .with_approval(self.approval.clone())?
@@ -358,13 +361,13 @@ impl ToolOrchestrator {
     ///
     /// # Errors
     ///
-    /// As [`drive`](Self::drive).
+    /// The errors of [`drive`](Self::drive).
     pub async fn run(&self, task: impl Into<String>, cx: &Context) -> Result<Finished> {
         let mut run = self.start(task).map_err(error::RunError::into_module)?;
         self.drive(&mut run, cx).await
     }
 
-    /// The same as a stream of what happens, the end included.
+    /// Runs a task as a stream of its events, with the result at the end.
     ///
     /// ```
     /// use futures_util::StreamExt;
@@ -393,34 +396,38 @@ impl ToolOrchestrator {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Its errors are those of [`drive`](Self::drive). To keep the run itself, drive it
-    /// with a context whose events go into a channel of yours.
+    /// Its errors are those of [`drive`](Self::drive). To keep the run itself, call `drive` with a
+    /// context whose listener sends the events to a channel.
     #[must_use]
     pub fn stream(&self, task: impl Into<String>, cx: &Context) -> RunStream {
         let (agent, task) = (self.clone(), task.into());
         RunStream::new(cx.clone(), |cx| async move { agent.run(task, &cx).await })
     }
 
-    /// Moves a run on until it is done.
+    /// Drives a run until it is done.
     ///
-    /// If it fails, the run is where it was before the step that failed: look at it,
-    /// store it, or drive it again. A call that was under way then is made again.
+    /// If it fails, the run is at the step that failed. You can inspect it, store it, or drive it
+    /// again. A call that was in progress is then made again.
     ///
-    /// A tool that keeps its thread (a long computation, a lock, `std::fs`) cannot be
-    /// stopped, by no deadline: nothing else runs until it gives way. That is told with
-    /// [`EventKind::ToolBlocked`](toolwright_module::event::EventKind::ToolBlocked); move such
-    /// work to `tokio::task::spawn_blocking`.
+    /// A tool that blocks its thread (a long computation, a lock, `std::fs`) cannot be interrupted,
+    /// not even by a deadline, and no other task runs on the thread. The event
+    /// [`EventKind::ToolBlocked`](toolwright_module::event::EventKind::ToolBlocked) reports such a
+    /// tool. Move its work to `tokio::task::spawn_blocking`.
     ///
     /// # Errors
     ///
-    /// What the model's provider fails with; a refusal of the model and a reason to stop
-    /// that this version does not know ([`Stage::Provider`]), and a model that got stuck ([`Stage::Limit`]), both with
-    /// [`Unfinished`] for a cause; a call that waits for a person where there is no
-    /// approver ([`Stage::Approval`], [`AwaitsApproval`](crate::AwaitsApproval)); a
-    /// tool's [`Error::stop`]; cancellation; the context's deadline and a ledger of the
-    /// context that has too little left ([`Stage::Limit`]). What a tool fails with
-    /// otherwise is told to the model and is no error here; a limit of the run itself is
-    /// an [`Ending`].
+    /// - An error of the model's provider.
+    /// - [`Stage::Provider`] with [`Unfinished`] as its cause: the model refused, or stopped for a
+    ///   reason that this version does not know.
+    /// - [`Stage::Limit`] with [`Unfinished`] as its cause: the model repeated the same mistake too
+    ///   often.
+    /// - [`Stage::Approval`] with [`AwaitsApproval`](crate::AwaitsApproval) as its cause: a call
+    ///   waits for a person, and there is no approver.
+    /// - [`Stage::Limit`]: the context's deadline passed, or a ledger of the context has too little
+    ///   left.
+    /// - A cancellation, and a tool's [`Error::stop`].
+    ///
+    /// Other errors of tools are sent to the model. A limit of the run itself is an [`Ending`].
     ///
     /// [`Error::stop`]: toolwright_module::Error::stop
     /// [`Stage::Provider`]: toolwright_module::error::Stage::Provider
@@ -436,8 +443,8 @@ impl ToolOrchestrator {
         }
     }
 
-    /// The same, with every ending that there is; what `judge` says of an answer that it
-    /// does not take is told to the model.
+    /// Drives a run and returns every ending. If `judge` rejects an answer, the model gets its
+    /// reason.
     pub(crate) async fn drive_on(
         &self,
         run: &mut Run,
@@ -449,9 +456,9 @@ impl ToolOrchestrator {
         let span = telemetry::invoke_agent(name, self.model.name(), self.model.provider());
         cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
         run.check_tools(&self.known).map_err(error::RunError::into_module)?;
-        run.hold_to(&self.approval);
+        run.add_approval(&self.approval);
         let mut driver = Driver::new(self, name, run, below);
-        // Boxed: agents below agents would need a stack of their own otherwise.
+        // Boxed, because agents below agents would otherwise use too much of the stack.
         let driven = Box::pin(driver.drive(judge));
         let result = driven.instrument(span.clone()).await;
         let failures = std::mem::take(&mut driver.failures);
@@ -492,6 +499,9 @@ impl fmt::Debug for ToolOrchestrator {
     }
 }
 
+// The model reads these comments, and a stored run has the fingerprint of the schema: a change
+// would keep runs of earlier versions from being resumed.
+
 /// Carry out a task with tools of your own and tell what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
@@ -530,7 +540,7 @@ impl Module for ToolOrchestrator {
         Ok(TaskAnswer { answer: finished.answer, limit_reached })
     }
 
-    /// What the heaviest of its tools does: whoever calls the agent may come to that.
+    /// Returns the most severe effect of the agent's tools.
     fn effect(&self) -> Effect {
         self.tools.iter().map(Tool::effect).max().unwrap_or(Effect::Read)
     }

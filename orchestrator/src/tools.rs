@@ -1,3 +1,4 @@
+//! The tools of a run: their names, contracts, effects and policies, and the check against a stored run.
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -9,18 +10,18 @@ use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::selector::Selector;
 
-/// What a run knows of its tools: made once, shared by all runs of an orchestrator.
+/// The tools of a run. They are prepared once, and all runs of an agent share them.
 #[derive(Debug)]
 pub(crate) struct Tools {
     places: BTreeMap<String, (usize, Effect, Policy)>,
     pub(crate) contracts: Arc<[Arc<Contract>]>,
     pub(crate) known: Arc<[KnownTool]>,
-    /// Made once as well: of untyped runs, and of runs to one output.
+    /// Caches of the selector for untyped runs, and for runs with one output.
     selector: OnceLock<Arc<Selector>>,
     typed_selector: OnceLock<(String, Arc<Selector>)>,
 }
 
-/// A tool as a stored run remembers it.
+/// The stored form of a tool, which identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownTool {
     pub(crate) name: String,
@@ -49,8 +50,7 @@ impl Tools {
         })
     }
 
-    /// The selector of these tools, or of `contracts`, which has `finish` besides, where
-    /// the run ends with an output.
+    /// Returns the selector of these tools. For a typed run, `contracts` also has `finish`.
     pub(crate) fn selector(
         &self,
         contracts: &[Arc<Contract>],
@@ -67,14 +67,15 @@ impl Tools {
             Some((known, selector)) if *known == output => Ok(Arc::clone(selector)),
             _ => {
                 let selector = Arc::new(Selector::new(contracts, true)?);
-                // Others came first: then theirs is kept, and this made again each time.
+                // If the cell holds the selector for another output, this one is made again each
+                // time.
                 let _ = self.typed_selector.set((output, Arc::clone(&selector)));
                 Ok(selector)
             }
         }
     }
 
-    /// The tools of a typed run, `finish` at the end.
+    /// Returns the contracts of a typed run, with `finish` at the end.
     pub(crate) fn typed(&self, output: &Contract) -> Result<Arc<[Arc<Contract>]>> {
         if self.has(Contract::FINISH) {
             return Err(RunError::ReservedTool);
@@ -83,8 +84,8 @@ impl Tools {
         Ok(self.contracts.iter().cloned().chain([finish]).collect())
     }
 
-    /// Whether these are the tools that a run knows, by name, effect and contract.
-    pub(crate) fn are(&self, before: &[KnownTool]) -> Result<()> {
+    /// Checks that these are the tools of a stored run, by name, effect and contract.
+    pub(crate) fn check_same(&self, before: &[KnownTool]) -> Result<()> {
         for known in before {
             match self.known.iter().find(|now| now.name == known.name) {
                 None => return Err(RunError::MissingTool { name: known.name.clone() }),
@@ -101,7 +102,7 @@ impl Tools {
         }
     }
 
-    /// Whether every tool that `policy` names is there.
+    /// Checks that every tool in `policy` exists.
     pub(crate) fn check(&self, policy: &ApprovalPolicy) -> Result<()> {
         match policy.tools.iter().find(|name| !self.has(name)) {
             None => Ok(()),
@@ -124,7 +125,7 @@ impl Tools {
         self.places.get(name).map(|(_, effect, _)| *effect)
     }
 
-    /// How far the arguments of a call may be repaired, as the tool itself says.
+    /// Returns the tool's own policy for repairs.
     pub(crate) fn policy(&self, name: &str) -> Policy {
         self.places.get(name).map_or(Policy::default(), |(.., policy)| *policy)
     }

@@ -1,3 +1,4 @@
+//! Errors of runs that ended without an answer, and of runs that wait for approval.
 use std::fmt;
 
 use toolwright_module::budget::LimitKind;
@@ -7,23 +8,23 @@ use toolwright_module::{Error, ToolCall};
 
 use crate::finished::Finished;
 
-/// A typed run that ended without its output, with everything it has.
+/// The error of a run that ended without an answer, with the whole run.
 ///
-/// Found with [`Error::downcast_ref`].
+/// Get it from an error with [`Error::downcast_ref`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{}", sentence(name, finished))]
 #[non_exhaustive]
 pub struct Unfinished {
-    /// The name of the agent, or of the signature that it fulfils.
+    /// Name of the agent, or of the signature that it fulfils.
     pub name: String,
-    /// The run. Its answer is the model's last text; for [`Ending::Stuck`] it says what the
-    /// model got stuck with.
+    /// The run. Its answer is the model's last text. For [`Ending::Stuck`] the answer names the
+    /// mistake.
     pub finished: Box<Finished>,
 }
 
 fn sentence(name: &str, finished: &Finished) -> String {
     let Finished { iterations, limit, answer, ending, reason, .. } = finished;
-    let no_output = format!("`{name}` came to no output in {iterations} iterations");
+    let no_output = format!("`{name}` has no output after {iterations} iterations");
     match (ending, limit) {
         (Ending::Refused, _) => "the model refused the task; its reply says why".to_owned(),
         (Ending::Stuck, _) => format!("`{name}` got stuck: {answer}"),
@@ -54,23 +55,23 @@ impl Unfinished {
         let raw = finished.answer.clone();
         let unfinished = Self { name: name.to_owned(), finished: Box::new(finished) };
         let error = Error::other(unfinished).at(stage).with_usage(usage);
-        // The sentence already says what the model got stuck with.
+        // The sentence already contains the mistake.
         if stage == Stage::Limit && raw.is_empty() { error } else { error.with_raw(raw) }
     }
 }
 
-/// Calls wait for a person, and there is no approver to ask.
+/// The error of calls that wait for a person while there is no approver.
 ///
-/// The run is at its step [`AwaitApproval`](crate::StepKind::AwaitApproval): store it,
-/// [`apply`](crate::Run::apply) [`StepResult::decisions`](crate::StepResult::decisions) when
-/// they are there, and drive it on. Found with [`Error::downcast_ref`].
+/// The run is at its step [`AwaitApproval`](crate::StepKind::AwaitApproval). Store it,
+/// [`apply`](crate::Run::apply) the [`StepResult::decisions`](crate::StepResult::decisions) later,
+/// and drive it again. Get this error from another one with [`Error::downcast_ref`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AwaitsApproval {
-    /// The names of the tools on the way to the agent, `a > b`; empty for one that is
-    /// nobody's tool.
+    /// The names of the tools around the agent, as in `a > b`. Empty for an agent that is not
+    /// called as a tool.
     pub path: String,
-    /// The calls.
+    /// The waiting calls.
     pub calls: Vec<ToolCall>,
 }
 

@@ -1,12 +1,4 @@
 //! Calls that wait for a person.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
 
 use serde_json::{Value, json};
 use toolwright_module::approval::{Approval, Decision};
@@ -19,9 +11,9 @@ use toolwright_orchestrator::{
     ApprovalPolicy, AwaitsApproval, Ending, Run, RunState, StepKind, StepResult, ToolOrchestrator,
 };
 
-use support::{Asked, Log, Look, agent, call, calls, look, replies, show, soon, tool};
+use crate::support::{Asked, Log, Look, agent, call, calls, look, replies, show, soon, tool};
 
-/// A tool that cannot be taken back, and tells the log.
+/// A tool with an irreversible effect, which writes to the log.
 fn burn(log: &Log) -> Tool {
     let log = log.clone();
     tool("burn", Effect::Irreversible, move |look: Look| {
@@ -43,7 +35,7 @@ fn turn() -> Reply {
 }
 
 #[tokio::test]
-async fn without_an_approver_the_run_stops_before_anything_of_the_turn_is_done() {
+async fn without_an_approver_no_call_of_the_turn_is_made() {
     let log = Log::default();
     let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
@@ -53,13 +45,13 @@ async fn without_an_approver_the_run_stops_before_anything_of_the_turn_is_done()
     let awaits: &AwaitsApproval = error.downcast_ref().unwrap();
     assert_eq!(awaits.calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["2", "4"]);
     assert!(log.entries().is_empty());
-    // Driving it again waits again, and costs nothing.
+    // A second drive waits again, and costs nothing.
     assert_eq!(agent.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
     assert_eq!(run.spent().model_calls, 1);
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_decided_on_and_driven_on_in_another_process() {
+async fn a_waiting_run_can_be_decided_and_continued_in_another_process() {
     let log = Log::default();
     let (agent, asked) = careful(&log, [turn(), Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
@@ -72,7 +64,7 @@ async fn a_run_that_waits_is_decided_on_and_driven_on_in_another_process() {
     let decisions =
         [("2", Decision::edit(r#"{"place": "paper"}"#)), ("4", Decision::deny("It is mine."))];
     run.apply(StepResult::decisions(run.next().number, decisions)).unwrap();
-    // What a person changed is stored as well.
+    // The person's arguments are stored too.
     let state = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     let mut run = Run::resume(state, agent.tools()).unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
@@ -92,10 +84,10 @@ async fn a_run_that_waits_is_decided_on_and_driven_on_in_another_process() {
 }
 
 #[tokio::test]
-async fn an_approver_is_asked_for_each_call_with_its_effect_and_told_as_events() {
+async fn the_approver_gets_each_call_and_decisions_are_events() {
     let (log, asked, heard) = (Log::default(), Log::default(), Log::default());
     let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
-    let (wrote, told) = (asked.clone(), heard.clone());
+    let (wrote, reported) = (asked.clone(), heard.clone());
     let cx = soon()
         .with_approver(move |approval: Approval| {
             wrote.write(format!("{} {:?}", approval.call.id, approval.effect));
@@ -107,10 +99,10 @@ async fn an_approver_is_asked_for_each_call_with_its_effect_and_told_as_events()
             }
         })
         .with_events(move |event| match &event.kind {
-            EventKind::ApprovalAwaited { calls } => told.write(format!("{} wait", calls.len())),
-            EventKind::Decided { id, decision } => told.write(format!("{id}: {decision:?}")),
+            EventKind::ApprovalAwaited { calls } => reported.write(format!("{} wait", calls.len())),
+            EventKind::Decided { id, decision } => reported.write(format!("{id}: {decision:?}")),
             EventKind::ToolFinished { call, error, .. } => {
-                told.write(format!("{} {error:?}", call.id));
+                reported.write(format!("{} {error:?}", call.id));
             }
             _ => {}
         });
@@ -128,20 +120,20 @@ async fn an_approver_is_asked_for_each_call_with_its_effect_and_told_as_events()
 }
 
 #[test]
-fn a_policy_that_names_no_tool_of_the_agent_is_refused_where_it_is_given() {
+fn a_policy_with_an_unknown_tool_is_rejected() {
     let policy = || ApprovalPolicy::default().with_tool("burm");
     let tools = [look(), burn(&Log::default())];
     let run = Run::new("Go.", &tools, Default::default()).unwrap();
-    let told = run.with_approval(policy()).unwrap_err().to_string();
-    insta::assert_snapshot!(told, @"the approval policy names the tool `burm`, and there is none; the tools are: look, burn");
+    let reported = run.with_approval(policy()).unwrap_err().to_string();
+    insta::assert_snapshot!(reported, @"the approval policy names the tool `burm`, which does not exist; the tools are: look, burn");
     let agent = ToolOrchestrator::new(Scripted::replies([]), tools).unwrap();
-    assert_eq!(agent.with_approval(policy()).unwrap_err().to_string(), told);
+    assert_eq!(agent.with_approval(policy()).unwrap_err().to_string(), reported);
     let agent = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
-    insta::assert_snapshot!(agent.with_approval(policy()).unwrap_err(), @"the approval policy names the tool `burm`, and there is none; there are no tools at all");
+    insta::assert_snapshot!(agent.with_approval(policy()).unwrap_err(), @"the approval policy names the tool `burm`, which does not exist; there are no tools");
 }
 
 #[test]
-fn decisions_must_be_one_for_each_call_and_arguments_must_fit() {
+fn each_call_needs_one_decision_with_valid_arguments() {
     let tools = [look(), burn(&Log::default())];
     let policy = ApprovalPolicy::default().with_tool("burn");
     let mut run =
@@ -161,18 +153,18 @@ fn decisions_must_be_one_for_each_call_and_arguments_must_fit() {
         StepResult::model(1, Reply::text("ok")),
         StepResult::tools(1, []),
     ];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for answer in wrong {
-        told.push(run.apply(answer).unwrap_err().to_string());
+        reported.push(run.apply(answer).unwrap_err().to_string());
         assert_eq!(serde_json::to_string(&run).unwrap(), before);
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
     run.apply(StepResult::decisions(1, [("4", yes()), ("2", yes())])).unwrap();
     assert!(matches!(run.next().kind, StepKind::CallTools(calls) if calls.len() == 1));
 }
 
 #[tokio::test]
-async fn calls_that_nobody_would_make_wait_for_nobody() {
+async fn calls_that_cannot_be_made_need_no_approval() {
     let log = Log::default();
     let cut = Reply::calls([ToolCall::new("1", "burn", r#"{"pla"#)])
         .with_finish(toolwright_module::model::Finish::Length);
@@ -188,7 +180,7 @@ fn above(log: &Log) -> ToolOrchestrator {
 }
 
 #[tokio::test]
-async fn an_agent_below_asks_the_contexts_approver_or_stops_the_whole_run_naming_the_way() {
+async fn an_agent_below_asks_the_approver_or_stops_the_whole_run() {
     let log = Log::default();
     let error = above(&log).run("Go.", &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Approval, Audience::Run));
@@ -209,7 +201,7 @@ async fn an_agent_below_asks_the_contexts_approver_or_stops_the_whole_run_naming
 }
 
 #[tokio::test]
-async fn an_approver_that_fails_or_waits_forever_ends_the_drive_and_not_the_run() {
+async fn a_failing_or_hanging_approver_ends_the_drive_only() {
     let log = Log::default();
     let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
@@ -237,7 +229,7 @@ async fn an_approver_that_fails_or_waits_forever_ends_the_drive_and_not_the_run(
 }
 
 #[tokio::test]
-async fn a_policy_that_changes_while_calls_wait_lets_none_of_them_through() {
+async fn a_changed_policy_keeps_waiting_calls_waiting() {
     let log = Log::default();
     let (agent, _) = careful(&log, [turn(), Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
@@ -251,7 +243,7 @@ async fn a_policy_that_changes_while_calls_wait_lets_none_of_them_through() {
 }
 
 #[tokio::test]
-async fn an_agent_below_waits_as_a_whole_for_the_heaviest_of_its_tools() {
+async fn a_call_of_an_agent_waits_by_its_most_severe_tool() {
     let log = Log::default();
     let (below, _) =
         agent([look(), burn(&log)], [calls([("1", "burn", "b")]), Reply::text("done")]);
@@ -267,16 +259,16 @@ async fn an_agent_below_waits_as_a_whole_for_the_heaviest_of_its_tools() {
 }
 
 #[tokio::test]
-async fn a_run_is_not_driven_by_an_agent_whose_tool_of_that_name_is_another() {
+async fn an_agent_with_a_different_tool_of_the_same_name_is_rejected() {
     let log = Log::default();
     let harmless = tool("burn", Effect::Read, async |_: Look| Ok(String::new()));
     let mut run = agent([harmless], []).0.start("Go.").unwrap();
     let (other, _) = agent([burn(&log)], [calls([("1", "burn", "b")])]);
     let error = other.drive(&mut run, &soon()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"the tool `burn` is not what it was when the run began (description, schema or effect); start the run again");
+    insta::assert_snapshot!(error, @"the tool `burn` has changed since the run started (description, schema or effect); start the run again");
 }
 
-/// A run whose four calls wait to be made, two of them for a decision, as it is stored.
+/// A stored run with four open calls, two of which wait for a decision.
 fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
     let (agent, _) = careful(log, [Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
@@ -284,7 +276,7 @@ fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
     (agent, serde_json::to_value(&run).unwrap())
 }
 
-/// The ids of the calls that wait for approval once it is resumed.
+/// Returns the ids of the calls that wait for approval after the run is resumed.
 fn awaits(agent: &ToolOrchestrator, stored: Value) -> Vec<String> {
     let run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap();
     match run.next().kind {
@@ -294,7 +286,7 @@ fn awaits(agent: &ToolOrchestrator, stored: Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_stored_phase_that_skips_the_approval_asks_again() {
+async fn a_stored_phase_that_skips_approval_waits_again() {
     let log = Log::default();
     let (agent, stored) = waiting(&log);
     let results = stored["phase"]["approval"]["results"].clone();
@@ -318,7 +310,7 @@ async fn a_stored_phase_that_skips_the_approval_asks_again() {
 }
 
 #[tokio::test]
-async fn a_decision_holds_for_exactly_its_call() {
+async fn a_decision_applies_to_exactly_its_call() {
     let log = Log::default();
     let (agent, stored) = waiting(&log);
     let mut run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap();
@@ -333,7 +325,7 @@ async fn a_decision_holds_for_exactly_its_call() {
         (|it| it["decisions"] = json!({}), &["2"]),
         (|it| it["decisions"]["2"]["decision"] = json!({"deny": {"reason": "No."}}), &["2"]),
         (|it| it["decisions"]["2"]["tool"] = json!("look"), &["2"]),
-        // Another call under the id that was decided on.
+        // Another call under an id with a decision.
         (
             |it| {
                 it["messages"][1]["parts"][1]["call"]["arguments"] = json!(r#"{"place": "home"}"#);
@@ -341,7 +333,7 @@ async fn a_decision_holds_for_exactly_its_call() {
             &["2"],
         ),
         (|it| it["messages"][1]["parts"][0]["call"]["name"] = json!("burn"), &["1"]),
-        // What was denied is not made because its result is gone.
+        // A denied call is not made if its result is missing.
         (|it| it["phase"]["tools"]["results"][3] = Value::Null, &["4"]),
     ];
     for (edit, waits) in edits {
@@ -353,11 +345,11 @@ async fn a_decision_holds_for_exactly_its_call() {
 }
 
 #[tokio::test]
-async fn the_stricter_of_both_policies_holds() {
+async fn the_stricter_of_both_policies_applies() {
     let log = Log::default();
     let (careful, _) = careful(&log, [Reply::text("ok")]);
     let (careless, _) = agent([look(), burn(&log)], [Reply::text("ok")]);
-    // A run that began without a policy, and one whose policy was taken out of the store.
+    // A run that started without a policy, and one whose policy was removed from the store.
     let mut run = careless.start("Go.").unwrap();
     run.apply(StepResult::model(0, turn())).unwrap();
     assert!(matches!(run.next().kind, StepKind::CallTools(_)));
@@ -369,7 +361,7 @@ async fn the_stricter_of_both_policies_holds() {
         let error = careful.drive(&mut run, &soon()).await.unwrap_err();
         let awaits: &AwaitsApproval = error.downcast_ref().unwrap();
         assert_eq!(awaits.calls.len(), 2);
-        // And it stays so, whoever drives it next.
+        // The policy stays with the run, whatever agent drives it next.
         assert_eq!(careless.drive(&mut run, &soon()).await.unwrap_err().stage(), Stage::Approval);
     }
     let mut run = careful.start("Go.").unwrap();
@@ -379,7 +371,7 @@ async fn the_stricter_of_both_policies_holds() {
 }
 
 #[test]
-fn a_stricter_policy_holds_for_calls_that_were_not_made_yet() {
+fn a_stricter_policy_applies_to_calls_not_made_yet() {
     let (agent, _) = agent([look(), burn(&Log::default())], []);
     let mut run = agent.start("Go.").unwrap();
     run.apply(StepResult::model(0, turn())).unwrap();

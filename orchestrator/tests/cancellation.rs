@@ -1,12 +1,4 @@
-//! Ending a run from outside: by cancelling it, by dropping it, by its deadline.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Runs that are ended from outside: by a cancellation, a drop or a deadline.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -20,7 +12,7 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, ToolOrchestrator};
 
-use support::{Silent, Working, agent, calls, tool};
+use crate::support::{Silent, Working, agent, calls, tool};
 
 /// A tool that never ends.
 fn endless(working: &Working) -> Tool {
@@ -43,7 +35,7 @@ fn waiting_agent(working: &Working) -> ToolOrchestrator {
     agent([endless(working)], said).0
 }
 
-/// Drives until `n` works are under way, then cancels.
+/// Drives until `n` calls are in progress, then cancels.
 async fn cancelled(agent: &ToolOrchestrator, working: &Working, n: usize) -> (Run, Error) {
     let cancellation = Cancellation::default();
     let cx = Context::default().with_cancellation(cancellation.clone());
@@ -57,7 +49,7 @@ async fn cancelled(agent: &ToolOrchestrator, working: &Working, n: usize) -> (Ru
 }
 
 #[tokio::test]
-async fn cancelling_in_the_middle_of_a_model_call_ends_the_run_where_it_was() {
+async fn a_cancellation_during_a_model_call_leaves_the_run_at_its_step() {
     let working = Working::default();
     let agent = silent_agent(&working);
     let (run, error) = cancelled(&agent, &working, 1).await;
@@ -67,17 +59,17 @@ async fn cancelling_in_the_middle_of_a_model_call_ends_the_run_where_it_was() {
 }
 
 #[tokio::test]
-async fn cancelling_in_the_middle_of_tools_ends_all_of_them() {
+async fn a_cancellation_during_tool_calls_ends_all_of_them() {
     let working = Working::default();
     let (run, error) = cancelled(&waiting_agent(&working), &working, 2).await;
     assert_eq!(error.stage(), Stage::Cancelled);
     assert_eq!(working.now(), 0);
-    // The calls are still to be made.
+    // The calls have not been made yet.
     assert_eq!((run.next().number, run.history().len()), (1, 2));
 }
 
 #[tokio::test]
-async fn cancelling_reaches_an_agent_below_an_agent() {
+async fn a_cancellation_reaches_an_agent_below_an_agent() {
     let working = Working::default();
     let inner = Tool::new(waiting_agent(&working)).unwrap().named("inner").unwrap();
     let ask = Reply::calls([ToolCall::new("1", "inner", r#"{"task": "Go."}"#)]);
@@ -87,7 +79,7 @@ async fn cancelling_reaches_an_agent_below_an_agent() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_dropped_leaves_no_work_behind() {
+async fn a_dropped_run_leaves_no_work_running() {
     let working = Working::default();
     let (agent, cx) = (waiting_agent(&working), Context::default());
     let handle = tokio::spawn({
@@ -101,7 +93,7 @@ async fn a_run_that_is_dropped_leaves_no_work_behind() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_cancelled_can_be_driven_on() {
+async fn a_cancelled_run_can_be_continued() {
     let working = Working::default();
     let (mut run, _) = cancelled(&silent_agent(&working), &working, 1).await;
     let (other, _) = agent([], [Reply::text("ok")]);
@@ -113,7 +105,7 @@ fn until(milliseconds: u64) -> Context {
 }
 
 #[tokio::test]
-async fn the_deadline_ends_a_model_call_and_tools_with_an_error_of_the_limit() {
+async fn a_deadline_ends_model_and_tool_calls_with_a_limit_error() {
     let working = Working::default();
     for agent in [silent_agent(&working), waiting_agent(&working)] {
         let error = agent.run("Go.", &until(20)).await.unwrap_err();
@@ -124,7 +116,7 @@ async fn the_deadline_ends_a_model_call_and_tools_with_an_error_of_the_limit() {
 }
 
 #[tokio::test]
-async fn after_the_deadline_nothing_begins_even_if_it_would_be_quick() {
+async fn no_call_starts_after_the_deadline() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let model = Scripted::new(move |_| {
@@ -137,14 +129,14 @@ async fn after_the_deadline_nothing_begins_even_if_it_would_be_quick() {
 }
 
 #[tokio::test]
-async fn a_deadline_far_away_changes_nothing() {
+async fn a_distant_deadline_has_no_effect() {
     let (agent, _) = agent([], [Reply::text("ok")]);
     assert_eq!(agent.run("Go.", &until(60_000)).await.unwrap().answer, "ok");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_driver_and_its_timers_read_one_clock() {
-    let slow = tool("slow", Effect::Write, async |look: support::Look| {
+async fn the_driver_and_its_timers_use_the_same_clock() {
+    let slow = tool("slow", Effect::Write, async |look: crate::support::Look| {
         let seconds = if look.place == "a" { 8 } else { 60 };
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         Ok("slept".to_owned())
@@ -155,7 +147,7 @@ async fn the_driver_and_its_timers_read_one_clock() {
         .with_tool_time(Duration::from_secs(10))
         .with_max_time(Duration::from_secs(30));
     let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
-    insta::assert_snapshot!(support::show(&finished.history[2..]), @r"
+    insta::assert_snapshot!(crate::support::show(&finished.history[2..]), @r"
     tool 1: slept
     tool 2 failed: The call was given up after 10.0s. Whether it took effect is not known.
     assistant: ok
@@ -163,7 +155,7 @@ async fn the_driver_and_its_timers_read_one_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_ends_the_wait_for_a_person() {
+async fn a_deadline_ends_the_wait_for_approval() {
     let (agent, _) = agent([endless(&Working::default())], [calls([("1", "wait", "a")])]);
     let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap();
     let cx = until(20).with_approver(|_| pending());
@@ -173,7 +165,7 @@ async fn the_deadline_ends_the_wait_for_a_person() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_met_below_an_agent_leaves_the_run_above_where_it_was() {
+async fn a_deadline_below_an_agent_leaves_the_run_above_at_its_step() {
     let working = Working::default();
     let inner = Tool::new(waiting_agent(&working)).unwrap().named("inner").unwrap();
     let ask = Reply::calls([ToolCall::new("1", "inner", r#"{"task": "Go."}"#)]);
@@ -183,12 +175,12 @@ async fn a_deadline_met_below_an_agent_leaves_the_run_above_where_it_was() {
     let cx = Context::default().with_deadline(at.into_std());
     let error = outer.drive(&mut run, &cx).await.unwrap_err();
     assert_eq!((error.stage(), working.now()), (Stage::Limit, 0));
-    // The call below has no result: driven on, it is made again.
+    // The call below has no result, so it is made again.
     assert_eq!((run.next().number, run.history().len()), (1, 2));
 }
 
 #[tokio::test]
-async fn whoever_is_cancelled_before_it_asks_spends_nothing() {
+async fn a_run_cancelled_before_its_first_request_costs_nothing() {
     let (agent, asked) = agent([], [Reply::text("ok")]);
     let (cancellation, ledger) =
         (Cancellation::default(), toolwright_module::budget::Ledger::default());

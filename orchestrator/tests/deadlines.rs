@@ -1,12 +1,4 @@
-//! What bounds a run in time: its own limit, that of its tools, and whoever stops waiting.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Time limits: of a run, of its tools, and of callers that stop waiting.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -21,10 +13,10 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::{Limits, ToolOrchestrator};
 
-use support::{Log, Look, Silent, agent, calls, look, show, soon, tool, within};
+use crate::support::{Log, Look, Silent, agent, calls, look, show, soon, tool, within};
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_takes_too_long_is_given_up_and_its_siblings_are_not() {
+async fn a_tool_timeout_ends_only_its_call() {
     let waiting = |name: &str, effect| {
         tool(name, effect, async |_: Look| -> toolwright_module::Result<String> { pending().await })
     };
@@ -44,7 +36,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_its_siblings_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_run_ends_calls_and_questions_and_is_an_ending() {
+async fn the_time_limit_of_a_run_ends_its_calls() {
     let wait = tool("wait", Effect::Read, async |_: Look| -> toolwright_module::Result<String> {
         pending().await
     });
@@ -64,7 +56,7 @@ async fn the_time_of_a_run_ends_calls_and_questions_and_is_an_ending() {
 }
 
 #[tokio::test]
-async fn a_tool_that_keeps_its_thread_is_told_of() {
+async fn a_tool_that_blocks_its_thread_is_reported() {
     let slow = tool("slow", Effect::Read, async |_: Look| {
         std::thread::sleep(Duration::from_millis(120));
         Ok("done".to_owned())
@@ -81,12 +73,12 @@ async fn a_tool_that_keeps_its_thread_is_told_of() {
     let agent = agent.with_limits(Limits::default().with_tool_time(Duration::from_millis(50)));
     let finished = agent.run("Go.", &cx).await.unwrap();
     assert_eq!(log.entries(), ["slow"]);
-    // It could not be stopped, so what it gave is taken.
+    // The tool could not be interrupted, so its result is used.
     insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1: done");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drive_that_is_dropped_has_cost_what_it_began() {
+async fn a_dropped_drive_is_charged_for_its_calls() {
     let hang = tool("hang", Effect::Write, async |_: Look| -> toolwright_module::Result<String> {
         pending().await
     });
@@ -100,10 +92,10 @@ async fn a_drive_that_is_dropped_has_cost_what_it_began() {
         tokio::time::timeout(Duration::from_millis(20), drive).await.unwrap_err();
     }
     assert_eq!(run.spent().tool_calls, 2);
-    // A third time it is not made.
+    // The third call is not made.
     let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
     assert_eq!((finished.limit, finished.spent.tool_calls), (Some(LimitKind::ToolCalls), 2));
-    // Nobody knows what a question cost that was given up: it counts in full.
+    // The cost of a dropped model call is unknown, so it counts in full.
     let agent = ToolOrchestrator::new(Silent::default(), []).unwrap();
     let agent = agent.with_limits(within(Budget::default().with_output_tokens(25)));
     let mut run = agent.start("Go.").unwrap();
@@ -117,7 +109,7 @@ async fn a_drive_that_is_dropped_has_cost_what_it_began() {
 }
 
 #[test]
-fn a_limit_of_time_without_tokios_timer_is_told_before_anything_is_done() {
+fn a_time_limit_without_tokios_timer_is_an_error_before_the_first_call() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for limits in [
         Limits::default().with_tool_time(Duration::from_secs(1)),
@@ -128,12 +120,12 @@ fn a_limit_of_time_without_tokios_timer_is_told_before_anything_is_done() {
         let error = runtime.block_on(agent.run("Go.", &Context::default())).unwrap_err();
         assert_eq!((error.stage(), asked.requests().len()), (Stage::Setup, 0));
         insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"a limit of time or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`");
+            insta::assert_snapshot!(error, @"a time limit or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`");
         }
     }
 }
 
-/// A model that goes on writing and never waits for anything.
+/// A model whose stream is always ready.
 struct Endless;
 
 impl LanguageModel for Endless {
@@ -154,9 +146,9 @@ impl LanguageModel for Endless {
     }
 }
 
-/// A stream without a wait gave no timer its turn, and no one who would cancel it.
+/// Without yielding, neither a timer nor a task that cancels would run.
 #[tokio::test]
-async fn a_stream_that_never_waits_ends_with_its_time_a_deadline_or_a_cancellation() {
+async fn a_stream_that_is_always_ready_can_be_ended() {
     let agent = ToolOrchestrator::new(Endless, []).unwrap();
     let heard = || Context::default().with_events(|_| {});
     let time = Duration::from_millis(30);

@@ -1,12 +1,4 @@
-//! What bounds a run, and what is told where a bound is met.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! The limits of a run, and the texts about them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,14 +17,14 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::{Finished, Limits, Run, StepKind, StepResult, ToolOrchestrator};
 
-use support::{Log, Look, agent, call, calls, look, run, show, soon, tidy, tool, within};
+use crate::support::{Log, Look, agent, call, calls, look, run, show, soon, tidy, tool, within};
 
 fn ended(finished: &Finished) -> (Ending, Option<LimitKind>, &str) {
     (finished.ending, finished.limit, &finished.answer)
 }
 
 #[tokio::test]
-async fn the_last_model_call_of_a_budget_is_for_the_answer() {
+async fn the_last_model_call_of_a_budget_asks_for_the_answer() {
     let said = [calls([("1", "look", "a")]), calls([("2", "look", "b")]), Reply::text("Empty.")];
     let (agent, asked) = agent([look()], said);
     let agent = agent.with_limits(within(Budget::default().with_model_calls(3)));
@@ -42,7 +34,7 @@ async fn the_last_model_call_of_a_budget_is_for_the_answer() {
 }
 
 #[tokio::test]
-async fn tool_calls_beyond_the_budget_are_not_made_and_the_model_answers() {
+async fn tool_calls_beyond_the_budget_are_not_made() {
     let said = [
         calls([("1", "look", "a")]),
         calls([("2", "tidy", "b"), ("3", "tidy", "c"), ("4", "tidy", "d")]),
@@ -63,12 +55,12 @@ async fn tool_calls_beyond_the_budget_are_not_made_and_the_model_answers() {
 }
 
 #[tokio::test]
-async fn tokens_and_money_end_a_run_before_they_are_spent() {
+async fn token_and_money_budgets_end_a_run_in_advance() {
     let prices = [("scripted", Price::per_million(1.0, 1_000.0))];
     let budgets = [
         (Budget::default().with_input_tokens(5), LimitKind::InputTokens, 0),
         (Budget::default().with_output_tokens(4 + 9), LimitKind::OutputTokens, 1),
-        // Each token written costs a thousand millionths.
+        // An output token costs a thousand millionths.
         (Budget::default().with_money(Money::from_micros(14_000)), LimitKind::Money, 1),
     ];
     for (budget, limit, replies) in budgets {
@@ -99,7 +91,7 @@ async fn tokens_and_money_end_a_run_before_they_are_spent() {
 }
 
 #[tokio::test]
-async fn a_run_that_reached_a_limit_goes_on_with_another() {
+async fn a_run_at_a_limit_continues_with_a_higher_one() {
     let said = [calls([("1", "look", "a")]).with_usage(Usage::new(1, 9)), Reply::text("Done.")];
     let (agent, _) = agent([look()], said);
     let agent = agent.with_limits(within(Budget::default().with_output_tokens(12)));
@@ -113,7 +105,7 @@ async fn a_run_that_reached_a_limit_goes_on_with_another() {
 }
 
 #[test]
-fn whoever_drives_a_run_by_hand_is_held_to_its_limits_too() {
+fn the_limits_apply_to_a_run_driven_by_hand() {
     let budget = Budget::default().with_output_tokens(15);
     let mut run = Run::new("Go.", &[look()], within(budget)).unwrap();
     let asks = calls([("1", "look", "a")]).with_usage(Usage::new(1, 6));
@@ -128,7 +120,7 @@ fn whoever_drives_a_run_by_hand_is_held_to_its_limits_too() {
         (Ending::LimitReached, Some(LimitKind::OutputTokens))
     );
     let error = run.apply(StepResult::model(step.number, Reply::text("still"))).unwrap_err();
-    insta::assert_snapshot!(error, @"step 2 asks for nothing: the run is done; answer with that");
+    insta::assert_snapshot!(error, @"the answer does not fit: step 2 expects nothing: the run is done");
 
     let limits = Limits::default().with_max_time(Duration::from_secs(5));
     let mut run = Run::new("Go.", &[], limits).unwrap();
@@ -139,7 +131,7 @@ fn whoever_drives_a_run_by_hand_is_held_to_its_limits_too() {
     );
 }
 
-/// A tool that asks its context's model.
+/// A tool that asks the model of its context.
 fn asking(name: &str) -> Tool {
     let module = from_fn_with(|_: Look, cx: Context| async move {
         let model = Arc::clone(cx.model().unwrap());
@@ -154,10 +146,10 @@ fn four_tokens(replies: Vec<Reply>) -> Vec<Reply> {
 }
 
 #[tokio::test]
-async fn a_limit_of_the_run_below_a_tool_fails_that_call_and_not_whoever_is_above() {
+async fn a_limit_reached_below_a_tool_fails_that_call_only() {
     let said =
         four_tokens(vec![calls([("1", "ask", "a"), ("2", "ask", "b")]), Reply::text("below")]);
-    // 4 for the run's question, 10 reserved for one below: a second one may take more.
+    // The run used 4 tokens, and a call below reserves 10. A second call below exceeds the budget.
     let (agent, asked) = agent([asking("ask")], said);
     let agent = agent.with_limits(within(Budget::default().with_output_tokens(4 + 10)));
     let above = Ledger::default();
@@ -179,7 +171,7 @@ async fn a_limit_of_the_run_below_a_tool_fails_that_call_and_not_whoever_is_abov
 }
 
 #[tokio::test]
-async fn a_shared_ledger_that_is_exhausted_ends_every_run_below_it() {
+async fn an_exhausted_shared_ledger_ends_every_run_below_it() {
     let helper = {
         let said = four_tokens(vec![calls([("1", "look", "a")]), Reply::text("never")]);
         let (helper, _) = agent([look()], said);
@@ -197,12 +189,12 @@ async fn a_shared_ledger_that_is_exhausted_ends_every_run_below_it() {
     let exhausted: &Exhausted = error.downcast_ref().unwrap();
     assert_eq!((exhausted.limit, exhausted.left), (LimitKind::OutputTokens, 9));
     assert_eq!(shared.spent().usage.output_tokens, 8);
-    // What the call below did cost is the run's, though it came to nothing.
+    // The run is charged for the call below, although the call failed.
     assert_eq!(run.spent(), shared.spent());
 }
 
 #[tokio::test]
-async fn a_sub_agents_own_limit_is_no_error_of_its_caller() {
+async fn the_limit_of_an_agent_below_is_not_an_error_of_its_caller() {
     let said = four_tokens(vec![calls([("1", "look", "a")]), Reply::text("never")]);
     let (helper, _) = agent([look()], said);
     let helper = helper.with_limits(within(Budget::default().with_output_tokens(13)));
@@ -218,7 +210,7 @@ async fn a_sub_agents_own_limit_is_no_error_of_its_caller() {
 }
 
 #[tokio::test]
-async fn three_agents_deep_share_one_ledger_and_each_has_its_own() {
+async fn three_nested_agents_share_a_ledger_and_have_their_own() {
     let deepest = {
         let (agent, _) =
             agent([look()], four_tokens(vec![calls([("1", "look", "a")]), Reply::text("deep")]));
@@ -229,7 +221,7 @@ async fn three_agents_deep_share_one_ledger_and_each_has_its_own() {
         [deepest],
         four_tokens(vec![Reply::calls([task("deepest", "d")]), Reply::text("middle")]),
     );
-    // Two of one kind side by side, under different names.
+    // Two agents of one kind run concurrently, under different names.
     let other = agent([look()], four_tokens(vec![Reply::text("other")])).0;
     let tools = [
         Tool::new(middle).unwrap().named("left").unwrap().with_effect(Effect::Read),
@@ -253,7 +245,7 @@ async fn three_agents_deep_share_one_ledger_and_each_has_its_own() {
 }
 
 #[tokio::test]
-async fn no_more_calls_are_under_way_at_once_than_may_be() {
+async fn concurrent_calls_stay_within_the_limit() {
     for most in [0, 1, 3, 8] {
         let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (under_way, highest) = (Arc::clone(&now), Arc::clone(&peak));
@@ -284,7 +276,7 @@ async fn no_more_calls_are_under_way_at_once_than_may_be() {
 }
 
 #[tokio::test]
-async fn a_long_result_is_cut_with_a_note_for_the_model_and_the_events() {
+async fn a_long_result_is_cut_with_a_note() {
     let long = tool("long", Effect::Read, async |_: Look| Ok("ä".repeat(1000)));
     let (agent, _) = agent([long], [calls([("1", "long", "a")]), Reply::text("ok")]);
     let log = Log::default();
@@ -304,12 +296,12 @@ async fn a_long_result_is_cut_with_a_note_for_the_model_and_the_events() {
 }
 
 #[tokio::test]
-async fn the_same_mistake_three_rounds_in_a_row_ends_the_run_with_what_it_is() {
+async fn the_same_mistake_in_three_rounds_ends_the_run() {
     let failing = tool("fail", Effect::Read, async |look: Look| {
         Err(toolwright_module::Error::retry(format!("there is no {}", look.place)))
     });
     let fail = |place| calls([("", "fail", place)]);
-    // Other arguments, or a round in between, are another mistake.
+    // Other arguments, or a round in between, make it a different mistake.
     let said =
         [fail("a"), fail("a"), fail("b"), fail("a"), fail("a"), fail("a"), Reply::text("never")];
     let (agent, asked) = agent([failing], said);
@@ -320,14 +312,14 @@ async fn the_same_mistake_three_rounds_in_a_row_ends_the_run_with_what_it_is() {
     assert_eq!((unfinished.finished.ending, unfinished.finished.iterations), (Ending::Stuck, 6));
     assert_eq!((unfinished.finished.failures.len(), asked.requests().len()), (6, 6));
 
-    // Whoever says the same thing with success does not get stuck.
+    // A call that is repeated with success is not a mistake.
     let look_again = || calls([("", "look", "a")]);
     let said = [look_again(), look_again(), look_again(), look_again(), Reply::text("ok")];
-    assert_eq!(run(&support::agent([look()], said).0).await.answer, "ok");
+    assert_eq!(run(&crate::support::agent([look()], said).0).await.answer, "ok");
 }
 
 #[tokio::test]
-async fn a_follow_up_goes_on_in_the_same_conversation_with_iterations_of_its_own() {
+async fn a_follow_up_continues_the_conversation_with_new_iterations() {
     let said = [
         calls([("1", "look", "a")]),
         Reply::text("Empty."),
@@ -337,7 +329,7 @@ async fn a_follow_up_goes_on_in_the_same_conversation_with_iterations_of_its_own
     let (agent, asked) = agent([look()], said);
     let agent = agent.with_limits(Limits::default().with_max_iterations(2));
     let mut run = agent.start("Look at a.").unwrap();
-    insta::assert_snapshot!(run.follow_up("Too early.").unwrap_err(), @"the run is at step 0 and not done; drive it to its end before you ask for more");
+    insta::assert_snapshot!(run.follow_up("Too early.").unwrap_err(), @"the run is at step 0 and has not finished; drive it to its end before `follow_up`");
     agent.drive(&mut run, &soon()).await.unwrap();
     run.follow_up("And b?").unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
@@ -350,7 +342,7 @@ async fn a_follow_up_goes_on_in_the_same_conversation_with_iterations_of_its_own
 }
 
 #[tokio::test]
-async fn every_request_is_the_last_one_and_more_to_the_byte() {
+async fn every_request_extends_the_one_before() {
     let said = [
         calls([("1", "look", "a"), ("2", "tidy", "b")]),
         Reply::text(""),
@@ -374,17 +366,17 @@ async fn every_request_is_the_last_one_and_more_to_the_byte() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_price_is_not_asked_where_money_is_bounded() {
+async fn a_run_with_a_money_budget_rejects_a_model_without_a_price() {
     let model = Scripted::new(|_| Ok(Reply::text("never")));
     let budget = Budget::default().with_money(Money::new(1.0));
     let agent = ToolOrchestrator::new(model, []).unwrap().with_limits(within(budget));
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Setup);
-    insta::assert_snapshot!(error, @"a budget bounds money, but nothing says what `scripted` costs; give its price with `Ledger::with_prices`, and the ledger with `Context::with_ledger`");
+    insta::assert_snapshot!(error, @"a budget limits money, but the price of `scripted` is unknown; set it with `Ledger::with_prices`, and pass the ledger with `Context::with_ledger`");
 }
 
 #[tokio::test]
-async fn the_one_question_of_a_budget_is_asked_without_tools() {
+async fn the_only_model_call_of_a_budget_has_no_tools() {
     let (agent, asked) = agent([look()], [Reply::text("I would have to look.")]);
     let agent = agent.with_limits(within(Budget::default().with_model_calls(1)));
     let finished = run(&agent).await;
@@ -394,11 +386,11 @@ async fn the_one_question_of_a_budget_is_asked_without_tools() {
 }
 
 #[tokio::test]
-async fn a_run_that_ran_out_of_money_goes_on_with_more() {
+async fn a_run_without_money_continues_with_more() {
     let said = [Reply::text("").with_usage(Usage::new(0, 4)), Reply::text("ok")];
     let (agent, _) = agent([], said);
     let money = |micros| within(Budget::default().with_money(Money::from_micros(micros)));
-    // The first question may cost 10,000 and costs 4,000: too little is left for another.
+    // The first call reserves 10,000 and costs 4,000. The rest is too little for another.
     let agent = agent.with_limits(money(13_000));
     let prices = [("scripted", Price::per_million(0.0, 1_000.0))];
     let cx = || soon().with_ledger(Ledger::default().with_prices(prices));
@@ -427,7 +419,7 @@ async fn a_stop_whose_text_panics_still_ends_the_run() {
     std::mem::forget(error);
 }
 
-/// A tool that gives this text and these images, and one that fails with a long error.
+/// A tool that returns this text and these images, and a tool that fails with a long error.
 fn lavish(text: &'static str, images: Vec<usize>) -> [Tool; 2] {
     let input = json!({"type": "object", "properties": {}});
     let contract = |name| Contract::dynamic(name, "Do it.", input.clone(), None).unwrap();
@@ -443,14 +435,14 @@ fn lavish(text: &'static str, images: Vec<usize>) -> [Tool; 2] {
 }
 
 #[tokio::test]
-async fn images_errors_failures_and_events_are_held_to_the_bound_of_a_result() {
+async fn images_errors_and_events_are_cut_to_the_limit_of_a_result() {
     let reply = Reply::calls([ToolCall::new("1", "paint", "{}"), ToolCall::new("2", "fail", "{}")]);
     let (agent, asked) = agent(lavish("A house.", vec![100, 300, 50]), [reply, Reply::text("ok")]);
     let limits = Limits::default().with_max_result_bytes(200).with_max_image_bytes(200);
     let heard = Log::default();
-    let told = heard.clone();
+    let reported = heard.clone();
     let cx = soon().with_events(move |event| {
-        told.write(serde_json::to_string(event).unwrap());
+        reported.write(serde_json::to_string(event).unwrap());
     });
     let finished = agent.with_limits(limits).run("Go.", &cx).await.unwrap();
     let Message::Tool(painted) = &*asked.requests()[1].messages[2] else { panic!("no result") };
@@ -467,7 +459,7 @@ async fn images_errors_failures_and_events_are_held_to_the_bound_of_a_result() {
 }
 
 #[test]
-fn images_are_bounded_for_whoever_drives_by_hand_too() {
+fn the_limit_of_images_applies_to_a_run_driven_by_hand() {
     let tools = lavish("", Vec::new());
     let limits = Limits::default().with_max_result_bytes(20).with_max_image_bytes(0);
     let mut run = Run::new("Go.", &tools, limits).unwrap();
@@ -482,22 +474,22 @@ fn images_are_bounded_for_whoever_drives_by_hand_too() {
 }
 
 #[tokio::test]
-async fn a_drive_that_fails_with_a_long_error_tells_a_short_one() {
+async fn a_long_error_of_a_drive_is_cut_in_events() {
     let model = Scripted::new(|_: &Request| Err(Error::other("no ".repeat(100_000))));
     let agent = ToolOrchestrator::new(model, []).unwrap();
     let heard = Log::default();
-    let told = heard.clone();
-    let cx = soon().with_events(move |event| told.write(serde_json::to_string(event).unwrap()));
+    let reported = heard.clone();
+    let cx = soon().with_events(move |event| reported.write(serde_json::to_string(event).unwrap()));
     let error = agent.run("Go.", &cx).await.unwrap_err();
     assert_eq!(error.to_string().len(), 300_000);
     assert!(heard.entries().iter().all(|event| event.len() < 70_000));
 }
 
 #[tokio::test]
-async fn a_server_that_reports_no_usage_makes_no_budget_void() {
+async fn a_budget_holds_without_reported_usage() {
     let budget = Budget::default().with_output_tokens(25);
     let unknown = || calls([("", "look", "a")]).with_usage(Usage::unknown());
-    // Each question may take ten tokens, and nobody says that it took fewer.
+    // Each model call reserves ten tokens and reports no usage.
     let (agent, asked) = agent([look()], (0..9).map(|_| unknown()));
     let finished = run(&agent.with_limits(within(budget))).await;
     assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::OutputTokens), ""));

@@ -1,12 +1,4 @@
-//! Replies with more calls than anybody makes by hand.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Replies with very many calls.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +8,9 @@ use toolwright_module::message::ToolResult;
 use toolwright_module::{Effect, Message, Reply, ToolCall};
 use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, RunState, StepKind, StepResult};
 
-use support::{Log, Look, agent, call, calls, look, soon, tool};
+use crate::support::{Log, Look, agent, call, calls, look, soon, tool};
 
-/// A run by hand whose first reply makes `count` writes, all of them approved.
+/// A run driven by hand whose first reply makes `count` writes, all approved.
 fn approved_writes(count: usize) -> Duration {
     let store = tool("store", Effect::Write, async |_: Look| Ok("stored".to_owned()));
     let began = Instant::now();
@@ -51,28 +43,28 @@ fn approved_writes(count: usize) -> Duration {
     began.elapsed()
 }
 
-/// Ten thousand took 11.7 s when every call looked at all others.
+/// Ten thousand calls took 11.7 s when each call was compared with all others.
 #[test]
-fn the_time_for_a_reply_grows_with_its_calls_and_no_faster() {
+fn the_time_for_a_reply_is_linear_in_its_calls() {
     let (few, many) = (1_000, 10_000);
     approved_writes(few);
     let few = approved_writes(few).max(Duration::from_millis(5));
     let many = approved_writes(many);
-    // Ten times as many: a hundred times as long would be quadratic.
+    // Quadratic time would be a hundred times as long for ten times as many calls.
     assert!(many < few * 40, "{few:?}, {many:?}");
 }
 
 #[tokio::test]
-async fn calls_beyond_the_bound_are_not_made_and_say_so() {
+async fn calls_beyond_the_limit_of_a_reply_are_not_made() {
     let wide = |from: usize, count: usize| {
         Reply::calls((from..from + count).map(|n| call(&format!("c{n}"), "look", &n.to_string())))
     };
     let (agent, asked) = agent([look()], [wide(0, 130), wide(200, 2), Reply::text("ok")]);
     let heard = Log::default();
-    let told = heard.clone();
+    let reported = heard.clone();
     let cx = soon().with_events(move |event| {
         if let EventKind::ToolFinished { call, error: Some(error), .. } = &event.kind {
-            told.write(format!("{}: {error}", call.id));
+            reported.write(format!("{}: {error}", call.id));
         }
     });
     let finished = agent.run("Go.", &cx).await.unwrap();
@@ -92,7 +84,7 @@ async fn calls_beyond_the_bound_are_not_made_and_say_so() {
 }
 
 #[test]
-fn a_bound_of_the_calls_is_stored_with_the_run() {
+fn the_limit_of_calls_is_stored_with_the_run() {
     let limits = Limits::default().with_max_calls_per_reply(0);
     let mut run = Run::new("Go.", &[look()], limits).unwrap();
     let stored = serde_json::to_string(&run).unwrap();
@@ -100,25 +92,25 @@ fn a_bound_of_the_calls_is_stored_with_the_run() {
     let mut resumed = Run::resume(state, &[look()]).unwrap();
     for run in [&mut run, &mut resumed] {
         run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
-        // One call at least, or the run would come to nothing.
+        // At least one call is allowed, because a run needs one to make progress.
         let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
         assert_eq!(calls.len(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_exist_is_answered_with_the_nearest_of_many() {
+async fn an_unknown_tool_gets_the_nearest_of_many_names() {
     let many = |count: usize| (0..count).map(|n| look().named(&format!("look_{n:03}")).unwrap());
     let said = || [calls([("1", "lok_042", "a")]), Reply::text("ok")];
     let (few, _) = agent(many(3), said());
     let (many, _) = agent(many(1_000), said());
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for agent in [few, many] {
         let finished = agent.run("Go.", &soon()).await.unwrap();
         let Message::Tool(result) = &*finished.history[2] else { panic!("no result") };
-        told.push(result.text.clone());
+        reported.push(result.text.clone());
     }
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reported.join("\n"), @r"
     There is no tool `lok_042`. The tools are: look_000, look_001, look_002.
     There is no tool `lok_042`. There are 1000 tools, of which the nearest are: look_042, look_002, look_012, look_022, look_024.
     ");

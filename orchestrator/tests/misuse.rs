@@ -1,12 +1,4 @@
-//! What goes wrong around the loop: it ends, and says what happened.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Misuse of agents: each ends with an error that names the cause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,10 +11,10 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::{ApprovalPolicy, StepKind, Task, ToolOrchestrator};
 
-use support::{Log, Look, agent, calls, look, replies, run, show, soon, tool};
+use crate::support::{Log, Look, agent, calls, look, replies, run, show, soon, tool};
 
 #[tokio::test]
-async fn agents_that_call_themselves_end_with_a_limit_and_not_with_the_stack() {
+async fn agents_that_call_themselves_reach_a_limit() {
     use std::sync::{Arc, OnceLock};
 
     let itself: Arc<OnceLock<ToolOrchestrator>> = Arc::default();
@@ -41,7 +33,7 @@ async fn agents_that_call_themselves_end_with_a_limit_and_not_with_the_stack() {
     insta::assert_snapshot!(error, @"agents call each other more than 16 deep; does one call itself?");
 }
 
-/// An output, or an error, that panics once it is no longer needed.
+/// A value that panics when it is dropped, in an output or an error.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -65,7 +57,7 @@ impl std::fmt::Display for Bomb {
 impl std::error::Error for Bomb {}
 
 #[tokio::test]
-async fn what_a_tool_leaves_behind_may_panic_and_its_siblings_go_on() {
+async fn a_tools_output_may_panic_when_dropped_and_other_calls_continue() {
     let bomb = tool("bomb", Effect::Read, async |_: Look| Err(Bomb.into()));
     let said = [calls([("1", "bomb", "x"), ("2", "look", "y")]), Reply::text("ok")];
     let (agent, _) = agent([bomb, look()], said);
@@ -77,7 +69,7 @@ async fn what_a_tool_leaves_behind_may_panic_and_its_siblings_go_on() {
 }
 
 #[tokio::test]
-async fn only_a_typed_run_refuses_a_tool_called_finish() {
+async fn only_a_typed_run_rejects_a_tool_named_finish() {
     let finish = look().contract().finish().unwrap();
     let finish = Tool::dynamic(finish, Effect::Read, async |_, _| {
         Ok(toolwright_module::ToolOutput::text_only("x"))
@@ -86,11 +78,11 @@ async fn only_a_typed_run_refuses_a_tool_called_finish() {
     ToolOrchestrator::new(model, [finish.clone()]).unwrap();
     let (model, _) = replies([]);
     let error = toolwright_orchestrator::ReAct::<Look>::new(model, [finish]).unwrap_err();
-    insta::assert_snapshot!(error, @"no tool of a typed run may be called `finish`, which ends it; give it another name with `Tool::named`");
+    insta::assert_snapshot!(error, @"a typed run reserves the tool name `finish`; rename the tool with `Tool::named`");
 }
 
 #[tokio::test]
-async fn a_run_that_fails_tells_what_all_of_it_cost() {
+async fn the_error_of_a_run_has_its_whole_usage() {
     let model = Scripted::new(|request: &Request| match request.messages.len() {
         1 => Ok(calls([("1", "look", "x")]).with_usage(Usage::new(100, 50))),
         _ => Err(Error::other("gone").with_usage(Usage::new(7, 0))),
@@ -101,7 +93,7 @@ async fn a_run_that_fails_tells_what_all_of_it_cost() {
 }
 
 #[tokio::test]
-async fn failures_are_told_to_the_caller_without_a_listener() {
+async fn the_caller_gets_failures_without_a_listener() {
     let secret = tool("secret", Effect::Read, async |_: Look| {
         Err(std::io::Error::other("the disk at 10.0.0.7 is full").into())
     });
@@ -113,7 +105,7 @@ async fn failures_are_told_to_the_caller_without_a_listener() {
 }
 
 #[tokio::test]
-async fn a_listener_that_panics_loses_no_result_and_repeats_no_call() {
+async fn a_panic_of_a_listener_loses_no_result_and_repeats_no_call() {
     let log = Log::default();
     let wrote = log.clone();
     let store = tool("store", Effect::Write, move |look: Look| {
@@ -125,7 +117,7 @@ async fn a_listener_that_panics_loses_no_result_and_repeats_no_call() {
     });
     let said = [calls([("1", "store", "a"), ("2", "store", "b")]), Reply::text("ok")];
     let (agent, _) = agent([store], said);
-    // At every event, the first and the last included.
+    // At each event, including the first and the last.
     let cx = soon().with_events(|_| panic!("the screen is gone"));
     let finished = agent.run("Go.", &cx).await.unwrap();
     assert_eq!((finished.answer.as_str(), finished.spent.tool_calls), ("ok", 2));
@@ -133,7 +125,7 @@ async fn a_listener_that_panics_loses_no_result_and_repeats_no_call() {
 }
 
 #[tokio::test]
-async fn an_approver_that_panics_leaves_the_run_where_it_was() {
+async fn a_panic_of_the_approver_leaves_the_run_at_its_step() {
     let (agent, _) = agent([look()], [calls([("1", "look", "a")]), Reply::text("ok")]);
     let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap();
     let mut run = agent.start("Go.").unwrap();
@@ -147,7 +139,7 @@ async fn an_approver_that_panics_leaves_the_run_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_model_that_panics_leaves_the_run_where_it_was() {
+async fn a_panic_of_the_model_leaves_the_run_at_its_step() {
     let fell = AtomicBool::new(false);
     let model = Scripted::new(move |_: &Request| {
         assert!(fell.swap(true, Ordering::SeqCst), "out of memory");

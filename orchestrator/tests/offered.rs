@@ -1,12 +1,4 @@
-//! Which tools an agent can be made of, and what its provider is sent of them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! The tools of an agent, and their form in requests.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +11,7 @@ use toolwright_module::{
 use toolwright_orchestrator::{Choosing, ReAct, RunError as SetupError, Task, ToolOrchestrator};
 use toolwright_signature::Error as ContractError;
 
-use support::{look, replies, run, tidy};
+use crate::support::{look, replies, run, tidy};
 
 fn model(dialect: Dialect) -> impl LanguageModel {
     let capabilities = Capabilities::new(dialect).with_tools(true);
@@ -31,7 +23,7 @@ fn taking(name: &str, input: Value) -> Tool {
     Tool::dynamic(contract, Effect::Read, |text, _| async move { Ok(ToolOutput::text_only(text)) })
 }
 
-/// Tools that one strict dialect or another cannot say.
+/// Tools with schemas that some strict dialect does not support.
 fn awkward() -> Vec<Tool> {
     let tree = json!({"$ref": "#/$defs/tree"});
     let node = json!({"type": "object", "properties": {"below": {"type": "array", "items": tree}}});
@@ -50,7 +42,7 @@ fn awkward() -> Vec<Tool> {
 }
 
 #[tokio::test]
-async fn no_tool_makes_an_agent_impossible_and_each_loss_is_listed() {
+async fn any_tool_can_be_offered_and_its_losses_are_listed() {
     for dialect in Dialect::ALL {
         for choosing in [Choosing::Calls, Choosing::Selector] {
             let agent = ToolOrchestrator::new(model(dialect), awkward()).unwrap();
@@ -76,7 +68,7 @@ async fn no_tool_makes_an_agent_impossible_and_each_loss_is_listed() {
 }
 
 #[test]
-fn an_agent_has_as_many_tools_as_one_request_takes() {
+fn an_agent_with_too_many_tools_is_rejected() {
     let tools = |count: usize| -> Vec<Tool> {
         (0..count).map(|i| look().named(&format!("look_{i}")).unwrap()).collect()
     };
@@ -88,7 +80,7 @@ fn an_agent_has_as_many_tools_as_one_request_takes() {
         ContractError::TooManyTools { dialect: Dialect::OpenAiLoose, count: 129, most: 128 };
     assert_eq!(error.to_string(), too_many.to_string());
 
-    // The last of them is `finish`.
+    // The last one is `finish`.
     let react = |count| ReAct::<Task>::new(model(Dialect::OpenAiStrict), tools(count));
     assert!(react(127).is_ok());
     let error = react(128).unwrap_err();
@@ -96,7 +88,7 @@ fn an_agent_has_as_many_tools_as_one_request_takes() {
 }
 
 #[test]
-fn which_tools_are_strict_is_chosen_for_the_whole_request_and_listed() {
+fn strict_tools_are_chosen_for_the_whole_request_and_the_others_listed() {
     let tools: Vec<Tool> = (0..25).map(|i| look().named(&format!("look_{i}")).unwrap()).collect();
     let agent = ToolOrchestrator::new(model(Dialect::Anthropic), tools).unwrap();
     let loose: Vec<String> = agent.losses().into_iter().map(|(tool, _)| tool).collect();
@@ -118,7 +110,7 @@ fn finish() -> Tool {
 }
 
 #[tokio::test]
-async fn a_tool_called_finish_is_like_any_other_where_no_output_is_asked_for() {
+async fn a_tool_named_finish_is_ordinary_in_an_untyped_run() {
     let call = || Reply::calls([ToolCall::new("1", "finish", r#"{"place": "hall"}"#)]);
     let (model, asked) = replies([call(), Reply::text("Done.")]);
     let agent = ToolOrchestrator::new(model, [finish(), tidy()]).unwrap();
@@ -141,7 +133,7 @@ async fn a_tool_called_finish_is_like_any_other_where_no_output_is_asked_for() {
 }
 
 #[test]
-fn a_typed_run_keeps_the_name_finish_for_itself() {
+fn a_typed_run_reserves_the_name_finish() {
     let error = ReAct::<Task>::new(model(Dialect::OpenAiLoose), [finish()]).unwrap_err();
     assert!(matches!(error, SetupError::ReservedTool), "{error:?}");
     let agent = ToolOrchestrator::new(model(Dialect::OpenAiLoose), [finish()]).unwrap();

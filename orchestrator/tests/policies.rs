@@ -1,12 +1,4 @@
-//! How far agents let arguments be repaired, where the repairs are seen, and what goes back.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Policies for repairs of agents: where they apply, and where repairs are reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +18,7 @@ use toolwright_orchestrator::{
     ApprovalPolicy, Limits, ReAct, Run, RunState, StepKind, StepResult, ToolOrchestrator,
 };
 
-use support::{Asked, Look, agent, look, replies, run, show, soon, tidy, tool};
+use crate::support::{Asked, Look, agent, look, replies, run, show, soon, tidy, tool};
 
 /// Count steps.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -47,7 +39,7 @@ fn said(arguments: &str) -> [Reply; 2] {
     [Reply::calls([ToolCall::new("1", "look", arguments)]), Reply::text("Done.")]
 }
 
-/// As [`replies`], of a model whose provider knows a strict dialect only.
+/// Like [`replies`], with a model whose provider has a strict dialect.
 fn strict(replies: [Reply; 2]) -> (impl LanguageModel, Asked) {
     struct Strict<M>(M);
     impl<M: LanguageModel> LanguageModel for Strict<M> {
@@ -61,11 +53,11 @@ fn strict(replies: [Reply; 2]) -> (impl LanguageModel, Asked) {
             self.0.generate(request)
         }
     }
-    let (model, asked) = support::replies(replies);
+    let (model, asked) = crate::support::replies(replies);
     (Strict(model), asked)
 }
 
-/// What each request held of the calls.
+/// Returns the arguments of the calls in each request.
 fn sent(asked: &Asked) -> Vec<Vec<String>> {
     let requests = asked.requests();
     requests.iter().map(|request| arguments(&request.messages)).collect()
@@ -84,7 +76,7 @@ fn arguments(messages: &[Arc<Message>]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_read_goes_back_and_the_prompt_only_grows() {
+async fn repaired_arguments_are_sent_back_and_the_prompt_only_grows() {
     let written = "{'place': 'hall',}";
     let calls = Reply::calls([
         ToolCall::new("1", "look", written),
@@ -128,8 +120,8 @@ async fn what_was_read_goes_back_and_the_prompt_only_grows() {
 }
 
 #[tokio::test]
-async fn it_goes_back_in_the_shape_that_the_model_was_asked_for() {
-    // A map is a list of pairs to a strict dialect, and every field is asked for.
+async fn repaired_arguments_are_sent_back_in_the_requested_shape() {
+    // In a strict dialect a map is a list of pairs, and every field is required.
     let written = r#"{"counts": [{"key": "a", "value": "1"}], "fast": null}"#;
     let calls = Reply::calls([ToolCall::new("1", "step", written)]);
     let (model, asked) = strict([calls, Reply::text("Done.")]);
@@ -141,7 +133,7 @@ async fn it_goes_back_in_the_shape_that_the_model_was_asked_for() {
 }
 
 #[tokio::test]
-async fn repairs_are_told_in_events_also_where_the_tool_fails() {
+async fn repairs_are_in_events_even_if_the_tool_fails() {
     let failing = tool("look", Effect::Read, async |_: Look| Err(Error::retry("Not now.")));
     let (agent, asked) = agent([failing], said("{'place': 'hall'}"));
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -163,7 +155,7 @@ async fn repairs_are_told_in_events_also_where_the_tool_fails() {
 }
 
 #[tokio::test]
-async fn the_strictest_policy_of_tool_agent_and_context_holds() {
+async fn the_strictest_policy_of_tool_agent_and_context_applies() {
     let written = r#"{"place": "hall", "why": "rest"}"#;
     for strict in 0..4 {
         let policy = |at| if at == strict { Policy::Exact } else { Policy::Coerce };
@@ -174,10 +166,10 @@ async fn the_strictest_policy_of_tool_agent_and_context_holds() {
         assert_eq!(finished.failures.len(), usize::from(refused));
         assert_eq!(finished.repaired.len(), usize::from(!refused));
         if refused {
-            let told = show(&asked.requests()[1].messages);
+            let reported = show(&asked.requests()[1].messages);
             assert!(
-                told.contains("$.why: this needs a repair, and none is allowed here"),
-                "{told}"
+                reported.contains("$.why: this needs a repair, and none is allowed here"),
+                "{reported}"
             );
             assert_eq!(sent(&asked)[1], [written]);
         }
@@ -246,7 +238,7 @@ impl Signature for Find {
 }
 
 #[tokio::test]
-async fn the_answer_of_a_typed_run_is_kept_as_it_was_read() {
+async fn the_answer_of_a_typed_run_is_stored_repaired() {
     let finish = || Reply::calls([ToolCall::new("1", "finish", "{'rooms': '3'}")]);
     let (model, asked) =
         replies([finish(), Reply::calls([ToolCall::new("2", "finish", r#"{"rooms": 4}"#)])]);
@@ -264,7 +256,7 @@ async fn the_answer_of_a_typed_run_is_kept_as_it_was_read() {
     assert_eq!(finished.answer, Found { rooms: 3 });
     assert_eq!(finished.repaired[0].call.arguments, "{'rooms': '3'}");
     assert_eq!(*heard.lock().unwrap(), [("find".to_owned(), 2)]);
-    // It is the same in the history, when stored, and when the model is asked on.
+    // The repairs are the same in the history, after storing, and after a follow-up.
     let stored = serde_json::to_string(&run).unwrap();
     let state: RunState = serde_json::from_str(&stored).unwrap();
     let mut run = Run::resume(state, react.tools()).unwrap();
@@ -276,17 +268,17 @@ async fn the_answer_of_a_typed_run_is_kept_as_it_was_read() {
     assert_eq!(third.answer, Found { rooms: 4 });
     assert_eq!(sent(&asked)[1], [r#"{"rooms":3}"#]);
 
-    // A policy sends it back instead.
+    // With a strict policy the answer is sent back instead.
     let (model, asked) =
         replies([finish(), Reply::calls([ToolCall::new("2", "finish", r#"{"rooms": 4}"#)])]);
     let react = ReAct::<Find>::new(model, []).unwrap().with_policy(Policy::Strict);
     assert_eq!(react.call(find, &Context::default()).await.unwrap(), Found { rooms: 4 });
-    let told = show(&asked.requests()[1].messages);
-    assert!(told.contains("output of `find` does not fit: $: not JSON"), "{told}");
+    let reported = show(&asked.requests()[1].messages);
+    assert!(reported.contains("output of `find` does not fit: $: not JSON"), "{reported}");
 }
 
 #[tokio::test]
-async fn a_run_driven_by_hand_and_stored_in_between_sends_back_the_same() {
+async fn a_stored_run_driven_by_hand_sends_back_the_same() {
     let tools = [look(), tidy()];
     let mut run = Run::new("Go.", &tools, Limits::default()).unwrap();
     let calls = [
@@ -309,7 +301,7 @@ async fn a_run_driven_by_hand_and_stored_in_between_sends_back_the_same() {
     }
     let StepKind::CallModel(request) = run.next().kind else { panic!("no question") };
     assert_eq!(arguments(&request.messages), [r#"{"place":"a"}"#, r#"{"place":"b"}"#]);
-    // What was done is kept once, with the call as it was written.
+    // Repairs are stored once, with the original call.
     assert_eq!(run.repaired().len(), 2);
     assert!(request.messages.iter().all(|message| match &**message {
         Message::Tool(result) => result.repaired.is_none(),
@@ -318,7 +310,7 @@ async fn a_run_driven_by_hand_and_stored_in_between_sends_back_the_same() {
 }
 
 #[tokio::test]
-async fn a_persons_arguments_do_not_take_the_place_of_the_models() {
+async fn a_persons_arguments_do_not_replace_the_models_in_the_history() {
     let (agent, asked) = agent([look().with_policy(Policy::Repair)], said(r#"{"place": "hall"}"#));
     let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap();
     let mut run = agent.start("Go.").unwrap();
@@ -327,7 +319,7 @@ async fn a_persons_arguments_do_not_take_the_place_of_the_models() {
         let decision = Decision::Edit { arguments: arguments.to_owned() };
         StepResult::decisions(run.next().number, [("1", decision)])
     };
-    // They are held to the tool's policy at once.
+    // The tool's policy applies to them in `apply`.
     let mut strict = run.clone();
     strict.apply(edit(r#"{"place": 5}"#)).unwrap_err();
     let answer = edit("{'place': 'attic'}");
@@ -338,7 +330,7 @@ async fn a_persons_arguments_do_not_take_the_place_of_the_models() {
 }
 
 #[tokio::test]
-async fn an_output_that_breaks_its_schema_is_the_persons_to_know() {
+async fn an_output_that_does_not_fit_its_schema_is_an_error_for_the_user() {
     /// Rate a place.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Rate {
@@ -358,9 +350,9 @@ async fn an_output_that_breaks_its_schema_is_the_persons_to_know() {
     let finished = run(&agent).await;
     let error = &finished.failures[0].error;
     assert!(error.starts_with("output of `rate` does not fit: $.stars: "), "{error}");
-    let told = show(&asked.requests()[1].messages);
+    let reported = show(&asked.requests()[1].messages);
     assert!(
-        told.contains("tool 1 failed: The tool failed. The reason is not shown to you."),
-        "{told}"
+        reported.contains("tool 1 failed: The tool failed. The reason is not shown to you."),
+        "{reported}"
     );
 }

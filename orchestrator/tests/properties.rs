@@ -1,12 +1,4 @@
-//! What holds for every run, whatever the model and its tools say.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Properties of every run, with any model and any tools.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +12,7 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Message, Reply, Signature, ToolCall};
 use toolwright_orchestrator::{Ending, Limits, Run, RunState, StepKind, StepResult};
 
-use support::{look, tidy};
+use crate::support::{look, tidy};
 
 /// Count the rooms.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -60,8 +52,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         .prop_map(|(parts, finish)| Reply::new(parts).with_finish(finish))
 }
 
-/// The calls that wait for a result, after checking that all before them have theirs:
-/// right after the message that makes them, once each, in its order.
+/// Returns the calls without results. All other calls must have exactly one result, right after
+/// their message and in order.
 fn open_calls(history: &[Arc<Message>]) -> Vec<String> {
     let mut ids = HashSet::new();
     let mut open: Vec<String> = Vec::new();

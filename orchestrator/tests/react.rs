@@ -1,12 +1,4 @@
-//! Typed runs: a signature in, its whole output out.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Typed runs: `ReAct` and the tool `finish`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +10,7 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::{Ending, Limits, ReAct, ToolOrchestrator, Unfinished};
 
-use support::{calls, look, replies, show, soon, tidy};
+use crate::support::{calls, look, replies, show, soon, tidy};
 
 /// Inspect a house.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -55,13 +47,13 @@ fn finish(id: &str, output: &str) -> Reply {
 
 const OUTPUT: &str = r#"{"rooms": ["hall", "attic"], "state": "untidy", "people": 2}"#;
 
-fn react<S: Signature>(said: impl IntoIterator<Item = Reply>) -> (ReAct<S>, support::Asked) {
+fn react<S: Signature>(said: impl IntoIterator<Item = Reply>) -> (ReAct<S>, crate::support::Asked) {
     let (model, asked) = replies(said);
     (ReAct::new(model, [look(), tidy()]).unwrap(), asked)
 }
 
 #[tokio::test]
-async fn s17_every_field_of_the_output_is_filled_from_finish() {
+async fn every_field_of_the_output_comes_from_finish() {
     let price = |reply: Reply| reply.with_usage(Usage::new(5, 1));
     let said = [price(calls([("1", "look", "hall")])), price(finish("2", OUTPUT))];
     let (agent, asked) = react::<Inspect>(said);
@@ -80,12 +72,12 @@ async fn s17_every_field_of_the_output_is_filled_from_finish() {
     insta::assert_json_snapshot!(tools.last().unwrap().tool(Dialect::OpenAiStrict).unwrap());
 }
 
-/// The loop is the orchestrator's: its driver takes a run of `ReAct` the same way to the
-/// same end, and `ReAct` itself has no code that moves a run on.
+/// The orchestrator's driver makes the same requests for a run of `ReAct`, and `ReAct` has no code
+/// that advances a run.
 #[tokio::test]
-async fn s127_s148_react_has_no_loop_of_its_own() {
+async fn react_has_no_loop_of_its_own() {
     let said = || [calls([("1", "look", "hall"), ("2", "sweep", "hall")]), finish("3", OUTPUT)];
-    let sent = |asked: support::Asked| serde_json::to_string(&asked.requests()).unwrap();
+    let sent = |asked: crate::support::Asked| serde_json::to_string(&asked.requests()).unwrap();
     let (typed, by_react) = react::<Inspect>(said());
     let typed_run = typed.run(inspect(), &soon()).await.unwrap();
 
@@ -109,7 +101,7 @@ async fn s127_s148_react_has_no_loop_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_answer_in_prose_is_nudged_to_finish() {
+async fn an_answer_in_prose_gets_a_request_for_finish() {
     let said = [Reply::text("It has two rooms."), finish("1", OUTPUT)];
     let (agent, _) = react::<Inspect>(said);
     let finished = agent.run(inspect(), &soon()).await.unwrap();
@@ -123,7 +115,7 @@ async fn an_answer_in_prose_is_nudged_to_finish() {
 #[tokio::test]
 async fn finish_beside_other_calls_does_not_end_the_run() {
     let early = Reply::calls([
-        support::call("1", "look", "hall"),
+        crate::support::call("1", "look", "hall"),
         ToolCall::new("2", "finish", r#"{"rooms": [], "state": "tidy"}"#),
     ]);
     let (agent, _) = react::<Inspect>([early, finish("3", OUTPUT)]);
@@ -139,7 +131,7 @@ async fn finish_beside_other_calls_does_not_end_the_run() {
 }
 
 #[tokio::test]
-async fn an_output_that_does_not_fit_goes_back_with_what_is_wrong() {
+async fn an_output_that_does_not_fit_is_sent_back_with_its_faults() {
     let said = [
         finish("1", r#"{"rooms": "hall"}"#),
         finish("2", r#"{"rooms": [], "state": "on fire"}"#),
@@ -153,7 +145,7 @@ async fn an_output_that_does_not_fit_goes_back_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_finish_that_was_cut_off_is_asked_for_again() {
+async fn a_cut_off_finish_is_requested_again() {
     let cut = finish("1", r#"{"rooms": ["hall", "att"#).with_finish(Finish::Length);
     let (agent, _) = react::<Inspect>([cut, finish("2", OUTPUT)]);
     let finished = agent.run(inspect(), &soon()).await.unwrap();
@@ -162,7 +154,7 @@ async fn a_finish_that_was_cut_off_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn at_the_limit_it_fails_and_tells_all_there_is() {
+async fn a_typed_run_at_its_limit_fails_with_the_whole_run() {
     let said = (0..9).map(|n| {
         calls([(&*format!("a{n}"), "look", "hall"), (&*format!("b{n}"), "tidy", "hall")])
             .with_usage(Usage::new(1, 1))
@@ -172,14 +164,14 @@ async fn at_the_limit_it_fails_and_tells_all_there_is() {
     let error = agent.run(inspect(), &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::User));
     assert_eq!(error.usage(), Usage::new(3, 3));
-    insta::assert_snapshot!(error, @"`inspect` came to no output in 3 iterations; raise `max_iterations`, or look at its history for what it is missing");
+    insta::assert_snapshot!(error, @"`inspect` has no output after 3 iterations; raise `max_iterations`, or look at its history for what it is missing");
 
     let unfinished: &Unfinished = error.downcast_ref().unwrap();
     assert_eq!(unfinished.finished.ending, Ending::LimitReached);
     assert_eq!((unfinished.name.as_str(), unfinished.finished.iterations), ("inspect", 3));
     assert_eq!(unfinished.finished.tools_used, ["look", "tidy"]);
     assert_eq!(unfinished.finished.history.len(), 2 + 3 * 3);
-    // In prose it is of no use, so there is no last word.
+    // A last answer in prose would be useless, so it is not requested.
     assert_eq!(asked.requests().len(), 3);
 }
 
@@ -198,16 +190,16 @@ async fn a_rejected_output_counts_as_an_iteration() {
 }
 
 #[tokio::test]
-async fn an_answer_in_prose_that_is_cut_off_fails_with_its_own_advice() {
+async fn a_cut_off_answer_in_prose_fails_with_its_own_advice() {
     let cut = Reply::text("The house has").with_finish(Finish::Length);
     let (agent, _) = react::<Inspect>([cut]);
     let error = agent.run(inspect(), &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.raw()), (Stage::Limit, Some("The house has")));
-    insta::assert_snapshot!(error, @"`inspect` came to no output in 0 iterations; its answer was cut off: raise `max_output_tokens`");
+    insta::assert_snapshot!(error, @"`inspect` has no output after 0 iterations; its answer was cut off: raise `max_output_tokens`");
 }
 
 #[tokio::test]
-async fn a_refusal_fails_as_everywhere() {
+async fn a_refusal_of_a_typed_run_is_an_error() {
     let (agent, _) = react::<Inspect>([Reply::text("No.").with_finish(Finish::Refused)]);
     let error = agent.run(inspect(), &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some("No.")));
@@ -230,7 +222,7 @@ impl Signature for Describe {
 }
 
 #[tokio::test]
-async fn an_output_that_is_no_object_is_asked_for_as_one() {
+async fn an_output_that_is_not_an_object_is_requested_as_one() {
     let (agent, asked) = react::<ListRooms>([finish("1", r#"{"result": ["hall"]}"#)]);
     assert_eq!(agent.call(ListRooms {}, &Context::default()).await.unwrap(), ["hall"]);
     let finish_tool = asked.requests()[0].tools.last().unwrap().clone();
@@ -241,7 +233,7 @@ async fn an_output_that_is_no_object_is_asked_for_as_one() {
 }
 
 #[tokio::test]
-async fn s80_a_typed_agent_is_a_module_and_a_tool_like_any_other() {
+async fn a_typed_agent_is_an_ordinary_module_and_tool() {
     let (agent, _) = react::<Describe>([finish("1", r#"{"result": "Tidy."}"#)]);
     assert_eq!(agent.effect(), Effect::Write);
     let tool = Tool::new(agent).unwrap();
@@ -250,16 +242,16 @@ async fn s80_a_typed_agent_is_a_module_and_a_tool_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_typed_agent_that_comes_to_nothing_is_neutral_to_its_caller() {
+async fn an_unfinished_typed_agent_is_an_ordinary_error_of_its_caller() {
     let (inner, _) = react::<Describe>((0..10).map(|_| Reply::text("Hm.")));
     let ask = Reply::calls([ToolCall::new("1", "describe", "{}")]);
-    let (outer, _) = support::agent([Tool::new(inner).unwrap()], [ask, Reply::text("ok")]);
-    let finished = support::run(&outer).await;
+    let (outer, _) = crate::support::agent([Tool::new(inner).unwrap()], [ask, Reply::text("ok")]);
+    let finished = crate::support::run(&outer).await;
     insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: The tool failed. The reason is not shown to you.");
 }
 
 #[tokio::test]
-async fn a_run_that_failed_is_driven_on() {
+async fn a_failed_run_can_be_continued() {
     let (agent, _) = react::<Describe>([finish("1", r#"{"result": "Tidy."}"#)]);
     let broken = Scripted::new(|_| Err(toolwright_module::Error::other("connection lost")));
     let broken = ReAct::<Describe>::new(broken, [look(), tidy()]).unwrap();
@@ -269,7 +261,7 @@ async fn a_run_that_failed_is_driven_on() {
 }
 
 #[tokio::test]
-async fn made_up_data_passes_through_a_typed_run() {
+async fn sample_data_passes_through_a_typed_run() {
     let agent = ReAct::<Inspect>::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
     let finished = agent.run(inspect(), &soon()).await.unwrap();
     assert_eq!(finished.tools_used, ["look", "tidy"]);
@@ -277,7 +269,7 @@ async fn made_up_data_passes_through_a_typed_run() {
 }
 
 #[test]
-fn what_the_provider_cannot_guarantee_is_listed_at_construction() {
+fn schema_rules_without_a_guarantee_are_listed_at_construction() {
     /// Fetch whatever there is.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Fetch {}
@@ -310,11 +302,11 @@ impl Signature for InspectBefore {
 }
 
 #[tokio::test]
-async fn a_run_that_ends_with_another_output_is_not_driven() {
+async fn a_run_with_another_output_is_rejected() {
     let (before, _) = react::<InspectBefore>([]);
     let mut run = before.start(&InspectBefore { address: "Elm Street 1".to_owned() }).unwrap();
     let (now, asked) = react::<Inspect>([]);
     let error = now.drive(&mut run, &soon()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"the run does not end with the output of `inspect` as it is now; drive it with what started it, or start it again");
+    insta::assert_snapshot!(error, @"the run does not end with the current output of `inspect`; drive it with the agent that started it, or start it again");
     assert!(asked.requests().is_empty());
 }

@@ -1,12 +1,4 @@
-//! The loop as a value: stored, resumed, refused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Runs as values: stored, resumed, driven by hand.
 
 use std::sync::Arc;
 
@@ -21,7 +13,7 @@ use toolwright_orchestrator::{
     Ending, Limits, Run, RunError, RunResult, RunState, Step, StepKind, StepResult, StepResultKind,
 };
 
-use support::{Look, call, calls, look, show, tidy, tool};
+use crate::support::{Look, call, calls, look, show, tidy, tool};
 
 /// Tell the state of the house.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -38,7 +30,7 @@ impl Signature for Inspect {
     type Output = House;
 }
 
-/// The words of the model in a run with everything in it.
+/// The replies of a run with every kind of part.
 fn script(typed: bool) -> Vec<Reply> {
     let opaque = json!({"id": "rs_1", "encrypted_content": "…"});
     let thinking = ReplyPart::Reasoning(Reasoning::new("some-provider", "Hm.", opaque));
@@ -83,7 +75,7 @@ fn tools() -> [Tool; 2] {
     [look(), tidy()]
 }
 
-/// What a driver saw: each step as bytes, and how it ended.
+/// The steps that a driver saw, as text, and the result.
 struct Played {
     steps: Vec<String>,
     requests: Vec<Request>,
@@ -91,7 +83,7 @@ struct Played {
     stored: String,
 }
 
-/// Drives a run by hand; `between` may swap it for another between any two steps.
+/// Drives a run by hand. `between` may replace it by another before each step.
 fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Played {
     let contract = Contract::of::<Inspect>().unwrap();
     let mut script = script.into_iter();
@@ -109,7 +101,7 @@ fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Playe
             }
             StepKind::CallTools(calls) => {
                 steps.push(format!("{number} {}", serde_json::to_string(&calls).unwrap()));
-                // In any order: results are paired by id.
+                // In reverse order, because results are paired by id.
                 let results = calls.iter().rev().map(|call| ToolResult::new(call, "ok"));
                 StepResult::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
             }
@@ -135,7 +127,7 @@ fn stored_and_resumed(run: Run) -> Run {
     let stored = serde_json::to_string(&run).unwrap();
     drop(run);
     let state: RunState = serde_json::from_str(&stored).unwrap();
-    // In another order: the prompt keeps the one that the run began with.
+    // The tools are in another order; the prompt keeps the original one.
     let [first, second] = tools();
     let resumed = Run::resume(state, &[second, first]).unwrap();
     assert_eq!(serde_json::to_string(&resumed).unwrap(), stored);
@@ -143,7 +135,7 @@ fn stored_and_resumed(run: Run) -> Run {
 }
 
 #[test]
-fn a_run_that_is_stored_at_every_step_goes_the_same_way_to_the_byte() {
+fn a_run_stored_at_every_step_makes_equal_requests() {
     for typed in [false, true] {
         let straight = play(started(typed), script(typed), |run| run);
         let resumed = play(started(typed), script(typed), stored_and_resumed);
@@ -155,7 +147,7 @@ fn a_run_that_is_stored_at_every_step_goes_the_same_way_to_the_byte() {
 }
 
 #[test]
-fn a_typed_run_goes_from_step_to_step_until_its_output_fits() {
+fn a_typed_run_continues_until_its_output_fits() {
     let played = play(started(true), script(true), |run| run);
     let state: RunState = serde_json::from_str(&played.stored).unwrap();
     let run = Run::resume(state, &tools()).unwrap();
@@ -185,7 +177,7 @@ fn the_prompt_grows_only_at_its_end() {
 }
 
 #[test]
-fn instructions_come_too_late_once_the_run_has_begun() {
+fn instructions_have_no_effect_after_the_first_step() {
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
     let before = run.history().to_vec();
@@ -193,7 +185,7 @@ fn instructions_come_too_late_once_the_run_has_begun() {
 }
 
 #[test]
-fn asking_for_an_output_twice_offers_finish_once() {
+fn setting_the_output_twice_offers_finish_once() {
     let output = || Arc::new(Contract::of::<Inspect>().unwrap());
     let run = started(true).with_output(output()).unwrap();
     let StepKind::CallModel(request) = run.next().kind else { panic!("no model call") };
@@ -201,7 +193,7 @@ fn asking_for_an_output_twice_offers_finish_once() {
     assert_eq!(names, ["look", "tidy", "finish"]);
 }
 
-/// Everything that is not the answer to this step, with what it is refused with.
+/// Returns wrong answers to this step.
 fn wrong_answers(step: &Step) -> Vec<StepResult> {
     let number = step.number;
     let result = |id: &str| ToolResult::new(&call(id, "look", "x"), "ok");
@@ -232,7 +224,7 @@ fn wrong_answers(step: &Step) -> Vec<StepResult> {
 }
 
 #[test]
-fn an_answer_to_another_step_or_of_another_kind_leaves_the_run_as_it_was() {
+fn a_wrong_answer_leaves_the_run_unchanged() {
     for typed in [false, true] {
         let check = |mut run: Run| {
             let before = serde_json::to_string(&run).unwrap();
@@ -248,26 +240,27 @@ fn an_answer_to_another_step_or_of_another_kind_leaves_the_run_as_it_was() {
 }
 
 #[test]
-fn a_wrong_answer_is_told_what_the_run_waits_for() {
+fn the_error_of_a_wrong_answer_says_what_the_run_waits_for() {
     let mut run = started(false);
-    let mut told = Vec::new();
-    let mut tell = |run: &mut Run, answer| told.push(run.apply(answer).unwrap_err().to_string());
-    tell(&mut run, StepResult::model(3, Reply::text("x")));
-    tell(&mut run, StepResult::tools(0, []));
+    let mut reported = Vec::new();
+    let mut report =
+        |run: &mut Run, answer| reported.push(run.apply(answer).unwrap_err().to_string());
+    report(&mut run, StepResult::model(3, Reply::text("x")));
+    report(&mut run, StepResult::tools(0, []));
     run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
-    tell(&mut run, StepResult::model(1, Reply::text("x")));
-    tell(&mut run, StepResult::tools(1, []));
+    report(&mut run, StepResult::model(1, Reply::text("x")));
+    report(&mut run, StepResult::tools(1, []));
     run.apply(StepResult::tools(1, [ToolResult::new(&call("1", "look", "a"), "ok")])).unwrap();
     run.apply(StepResult::model(2, Reply::text("done"))).unwrap();
-    tell(&mut run, StepResult::model(3, Reply::text("x")));
-    tell(&mut run, StepResult::rejected(3, "x"));
-    insta::assert_snapshot!(told.join("\n"), @r"
-    the run waits for step 0, but the answer is for step 3; answer what `next` gives
-    step 0 asks for a model's reply; answer with that
-    step 1 asks for the results of its calls; answer with that
-    step 1 asks for one result for each of its calls, by id; answer with that
-    step 3 asks for nothing: the run is done; answer with that
-    step 3 asks for nothing: only the answer of a typed run can be rejected; answer with that
+    report(&mut run, StepResult::model(3, Reply::text("x")));
+    report(&mut run, StepResult::rejected(3, "x"));
+    insta::assert_snapshot!(reported.join("\n"), @r"
+    the run waits for step 0, but the answer is for step 3; answer the step that `next` returns
+    the answer does not fit: step 0 expects a model's reply
+    the answer does not fit: step 1 expects the results of its calls
+    the answer does not fit: step 1 expects one result for each of its calls, by id
+    the answer does not fit: step 3 expects nothing: the run is done
+    the answer does not fit: step 3 expects nothing: only the answer of a typed run can be rejected
     ");
 }
 
@@ -288,7 +281,7 @@ fn resume(tools: &[Tool]) -> Result<Run, RunError> {
 }
 
 #[test]
-fn a_run_is_resumed_only_with_the_tools_it_began_with() {
+fn a_run_is_resumed_only_with_its_own_tools() {
     let sweep = || tidy().named("sweep").unwrap();
     let other_schema = || {
         let input = json!({"type": "object", "properties": {"room": {"type": "string"}}});
@@ -304,39 +297,39 @@ fn a_run_is_resumed_only_with_the_tools_it_began_with() {
         ("another schema", vec![other_schema(), tidy()]),
         ("twice", vec![look(), tidy(), look()]),
     ];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (what, tools) in refused {
-        told.push(format!("{what}: {}", resume(&tools).unwrap_err()));
+        reported.push(format!("{what}: {}", resume(&tools).unwrap_err()));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
 
-    // Other code behind the same contract is the same tool.
+    // A tool with other code and the same contract is the same tool.
     let same = tool("look", Effect::Read, async |_: Look| Ok("rewritten".to_owned()));
     resume(&[same, tidy()]).unwrap();
 }
 
 #[test]
-fn a_run_of_a_later_version_is_refused() {
+fn a_stored_run_of_a_later_version_is_rejected() {
     let mut stored = serde_json::to_value(started(false)).unwrap();
     stored["version"] = 4.into();
-    // Of another shape as well: the version is what has to be said.
+    // The rest is invalid too, but the error has to name the version.
     stored["phase"] = json!("approve");
     let error = serde_json::from_value::<RunState>(stored).unwrap_err();
     insta::assert_snapshot!(error, @"the stored run has version 4, this program reads up to 3; update it");
 }
 
 #[test]
-fn a_stored_run_that_contradicts_itself_is_refused() {
+fn an_inconsistent_stored_run_is_rejected() {
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
     let mut stored = serde_json::to_value(&run).unwrap();
     stored["phase"]["tools"]["results"].as_array_mut().unwrap().pop();
     let state: RunState = serde_json::from_value(stored).unwrap();
     let error = Run::resume(state, &tools()).unwrap_err();
-    insta::assert_snapshot!(error, @"the stored run cannot go on: its last reply and the results it waits for do not fit together; start it again");
+    insta::assert_snapshot!(error, @"the stored run is inconsistent: the last reply and its results do not match; start it again");
 }
 
-/// What resuming says of a run in the middle of two calls, after an edit of its text.
+/// Edits a stored run that waits for two calls, and resumes it.
 fn resumed_after(edit: impl Fn(&mut Value)) -> std::result::Result<Run, RunError> {
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
@@ -348,11 +341,11 @@ fn resumed_after(edit: impl Fn(&mut Value)) -> std::result::Result<Run, RunError
 }
 
 #[test]
-fn a_stored_run_whose_calls_and_results_do_not_pair_is_refused() {
+fn a_stored_run_with_unpaired_calls_is_rejected() {
     assert!(resumed_after(|_| {}).is_ok());
     let edits: [fn(&mut Value); 5] = [
         |stored| stored["messages"] = json!([]),
-        // A call in the middle without a result, and a result without a call.
+        // A call without a result, and a result without a call.
         |stored| drop(stored["messages"].as_array_mut().unwrap().remove(3)),
         |stored| drop(stored["messages"].as_array_mut().unwrap().remove(2)),
         |stored| stored["messages"][4]["parts"][1]["call"]["id"] = json!("1"),
@@ -367,14 +360,14 @@ fn a_stored_run_whose_calls_and_results_do_not_pair_is_refused() {
 }
 
 #[test]
-fn a_stored_run_that_waits_for_a_call_of_no_tool_is_refused() {
+fn a_stored_run_that_waits_for_an_unknown_tool_is_rejected() {
     let error = resumed_after(|stored| {
         stored["messages"][4]["parts"][1]["call"]["name"] = json!("sweep");
     })
     .unwrap_err();
-    insta::assert_snapshot!(error, @"the stored run cannot go on: a call that waits and the tools do not fit together; start it again");
+    insta::assert_snapshot!(error, @"the stored run is inconsistent: a call waits for a tool that does not exist; start it again");
 
-    // One that the run answered itself waits for nobody.
+    // A call that the run has answered itself does not wait.
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "sweep", "a"), ("2", "look", "b")]))).unwrap();
     let state: RunState = serde_json::from_value(serde_json::to_value(&run).unwrap()).unwrap();
@@ -382,7 +375,7 @@ fn a_stored_run_that_waits_for_a_call_of_no_tool_is_refused() {
 }
 
 #[test]
-fn numbers_at_their_end_are_no_reason_to_panic() {
+fn the_largest_numbers_cause_no_panic() {
     let mut run = resumed_after(|stored| {
         stored["step"] = u64::MAX.into();
         stored["iterations"] = u32::MAX.into();
@@ -397,7 +390,7 @@ fn numbers_at_their_end_are_no_reason_to_panic() {
 }
 
 #[test]
-fn a_stored_run_with_two_calls_of_one_id_is_refused() {
+fn a_stored_run_with_duplicate_call_ids_is_rejected() {
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
     let stored = serde_json::to_string(&run).unwrap().replace(r#""id":"2""#, r#""id":"1""#);
@@ -406,16 +399,16 @@ fn a_stored_run_with_two_calls_of_one_id_is_refused() {
 }
 
 #[test]
-fn a_run_that_has_begun_cannot_be_asked_to_end_in_another_way() {
+fn the_output_cannot_be_set_after_the_first_step() {
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "look", "a")]))).unwrap();
     let contract = Arc::new(Contract::of::<Inspect>().unwrap());
     let error = run.with_output(contract).unwrap_err();
-    insta::assert_snapshot!(error, @"the run is at step 1 already; say how it ends and chooses its tools before it begins");
+    insta::assert_snapshot!(error, @"the run is already at step 1; call `with_output` and `with_choosing` before the first step");
 }
 
 #[test]
-fn answers_can_be_stored_too() {
+fn step_results_can_be_stored() {
     let reply = calls([("1", "look", "a")]).with_usage(Usage::new(1, 2));
     let answers = [
         StepResult::model(0, reply).with_elapsed(std::time::Duration::from_millis(7)),
@@ -432,8 +425,8 @@ fn answers_can_be_stored_too() {
     assert!(matches!(bare.kind, StepResultKind::Rejected(why) if why == "no"));
 }
 
-/// The tools of the run in the committed file: their contracts are written out, so
-/// that the file only stops reading if the format of runs changes.
+/// The tools of the committed run. Their contracts are explicit, so that the file depends on the
+/// stored format only.
 fn tools_of_the_stored_run() -> Vec<Tool> {
     let place = json!({
         "type": "object",
@@ -450,7 +443,7 @@ fn tools_of_the_stored_run() -> Vec<Tool> {
         .collect()
 }
 
-/// How the committed file was made; a later version of the format gets its own file.
+/// Makes the run in the committed file. A later version of the format gets a file of its own.
 fn run_to_be_stored() -> Run {
     let output = json!({
         "type": "object",
@@ -475,7 +468,7 @@ fn run_to_be_stored() -> Run {
 }
 
 #[test]
-fn a_run_that_an_earlier_version_stored_is_read_and_goes_on() {
+fn runs_of_earlier_versions_can_be_resumed() {
     for text in [
         include_str!("stored/version-1.json"),
         include_str!("stored/version-2.json"),
@@ -492,7 +485,7 @@ fn goes_on(state: RunState) {
     assert_eq!(run.history(), same.history());
     assert_eq!((run.spent().usage, run.elapsed()), (same.spent().usage, same.elapsed()));
 
-    // The write waits alone; the read after it comes last.
+    // The write waits alone, and the read follows it.
     for (step, id) in [(2, "3"), (3, "call_0_6")] {
         let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
         assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), [id]);
@@ -503,24 +496,24 @@ fn goes_on(state: RunState) {
 }
 
 #[test]
-fn what_this_version_stores_is_what_version_3_stored() {
+fn the_stored_form_is_that_of_version_3() {
     let committed: Value = serde_json::from_str(include_str!("stored/version-3.json")).unwrap();
     assert_eq!(serde_json::to_value(run_to_be_stored()).unwrap(), committed);
 }
 
 #[test]
-fn arguments_that_a_person_changed_in_version_2_are_asked_about_again() {
+fn edited_arguments_of_version_2_wait_for_approval_again() {
     let mut stored: Value = serde_json::from_str(include_str!("stored/version-2.json")).unwrap();
     stored["phase"]["tools"]["edited"] = json!({"3": "{\"place\": \"z\"}", "1": "{}"});
     stored["decided"] = json!([["3", {"edit": {"arguments": "{\"place\": \"z\"}"}}]]);
     let run = Run::resume(serde_json::from_value(stored).unwrap(), &tools_of_the_stored_run());
     let StepKind::AwaitApproval(calls) = run.unwrap().next().kind else { panic!("it goes on") };
-    // The first one was made.
+    // The first call has a result.
     assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["3"]);
 }
 
 #[test]
-fn the_ids_of_calls_that_were_refused_are_free_before_and_after_the_run_is_stored() {
+fn ids_of_refused_calls_can_be_reused() {
     let refused = calls([("1", "look", "a")]).with_finish(Finish::Refused);
     let mut run = Run::new("Go.", &tools(), Limits::default()).unwrap();
     run.apply(StepResult::model(0, refused)).unwrap();

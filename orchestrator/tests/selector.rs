@@ -1,12 +1,4 @@
-//! Tools chosen by answering with a selection.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Tools chosen by JSON selections.
 
 use std::sync::Arc;
 
@@ -23,7 +15,7 @@ use toolwright_orchestrator::{
     ToolOrchestrator,
 };
 
-use support::{Asked, Look, look, replies, run, show, soon, tidy, tool};
+use crate::support::{Asked, Look, look, replies, run, show, soon, tidy, tool};
 
 fn call(tool: &str, place: &str) -> Reply {
     let input = json!({ "place": place });
@@ -42,14 +34,14 @@ fn agent(said: impl IntoIterator<Item = Reply>) -> (ToolOrchestrator, Asked) {
 }
 
 #[tokio::test]
-async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_input() {
+async fn a_selection_prompt_has_task_tools_and_history() {
     let (agent, asked) = agent([call("look", "hall"), finish(), Reply::text("It is empty.")]);
     let finished = run(&agent.with_instructions("Be brief.")).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("It is empty.", Ending::Answered));
     assert_eq!((finished.iterations, &finished.tools_used[..]), (1, &["look".to_owned()][..]));
 
     let requests = asked.requests();
-    // What it is shown at first, and what each later request has more.
+    // The first request, and then only the messages that each request adds.
     insta::assert_snapshot!(show(&requests[0].messages));
     for two in requests.windows(2) {
         let before = two[0].messages.len();
@@ -64,14 +56,14 @@ async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_
     assistant: {"selection": {"action": "finish"}}
     user: Now tell the user in one sentence or more what was done, and what the answer is.
     "#);
-    // No tools in the request, but a schema: an input that is no tool's is no answer.
+    // The requests have no tools, but an output schema with the input of each tool.
     let output = requests[0].output.as_ref().unwrap();
     insta::assert_json_snapshot!(output.output_to_read().unwrap());
     assert!(requests.iter().all(|request| request.tools.is_empty()));
     assert!(requests[1].output.is_some() && requests[2].output.is_none());
     assert_eq!(requests[2].tool_choice, ToolChoice::Auto);
 
-    // The run's own history is the same as where a provider calls tools.
+    // The stored history has the form of native calls.
     insta::assert_snapshot!(show(&finished.history), @r#"
     system: Be brief.
     user: Look after the house.
@@ -83,20 +75,20 @@ async fn s107_the_selector_sees_task_tools_and_history_and_says_action_tool_and_
     "#);
 }
 
-/// What a model says after it has finished is not asked for: the tool is not called.
+/// No request follows the final answer, so the last tool is not called.
 #[tokio::test]
-async fn s109_finish_stops_the_loop() {
+async fn finish_ends_the_loop() {
     let (agent, asked) =
         agent([call("look", "hall"), finish(), Reply::text("Empty."), call("tidy", "hall")]);
     let finished = run(&agent).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("Empty.", Ending::Answered));
-    // A selection, `finish`, and the answer: with no schema to select by.
+    // A selection, `finish`, and the answer, which has no output schema.
     let asked = asked.requests();
     let selects: Vec<bool> = asked.iter().map(|request| request.output.is_some()).collect();
     assert_eq!(selects, [true, true, false]);
     assert_eq!((finished.iterations, &finished.tools_used[..]), (1, &["look".to_owned()][..]));
 
-    // A typed run ends with the input of `finish`, without another question.
+    // A typed run ends with the input of `finish`, without another request.
     let output = json!({"clean": true, "remarks": []});
     let selection = json!({"selection": {"action": "finish", "tool_input": output}});
     let (model, asked) = replies([Reply::text(selection.to_string()), call("tidy", "hall")]);
@@ -120,7 +112,7 @@ async fn the_selectors_schema_lowers_for_every_provider() {
 }
 
 #[tokio::test]
-async fn a_selection_that_cannot_be_used_goes_back_with_what_is_wrong() {
+async fn a_wrong_selection_is_sent_back_with_its_faults() {
     let said = [
         Reply::text("I think I will look into the hall."),
         Reply::text(""),
@@ -131,7 +123,7 @@ async fn a_selection_that_cannot_be_used_goes_back_with_what_is_wrong() {
         ),
         Reply::text(r#"{"selection": {"action": "call_tool", "tool_na"#)
             .with_finish(Finish::Length),
-        // A fence and a comma too many are nothing to ask again for.
+        // A code fence and a trailing comma are repaired.
         Reply::text(
             "```json\n{\"selection\": {\"action\": \"call_tool\", \"tool_name\": \"look\", \"tool_input\": {\"place\": \"hall\"},}}\n```",
         ),
@@ -145,14 +137,14 @@ async fn a_selection_that_cannot_be_used_goes_back_with_what_is_wrong() {
     assert_eq!(finished.tools_used, ["look"]);
 }
 
-/// What a selecting model said, and what became of it.
+/// Runs an agent whose model answers with this text first.
 async fn selects(said: &str) -> (Finished, Asked) {
     let (agent, asked) = agent([Reply::text(said), finish(), Reply::text("ok")]);
     (run(&agent).await, asked)
 }
 
 #[tokio::test]
-async fn a_selection_is_read_in_every_form_that_models_know() {
+async fn a_selection_is_read_in_every_known_form() {
     for said in [
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "action_input": {"place": "hall"}}}"#,
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "arguments": {"place": "hall"}}}"#,
@@ -160,7 +152,7 @@ async fn a_selection_is_read_in_every_form_that_models_know() {
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "parameters": {"place": "hall"}}}"#,
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "tool_input": null, "input": {"place": "hall"}}}"#,
         r#"{"selection": "{\"action\": \"call_tool\", \"tool_name\": \"look\", \"tool_input\": {\"place\": \"hall\"}}"}"#,
-        // The ADR's, without the object around it.
+        // The form of the ADR, without the outer object.
         r#"{"action": "call_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#,
         r#"{"action": "use_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#,
         r#"{"tool_name": "look", "tool_input": {"place": "hall"}}"#,
@@ -182,7 +174,7 @@ async fn a_selection_is_read_in_every_form_that_models_know() {
         let arguments: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
         assert_eq!(arguments, json!({"place": "hall"}), "{said}");
         assert!(show(&finished.history).contains("hall is empty"), "{said}");
-        // Every other form is listed, with all that the model wrote.
+        // The repairs of any other form are listed, with the original text.
         assert_eq!(finished.repaired[0].call.arguments, said);
         assert!(!finished.repaired[0].repairs.is_empty());
     }
@@ -200,8 +192,8 @@ fn calls_of(message: &Message) -> Vec<&ToolCall> {
 }
 
 #[tokio::test]
-async fn what_a_selection_has_besides_is_told_and_never_dropped() {
-    let mut told = Vec::new();
+async fn unknown_fields_of_a_selection_are_reported_and_not_dropped() {
+    let mut reported = Vec::new();
     for said in [
         r#"{"selection": {"action": "call_tool", "tool_name": "look", "place": "hall"}}"#,
         r#"{"action": "look", "place": "hall"}"#,
@@ -224,13 +216,13 @@ async fn what_a_selection_has_besides_is_told_and_never_dropped() {
         let (finished, _) = selects(said).await;
         assert!(finished.tools_used.is_empty(), "{said}");
         let answer = show(&finished.history[2..3]);
-        let answer = answer.strip_prefix("user: That is no selection: ").expect(said);
-        let rest = " Answer with one JSON object as told above, and nothing else.";
-        told.push(format!("{said}\n  {}", answer.trim_end().strip_suffix(rest).expect(said)));
+        let answer = answer.strip_prefix("user: That is not a valid selection: ").expect(said);
+        let rest = " Answer with one JSON object as described above, and nothing else.";
+        reported.push(format!("{said}\n  {}", answer.trim_end().strip_suffix(rest).expect(said)));
     }
-    insta::assert_snapshot!(told.join("\n"));
-    // Of a tool that does not exist the run says which do; what is in the way of the
-    // arguments, the tool says.
+    insta::assert_snapshot!(reported.join("\n"));
+    // The run lists the existing tools for an unknown one. A tool reports the faults of its
+    // arguments.
     let (finished, _) = selects(r#"{"action": "sweep", "action_input": {"place": "hall"}}"#).await;
     assert!(
         show(&finished.history).contains("There is no tool `sweep`. The tools are: look, tidy.")
@@ -240,7 +232,7 @@ async fn what_a_selection_has_besides_is_told_and_never_dropped() {
 }
 
 #[tokio::test]
-async fn a_field_that_is_left_out_does_not_go_back_and_the_thought_is_kept() {
+async fn the_thought_of_a_selection_is_stored_but_not_sent_back() {
     let said =
         r#"{"thought": "I look.", "action": "look", "action_input": {"place": "hall", "n": 1.10}}"#;
     let (finished, asked) = selects(said).await;
@@ -252,7 +244,7 @@ async fn a_field_that_is_left_out_does_not_go_back_and_the_thought_is_kept() {
 }
 
 #[tokio::test]
-async fn a_field_of_a_selection_that_is_given_twice_is_a_mistake() {
+async fn a_duplicate_field_of_a_selection_is_a_mistake() {
     let said = r#"{"selection": "{\"action\":\"call_tool\",\"tool_name\":\"look\",\"tool_input\":{\"place\":\"hall\"},\"tool_input\":{\"place\":\"attic\"}}"}"#;
     let (finished, _) = selects(said).await;
     let shown = show(&finished.history);
@@ -278,7 +270,7 @@ async fn a_typed_run_finishes_in_every_form_too() {
 }
 
 #[tokio::test]
-async fn a_policy_holds_for_the_selection_too() {
+async fn the_policy_applies_to_selections() {
     let exact = call("look", "hall").to_text();
     let flat = r#"{"action": "call_tool", "tool_name": "look", "tool_input": {"place": "hall"}}"#;
     let fenced = format!("```json\n{exact}\n```");
@@ -302,7 +294,7 @@ async fn a_policy_holds_for_the_selection_too() {
 }
 
 #[tokio::test]
-async fn a_selecting_model_sees_the_tools_as_mcp_lists_them() {
+async fn the_selector_lists_tools_in_the_form_of_mcp() {
     let (_, asked) = selects(&finish().to_text()).await;
     let first = show(&asked.requests()[0].messages[..1]);
     let tools: Vec<serde_json::Value> =
@@ -319,13 +311,13 @@ async fn a_selecting_model_sees_the_tools_as_mcp_lists_them() {
 }
 
 #[tokio::test]
-async fn calls_that_a_selecting_model_makes_all_the_same_are_not_made() {
+async fn native_calls_beside_a_selection_are_not_made() {
     let calling = Reply::calls([ToolCall::new("1", "tidy", r#"{"place": "hall"}"#)]);
     let (agent, _) = agent([calling, finish(), Reply::text("ok")]);
     let finished = run(&agent).await;
     assert!(finished.tools_used.is_empty());
     insta::assert_snapshot!(show(&finished.history[1..]), @r#"
-    user: Your answer was empty. Answer with one JSON object as told above, and nothing else.
+    user: Your answer was empty. Answer with one JSON object as described above, and nothing else.
     assistant: {"selection": {"action": "finish"}}
     user: Now tell the user in one sentence or more what was done, and what the answer is.
     assistant: ok
@@ -333,7 +325,7 @@ async fn calls_that_a_selecting_model_makes_all_the_same_are_not_made() {
 }
 
 #[tokio::test]
-async fn an_answer_that_stays_away_is_asked_for_again() {
+async fn a_missing_final_answer_is_requested_again() {
     let (agent, _) = agent([finish(), Reply::text(" "), finish(), Reply::text("At last.")]);
     assert_eq!(run(&agent).await.answer, "At last.");
     let odd = finish().with_finish(Finish::Other("odd".to_owned()));
@@ -349,7 +341,7 @@ async fn an_answer_that_stays_away_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn s113_at_the_limit_a_selecting_model_has_a_last_word_too() {
+async fn at_the_limit_a_selecting_model_gives_a_last_answer() {
     let (agent, asked) = agent([call("look", "a"), Reply::text("Perhaps.")]);
     let finished = run(&agent.with_limits(Limits::default().with_max_iterations(1))).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("Perhaps.", Ending::LimitReached));
@@ -373,7 +365,7 @@ impl Signature for Judge {
 }
 
 #[tokio::test]
-async fn a_typed_run_ends_with_a_finish_whose_input_is_the_output() {
+async fn a_typed_run_ends_with_the_input_of_finish() {
     let said = [
         call("look", "hall"),
         Reply::text(r#"{"selection": {"action": "finish", "tool_input": {"clean": "maybe"}}}"#),
@@ -390,7 +382,7 @@ async fn a_typed_run_ends_with_a_finish_whose_input_is_the_output() {
 }
 
 #[tokio::test]
-async fn a_model_that_only_goes_by_the_schema_makes_calls_that_fit() {
+async fn a_schema_driven_model_makes_valid_selections() {
     let agent = ToolOrchestrator::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
     let agent = agent.with_choosing(Choosing::Selector).unwrap();
     let limits = Limits::default().with_max_iterations(2).with_max_same_failures(9);
@@ -399,7 +391,7 @@ async fn a_model_that_only_goes_by_the_schema_makes_calls_that_fit() {
 }
 
 #[test]
-fn a_run_that_selects_is_stored_and_goes_on_to_the_byte() {
+fn a_stored_selecting_run_continues_with_equal_requests() {
     let tools = [look(), tidy()];
     let begin = || {
         let run = Run::new("Go.", &tools, Limits::default()).unwrap();
@@ -435,7 +427,7 @@ fn a_run_that_selects_is_stored_and_goes_on_to_the_byte() {
 }
 
 #[test]
-fn a_recursive_input_is_found_inside_the_selection() {
+fn the_schema_of_a_selection_supports_recursive_inputs() {
     /// Draw a tree.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Draw {

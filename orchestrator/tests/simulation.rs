@@ -1,26 +1,14 @@
-//! Thousands of random runs: what holds for every one of them, whatever its models, its
-//! tools, the people and the clock do.
+//! Thousands of random runs, with properties that every one must have, whatever its models, tools,
+//! people and clock do.
 //!
-//! The clock is tokio's, paused, so a tool that hangs costs no time. One seed makes one
-//! run, and a seed that fails says how to play it again.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
+//! The clock is tokio's paused clock, so a hanging tool takes no time. A run follows from its seed.
+//! A failure prints the seed and the command that repeats it.
 
-#[path = "simulation/by_hand.rs"]
 mod by_hand;
-#[path = "simulation/cast.rs"]
 mod cast;
-#[path = "simulation/chance.rs"]
 mod chance;
-#[path = "simulation/checks.rs"]
 mod checks;
-#[path = "simulation/driven.rs"]
 mod driven;
-#[path = "simulation/world.rs"]
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use driven::{OF_ONE_CAST, Played, Stage};
 
-/// How many runs every test run plays.
+/// Default number of runs.
 const RUNS: u64 = 10_000;
 
 fn number(variable: &str) -> Option<u64> {
@@ -48,7 +36,7 @@ fn play(stage: &mut Stage, seed: u64, trace: bool) -> Played {
 }
 
 #[test]
-fn every_random_run_keeps_every_promise() {
+fn every_random_run_satisfies_every_check() {
     if let Some(seed) = number("SIMULATION_SEED") {
         let played = play(&mut Stage::new(), seed, true);
         println!("{}", played.trace);
@@ -85,7 +73,7 @@ fn every_random_run_keeps_every_promise() {
     failures.sort();
     if let Some((seed, wrong)) = failures.first() {
         panic!(
-            "run {seed} of {runs}:\n{}\nplay it again:\nSIMULATION_SEED={seed} cargo test -p toolwright-orchestrator --test simulation -- --nocapture",
+            "run {seed} of {runs}:\n{}\nplay it again:\nSIMULATION_SEED={seed} cargo test -p toolwright-orchestrator --test main -- simulation:: --nocapture",
             wrong.join("\n"),
         );
     }

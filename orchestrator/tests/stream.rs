@@ -1,12 +1,4 @@
-//! A run as a stream of what happens in it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Runs as streams of events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +9,10 @@ use toolwright_module::event::{Event, EventKind};
 use toolwright_module::{Effect, Reply, Tool, ToolCall};
 use toolwright_orchestrator::{Progress, ToolOrchestrator};
 
-use support::{Log, Look, agent, calls, look, replies, soon, tool};
+use crate::support::{Log, Look, agent, calls, look, replies, soon, tool};
 
 #[tokio::test]
-async fn everything_that_happens_comes_in_order_and_the_end_last() {
+async fn a_stream_has_the_events_in_order_and_the_result_last() {
     let said = [calls([("1", "look", "a")]), Reply::text("Done.")];
     let (below, _) = agent([look()], said);
     let helper = Tool::new(below).unwrap().named("helper").unwrap();
@@ -42,7 +34,7 @@ async fn everything_that_happens_comes_in_order_and_the_end_last() {
         }
     }
     assert_eq!(finished.unwrap().answer, "Ok.");
-    // Whoever listens besides hears the same.
+    // Another listener gets the same events.
     assert_eq!(lines, listened.entries());
     for line in &lines {
         let event: Event = serde_json::from_str(line).unwrap();
@@ -62,7 +54,7 @@ async fn everything_that_happens_comes_in_order_and_the_end_last() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_ends_the_run_and_one_that_is_not_polled_begins_nothing() {
+async fn a_stream_runs_only_while_it_is_polled() {
     let calls_made = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls_made);
     let wait = tool("wait", Effect::Read, move |_: Look| {
@@ -85,7 +77,7 @@ async fn a_stream_that_is_dropped_ends_the_run_and_one_that_is_not_polled_begins
 }
 
 #[tokio::test]
-async fn an_error_is_told_as_an_event_and_ends_the_stream() {
+async fn an_error_is_an_event_and_ends_the_stream() {
     let (agent, _) =
         agent([], [Reply::text("No.").with_finish(toolwright_module::model::Finish::Refused)]);
     let all: Vec<_> = agent.stream("Go.", &soon()).collect().await;

@@ -1,12 +1,4 @@
-//! Spans with the names that OpenTelemetry gives to generative AI.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Spans with OpenTelemetry's names for generative AI.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +10,7 @@ use toolwright_orchestrator::ToolOrchestrator;
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use support::{Log, Look, agent, calls, look, replies, soon, tool};
+use crate::support::{Log, Look, agent, calls, look, replies, soon, tool};
 
 /// Every span with its fields, in the order in which they ended.
 #[derive(Clone, Default)]
@@ -91,14 +83,14 @@ fn two_levels() -> ToolOrchestrator {
 }
 
 #[tokio::test]
-async fn agents_questions_and_tools_are_spans_with_the_names_of_open_telemetry() {
+async fn agents_model_calls_and_tools_have_open_telemetry_spans() {
     let spans = spans_of(&two_levels(), &soon()).await;
     assert!(!spans.contains("secret"), "{spans}");
     insta::assert_snapshot!(spans);
 }
 
 #[tokio::test]
-async fn what_is_said_is_in_them_where_somebody_asks_for_it() {
+async fn spans_have_content_only_if_it_is_captured() {
     let spans = spans_of(&two_levels(), &soon().with_captured_content(true)).await;
     insta::assert_snapshot!(spans);
 }
@@ -112,7 +104,7 @@ async fn a_failure_marks_its_span_with_the_stage_and_no_text() {
     insta::assert_snapshot!(spans_of(&agent, &soon()).await);
 }
 
-/// What is reported as an error outside of spans.
+/// The errors that are logged outside of spans.
 #[derive(Clone, Default)]
 struct Reports(Log);
 
@@ -127,7 +119,7 @@ impl<S: tracing::Subscriber> Layer<S> for Reports {
 }
 
 #[tokio::test]
-async fn a_listener_that_panics_at_every_event_is_reported_once() {
+async fn a_listener_with_many_panics_is_reported_once() {
     let reports = Reports::default();
     let subscriber = tracing_subscriber::registry().with(reports.clone());
     let _guard = tracing::subscriber::set_default(subscriber);

@@ -1,12 +1,4 @@
-//! The loop between a model and its tools, driven to its end.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! The loop between a model and its tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,10 +19,10 @@ use toolwright_orchestrator::{
     Unfinished,
 };
 
-use support::{Log, Look, agent, call, calls, look, replies, run, show, soon, tidy, tool};
+use crate::support::{Log, Look, agent, call, calls, look, replies, run, show, soon, tidy, tool};
 
 #[tokio::test]
-async fn a_plain_answer_ends_the_run_at_once() {
+async fn a_plain_answer_ends_the_run() {
     let said = Reply::text("All is well.").with_usage(Usage::new(9, 4));
     let (agent, asked) = agent([look()], [said]);
     let finished = run(&agent).await;
@@ -45,8 +37,8 @@ async fn a_plain_answer_ends_the_run_at_once() {
     assert_eq!(asked.requests().len(), 1);
 }
 
-/// A model that goes by what the last tool answered: it looks into each room, tidies what is
-/// untidy, and answers once there is no room left.
+/// A model that reacts to the last result: it looks into each room, tidies those that need it, and
+/// then answers.
 fn housekeeper() -> impl toolwright_module::LanguageModel {
     let next = |room: &str| match room {
         "hall" => calls([("look-attic", "look", "attic")]),
@@ -64,7 +56,7 @@ fn housekeeper() -> impl toolwright_module::LanguageModel {
 }
 
 #[tokio::test]
-async fn s81_the_loop_goes_on_and_each_choice_follows_from_what_the_tools_answered() {
+async fn each_choice_of_the_model_follows_from_the_tools_results() {
     for (untidy, expected) in [
         (&[][..], &["look hall", "look attic"][..]),
         (&["hall"], &["look hall", "tidy hall", "look attic"]),
@@ -90,9 +82,9 @@ async fn s81_the_loop_goes_on_and_each_choice_follows_from_what_the_tools_answer
     }
 }
 
-/// Three reads that end in another order each time.
+/// Three reads that end in a different order each time.
 #[tokio::test]
-async fn s158_the_same_replies_give_the_same_requests_to_the_byte() {
+async fn equal_replies_lead_to_equal_requests() {
     let mut played = Vec::new();
     for turn in 0..3 {
         let slow = tool("look", Effect::Read, move |look: Look| async move {
@@ -116,7 +108,7 @@ async fn s158_the_same_replies_give_the_same_requests_to_the_byte() {
 }
 
 #[tokio::test]
-async fn s110_s111_s116_a_chosen_tool_gets_its_input_and_the_model_its_result() {
+async fn a_called_tool_gets_its_input_and_the_model_its_result() {
     let said = [
         Reply::new([
             ReplyPart::Text("I will look.".to_owned()),
@@ -137,7 +129,7 @@ async fn s110_s111_s116_a_chosen_tool_gets_its_input_and_the_model_its_result() 
 }
 
 #[tokio::test]
-async fn s108_the_model_is_shown_every_tools_contract_in_the_order_given() {
+async fn requests_have_every_tools_contract_in_order() {
     let (agent, asked) = agent([tidy(), look()], [Reply::text("ok")]);
     run(&agent).await;
     let request = &asked.requests()[0];
@@ -147,7 +139,7 @@ async fn s108_the_model_is_shown_every_tools_contract_in_the_order_given() {
 }
 
 #[tokio::test]
-async fn instructions_stand_before_the_task() {
+async fn instructions_precede_the_task() {
     let (agent, _) = agent([], [Reply::text("ok")]);
     let finished = run(&agent.with_instructions("Be brief.")).await;
     insta::assert_snapshot!(show(&finished.history), @r"
@@ -158,15 +150,15 @@ async fn instructions_stand_before_the_task() {
 }
 
 #[tokio::test]
-async fn three_reads_run_side_by_side_and_answer_in_the_order_of_the_calls() {
+async fn reads_run_concurrently_with_results_in_call_order() {
     let (barrier, log) = (Arc::new(tokio::sync::Barrier::new(3)), Log::default());
     let heard = log.clone();
     let together = tool("look", Effect::Read, move |look: Look| {
         let (barrier, log) = (Arc::clone(&barrier), heard.clone());
         async move {
-            // Nobody passes before all are here: one after another, this would hang.
+            // The barrier opens only if all calls run concurrently.
             barrier.wait().await;
-            // The first called is the last done.
+            // The first call is the last to finish.
             for _ in 0..3 - look.place.len() {
                 tokio::task::yield_now().await;
             }
@@ -189,7 +181,7 @@ async fn three_reads_run_side_by_side_and_answer_in_the_order_of_the_calls() {
     "#);
 }
 
-/// A tool that tells the log when it begins and ends, and lets others run in between.
+/// A tool that writes its start and end to the log, and yields in between.
 fn logged(name: &'static str, effect: Effect, log: &Log) -> Tool {
     let log = log.clone();
     tool(name, effect, move |look: Look| {
@@ -204,7 +196,7 @@ fn logged(name: &'static str, effect: Effect, log: &Log) -> Tool {
 }
 
 #[tokio::test]
-async fn what_changes_something_runs_alone_in_the_order_of_the_calls() {
+async fn writes_run_alone_in_call_order() {
     for effect in [Effect::Idempotent, Effect::Write, Effect::Irreversible] {
         let log = Log::default();
         let said = [calls([("1", "tidy", "a"), ("2", "tidy", "b")]), Reply::text("ok")];
@@ -215,7 +207,7 @@ async fn what_changes_something_runs_alone_in_the_order_of_the_calls() {
 }
 
 #[tokio::test]
-async fn reads_before_a_write_are_done_before_it_and_reads_after_it_see_it() {
+async fn reads_and_writes_keep_their_order() {
     let log = Log::default();
     let tools = [logged("look", Effect::Read, &log), logged("tidy", Effect::Write, &log)];
     let said = [
@@ -241,7 +233,7 @@ async fn reads_before_a_write_are_done_before_it_and_reads_after_it_see_it() {
 }
 
 #[tokio::test]
-async fn invalid_arguments_are_told_and_can_be_corrected() {
+async fn invalid_arguments_are_reported_and_can_be_corrected() {
     let wrong = Reply::calls([ToolCall::new("1", "look", r#"{"room": "hall"}"#)]);
     let said = [wrong, calls([("2", "look", "hall")]), Reply::text("Empty.")];
     let (agent, _) = agent([look()], said);
@@ -257,7 +249,7 @@ async fn invalid_arguments_are_told_and_can_be_corrected() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
+async fn an_unknown_tool_gets_the_list_of_tools() {
     let said = [calls([("1", "sweep", "x"), ("2", "look", "y")]), Reply::text("ok")];
     let (agent, _) = agent([look(), tidy()], said);
     let finished = run(&agent).await;
@@ -272,7 +264,7 @@ async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_run_answers_itself_is_told_like_any_other() {
+async fn a_call_answered_by_the_run_itself_has_events() {
     let said = [calls([("1", "sweep", "x"), ("2", "look", "y")]), Reply::text("ok")];
     let (agent, _) = agent([look()], said);
     let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -296,13 +288,13 @@ async fn a_call_that_the_run_answers_itself_is_told_like_any_other() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_where_there_is_none_says_so() {
+async fn an_unknown_tool_without_any_tools_is_reported() {
     let (agent, _) = agent([], [calls([("1", "look", "x")]), Reply::text("ok")]);
     let finished = run(&agent).await;
     insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1 failed: There is no tool `look`. There are no tools: answer without them.");
 }
 
-/// A tool that fails as its argument says.
+/// A tool whose argument selects the kind of failure.
 fn failing() -> Tool {
     tool("fail", Effect::Read, async |look: Look| match look.place.as_str() {
         "retry" => Err(Error::retry("name a room of this house")),
@@ -314,7 +306,7 @@ fn failing() -> Tool {
 }
 
 #[tokio::test]
-async fn what_a_tool_fails_with_is_told_to_the_model_as_far_as_it_may_know() {
+async fn the_model_gets_only_errors_meant_for_it() {
     let said = [
         calls([
             ("1", "fail", "retry"),
@@ -342,7 +334,7 @@ async fn what_a_tool_fails_with_is_told_to_the_model_as_far_as_it_may_know() {
     tool 5: the hall is empty
     assistant: ok
     ");
-    // The user is told everything.
+    // The events have the whole errors, for the user.
     insta::assert_snapshot!(log.entries().join("\n"), @r"
     1: name a room of this house
     2: the cellar is closed
@@ -353,7 +345,7 @@ async fn what_a_tool_fails_with_is_told_to_the_model_as_far_as_it_may_know() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_run_after_its_siblings_and_the_run_can_be_driven_on() {
+async fn a_stop_waits_for_other_calls_and_the_run_can_be_continued() {
     let (log, stops) = (Log::default(), Arc::new(AtomicU32::new(1)));
     let left = Arc::clone(&stops);
     let stopping = tool("stop", Effect::Read, move |_| {
@@ -381,12 +373,12 @@ async fn a_stop_ends_the_run_after_its_siblings_and_the_run_can_be_driven_on() {
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(finished.answer, "The fire was put out.");
     assert_eq!(asked.requests().len(), 2);
-    // And what is done stays done.
+    // A second drive of a finished run returns the same.
     assert_eq!(agent.drive(&mut run, &soon()).await.unwrap(), finished);
 }
 
 #[tokio::test]
-async fn a_failing_model_ends_the_run_where_it_was() {
+async fn a_models_error_leaves_the_run_at_its_step() {
     let fails = AtomicU32::new(1);
     let model = Scripted::new(move |_: &Request| {
         match fails.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)) {
@@ -419,12 +411,12 @@ fn ids(history: &[Arc<Message>]) -> (Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn calls_without_ids_or_with_the_same_ones_are_told_apart() {
+async fn missing_and_duplicate_ids_of_calls_are_replaced() {
     let said = [
         calls([("", "look", "a"), ("", "look", "b"), ("x", "look", "c"), ("x", "tidy", "d")]),
-        // Servers that number their calls begin again in every reply.
+        // Some servers restart their numbers in every reply.
         calls([("x", "look", "e"), ("call_1_2", "look", "f"), ("", "look", "g")]),
-        // This one takes an id that a call without one would get.
+        // This id equals one that would be generated for a call without an id.
         calls([("call_4_1", "look", "h"), ("", "look", "i")]),
         Reply::text("ok"),
     ];
@@ -438,8 +430,8 @@ async fn calls_without_ids_or_with_the_same_ones_are_told_apart() {
 }
 
 #[tokio::test]
-async fn an_id_that_was_made_up_is_never_one_that_is_there() {
-    // The first reply is step 0: its second call would be `call_0_1`.
+async fn a_generated_id_is_unique() {
+    // The first reply is step 0, so its second call would get the id `call_0_1`.
     let said = [calls([("call_0_1", "look", "a"), ("", "look", "b")]), Reply::text("ok")];
     let (agent, _) = agent([look()], said);
     let finished = run(&agent).await;
@@ -449,7 +441,7 @@ async fn an_id_that_was_made_up_is_never_one_that_is_there() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_asked_for_again_without_an_empty_message() {
+async fn an_empty_answer_is_requested_again_and_not_sent_back() {
     let thinking = ReplyPart::Reasoning(Reasoning::new("p", "hm", serde_json::Value::Null));
     let said =
         [Reply::text("  "), Reply::new([]), Reply::new([thinking]), Reply::text("Now I know.")];
@@ -467,7 +459,7 @@ async fn an_empty_answer_is_asked_for_again_without_an_empty_message() {
 }
 
 #[tokio::test]
-async fn reasoning_stays_where_it_was_and_goes_back_unchanged() {
+async fn reasoning_is_sent_back_unchanged_and_in_place() {
     let opaque = serde_json::json!({"id": "rs_1", "encrypted_content": "…"});
     let reasoning = ReplyPart::Reasoning(Reasoning::new("some-provider", "Hm.", opaque));
     let parts = vec![
@@ -483,7 +475,7 @@ async fn reasoning_stays_where_it_was_and_goes_back_unchanged() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_an_error_with_what_the_model_said() {
+async fn a_refusal_is_an_error_with_the_models_text() {
     let refusal = Reply::new([
         ReplyPart::Text("I do not enter houses.".to_owned()),
         ReplyPart::Call(call("1", "look", "a")),
@@ -499,7 +491,7 @@ async fn a_refusal_is_an_error_with_what_the_model_said() {
     stage: provider
     reply: I do not enter houses.
     ");
-    // What it called is not called, so it is no call in the history either.
+    // Calls of a refused reply are not made and not in the history.
     insta::assert_snapshot!(show(run.history()), @r"
     user: Go.
     assistant: I do not enter houses.
@@ -507,7 +499,7 @@ async fn a_refusal_is_an_error_with_what_the_model_said() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_off_is_not_made_and_not_completed_by_guessing() {
+async fn a_cut_off_call_is_not_made() {
     let cut = Reply::calls([
         call("1", "tidy", "the hall"),
         ToolCall::new("2", "tidy", r#"{"place": "the whole ho"#),
@@ -524,7 +516,7 @@ async fn a_call_that_was_cut_off_is_not_made_and_not_completed_by_guessing() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_off_is_marked() {
+async fn a_cut_off_answer_is_marked() {
     let cut = Reply::text("The hall is em").with_finish(Finish::Length);
     let (agent, asked) = agent([look()], [cut]);
     let finished = run(&agent.with_limits(Limits::default().with_max_output_tokens(4))).await;
@@ -533,7 +525,7 @@ async fn an_answer_that_was_cut_off_is_marked() {
 }
 
 #[tokio::test]
-async fn a_reason_to_stop_that_nobody_knows_is_no_answer() {
+async fn a_reply_with_an_unknown_finish_reason_is_not_an_answer() {
     for word in ["pause_turn", "queued", "in_progress", "cancelled", "odd"] {
         let other = Finish::Other(word.to_owned());
         for text in ["The hall is em", ""] {
@@ -555,7 +547,7 @@ async fn a_reason_to_stop_that_nobody_knows_is_no_answer() {
 }
 
 #[tokio::test]
-async fn whole_calls_are_made_whatever_the_reason_to_stop_is_called() {
+async fn complete_calls_are_made_with_any_finish_reason() {
     let said = Reply::calls([
         call("1", "look", "the hall"),
         ToolCall::new("2", "tidy", r#"{"place": "the whole ho"#),
@@ -571,7 +563,7 @@ async fn whole_calls_are_made_whatever_the_reason_to_stop_is_called() {
 }
 
 /// A model that never stops calling.
-fn restless() -> (ToolOrchestrator, support::Asked) {
+fn restless() -> (ToolOrchestrator, crate::support::Asked) {
     let said = (0..100).map(|n| {
         Reply::new([
             ReplyPart::Text(format!("{n} and on.")),
@@ -582,12 +574,12 @@ fn restless() -> (ToolOrchestrator, support::Asked) {
 }
 
 #[tokio::test]
-async fn s113_at_the_limit_the_model_has_a_last_word_which_is_marked() {
+async fn at_the_limit_the_model_gives_a_last_answer_that_is_marked() {
     let (agent, asked) = restless();
     let finished = run(&agent.with_limits(Limits::default().with_max_iterations(2))).await;
     assert_eq!(finished.ending, Ending::LimitReached);
     assert_eq!((finished.answer.as_str(), finished.iterations), ("2 and on.", 2));
-    // Calls in the last word are not made.
+    // Calls in the last answer are not made.
     insta::assert_snapshot!(show(&finished.history), @r#"
     user: Look after the house.
     assistant: 0 and on. | c0 look({"place":"on"})
@@ -604,7 +596,7 @@ async fn s113_at_the_limit_the_model_has_a_last_word_which_is_marked() {
 }
 
 #[tokio::test]
-async fn s105_s112_there_are_exactly_ten_iterations_unless_said() {
+async fn the_default_limit_is_ten_iterations() {
     let (agent, asked) = restless();
     let finished = run(&agent).await;
     assert_eq!((finished.iterations, finished.ending), (10, Ending::LimitReached));
@@ -613,7 +605,7 @@ async fn s105_s112_there_are_exactly_ten_iterations_unless_said() {
 }
 
 #[tokio::test]
-async fn s112_the_loop_never_exceeds_its_limit_and_there_is_always_one_iteration() {
+async fn the_loop_stays_within_its_limit_of_at_least_one_iteration() {
     for (limit, rounds) in [(0, 1), (1, 1), (2, 2), (7, 7)] {
         let (agent, asked) = restless();
         let finished = run(&agent.with_limits(Limits::default().with_max_iterations(limit))).await;
@@ -623,7 +615,7 @@ async fn s112_the_loop_never_exceeds_its_limit_and_there_is_always_one_iteration
 }
 
 #[tokio::test]
-async fn a_silent_or_refusing_last_word_leaves_no_empty_message() {
+async fn an_empty_or_refused_last_answer_leaves_no_empty_message() {
     let silent = [calls([("1", "look", "a")]), calls([("2", "look", "b")])];
     let (agent, _) = agent([look()], silent);
     let finished = run(&agent.with_limits(Limits::default().with_max_iterations(1))).await;
@@ -631,14 +623,14 @@ async fn a_silent_or_refusing_last_word_leaves_no_empty_message() {
     assert!(matches!(**finished.history.last().unwrap(), Message::User { .. }));
 
     let refusal = Reply::text("No.").with_finish(Finish::Refused);
-    let (agent, _) = support::agent([look()], [calls([("1", "look", "a")]), refusal]);
+    let (agent, _) = crate::support::agent([look()], [calls([("1", "look", "a")]), refusal]);
     let agent = agent.with_limits(Limits::default().with_max_iterations(1));
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some("No.")));
 }
 
 #[tokio::test]
-async fn s82_the_state_of_the_run_can_be_looked_into_at_every_step() {
+async fn the_state_of_a_run_can_be_inspected_at_every_step() {
     let (agent, _) = agent([look()], [calls([("1", "look", "a")]), Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
     assert_eq!((run.history().len(), run.iterations()), (1, 0));
@@ -649,11 +641,11 @@ async fn s82_the_state_of_the_run_can_be_looked_into_at_every_step() {
 }
 
 #[test]
-fn s106_two_tools_of_one_name_are_refused() {
+fn two_tools_with_the_same_name_are_rejected() {
     let twice = [look(), tidy().named("look").unwrap()];
     let error = ToolOrchestrator::new(SchemaDriven::default(), twice).unwrap_err();
     assert!(matches!(error, SetupError::DuplicateTool { .. }));
-    insta::assert_snapshot!(error, @"two tools are called `look`; give one another name with `Tool::named`");
+    insta::assert_snapshot!(error, @"two tools have the name `look`; rename one with `Tool::named`");
 }
 
 /// Ask a model about a place.
@@ -666,13 +658,13 @@ impl Signature for Guess {
     type Output = String;
 }
 
-/// A model with an answer and a price.
+/// A model with this answer and usage.
 fn priced(answer: &'static str, usage: Usage) -> impl toolwright_module::LanguageModel {
     Scripted::new(move |_: &Request| Ok(Reply::text(answer).with_usage(usage)))
 }
 
 #[tokio::test]
-async fn s114_s115_tools_with_models_of_their_own_count_in_the_run() {
+async fn models_of_tools_count_in_the_run() {
     let by_model = priced(r#"{"result": "dark"}"#, Usage::new(100, 1));
     let by_thinking = priced(r#"{"reasoning": "Hm.", "output": "dim"}"#, Usage::new(1000, 2));
     let with_context = from_fn_with(async |guess: Guess, cx: Context| {
@@ -706,7 +698,7 @@ async fn s114_s115_tools_with_models_of_their_own_count_in_the_run() {
 }
 
 #[tokio::test]
-async fn a_tool_without_a_model_of_its_own_gets_the_agents() {
+async fn a_tool_without_a_model_uses_the_agents() {
     let tool = Tool::new(Predict::<Guess>::from_context().unwrap()).unwrap();
     let model = Scripted::new(|request: &Request| {
         Ok(match (request.tools.is_empty(), request.messages.len()) {
@@ -721,7 +713,7 @@ async fn a_tool_without_a_model_of_its_own_gets_the_agents() {
 }
 
 #[tokio::test]
-async fn s80_an_agent_is_a_tool_of_another_agent() {
+async fn an_agent_is_a_tool_of_another_agent() {
     let helper = |limit, said: Vec<Reply>| {
         let (model, _) = replies(said);
         let helper = ToolOrchestrator::new(model, [look()]).unwrap();
@@ -755,7 +747,7 @@ async fn s80_an_agent_is_a_tool_of_another_agent() {
 }
 
 #[tokio::test]
-async fn a_stop_below_ends_every_run_above_and_a_refusal_below_does_not() {
+async fn a_stop_ends_every_run_above_and_a_refusal_does_not() {
     let nested = |said: Vec<Reply>| {
         let (model, _) = replies(said);
         let helper = ToolOrchestrator::new(model, [failing()]).unwrap();
@@ -774,7 +766,7 @@ async fn a_stop_below_ends_every_run_above_and_a_refusal_below_does_not() {
 }
 
 #[tokio::test]
-async fn s80_an_agent_is_a_module_like_any_other() {
+async fn an_agent_is_an_ordinary_module() {
     async fn ask(module: &impl Module<Signature = Task>) -> Result<String> {
         let task = Task { task: "Go.".to_owned() };
         Ok(module.call(task, &soon()).await?.answer)
@@ -792,17 +784,17 @@ async fn every_tool_runs_on_what_its_own_schema_allows() {
 }
 
 #[tokio::test]
-async fn a_run_of_other_tools_is_not_driven() {
+async fn a_run_with_other_tools_is_rejected() {
     let (other, _) = agent([look()], []);
     let (agent, _) = agent([tidy()], [calls([("1", "look", "a")])]);
     let mut run = other.start("Go.").unwrap();
     let error = agent.drive(&mut run, &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Setup, Audience::Run));
-    insta::assert_snapshot!(error, @"the run uses the tool `look`, which is missing here; go on with the tools it began with");
+    insta::assert_snapshot!(error, @"the run uses the tool `look`, which is missing; resume it with the tools that it started with");
 }
 
 #[tokio::test]
-async fn the_answer_is_streamed_where_somebody_listens_and_every_call_is_told() {
+async fn a_listener_gets_the_streamed_answer_and_every_call() {
     let said = [calls([("1", "look", "a")]), Reply::text("Done.")];
     let (agent, _) = agent([look()], said);
     let log = Log::default();
@@ -834,7 +826,7 @@ async fn the_answer_is_streamed_where_somebody_listens_and_every_call_is_told() 
 }
 
 #[tokio::test]
-async fn a_result_is_cut_once_and_told_as_the_model_is_shown_it() {
+async fn events_have_results_as_cut_for_the_model() {
     let long = tool("long", Effect::Read, async |_| Ok("word ".repeat(100)));
     let (agent, _) = agent([long], [calls([("1", "long", "a")]), Reply::text("ok")]);
     let log = Log::default();
@@ -844,7 +836,7 @@ async fn a_result_is_cut_once_and_told_as_the_model_is_shown_it() {
             heard.write(text.clone());
         }
     });
-    // Too little for the note itself.
+    // The limit is too small for the note.
     let agent = agent.with_limits(Limits::default().with_max_result_bytes(20));
     let finished = agent.run("Go.", &cx).await.unwrap();
     insta::assert_snapshot!(show(&finished.history[2..3]), @r"
@@ -855,7 +847,7 @@ async fn a_result_is_cut_once_and_told_as_the_model_is_shown_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_denied_while_nobody_drove_is_told_when_the_run_is_driven_on() {
+async fn a_denial_applied_by_hand_is_an_event_of_the_next_drive() {
     let said = [calls([("1", "tidy", "a")]), calls([("2", "sweep", "a")]), Reply::text("ok")];
     let (agent, _) = agent([tidy()], said);
     let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Write)).unwrap();
@@ -876,6 +868,6 @@ async fn a_call_that_was_denied_while_nobody_drove_is_told_when_the_run_is_drive
     1: Deny { reason: "Not now." }
     2: There is no tool `sweep`. The tools are: tidy.
     "#);
-    // It was never made.
+    // The call was not made.
     assert!(finished.tools_used.is_empty());
 }

@@ -1,3 +1,4 @@
+//! Tool calls of both APIs as `ToolCall`s.
 use async_openai::types::chat::{
     ChatCompletionMessageCustomToolCall, ChatCompletionMessageToolCall,
     ChatCompletionMessageToolCalls,
@@ -6,7 +7,7 @@ use async_openai::types::responses::{CustomToolCall, FunctionToolCall};
 use serde_json::Value;
 use toolwright_module::ToolCall;
 
-/// A call in any of `async-openai`'s types as the one that a
+/// The conversion of a call in one of `async-openai`'s types to the type that a
 /// [`ToolGroup`](crate::ToolGroup) runs.
 ///
 /// ```
@@ -27,7 +28,7 @@ use toolwright_module::ToolCall;
     note = "take the calls out of the reply: `message.tool_calls` of Chat Completions, items of the kinds `FunctionCall` and `CustomToolCall` of Responses"
 )]
 pub trait IntoToolCall {
-    /// The same call.
+    /// Converts the call.
     fn into_tool_call(self) -> ToolCall;
 }
 
@@ -39,7 +40,7 @@ impl IntoToolCall for ToolCall {
 
 impl IntoToolCall for FunctionToolCall {
     fn into_tool_call(self) -> ToolCall {
-        // Its `id` is the item's, and nobody is answered by it.
+        // The `id` field is the item's. Answers refer to `call_id`.
         ToolCall::new(self.call_id, self.name, self.arguments)
     }
 }
@@ -77,12 +78,12 @@ impl<T: IntoToolCall + Clone> IntoToolCall for &T {
     }
 }
 
-/// A call as it stands in a reply's JSON, of either API; `None` if it is something else.
+/// Reads a call from a reply's JSON, of either API. Returns `None` if the JSON is not a call.
 ///
-/// For replies that are read into types of one's own. async-openai 0.43 looks for a custom
-/// call of Chat Completions under `custom_tool`, where OpenAI writes `custom`; here both
-/// are read. So is what compatible servers write of a call: no `type`, a number as its id,
-/// arguments as an object. What a call leaves out is an empty text, so that none is lost.
+/// Use it for replies that are deserialized into types of your own. async-openai 0.43 expects a
+/// custom call of Chat Completions under `custom_tool`, but OpenAI sends `custom`; this function
+/// accepts both. It also accepts variants of compatible servers: no `type`, a number as the id, an
+/// object as the arguments. A missing field is read as an empty text, so that no call is lost.
 ///
 /// ```
 /// use serde_json::json;
@@ -99,7 +100,7 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
     let given = |name: &str| item.get(name).filter(|value| value.is_object());
     let function = given("function");
     let custom = given("custom").or_else(|| given("custom_tool"));
-    // In Chat Completions the name stands further in, and in Responses beside the id.
+    // Chat Completions nests the name in an object. Responses has it beside the id.
     let is_function = match item.get("type").and_then(Value::as_str) {
         Some("function" | "function_call") => true,
         Some("custom" | "custom_tool_call") => false,

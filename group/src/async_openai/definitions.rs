@@ -1,3 +1,4 @@
+//! Definitions as tools and response formats of both APIs.
 use std::sync::Arc;
 
 use async_openai::types::chat::{
@@ -16,7 +17,7 @@ use toolwright_signature::{Dialect, Error, Result};
 
 use crate::{Definition, Format, Parameters, ToolGroup};
 
-/// Which of OpenAI's two APIs a request is for.
+/// The API of OpenAI that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Api {
@@ -26,55 +27,55 @@ pub enum Api {
     Responses,
 }
 
-/// A definition as OpenAI takes it: JSON that can be sent, and `async-openai`'s types.
+/// The conversion of a definition to OpenAI's JSON and to `async-openai`'s types.
 ///
-/// A strict definition is lowered to OpenAI's strict dialect, every other one to the
-/// loose one; a schema that a type brought itself stays as it is. A strict definition whose
-/// schema OpenAI's strict mode cannot say is sent with `strict: false`
-/// ([`Definition::parameters`] says why).
+/// A strict definition is lowered to OpenAI's strict dialect, any other to the loose one. An
+/// explicit schema stays unchanged. A strict definition whose schema OpenAI's strict mode does not
+/// support is sent with `strict: false`; [`Definition::parameters`] lists the reasons.
 pub trait DefinitionExt {
-    /// An entry of `tools`.
+    /// Returns an entry of `tools`.
     ///
     /// # Errors
     ///
-    /// [`Error::Lowering`] if the schema means nothing. So do all functions here.
+    /// [`Error::Lowering`] if the schema cannot be lowered. The other functions have the same
+    /// errors.
     fn tool(&self, api: Api) -> Result<Box<RawValue>>;
 
-    /// The structured output that is asked for: `response_format` of Chat Completions,
+    /// Returns the format of structured output: `response_format` of Chat Completions, or
     /// `text.format` of Responses.
     ///
     /// # Errors
     ///
-    /// As [`tool`](Self::tool).
+    /// The errors of [`tool`](Self::tool).
     fn format_json(&self, api: Api) -> Result<Box<RawValue>>;
 
-    /// An entry of `tools` for Chat Completions. `async-openai` cannot leave out a custom
-    /// tool's description and format: they are empty and plain text.
+    /// Returns an entry of `tools` for Chat Completions. `async-openai` always sends a custom
+    /// tool's description and format, by default an empty text and plain text.
     ///
     /// # Errors
     ///
-    /// As [`tool`](Self::tool).
+    /// The errors of [`tool`](Self::tool).
     fn chat_tool(&self) -> Result<ChatCompletionTools>;
 
-    /// An entry of `tools` for Responses; see [`chat_tool`](Self::chat_tool).
+    /// Returns an entry of `tools` for Responses. See [`chat_tool`](Self::chat_tool).
     ///
     /// # Errors
     ///
-    /// As [`tool`](Self::tool).
+    /// The errors of [`tool`](Self::tool).
     fn responses_tool(&self) -> Result<Tool>;
 
-    /// `response_format` of Chat Completions.
+    /// Returns `response_format` of Chat Completions.
     ///
     /// # Errors
     ///
-    /// As [`tool`](Self::tool).
+    /// The errors of [`tool`](Self::tool).
     fn response_format(&self) -> Result<ResponseFormat>;
 
-    /// `text.format` of Responses.
+    /// Returns `text.format` of Responses.
     ///
     /// # Errors
     ///
-    /// As [`tool`](Self::tool).
+    /// The errors of [`tool`](Self::tool).
     fn text_format(&self) -> Result<TextResponseFormatConfiguration>;
 }
 
@@ -146,27 +147,29 @@ impl DefinitionExt for Definition {
     }
 }
 
-/// All definitions of a group as OpenAI takes them.
+/// The conversion of all definitions of a group to OpenAI's JSON and to `async-openai`'s types.
 pub trait GroupExt {
-    /// `tools`: made once for each API and kept, so that it costs nothing to ask again.
+    /// Returns `tools` as JSON. It is made once for each API and cached, so a repeated call is
+    /// cheap.
     ///
     /// # Errors
     ///
-    /// As [`DefinitionExt::tool`], and [`Error::TooManyTools`]. So do all functions here.
+    /// The errors of [`DefinitionExt::tool`], and [`Error::TooManyTools`]. The other functions have
+    /// the same errors.
     fn tools(&self, api: Api) -> Result<Arc<RawValue>>;
 
-    /// `tools` for Chat Completions in `async-openai`'s types, made anew each time.
+    /// Returns `tools` for Chat Completions in `async-openai`'s types. They are not cached.
     ///
     /// # Errors
     ///
-    /// As [`DefinitionExt::tool`].
+    /// The errors of [`tools`](Self::tools).
     fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>>;
 
-    /// `tools` for Responses in `async-openai`'s types, made anew each time.
+    /// Returns `tools` for Responses in `async-openai`'s types. They are not cached.
     ///
     /// # Errors
     ///
-    /// As [`DefinitionExt::tool`].
+    /// The errors of [`tools`](Self::tools).
     fn responses_tools(&self) -> Result<Vec<Tool>>;
 }
 
@@ -199,7 +202,7 @@ fn key(api: Api) -> &'static str {
     }
 }
 
-/// The definitions, if one request takes so many.
+/// Returns the definitions, or an error if there are too many for one request.
 fn checked(definitions: &[Definition]) -> Result<&[Definition]> {
     let (dialect, count) = (Dialect::OpenAiLoose, definitions.len());
     match dialect.max_tools() {
@@ -218,12 +221,12 @@ fn raw(name: &str, value: &impl Serialize) -> Result<Box<RawValue>> {
     to_raw_value(value).map_err(|source| Error::Write { contract: name.to_owned(), source })
 }
 
-/// The dialect in which a definition's schema is sent.
+/// Returns the dialect in which a definition's schema is sent.
 fn dialect(definition: &Definition) -> Dialect {
     if definition.strict() { Dialect::OpenAiStrict } else { Dialect::OpenAiLoose }
 }
 
-/// The parameters, and whether they are strict.
+/// Returns the parameters, and whether they are strict.
 fn parameters(definition: &Definition) -> Result<(Value, bool)> {
     let parameters = definition.parameters(dialect(definition))?;
     let schema = serde_json::from_str(parameters.schema.get())
@@ -250,8 +253,8 @@ fn grammar(format: &Format) -> Option<CustomGrammarFormatParam> {
     Some(CustomGrammarFormatParam { definition: definition.to_string(), syntax })
 }
 
-/// What is sent, in the order of OpenAI's documents. Chat Completions puts everything one
-/// level deeper.
+/// The JSON that is sent, with its fields in the order of OpenAI's documentation. Chat Completions
+/// nests the fields in one more object.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Wire<'a> {

@@ -1,3 +1,4 @@
+//! Outcomes as messages of Chat Completions and items of Responses.
 use std::iter;
 
 use async_openai::types::chat::{
@@ -15,18 +16,18 @@ use toolwright_module::provider::images_of;
 
 use crate::Outcome;
 
-/// An outcome in `async-openai`'s types: what goes back to the model.
+/// The conversion of an outcome to `async-openai`'s types.
 pub trait OutcomeExt {
-    /// The message that answers the call over Chat Completions.
+    /// Returns the message that answers the call over Chat Completions.
     ///
-    /// It has no place for images: see [`image_message`](Self::image_message).
+    /// It has no images: see [`image_message`](Self::image_message).
     fn tool_message(&self) -> ChatCompletionRequestMessage;
 
-    /// The outcome's images for Chat Completions, if it has some: a user's message, to be
-    /// sent after the tool messages of all calls of the turn.
+    /// Returns the outcome's images for Chat Completions, if there are any. It is a user message.
+    /// Send it after the tool messages of all calls of the turn.
     fn image_message(&self) -> Option<ChatCompletionRequestMessage>;
 
-    /// The item that answers the call over Responses, with its images.
+    /// Returns the item that answers the call over Responses, with its images.
     fn output_item(&self) -> Item;
 }
 
@@ -57,7 +58,7 @@ impl<Out> OutcomeExt for Outcome<Out> {
     fn output_item(&self) -> Item {
         let (call_id, content) = (self.id.clone(), self.content.clone());
         match self.kind {
-            // Only modules give images, and a module is a function.
+            // Only modules return images, and a module is a function.
             CallKind::Custom => Item::CustomToolCallOutput(CustomToolCallOutput {
                 call_id,
                 output: CustomToolCallOutputOutput::Text(content),

@@ -1,3 +1,4 @@
+//! Replies of both APIs: their text, their calls, and their form in the next request.
 use std::collections::HashMap;
 
 use async_openai::types::chat::{
@@ -14,10 +15,9 @@ use toolwright_signature::Repair;
 use crate::Outcome;
 use crate::async_openai::IntoToolCall;
 
-/// A reply in `async-openai`'s types: what it says, what it calls, and itself as a part of
-/// the next request.
+/// A reply in `async-openai`'s types: its text, its calls, and its form in the next request.
 ///
-/// Of a reply of Chat Completions with several choices this is the first.
+/// For a reply of Chat Completions with several choices, the first choice is used.
 ///
 /// ```
 /// use async_openai::types::responses::{InputItem, Response};
@@ -31,24 +31,25 @@ use crate::async_openai::IntoToolCall;
 /// }
 /// ```
 pub trait ReplyExt {
-    /// A part of a conversation, as the API takes it.
+    /// An entry of a conversation in a request.
     type Input;
 
-    /// The calls of functions and of custom tools, in their order. async-openai 0.43 reads no
-    /// custom call of Chat Completions: see [`read_call`](crate::async_openai::read_call).
+    /// Returns the calls of functions and custom tools, in order. async-openai 0.43 does not
+    /// deserialize custom calls of Chat Completions: see
+    /// [`read_call`](crate::async_openai::read_call).
     fn calls(&self) -> Vec<ToolCall>;
 
-    /// What it says to the user, if it does.
+    /// Returns the text for the user, if there is any.
     fn text(&self) -> Option<String>;
 
-    /// The whole reply as the next request has to repeat it, as the model wrote it.
+    /// Returns the whole reply as the next request has to repeat it, unchanged.
     fn to_input(&self) -> Vec<Self::Input>;
 
-    /// The same with the arguments of the calls as they were read.
+    /// Returns the reply for the next request, with the arguments of its calls as they were read.
     ///
-    /// Those that had to be repaired go back as [`Outcome::repaired`] has them. Those that
-    /// are no JSON object go back in one, `{"invalid_arguments": "…"}`, because some servers
-    /// fail on anything else.
+    /// Repaired arguments are those of [`Outcome::repaired`]. Arguments that are not a JSON object
+    /// are wrapped in one, `{"invalid_arguments": "…"}`, because some servers fail on anything
+    /// else.
     ///
     /// ```
     /// use async_openai::types::responses::{InputItem, Response};
@@ -67,14 +68,14 @@ pub trait ReplyExt {
     fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input>;
 }
 
-/// What was read of the calls that had to be repaired, by their ids.
+/// The repaired arguments of calls, by the ids of the calls.
 struct AsRead<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> AsRead<'a> {
     fn of<Out>(outcomes: &'a [Outcome<Out>]) -> Self {
         let read = outcomes.iter().filter_map(|outcome| {
             let repaired = outcome.repaired()?;
-            // The model wrote what its dialect asks for.
+            // The only repairs are nulls that the dialect asks for, so the text is as requested.
             let as_asked = repaired.repairs.iter().all(Repair::is_null_for_default);
             (!as_asked).then_some((outcome.id.as_str(), repaired.json.as_str()))
         });
@@ -163,8 +164,8 @@ impl ReplyExt for Response {
     }
 }
 
-/// Fills in the lists that `async-openai` 0.43 writes as `null`, which OpenAI's own
-/// description does not allow.
+/// Replaces the lists that `async-openai` 0.43 serializes as `null`, which OpenAI's API description
+/// does not allow.
 fn sendable(mut item: OutputItem) -> OutputItem {
     match &mut item {
         OutputItem::Message(message) => {

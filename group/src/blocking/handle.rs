@@ -10,44 +10,41 @@ use toolwright_module::{Context, Effect, Policy, Result};
 use crate::Format;
 use crate::metadata::{custom_metadata, function_metadata};
 
-/// Arguments that know what to do, without `async`; all else is as in
-/// [`Handle`](crate::Handle).
+/// A type that a model fills in, with a blocking handler. Otherwise as [`Handle`](crate::Handle).
 ///
-/// It runs on the thread that calls the group, inside the group's own runtime, so it must
-/// not start another: for what does, such as `reqwest::blocking` or a blocking group (its own
-/// one too), let it spawn a thread with `std::thread::scope` and wait for that.
+/// The handler runs on the thread that calls the group, inside the group's own runtime, so it must
+/// not start another runtime. Code that does, such as `reqwest::blocking` or a blocking group, has
+/// to run on a thread of its own: spawn it with `std::thread::scope` and wait for it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle calls in a blocking group with context `{In}` in and `{Out}` out",
     label = "needs `impl blocking::Handle<{In}, {Out}> for {Self}`",
     note = "an async `Handle` goes into an async `ToolGroup`"
 )]
 pub trait Handle<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Does the work with arguments that fit: text for the model, and `Out` for the
-    /// program.
+    /// Handles one call. Returns a text for the model, and `Out` for the program.
     ///
     /// # Errors
     ///
-    /// [`Error::retry`](toolwright_module::Error::retry) and [`Error::refuse`](toolwright_module::Error::refuse)
-    /// tell the model; every other error is the program's to deal with.
+    /// The model gets the text of [`Error::retry`](toolwright_module::Error::retry) and
+    /// [`Error::refuse`](toolwright_module::Error::refuse). Any other error is returned to the
+    /// program.
     fn handle(self, cx_in: &In, cx: &Context) -> Result<(String, Out)>;
 
     function_metadata!();
 }
 
-/// A tool that is called with text, without `async`; all else is as in
-/// [`Custom`](crate::Custom).
+/// A tool that takes text, with a blocking handler. Otherwise as [`Custom`](crate::Custom).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no custom tool for a blocking group with context `{In}` in and `{Out}` out",
+    message = "`{Self}` is not a custom tool for a blocking group with context `{In}` in and `{Out}` out",
     label = "needs `impl blocking::Custom<{In}, {Out}> for {Self}`",
     note = "an async `Custom` goes into an async `ToolGroup`"
 )]
 pub trait Custom<In = (), Out = ()>: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Does the work with text that could be read: text for the model, and `Out` for the
-    /// program.
+    /// Handles one call. Returns a text for the model, and `Out` for the program.
     ///
     /// # Errors
     ///
-    /// As [`Handle::handle`](crate::Handle::handle).
+    /// The errors of [`Handle::handle`](crate::Handle::handle).
     fn handle(self, cx_in: &In, cx: &Context) -> Result<(String, Out)>;
 
     custom_metadata!();

@@ -7,10 +7,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use toolwright_module::error::Stage;
 use toolwright_module::{Error, Result};
 
-/// A blocking runner was started on a thread that runs async code.
+/// The error of a blocking call on a thread that runs async code.
 ///
-/// It would stop everything else on that thread, and the runtime it may be waiting for. A
-/// thread of tokio's `spawn_blocking` belongs to a runtime too, one of `std::thread` does not.
+/// Such a call would block every other task of that thread, and could wait for itself. Threads of
+/// tokio's `spawn_blocking` belong to a runtime too; those of `std::thread` do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a blocking group cannot run inside an async runtime; use `toolwright_group::ToolGroup` there and await it, or give this one a plain thread (`std::thread`)"

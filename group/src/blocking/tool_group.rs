@@ -11,8 +11,8 @@ use crate::definition::Definition;
 use crate::outcome::Outcome;
 use crate::tool_group;
 
-/// Tools by name for a program without `async`: the async
-/// [`ToolGroup`](crate::ToolGroup) and a runtime of its own.
+/// A collection of tools by name for programs without `async`: a [`ToolGroup`](crate::ToolGroup)
+/// with its own runtime.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -49,29 +49,30 @@ impl<In, Out> Default for ToolGroup<In, Out> {
 }
 
 impl<In, Out> ToolGroup<In, Out> {
-    /// A group without tools.
+    /// Returns a group without tools.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As [`ToolGroup::definitions`](crate::ToolGroup::definitions).
+    /// Returns the definitions; see [`ToolGroup::definitions`](crate::ToolGroup::definitions).
     #[must_use]
     pub fn definitions(&self) -> &[Definition] {
         self.group.definitions()
     }
 
-    /// As [`ToolGroup::get`](crate::ToolGroup::get).
+    /// Returns the definition of one tool.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Definition> {
         self.group.get(name)
     }
 
-    /// As [`ToolGroup::wire_form`](crate::ToolGroup::wire_form).
+    /// Returns the definitions in the form of one provider; see
+    /// [`ToolGroup::wire_form`](crate::ToolGroup::wire_form).
     ///
     /// # Errors
     ///
-    /// What `make` fails with.
+    /// The error of `make`.
     pub fn wire_form<E>(
         &self,
         key: &'static str,
@@ -80,13 +81,14 @@ impl<In, Out> ToolGroup<In, Out> {
         self.group.wire_form(key, make)
     }
 
-    /// As [`ToolGroup::with_policy`](crate::ToolGroup::with_policy).
+    /// Sets how far arguments may be repaired; see
+    /// [`ToolGroup::with_policy`](crate::ToolGroup::with_policy).
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Self {
         Self { group: self.group.with_policy(policy), ..self }
     }
 
-    /// The definitions for people.
+    /// Returns the definitions in a readable form.
     #[must_use]
     pub fn pretty(&self) -> String {
         self.group.pretty()
@@ -107,16 +109,16 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// # Errors
     ///
-    /// As [`ToolGroup::handler`](crate::ToolGroup::handler).
+    /// The errors of [`ToolGroup::handler`](crate::ToolGroup::handler).
     pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
         self.with(|group| group.handler::<Blocking<T>>())
     }
 
-    /// Adds a type that handles text and not JSON.
+    /// Adds a type that handles text instead of JSON.
     ///
     /// # Errors
     ///
-    /// As [`ToolGroup::custom`](crate::ToolGroup::custom).
+    /// The errors of [`ToolGroup::custom`](crate::ToolGroup::custom).
     pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
         self.with(|group| group.custom::<Blocking<T>>())
     }
@@ -125,7 +127,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// # Errors
     ///
-    /// As [`ToolGroup::module`](crate::ToolGroup::module).
+    /// The errors of [`ToolGroup::module`](crate::ToolGroup::module).
     pub fn module<M: Module>(self, module: M) -> toolwright_signature::Result<Self> {
         self.with(|group| group.module(module))
     }
@@ -134,18 +136,18 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// # Errors
     ///
-    /// As [`ToolGroup::tool`](crate::ToolGroup::tool).
+    /// The errors of [`ToolGroup::tool`](crate::ToolGroup::tool).
     pub fn tool(self, tool: Tool) -> toolwright_signature::Result<Self> {
         self.with(|group| group.tool(tool))
     }
 
-    /// Runs all calls and waits for all of them: each has its own result, in the order of
-    /// the calls. Handlers run one after the other, modules take turns where they wait.
+    /// Runs all calls and waits for all of them. Each has its own result, in the order of the
+    /// calls. Handlers run one after the other; modules run concurrently.
     ///
     /// # Errors
     ///
-    /// [`InsideRuntime`](crate::blocking::InsideRuntime), before any call has run; what
-    /// one call fails with stands in its own place.
+    /// [`InsideRuntime`](crate::blocking::InsideRuntime), before any call has run. The errors of
+    /// single calls are in the list.
     pub fn dispatch(
         &self,
         calls: &[ToolCall],
@@ -159,16 +161,15 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// # Errors
     ///
-    /// [`InsideRuntime`](crate::blocking::InsideRuntime), and what the model is not to be
-    /// told.
+    /// [`InsideRuntime`](crate::blocking::InsideRuntime), and errors that are not for the model.
     pub fn run(&self, call: &ToolCall, cx_in: &In, cx: &Context) -> Result<Outcome<Out>> {
         self.runner.wait(self.group.run(call, cx_in, cx))?
     }
 }
 
 impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
-    /// As [`ToolGroup::bind`](crate::ToolGroup::bind). The handlers then block the task
-    /// that calls them.
+    /// Converts the group to plain tools; see [`ToolGroup::bind`](crate::ToolGroup::bind). Their
+    /// handlers block the task that calls them.
     pub fn bind(self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
         self.group.bind(cx_in, on_out)
     }
@@ -180,7 +181,7 @@ impl<In, Out> fmt::Debug for ToolGroup<In, Out> {
     }
 }
 
-/// As [`pretty`](ToolGroup::pretty).
+/// The same text as [`pretty`](ToolGroup::pretty).
 impl<In, Out> fmt::Display for ToolGroup<In, Out> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.group, f)

@@ -1,14 +1,14 @@
-//! Groups as plain tools.
+//! Groups that are converted to plain tools.
 
 use std::sync::{Arc, Mutex};
 
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Context, Effect};
 
-use crate::{custom, support};
+use super::{custom, support};
 
 #[tokio::test]
-async fn a_bound_group_is_plain_tools_with_a_place_for_each_context() {
+async fn a_bound_group_is_a_list_of_plain_tools() {
     let given = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&given);
     let tools = support::group().bind(100, move |name: &str, out: f64| {
@@ -57,7 +57,7 @@ async fn a_bound_custom_tool_is_a_function_with_its_text_as_the_only_field() {
 }
 
 #[tokio::test]
-async fn what_the_programs_listener_does_is_contained_in_the_call() {
+async fn a_panic_of_the_binding_callback_is_an_error_of_its_call() {
     let tools = support::group().bind(7, |_: &str, _: f64| panic!("listener"));
     let call = tools[2].call(r#"{"name": "Kate"}"#, &Context::default()).await;
     assert_eq!(call.unwrap_err().stage(), Stage::Panic);

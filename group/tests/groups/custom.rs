@@ -1,4 +1,4 @@
-//! Tools that are called with text.
+//! Custom tools, which take text.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use toolwright_group::{Custom, FailReason, Format, ToolGroup};
 use toolwright_module::message::CallKind;
 use toolwright_module::{Context, Effect, Error, Result, ToolCall};
 
-use crate::support::{SayHello, call};
+use super::support::{SayHello, call};
 
 /// Write a short biography.
 #[derive(Deserialize, JsonSchema)]
@@ -84,7 +84,7 @@ pub(crate) fn group() -> ToolGroup<i64, f64> {
 }
 
 #[tokio::test]
-async fn a_custom_tool_is_given_its_text_as_it_is() {
+async fn a_custom_tool_gets_its_text_unchanged() {
     let (group, cx) = (group(), Context::default());
     let calls = [
         ToolCall::custom("1", "bio", r#"{"not": "JSON to it"}"#),
@@ -94,16 +94,16 @@ async fn a_custom_tool_is_given_its_text_as_it_is() {
     ];
     let outcomes = group.dispatch(&calls, &7, &cx).await;
     let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
-    let told: Vec<_> = outcomes.iter().map(|outcome| outcome.content.as_str()).collect();
-    assert_eq!(told, ["4 words", "At 7.", "Left", "Message delivered to Kate."]);
+    let reported: Vec<_> = outcomes.iter().map(|outcome| outcome.content.as_str()).collect();
+    assert_eq!(reported, ["4 words", "At 7.", "Left", "Message delivered to Kate."]);
     assert_eq!(outcomes[0].context, Some(7.0));
     assert_eq!(outcomes[0].kind, CallKind::Custom);
 }
 
 #[tokio::test]
-async fn text_that_the_type_does_not_take_is_an_outcome() {
+async fn text_that_the_type_rejects_is_an_outcome() {
     let (group, cx) = (group(), Context::default());
-    for (name, text, told) in [
+    for (name, text, reported) in [
         ("when", "31:00", "input of `when` does not fit: there are 24 hours, from 0"),
         (
             "direction",
@@ -112,7 +112,7 @@ async fn text_that_the_type_does_not_take_is_an_outcome() {
         ),
     ] {
         let outcome = group.run(&ToolCall::custom("1", name, text), &7, &cx).await.unwrap();
-        assert_eq!(outcome.content, told);
+        assert_eq!(outcome.content, reported);
         assert_eq!(outcome.fail_reason, Some(FailReason::InvalidArguments));
         assert_eq!(outcome.kind, CallKind::Custom);
     }
@@ -124,7 +124,7 @@ async fn text_that_the_type_does_not_take_is_an_outcome() {
 }
 
 #[test]
-fn s200_custom_tools_have_a_pretty_form_too_and_leave_out_what_nobody_wrote() {
+fn the_pretty_form_of_a_custom_tool_omits_empty_fields() {
     let group = group();
     assert_eq!(group.get("when").unwrap().description(), "");
     assert_eq!(group.get("bio").unwrap().description(), "Write a short biography.");

@@ -1,4 +1,4 @@
-//! What a model is told of the tools.
+//! Definitions: names, descriptions, schemas and their defaults.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use toolwright_group::{Definition, Handle, ToolGroup};
 use toolwright_module::{Context, Dialect, Effect, Result, Tool};
 
-use crate::support::{GetStockPrice, GetWeather, SayHello, add, group, stock_schema};
+use super::support::{GetStockPrice, GetWeather, SayHello, add, group, stock_schema};
 
-/// A group of one tool that does nothing.
+/// Returns a group with one tool that does nothing.
 macro_rules! only {
     ($tool:ident) => {
         ToolGroup::<(), ()>::new().handler::<$tool>().map(|group| group.definitions()[0].clone())
@@ -28,7 +28,7 @@ macro_rules! handles_nothing {
 }
 
 #[test]
-fn s198_s199_s201_a_group_is_a_map_in_order_and_says_each_effective_name_and_schema() {
+fn a_group_lists_effective_names_and_schemas_in_order() {
     let group = group();
     let names: Vec<_> = group.definitions().iter().map(Definition::name).collect();
     assert_eq!(names, ["get_weather", "stock_price", "say_hello", "fail", "add"]);
@@ -45,7 +45,7 @@ fn s198_s199_s201_a_group_is_a_map_in_order_and_says_each_effective_name_and_sch
 }
 
 #[test]
-fn s192_strict_is_false_unless_said() {
+fn strict_is_false_by_default() {
     let group = group();
     assert!(!group.get("get_weather").unwrap().strict());
     assert!(group.get("stock_price").unwrap().strict());
@@ -54,13 +54,13 @@ fn s192_strict_is_false_unless_said() {
 }
 
 #[test]
-fn s193_a_name_of_its_own_beats_the_generator_and_the_type() {
+fn an_explicit_name_precedes_the_generator_and_the_type() {
     assert_eq!(<GetStockPrice as Handle<i64, f64>>::name(), "stock_price");
     assert!(group().get("stock_price").is_some());
 }
 
 #[test]
-fn s194_the_generator_is_given_the_types_name_and_beats_it() {
+fn the_name_generator_gets_the_types_name_and_precedes_it() {
     /// Ping.
     #[derive(Deserialize, JsonSchema)]
     struct PingServer {}
@@ -76,7 +76,7 @@ fn s194_the_generator_is_given_the_types_name_and_beats_it() {
 }
 
 #[test]
-fn what_is_empty_falls_through_to_the_next() {
+fn an_empty_name_or_description_means_the_next_default() {
     /// From the comment.
     #[derive(Deserialize, JsonSchema)]
     struct Commented {}
@@ -103,7 +103,7 @@ fn what_is_empty_falls_through_to_the_next() {
 }
 
 #[test]
-fn s195_a_description_of_its_own_beats_the_schemas_which_beats_the_comment() {
+fn an_explicit_description_precedes_the_schemas_and_the_comment() {
     assert_eq!(group().get("stock_price").unwrap().description(), "Say what a share costs.");
 
     /// The comment.
@@ -134,7 +134,7 @@ fn s195_a_description_of_its_own_beats_the_schemas_which_beats_the_comment() {
 }
 
 #[test]
-fn s196_a_schema_of_its_own_is_sent_unchanged_and_twice_the_same() {
+fn an_explicit_schema_is_sent_unchanged() {
     let group = group();
     let stock = group.get("stock_price").unwrap();
     for _ in 0..2 {
@@ -146,11 +146,11 @@ fn s196_a_schema_of_its_own_is_sent_unchanged_and_twice_the_same() {
 }
 
 #[test]
-fn s197_nothing_of_the_configuration_is_a_parameter() {
+fn settings_of_a_handler_are_not_parameters() {
     for definition in group().definitions() {
         let parameters = definition.schema()["properties"].as_object().unwrap();
         for configuration in ["name", "strict", "schema", "description", "effect"] {
-            // Its own field has that name.
+            // The type has a field of that name too.
             assert!(
                 definition.name() == "say_hello" || !parameters.contains_key(configuration),
                 "{configuration}"
@@ -167,14 +167,14 @@ fn s197_nothing_of_the_configuration_is_a_parameter() {
 }
 
 #[test]
-fn s200_the_pretty_form_is_the_types_name_around_the_definition() {
+fn the_pretty_form_is_the_type_name_around_the_definition() {
     insta::assert_snapshot!(group().get("get_weather").unwrap().pretty());
     let small = ToolGroup::<i64, f64>::new().handler::<SayHello>().unwrap().module(add()).unwrap();
-    insta::assert_snapshot!("s200_a_group", small.pretty());
+    insta::assert_snapshot!("a_group", small.pretty());
 }
 
 #[test]
-fn s178_plain_data_is_a_definition_that_reads() {
+fn plain_data_has_a_definition_that_reads_replies() {
     let definition = Definition::of::<GetWeather>()
         .unwrap()
         .named("weather_query")
@@ -189,7 +189,7 @@ fn s178_plain_data_is_a_definition_that_reads() {
 }
 
 #[test]
-fn s191_what_has_one_meaning_is_read_and_every_fault_is_told() {
+fn unambiguous_arguments_are_repaired_and_all_faults_listed() {
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
     struct Order {
         count: u8,
@@ -208,7 +208,7 @@ fn s191_what_has_one_meaning_is_read_and_every_fault_is_told() {
 }
 
 #[test]
-fn names_that_cannot_be_and_names_given_twice_are_refused_when_the_group_is_made() {
+fn invalid_and_duplicate_names_are_rejected() {
     #[derive(Deserialize, JsonSchema)]
     struct Spaced {}
 
@@ -252,7 +252,7 @@ fn a_generic_type_needs_a_name() {
     assert!(ToolGroup::new().handler::<Fetch<String>>().is_err());
     assert!(ToolGroup::new().handler::<Fetch<u8>>().is_ok());
 
-    // A name that is written down is meant, also where it is the type's own.
+    // An explicit name is kept, even if it equals the type's own.
     impl Handle<(), String> for Fetch<bool> {
         fn name() -> Cow<'static, str> {
             "fetch".into()
@@ -266,7 +266,7 @@ fn a_generic_type_needs_a_name() {
 }
 
 #[test]
-fn what_is_no_object_is_refused() {
+fn arguments_that_are_not_an_object_are_rejected() {
     #[derive(Deserialize, JsonSchema)]
     #[allow(dead_code, reason = "only its schema counts")]
     struct List(Vec<String>);
@@ -278,7 +278,7 @@ fn what_is_no_object_is_refused() {
 }
 
 #[test]
-fn a_schema_that_nests_too_deep_is_refused_before_it_is_copied() {
+fn a_schema_that_nests_too_deep_is_rejected_before_it_is_copied() {
     thread_local! {
         static LEVELS: Cell<u32> = const { Cell::new(0) };
     }
@@ -290,7 +290,7 @@ fn a_schema_that_nests_too_deep_is_refused_before_it_is_copied() {
         fn schema() -> Option<Value> {
             let inmost = json!({"type": "object"});
             Some((0..LEVELS.get()).fold(inmost, |below, _| {
-                // The macro would copy what is below.
+                // A macro would copy the nested value.
                 let mut schema = json!({"type": "object"});
                 schema["not"] = below;
                 schema
@@ -307,7 +307,7 @@ fn a_schema_that_nests_too_deep_is_refused_before_it_is_copied() {
 }
 
 #[tokio::test]
-async fn a_type_without_fields_takes_an_empty_object_and_nothing_at_all() {
+async fn a_type_without_fields_accepts_an_empty_object_and_empty_text() {
     /// Ping.
     #[derive(Deserialize, JsonSchema)]
     struct Ping;
@@ -319,14 +319,14 @@ async fn a_type_without_fields_takes_an_empty_object_and_nothing_at_all() {
     }
     let group = ToolGroup::new().handler::<Ping>().unwrap();
     for arguments in ["{}", ""] {
-        let call = crate::support::call("ping", arguments);
+        let call = super::support::call("ping", arguments);
         let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
         assert_eq!(outcome.content, "pong");
     }
 }
 
 #[test]
-fn a_providers_form_is_made_once_until_a_tool_is_added() {
+fn a_providers_form_is_cached_until_a_tool_is_added() {
     let group = ToolGroup::<i64, f64>::new().handler::<SayHello>().unwrap();
     let made = Cell::new(0);
     let make = |definitions: &[Definition]| -> Result<Box<RawValue>> {

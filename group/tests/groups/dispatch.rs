@@ -1,4 +1,4 @@
-//! From calls to outcomes.
+//! Dispatch: from calls to outcomes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,14 +13,14 @@ use toolwright_module::message::CallKind;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Contract, Effect, Error, Result, Tool, ToolCall, ToolOutput};
 
-use crate::support::{call, group};
+use super::support::{call, group};
 
 async fn run(call: ToolCall) -> Result<Outcome<f64>> {
     group().run(&call, &100, &Context::default()).await
 }
 
 #[tokio::test]
-async fn s186_to_s188_s191_a_handler_gets_valid_arguments_and_context_and_gives_text_and_context() {
+async fn a_handler_gets_arguments_and_context_and_returns_text_and_context() {
     let outcome = run(call("get_weather", r#"{"city": "Austin", "state": "TX"}"#)).await.unwrap();
     assert_eq!(outcome.id, "call_of_get_weather");
     assert_eq!(outcome.kind, CallKind::Function);
@@ -31,7 +31,7 @@ async fn s186_to_s188_s191_a_handler_gets_valid_arguments_and_context_and_gives_
 }
 
 #[tokio::test]
-async fn a_module_in_a_group_gives_its_output_and_no_context() {
+async fn a_module_in_a_group_returns_no_context() {
     let outcome = run(call("add", r#"{"a": 2, "b": 3}"#)).await.unwrap();
     assert_eq!(outcome.content, r#"{"sum":5}"#);
     assert_eq!(outcome.context, None);
@@ -44,7 +44,7 @@ async fn a_module_in_a_group_gives_its_output_and_no_context() {
 }
 
 #[tokio::test]
-async fn a_name_that_no_tool_has_is_an_outcome() {
+async fn an_unknown_name_is_an_outcome() {
     let outcome = run(call("get_wether", "{}")).await.unwrap();
     assert_eq!(outcome.content, "Tool, `get_wether` not found.");
     assert_eq!(outcome.fail_reason, Some(FailReason::InvalidName));
@@ -56,7 +56,7 @@ async fn a_name_that_no_tool_has_is_an_outcome() {
 }
 
 #[test]
-fn names_of_any_length_that_differ_in_one_place_are_told_apart() {
+fn names_that_differ_in_one_character_are_distinct() {
     let with = |length: usize, place: usize, letter: &str| {
         let mut name = "x".repeat(length);
         name.replace_range(place..=place, letter);
@@ -89,7 +89,7 @@ fn names_of_any_length_that_differ_in_one_place_are_told_apart() {
 }
 
 #[tokio::test]
-async fn s191_arguments_that_do_not_fit_are_an_outcome_and_the_handler_does_not_run() {
+async fn arguments_that_do_not_fit_are_an_outcome_and_the_handler_does_not_run() {
     for arguments in
         ["", "not JSON", "[]", r#"{"city": 100, "state": "CA"}"#, r#"{"city": "Austin"}"#]
     {
@@ -104,10 +104,10 @@ async fn s191_arguments_that_do_not_fit_are_an_outcome_and_the_handler_does_not_
 }
 
 #[tokio::test]
-async fn what_a_handler_says_to_the_model_is_an_outcome_and_every_other_error_is_not() {
-    for (how, told) in [("retry", "Not like this."), ("refuse", "Never.")] {
+async fn errors_for_the_model_are_outcomes_and_others_are_not() {
+    for (how, reported) in [("retry", "Not like this."), ("refuse", "Never.")] {
         let outcome = run(call("fail", &format!(r#"{{"how": "{how}"}}"#))).await.unwrap();
-        assert_eq!(outcome.content, told);
+        assert_eq!(outcome.content, reported);
         assert_eq!(outcome.fail_reason, Some(FailReason::ExplicitHandlerError));
     }
     for (how, text) in [
@@ -126,14 +126,14 @@ async fn what_a_handler_says_to_the_model_is_an_outcome_and_every_other_error_is
 }
 
 #[tokio::test]
-async fn a_function_called_as_a_custom_tool_is_the_programs_error() {
+async fn a_function_called_as_a_custom_tool_is_an_error_for_the_program() {
     let error = run(ToolCall::custom("1", "say_hello", "Kate")).await.unwrap_err();
     insta::assert_snapshot!(error, @"`say_hello` is called as a custom tool and is a function; send its own definition");
 }
 
-/// Nothing is done before somebody awaits, and awaiting a handler lets others go on.
+/// Handlers start only when they are awaited. A waiting handler lets others run.
 #[tokio::test]
-async fn s204_async_handlers_run_when_they_are_awaited_and_hold_up_nobody() {
+async fn async_handlers_run_when_awaited_and_block_no_other() {
     #[derive(Deserialize, JsonSchema)]
     struct Wait {}
 
@@ -154,14 +154,14 @@ async fn s204_async_handlers_run_when_they_are_awaited_and_hold_up_nobody() {
     let cx_in = (AtomicUsize::new(0), Barrier::new(2));
     let dispatched = group.dispatch(&calls, &cx_in, &cx);
     assert_eq!(cx_in.0.load(Ordering::SeqCst), 0);
-    // On one thread: the handler waits for what is done beside it.
+    // On one thread, the handler waits for the other task.
     let (outcomes, _) = futures_util::future::join(dispatched, cx_in.1.wait()).await;
     assert_eq!(outcomes[0].as_ref().unwrap().content, "done");
     assert_eq!(cx_in.0.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn s172_s173_calls_run_at_the_same_time_and_each_has_its_own_result_in_call_order() {
+async fn calls_run_concurrently_with_results_in_call_order() {
     /// Wait for all the others, then say which one this was.
     #[derive(Deserialize, JsonSchema)]
     struct Meet {
@@ -174,7 +174,7 @@ async fn s172_s173_calls_run_at_the_same_time_and_each_has_its_own_result_in_cal
             (barrier, done): &(Barrier, AtomicUsize),
             _cx: &Context,
         ) -> Result<(String, usize)> {
-            // Only if all of them are under way does anyone come through.
+            // The barrier opens only if all calls run concurrently.
             barrier.wait().await;
             for _ in 0..10 - self.number {
                 tokio::task::yield_now().await;
@@ -204,7 +204,7 @@ async fn s172_s173_calls_run_at_the_same_time_and_each_has_its_own_result_in_cal
             (_, Ok(outcome)) => {
                 assert_eq!(outcome.id, number.to_string());
                 assert_eq!(outcome.content, format!("number {number}"));
-                // The last to be called was the first to be done.
+                // The last call was the first to finish.
                 assert_eq!(outcome.context, Some(9 - number));
             }
             (_, Err(error)) => panic!("{error}"),
@@ -213,12 +213,12 @@ async fn s172_s173_calls_run_at_the_same_time_and_each_has_its_own_result_in_cal
 }
 
 #[tokio::test]
-async fn no_calls_have_no_outcomes() {
+async fn an_empty_list_of_calls_has_no_outcomes() {
     assert!(group().dispatch(&[], &1, &Context::default()).await.is_empty());
 }
 
 #[tokio::test]
-async fn a_handler_is_given_the_calls_context() {
+async fn a_handler_gets_the_calls_context() {
     /// Say whether the call was cancelled.
     #[derive(Deserialize, JsonSchema)]
     struct Ask {}
@@ -233,7 +233,7 @@ async fn a_handler_is_given_the_calls_context() {
     let cancellation = toolwright_module::Cancellation::default();
     let cx = Context::default().with_cancellation(cancellation.clone());
     cancellation.cancel();
-    // Another task may do it too.
+    // The dispatch is `Send`.
     let task = tokio::spawn(async move { group.run(&call("ask", "{}"), &(), &cx).await });
     assert_eq!(task.await.unwrap().unwrap().content, "true");
 }
@@ -249,7 +249,7 @@ async fn an_outcome_becomes_a_message_of_the_conversation() {
 }
 
 #[test]
-fn a_call_that_was_stored_before_there_were_custom_tools_is_a_function() {
+fn a_stored_call_without_a_kind_is_a_function() {
     let stored = r#"{"id":"1","name":"add","arguments":"{}"}"#;
     let call: ToolCall = serde_json::from_str(stored).unwrap();
     assert_eq!(call, ToolCall::new("1", "add", "{}"));
@@ -262,7 +262,7 @@ fn a_call_that_was_stored_before_there_were_custom_tools_is_a_function() {
 }
 
 #[tokio::test]
-async fn what_a_tool_panics_with_may_panic_again() {
+async fn the_payload_of_a_panic_may_panic_when_dropped() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -285,7 +285,7 @@ async fn what_a_tool_panics_with_may_panic_again() {
 }
 
 #[tokio::test]
-async fn a_long_text_that_a_custom_tool_cannot_read_comes_back_short() {
+async fn an_error_about_a_long_text_is_short() {
     /// Yes or no.
     #[derive(Deserialize, JsonSchema)]
     enum Word {
@@ -331,7 +331,7 @@ impl Handle<Arc<Inner>> for Again {
 }
 
 #[tokio::test]
-async fn a_group_that_calls_itself_ends_with_a_limit_and_not_with_the_stack() {
+async fn a_group_that_calls_itself_reaches_a_limit() {
     let inner = Arc::new(Inner::default());
     let group = ToolGroup::new().handler::<Again>().unwrap();
     inner.group.set(group).ok().unwrap();

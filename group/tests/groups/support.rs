@@ -85,7 +85,7 @@ impl Handle<i64, f64> for GetStockPrice {
     }
 }
 
-/// With what generated schemas do not have: a title, a description, odd order.
+/// A schema with parts that generated ones do not have: a title, a description, an unusual order.
 pub(crate) fn stock_schema() -> Value {
     json!({
         "title": "Stock",
@@ -110,7 +110,7 @@ impl Handle<i64, f64> for Fail {
             "refuse" => Err(Error::refuse("Never.")),
             "stop" => Err(Error::stop("the disk is full")),
             "panic" => panic!("out of range"),
-            // An argument error of someone deeper: it is not about this call's arguments.
+            // An argument error of an inner call. It does not concern this call's arguments.
             "deeper" => {
                 let contract = toolwright_module::Contract::of_input::<SayHello>("", "")?;
                 contract.read::<SayHello>("{}")?;
@@ -146,7 +146,7 @@ pub(crate) fn add() -> impl toolwright_module::Module<Signature = Add> {
     })
 }
 
-/// All of them.
+/// A group with all tools.
 pub(crate) fn group() -> ToolGroup<i64, f64> {
     ToolGroup::new()
         .handler::<GetWeather>()

@@ -1,11 +1,11 @@
-//! Keeps keys out of files.
+//! Masks keys in recordings.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::Value;
 
-/// How well-known keys begin, and what has to follow.
+/// Prefixes of well-known keys, and the form of the rest.
 const KEYS: [(&str, Body); 33] = [
     ("sk-", Body::Long),
     ("github_pat_", Body::Long),
@@ -42,15 +42,15 @@ const KEYS: [(&str, Body); 33] = [
     ("eyJ", Body::Dotted { parts: 3, shortest: 1 }),
 ];
 
-/// Fewer characters after a prefix are no key.
+/// Minimum number of characters after a prefix.
 const SHORTEST: usize = 16;
 
-/// How a variable's name has to end, in any case, for its value to be a secret; an `S`
-/// or a number may follow.
+/// Endings of the names of environment variables with secrets, in any case. An `S` or digits may
+/// follow.
 const SECRET_NAMES: [&str; 9] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "CRED", "CREDENTIAL"];
 
-/// Names whose value is a secret in a header, in JSON and in a query; `_` counts as `-`.
+/// Names whose value is a secret in headers, JSON and queries. `_` counts as `-`.
 const SECRET_FIELDS: [&str; 21] = [
     "authorization",
     "proxy-authorization",
@@ -75,24 +75,24 @@ const SECRET_FIELDS: [&str; 21] = [
     "secret-key",
 ];
 
-/// Names whose value is a secret in the query of an address, and may be a word elsewhere.
+/// Names whose value is a secret in the query of a URL. Elsewhere they may be ordinary words.
 const SECRET_PARAMETERS: [&str; 8] =
     ["token", "sig", "signature", "secret", "password", "passwd", "pwd", "auth"];
 
-/// What may stand before the value of an `Authorization` header.
+/// Schemes that may precede the value of an `Authorization` header.
 const SCHEMES: [&str; 6] = ["bearer", "basic", "token", "apikey", "bot", "key"];
 
-/// How deep JSON is looked for in a text in JSON: arguments are one, a result that
-/// holds a server's answer is two.
+/// Maximum levels of JSON inside JSON strings that are searched. Arguments are one level. A result
+/// that contains a server's answer is two.
 const ESCAPED: usize = 2;
 
-/// What stands where a key was.
+/// The replacement of a key.
 const MASK: &str = "[secret]";
 
-/// Replaces what has the form of a key, and what the environment calls a secret.
+/// Replaces keys of a known form, and the values of secret environment variables.
 ///
-/// The latter may be any word, so only what comes from outside is searched: `assistant`
-/// as a password must not unname a role.
+/// Such a value may be any word. Therefore only text from outside is searched: the password
+/// `assistant` must not mask a role.
 #[derive(Clone)]
 pub(super) struct Mask {
     known: Vec<String>,
@@ -112,13 +112,13 @@ impl Mask {
                 std::iter::successors(Some(value), escaped).take(1 + ESCAPED)
             })
             .collect();
-        // The longest first: of two that begin alike, no end stays behind.
+        // Longest first, so that a value that starts with another one is masked whole.
         known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         known.dedup();
         Self { known }
     }
 
-    /// Masks a recording or a part of one, but not the words that a program looks up.
+    /// Masks a recording or a part of one, except for fixed words such as roles.
     pub(super) fn apply(&self, value: &mut Value) {
         let contract = is_contract(value);
         match value {
@@ -127,7 +127,7 @@ impl Mask {
             Value::Object(map) => {
                 for (name, value) in map {
                     match name.as_str() {
-                        // What a model calls need not be the name of a tool.
+                        // A model may call a name that is not a tool.
                         "name" if let Value::String(called) = value => {
                             if !contract {
                                 keys(called, true)
@@ -146,7 +146,7 @@ impl Mask {
         }
     }
 
-    /// A JSON Schema: its keywords and the names of properties stay.
+    /// Masks a JSON Schema. Its keywords and property names stay.
     fn schema(&self, schema: &mut Value) {
         match schema {
             Value::String(text) => self.text(text),
@@ -172,7 +172,7 @@ impl Mask {
         }
     }
 
-    /// JSON of somebody else's: names are texts like any other.
+    /// Masks foreign JSON, including the names of its fields.
     fn data(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.text(text),
@@ -195,7 +195,7 @@ impl Mask {
     }
 
     fn text(&self, text: &mut String) {
-        // First what is longest: a part of it may be a secret too.
+        // The longest secrets first, because a part of one may be a secret too.
         private_keys(text);
         for secret in &self.known {
             if text.contains(secret) {
@@ -209,7 +209,7 @@ impl Mask {
     }
 }
 
-/// A request's `output` is a contract, a contract's is a schema.
+/// A request's `output` is a contract. A contract's `output` is a schema.
 fn is_contract(value: &Value) -> bool {
     value.get("input").is_some_and(|input| input.is_object())
         && value.get("name").is_some_and(Value::is_string)
@@ -222,22 +222,22 @@ fn is_secret(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.ends_with(part) || one.ends_with(part))
 }
 
-/// What follows a key's prefix.
+/// The form of a key after its prefix.
 #[derive(Clone, Copy)]
 enum Body {
     /// Letters, digits, `-` and `_`.
     Long,
-    /// Letters and digits at first: after such a prefix, words have gaps.
+    /// Letters and digits at the start: ordinary words with such a prefix have separators.
     Solid,
-    /// Capitals and digits.
+    /// Capital letters and digits.
     Capital,
-    /// Parts with dots between; so many of them, so long.
+    /// `parts` parts with dots between them, each at least `shortest` long.
     Dotted { parts: usize, shortest: usize },
 }
 
 impl Body {
-    /// How much of `rest` belongs to the key; if it is none, how much of it no key with this
-    /// prefix begins in, so that nothing is looked at again for the next prefix.
+    /// Returns the length of the key in `rest`. If there is no key, returns how far no key with
+    /// this prefix can begin, so that the search can skip it.
     fn length(self, rest: &str) -> Result<usize, usize> {
         let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
         let begins = |of: fn(&u8) -> bool| rest.bytes().take(SHORTEST).filter(of).count();
@@ -256,13 +256,14 @@ impl Body {
                     let length = rest[end..].find(|c| !is_word(c)).unwrap_or(rest.len() - end);
                     let more = part + 1 < parts;
                     if length < shortest || more && !rest[end + length..].starts_with('.') {
-                        // What begins in the first part has the same parts behind it.
+                        // A key that begins in the first part would have the same parts after it,
+                        // so it fails too.
                         return Err(first);
                     }
                     end += length + usize::from(more);
                 }
                 let dotted = run(|c| is_word(c) || c == '.');
-                // A sentence may end after a key.
+                // The key may be at the end of a sentence.
                 let length = rest[..dotted].trim_end_matches('.').len();
                 if length < SHORTEST { Err(first) } else { Ok(length) }
             }
@@ -274,7 +275,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
-/// Puts the mask wherever `next` finds a secret behind a place.
+/// Masks each secret that `next` finds. `next` gets the text and the position from which to search.
 fn mask_each(text: &mut String, mut next: impl FnMut(&str, usize) -> Option<Range<usize>>) {
     let (mut masked, mut from) = (String::new(), 0);
     while let Some(secret) = next(text, from) {
@@ -288,7 +289,8 @@ fn mask_each(text: &mut String, mut next: impl FnMut(&str, usize) -> Option<Rang
     }
 }
 
-/// Masks keys by their form; in names only what is `random`, since a name may begin so too.
+/// Masks keys by their form. In names only random-looking keys are masked, because a name may have
+/// the same prefix.
 fn keys(text: &mut String, random: bool) {
     for (prefix, body) in KEYS {
         mask_each(text, |text, mut from| {
@@ -300,7 +302,7 @@ fn keys(text: &mut String, random: bool) {
                 if (sure || !random) && starts_word(&text[..start], prefix, glued) {
                     match body.length(&text[from..]) {
                         Ok(length) => return Some(start..from + length),
-                        // A prefix that has a dot itself may reach over the end of that.
+                        // A prefix with a dot may start before the end of the skipped part.
                         Err(passed) => from += passed.saturating_sub(prefix.len()),
                     }
                 }
@@ -309,7 +311,7 @@ fn keys(text: &mut String, random: bool) {
     }
 }
 
-/// Whether it begins as nothing does but what was drawn by lot.
+/// Whether the text begins with a random mix of lower case, upper case and digits.
 fn is_random(rest: &str) -> bool {
     let start = || rest.bytes().take(2 * SHORTEST).take_while(|&c| is_word(c.into()));
     start().any(|c| c.is_ascii_lowercase())
@@ -317,13 +319,13 @@ fn is_random(rest: &str) -> bool {
         && start().any(|c| c.is_ascii_digit())
 }
 
-/// Whether `prefix` begins a word after `before`: `task-force` holds `sk-`. A key that is
-/// `glued` to the word before it is one all the same.
+/// Whether `prefix` starts a word after `before`: `task-force` contains `sk-` in a word. If
+/// `glued`, the prefix need not start a word.
 ///
-/// Texts hold JSON, addresses and what terminals print. There the letters of an escape
-/// belong to no word: in `\nsk-` the word is `sk-`, in `\npm_` it is `pm_`.
+/// Texts contain JSON, URLs and terminal output. The letters of an escape sequence there are not
+/// part of the word: in `\nsk-` the word is `sk-`, in `\npm_` it is `pm_`.
 fn starts_word(before: &str, prefix: &str, glued: bool) -> bool {
-    // Longer than any escape is long enough.
+    // Eight characters are longer than any escape sequence.
     let letters = before.bytes().rev().take(8).take_while(u8::is_ascii_alphanumeric).count();
     let (rest, run) = before.split_at(before.len() - letters);
     let hex = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -339,9 +341,9 @@ fn starts_word(before: &str, prefix: &str, glued: bool) -> bool {
     }
 }
 
-/// The password in `scheme://user:password@host`.
+/// Masks the password in `scheme://user:password@host`.
 fn passwords(text: &mut String) {
-    // Some write JSON with escaped slashes.
+    // JSON may escape slashes.
     for slashes in ["://", r":\/\/"] {
         mask_each(text, |text, mut from| {
             loop {
@@ -354,7 +356,7 @@ fn passwords(text: &mut String) {
                         let start = from + user.len() + 1;
                         return Some(start..start + password.len());
                     }
-                    // A token that takes the place of both.
+                    // A token in place of user and password.
                     None if login.len() >= SHORTEST && is_credential(login) => {
                         return Some(from..from + login.len());
                     }
@@ -365,14 +367,14 @@ fn passwords(text: &mut String) {
     }
 }
 
-/// More of a value is not looked at to tell whether it is a secret.
+/// Number of bytes of a value that are checked to decide whether it is a secret.
 const LOOK: usize = 64;
 
-/// Whether it looks like a key and not like a word: keys are long or have digits.
+/// Whether a value looks like a key: keys are long or contain digits.
 fn is_credential(value: &str) -> bool {
     let value = &value[..value.floor_char_boundary(LOOK)];
     let digits = value.bytes().any(|byte| byte.is_ascii_digit());
-    // Names of variables are long too, and have dots or underscores.
+    // Variable names are long too, but contain dots or underscores.
     let word = |c: char| c.is_ascii_alphanumeric() || "+/=-~".contains(c);
     let long = value.len() >= SHORTEST && value.chars().all(word);
     value.len() >= 8 && (digits || long) && !value.contains("://") && !value.contains(MASK)
@@ -383,13 +385,13 @@ fn is_secret_field(name: &str) -> bool {
     SECRET_FIELDS.contains(&name.as_str())
 }
 
-/// How long the value is that `rest` begins with.
+/// Returns the length of the value at the start of `rest`.
 fn value_length(rest: &str) -> usize {
     let ends = |c: char| c.is_whitespace() || c.is_control() || "\"'`\\&,;<>(){}[]|#".contains(c);
     rest.find(ends).unwrap_or(rest.len())
 }
 
-/// How much of `rest` stands before a value: spaces and quotes, which may be escaped.
+/// Returns the length of the spaces and quotes before a value. Quotes may be escaped.
 fn before_value(rest: &str) -> usize {
     let mut left = rest;
     loop {
@@ -402,7 +404,7 @@ fn before_value(rest: &str) -> usize {
     }
 }
 
-/// Masks the values of headers, fields and parameters that are named like secrets.
+/// Masks the values of headers, fields and parameters with the name of a secret.
 fn fields(text: &mut String) {
     mask_each(text, |text, mut from| {
         loop {
@@ -441,7 +443,7 @@ fn fields(text: &mut String) {
     });
 }
 
-/// The name that ends before `=` or `:`, in lower case, and whether it is one in a query.
+/// Returns the name before `=` or `:` in lower case, and whether it is a query parameter.
 fn name_before(before: &str, equals: bool) -> Option<(String, bool)> {
     let end = before.trim_end_matches([' ', '\t']).trim_end_matches(['"', '\'', '`', '\\']);
     let length = end.bytes().rev().take_while(|&byte| is_word(byte.into())).take(40).count();
@@ -450,7 +452,7 @@ fn name_before(before: &str, equals: bool) -> Option<(String, bool)> {
         return None;
     }
     let name = name.to_ascii_lowercase().replace('_', "-");
-    // `&` is escaped in JSON and in HTML.
+    // `&` may be escaped in JSON and HTML.
     let (name, escaped) = match name.strip_prefix("u0026") {
         Some(rest) if before_name.ends_with('\\') => (rest.to_owned(), true),
         _ => (name, false),
@@ -459,7 +461,7 @@ fn name_before(before: &str, equals: bool) -> Option<(String, bool)> {
     Some((name, equals && end.len() == before.len() && (begins || escaped)))
 }
 
-/// Masks what stands behind `Bearer` and `Basic`.
+/// Masks the values after `Bearer` and `Basic`.
 fn schemes(text: &mut String) {
     for scheme in ["Bearer ", "bearer ", "BEARER ", "Basic ", "basic ", "BASIC "] {
         let basic = scheme.eq_ignore_ascii_case("basic ");
@@ -486,7 +488,7 @@ fn schemes(text: &mut String) {
     }
 }
 
-/// Whether it is no word that may stand behind `bearer` in a text.
+/// Whether the text after `bearer` is a token and not an ordinary word.
 fn is_token(value: &str) -> bool {
     let inner = value.get(1..).unwrap_or_default().bytes();
     let mixed = inner.clone().any(|byte| byte.is_ascii_uppercase())
@@ -494,7 +496,7 @@ fn is_token(value: &str) -> bool {
     value.len() >= SHORTEST || is_credential(value) || (value.len() >= 8 && mixed)
 }
 
-/// Whether it is `user:password` in Base64.
+/// Whether the text is `user:password` in Base64.
 fn is_login(value: &str) -> bool {
     let value = value.trim_end_matches('=').as_bytes();
     let six = |byte: &u8| match byte {
@@ -524,14 +526,14 @@ fn is_login(value: &str) -> bool {
 
 const DASHES: &str = "-----";
 
-/// `-----BEGIN … PRIVATE KEY-----`, to its end.
+/// Masks private keys, from `-----BEGIN … PRIVATE KEY-----` to the end.
 fn private_keys(text: &mut String) {
     const BEGIN: &str = "-----BEGIN ";
     if !text.contains(BEGIN) {
         return;
     }
     let ends = private_key_ends(text);
-    // Up to here no key without its end begins.
+    // No truncated key begins before this position.
     let mut barren = 0;
     mask_each(text, |text, mut from| {
         loop {
@@ -556,7 +558,7 @@ fn private_keys(text: &mut String) {
     });
 }
 
-/// Where each kind of private key ends: the begin and the end of `-----END … PRIVATE KEY-----`.
+/// Returns the positions of `-----END … PRIVATE KEY-----` for each kind of key.
 fn private_key_ends(text: &str) -> HashMap<String, Vec<(usize, usize)>> {
     const END: &str = "-----END ";
     let mut ends: HashMap<_, Vec<_>> = HashMap::new();
@@ -577,13 +579,13 @@ fn is_private_key(kind: &str) -> bool {
     kind.contains("PRIVATE KEY") && kind.chars().all(is_kind)
 }
 
-/// How much of `body` is a private key without its end; if it has no long line, how much of it
-/// there is none in.
+/// Returns the length of a truncated private key in `body`. If there is no long line, returns the
+/// length in which there is no key.
 fn cut_off(body: &str) -> Result<usize, usize> {
     let is_data = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
     let is_key = |c: char| is_data(c) || c.is_whitespace() || "\\:,-".contains(c);
     let run = &body[..body.find(|c| !is_key(c)).unwrap_or(body.len())];
-    // A quote after it may have a backslash of its own.
+    // The quote after the key may be escaped with a backslash.
     let key = run.trim_end_matches('\\');
     let has_lines = key.split(|c| !is_data(c)).any(|line| line.len() >= 2 * SHORTEST);
     if has_lines { Ok(key.len()) } else { Err(run.len()) }

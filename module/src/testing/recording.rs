@@ -1,3 +1,4 @@
+//! Recordings of a model's replies: the recorder, the file format and the replay.
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -21,122 +22,122 @@ use crate::message::Message;
 use crate::model::{Capabilities, Delta, LanguageModel, Reply, Request};
 use crate::testing::words::words;
 
-/// The format this version writes; it reads every earlier one.
+/// Version of the format that is written. Earlier versions can be read.
 const VERSION: u32 = 1;
 
-/// How many unchanged lines a diff shows around a change.
+/// Number of unchanged lines around a change in a diff.
 const CONTEXT_LINES: usize = 2;
 
-/// What a real model said in one run.
+/// The exchanges with a real model in one run.
 ///
-/// Kept as one JSON file that people can read: the tools once, then each exchange
-/// with the messages that are new in it.
+/// The form in the file is readable JSON: the tools once, then each exchange with its new messages
+/// only.
 ///
-/// [`save`](Self::save) masks keys in what was said and described:
+/// [`save`](Self::save) masks keys in all texts:
 ///
-/// - those with a well-known form: of model and cloud providers, code hosts and chats,
-///   JSON web tokens, private keys;
-/// - those in a well-known place: after `Bearer` and `Basic`, in headers such as
+/// - keys of a well-known form: of model and cloud providers, code hosts and chats, JSON web
+///   tokens, private keys;
+/// - keys in a well-known place: after `Bearer` and `Basic`, in headers such as
 ///   `Authorization` and `x-api-key`, in parameters such as `?api_key=`, `&access_token=`
 ///   and `&sig=`, and passwords in addresses (`https://user:password@host`);
 /// - the value of every environment variable whose name ends like `KEY`, `TOKEN`,
 ///   `SECRET`, `PASSWORD` or `CREDENTIALS`.
 ///
-/// That is a list and no proof: a key of another form is written as it is, so read a
-/// recording before you publish it. Only `save` masks; the value in memory, and what
-/// else serialises it, says everything.
+/// This list is not complete. A key of another form is written unchanged, so read a recording
+/// before you publish it. Only `save` masks: the value in memory, and its form under other
+/// serializers, is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "stored::Run")]
 #[non_exhaustive]
 pub struct Recording {
     version: u32,
-    /// The model's true name, as its server said it.
+    /// The model's name, as its server reports it.
     pub model: String,
-    /// Request and reply, in the order of the replies.
+    /// The exchanges, in the order of the replies.
     #[serde(serialize_with = "stored::serialize")]
     pub exchanges: Vec<Exchange>,
 }
 
-/// One question and its answer.
+/// One request with its reply.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Exchange {
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// What was answered.
+    /// The reply.
     pub reply: Reply,
 }
 
-/// Why a recording cannot be read or written.
+/// The error of reading or writing a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read.
     #[error("cannot read the recording {} ({}); record the run first, or name another file", path.display(), source.kind())]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The file cannot be written.
     #[error("cannot write the recording {} ({}); name a file in a folder that you may write to", path.display(), source.kind())]
     Write {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Something else has this name: a folder, a link, a device.
-    #[error("cannot write the recording {} over what is no regular file; name another file", path.display())]
+    /// The path is a folder, a link or a device.
+    #[error("cannot write the recording {}: the path is not a regular file; name another file", path.display())]
     NotAFile {
-        /// Which path.
+        /// The path.
         path: PathBuf,
     },
-    /// What was recorded cannot be read once it is written, so it was not written.
-    #[error("the recording {} was not written, because it could not be read again; keep what tools and models say flatter", path.display())]
+    /// The text could not be loaded again, so it was not written.
+    #[error("the recording {} was not written, because it could not be loaded again; reduce the nesting of the JSON in its tools and replies", path.display())]
     OneWay {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The text is no recording.
+    /// The text is not a recording.
     #[error("the recording {} cannot be read, because it {}; record it again", path.display(), fault(source))]
     Format {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// One exchange does not say what was asked.
+    /// An exchange has no clear request.
     #[error("exchange {exchange} of the recording {} {fault}; record it again", path.display())]
     Exchange {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which exchange, counted from 1.
+        /// Number of the exchange, counted from 1.
         exchange: usize,
-        /// What is wrong with it.
+        /// The fault.
         fault: ExchangeFault,
     },
-    /// A later version wrote it.
+    /// The file was written by a later version.
     #[error("the recording {} has version {found}, this program reads up to {VERSION}; update it", path.display())]
     Version {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// The version it has.
+        /// The version of the file.
         found: u32,
     },
 }
 
-/// Why an exchange does not say what was asked.
+/// A fault of an exchange in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeFault {
-    /// There is no request, or only what is added to one that is not there.
+    /// There is no request. Or it only lists added messages, and there is no exchange before it.
     #[error("has no `request`, nor `then` after another exchange")]
     NoRequest,
-    /// There is a request, and also what is added to the one before.
+    /// There is a request, and also a list of added messages.
     #[error("has both `request` and `then`")]
     TwoRequests,
 }
@@ -144,18 +145,18 @@ pub enum ExchangeFault {
 fn fault(error: &serde_json::Error) -> &'static str {
     match error.classify() {
         Category::Io => "was interrupted",
-        Category::Eof => "ends too soon",
-        Category::Syntax => "is no JSON",
-        Category::Data => "does not hold what a recording holds",
+        Category::Eof => "ends too early",
+        Category::Syntax => "is not JSON",
+        Category::Data => "does not have the fields of a recording",
     }
 }
 
 impl Recording {
-    /// Reads a recording from its file.
+    /// Reads a recording from a file.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is no recording or is newer than this program.
+    /// The file cannot be read, is not a recording, or has a later version.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path)
@@ -163,15 +164,15 @@ impl Recording {
         Self::parse(&text, path)
     }
 
-    /// Reads a recording from its text; `path` is for the error.
+    /// Parses a recording. `path` is for the error.
     ///
     /// # Errors
     ///
-    /// If the text is no recording or is newer than this program.
+    /// The text is not a recording or has a later version.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
         let unreadable = |source| RecordingError::Format { path: path.to_owned(), source };
-        // The version first: a later format need not read as this one.
+        // The version is checked first, because a later format may not parse.
         let value: Value = serde_json::from_str(text).map_err(unreadable)?;
         if let Some(found) = value.get("version").and_then(Value::as_u64)
             && found > u64::from(VERSION)
@@ -190,13 +191,13 @@ impl Recording {
         })
     }
 
-    /// Writes the recording to a file, whole or not at all, and without the keys that
-    /// it knows. A file that is there keeps its permissions (its mode, on Unix).
+    /// Writes the recording to a file, with known keys masked. The file is replaced atomically. An
+    /// existing file keeps its permissions (its mode, on Unix).
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, if what stands there is no regular file, or if
-    /// what would be written could not be loaded again.
+    /// The file cannot be written, the path is not a regular file, or the text could not be loaded
+    /// again.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), RecordingError> {
         let path = path.as_ref();
         if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
@@ -209,7 +210,7 @@ impl Recording {
             .map_err(|source| RecordingError::Write { path: path.to_owned(), source })
     }
 
-    /// The text of the file, which loads again.
+    /// Returns the masked text of the file, and checks that it loads.
     fn masked(&self, path: &Path) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
         let mut value = serde_json::to_value(self)?;
         Mask::from_env().apply(&mut value);
@@ -219,7 +220,7 @@ impl Recording {
     }
 }
 
-/// Puts `text` into the file at `path`, which is never seen half written.
+/// Replaces the file at `path` atomically.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (temporary, mut file) = temporary_beside(path)?;
     let written = keep_mode(path, &file)
@@ -228,36 +229,36 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     drop(file);
     let replaced = written.and_then(|()| fs::rename(&temporary, path));
     if replaced.is_err() {
-        // That it could not be written says more than that it could not be removed.
+        // The first error is more useful than one of the clean-up.
         let _ = fs::remove_file(&temporary);
     }
     replaced
 }
 
-/// Who may read what was at `path` may read what takes its place, and nobody else.
+/// Copies the permissions of the old file, so that the new one has the same readers.
 fn keep_mode(path: &Path, file: &File) -> io::Result<()> {
     match fs::metadata(path) {
-        // Elsewhere this is no more than whether it may be written to.
+        // On other systems permissions are only a read-only flag.
         Ok(replaced) if cfg!(unix) => file.set_permissions(replaced.permissions()),
         _ => Ok(()),
     }
 }
 
-/// A new file in the folder of `path`: only within one folder is a move one step.
+/// Creates a file in the folder of `path`. A rename is atomic only within a file system.
 fn temporary_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = path.with_file_name(format!(".recording-{}-{number}", process::id()));
         match File::create_new(&temporary) {
-            // Left by an earlier process with this number.
+            // An earlier process with the same id left it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return Ok((temporary, created?)),
         }
     }
 }
 
-/// A model that keeps what another one says.
+/// A model that passes requests to another model and records the replies.
 ///
 /// ```
 /// use toolwright_module::testing::{Recorder, Replay, Scripted};
@@ -272,7 +273,7 @@ fn temporary_beside(path: &Path) -> io::Result<(PathBuf, File)> {
 /// let replay = Replay::new(recorder.recording());
 /// assert_eq!(replay.generate(&question).await?.to_text(), "Hello.");
 ///
-/// // Another question is not answered.
+/// // A request that was not recorded gets an error.
 /// let other = Request::new([Message::user("Bye!")]);
 /// let error = replay.generate(&other).await.unwrap_err();
 /// assert!(error.to_string().contains("the recording has no more answers"));
@@ -286,12 +287,12 @@ pub struct Recorder<M> {
 }
 
 impl<M: LanguageModel> Recorder<M> {
-    /// Listens to `model`.
+    /// Returns a recorder of `model`.
     pub fn new(model: M) -> Self {
         Self { model, exchanges: Arc::default() }
     }
 
-    /// What was said so far. Failed calls are not in it.
+    /// Returns the recording so far. Failed calls are not in it.
     #[must_use]
     pub fn recording(&self) -> Recording {
         let exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -303,8 +304,8 @@ impl<M: LanguageModel> Recorder<M> {
 
 fn keep(exchanges: &Mutex<Vec<Exchange>>, request: &Request, reply: &Reply) {
     let (request, mut reply) = (request.clone(), reply.clone());
-    // Local servers name a model by its file. Where it lies is nobody's business, and
-    // differs from machine to machine.
+    // Local servers name a model by its path, which is private and differs between machines. Keep
+    // the file name only.
     if let Some(model) = &mut reply.model
         && Path::new(model).is_absolute()
         && let Some(file) = Path::new(model).file_name().and_then(OsStr::to_str)
@@ -348,12 +349,11 @@ impl<M: LanguageModel> LanguageModel for Recorder<M> {
     }
 }
 
-/// A model that says again what was recorded, and nothing else.
+/// A model that repeats recorded replies.
 ///
-/// Each recorded answer is given once, to a request equal to the recorded one; a
-/// request that was not recorded is an error that shows the difference. So a replay
-/// can be wrong about nothing: either the program asks what it asked then, or it is
-/// told.
+/// Each recorded reply is given once, to a request equal to the recorded one. A request that was
+/// not recorded gets an error that shows the difference. A program that changed its requests
+/// therefore fails its replay.
 #[derive(Debug)]
 pub struct Replay {
     recording: Recording,
@@ -362,7 +362,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Plays `recording`.
+    /// Returns a model that replays `recording`.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
         let used = Mutex::new(vec![false; recording.exchanges.len()]);
@@ -370,14 +370,15 @@ impl Replay {
         Self { recording, used, capabilities }
     }
 
-    /// Claims the recorded model's capabilities: prompts may depend on them.
+    /// Sets the capabilities. They should be those of the recorded model, because prompts may
+    /// depend on them.
     #[must_use]
     pub fn with_capabilities(mut self, capabilities: Capabilities) -> Self {
         self.capabilities = capabilities;
         self
     }
 
-    /// How many recorded answers were not asked for yet.
+    /// Returns the number of recorded replies that were not used yet.
     #[must_use]
     pub fn left(&self) -> usize {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -385,7 +386,7 @@ impl Replay {
     }
 
     fn answer(&self, request: &Request) -> Result<Reply> {
-        // What was masked in the file is masked in the question too.
+        // The recorded request is masked, so the new one is masked for the comparison.
         let mask = Mask::from_env();
         let comparable = |request: &Request| -> Result<Value> {
             let mut value = serde_json::to_value(request)?;
@@ -433,13 +434,13 @@ impl LanguageModel for Replay {
         Box::pin(async move { self.answer(request) })
     }
 
-    /// Text comes word by word: what a screen does with pieces is tried out too.
+    /// Streams the reply word by word, so that tests exercise the handling of pieces.
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
         words(self.answer(&request))
     }
 }
 
-/// The lines that differ, with a little around them.
+/// Returns the lines that differ, with a few lines around them.
 fn difference(expected: &Value, asked: &Value) -> String {
     let (expected, asked) = (format!("{expected:#}"), format!("{asked:#}"));
     let diff = TextDiff::from_lines(&expected, &asked);
@@ -469,8 +470,8 @@ impl fmt::Display for Recording {
     }
 }
 
-/// The form in the file: a request that only adds messages to the one before it says
-/// which, and nothing twice.
+/// The form in the file. A request that only adds messages to the one before it is stored as the
+/// added messages.
 mod stored {
     use serde::Serializer;
 
@@ -488,7 +489,7 @@ mod stored {
     struct Stored {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         request: Option<Request>,
-        /// The messages after those of the exchange before.
+        /// The messages added to the request before.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         then: Option<Vec<Arc<Message>>>,
         reply: Reply,
@@ -514,13 +515,13 @@ mod stored {
         (same == *before).then(|| then.to_vec())
     }
 
-    /// Why what has the form of a recording is none.
+    /// The fault of a value that has the fields of a recording.
     #[derive(Debug, thiserror::Error)]
     pub(super) enum Unclear {
-        /// It does not say what was asked.
+        /// An exchange has no clear request.
         #[error("exchange {exchange} {fault}")]
         Exchange { exchange: usize, fault: ExchangeFault },
-        /// A later version may mean something else by the same words.
+        /// The version is later than this program's.
         #[error("the recording has version {0}, this program reads up to {VERSION}; update it")]
         Version(u32),
     }

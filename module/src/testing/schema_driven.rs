@@ -1,3 +1,4 @@
+//! A model that answers with the smallest value that fits a schema.
 use std::cell::Cell;
 
 use futures_core::future::BoxFuture;
@@ -8,15 +9,14 @@ use crate::error::{Error, Result, Stage};
 use crate::message::{Message, ToolCall};
 use crate::model::{Capabilities, LanguageModel, Reply, Request, ToolChoice};
 
-/// A model that answers any schema with valid data and thinks nothing.
+/// A model that answers any schema with valid data.
 ///
-/// With tools it first calls each of them once, with arguments that fit; after that
-/// it answers: with data where an output is asked for, by calling `finish` where
-/// there is such a tool, else with the text `done`. The same request always gets the
-/// same answer.
+/// It first calls each tool once, with arguments that fit. After that it answers: with data if the
+/// request has an output contract, by calling `finish` if there is such a tool, otherwise with the
+/// text `done`. Equal requests get equal answers.
 ///
-/// It finds out whether a program holds together: whether every tool runs on what its
-/// own schema allows.
+/// Use it to check that a program is wired correctly, and that every tool accepts what its own
+/// schema allows.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -43,15 +43,15 @@ use crate::model::{Capabilities, LanguageModel, Reply, Request, ToolChoice};
 #[non_exhaustive]
 pub struct SchemaDriven;
 
-/// How many references in each other are followed to find where a recursive type ends.
+/// Maximum number of nested references that are followed to find the end of a recursive type.
 const MOST_REFERENCES: u32 = 16;
 
-/// How many list items and characters a sample may be made to have: a schema that comes
-/// from elsewhere can ask for more than there is memory.
+/// Maximum number of list items and characters in a sample. A foreign schema may ask for more than
+/// fits into memory.
 const LARGEST: u64 = 10_000;
 
-/// How many values are tried to find one that fits: each reference to a choice of references
-/// multiplies them, and nothing may fit in the end.
+/// Maximum number of values that are tried. Nested choices of references multiply them, and
+/// possibly none fits.
 const MOST_TRIES: u32 = 100_000;
 
 impl LanguageModel for SchemaDriven {
@@ -77,7 +77,8 @@ fn answer(request: &Request) -> Result<Reply> {
         return Ok(Reply::text(sample(&schema)?.to_string()));
     }
     let called = request.messages.iter().any(|message| matches!(**message, Message::Tool(_)));
-    // A run that goes on after `finish` is not a typed one: it is a tool like any other.
+    // A second call of `finish` is not the end of a typed run, so `finish` is an ordinary tool
+    // then.
     let is_finish = |message: &Message| matches!(message, Message::Tool(result) if result.name == Contract::FINISH && !result.failed);
     let finished = request.messages.iter().any(|message| is_finish(message));
     let (finish, tools): (Vec<_>, Vec<_>) =
@@ -99,9 +100,9 @@ fn answer(request: &Request) -> Result<Reply> {
     Ok(Reply::calls(calls))
 }
 
-/// The smallest value that fits a schema.
+/// Returns the smallest value that fits a schema.
 fn sample(schema: &Value) -> Result<Value> {
-    // The fewest references first: a recursive type ends as soon as it can.
+    // Few references first, so that a recursive type ends as early as possible.
     let found = (0..=MOST_REFERENCES).find_map(|references| {
         let (left, tries) = (Cell::new(LARGEST), Cell::new(MOST_TRIES));
         let sampler = Sampler { root: schema, left, tries };
@@ -115,9 +116,9 @@ fn sample(schema: &Value) -> Result<Value> {
 
 struct Sampler<'a> {
     root: &'a Value,
-    /// How many list items and characters may still be asked for.
+    /// List items and characters that may still be used.
     left: Cell<u64>,
-    /// How many values may still be tried.
+    /// Values that may still be tried.
     tries: Cell<u32>,
 }
 
@@ -205,7 +206,7 @@ impl Sampler<'_> {
         (0..fewest).map(|_| self.value(items, references)).collect()
     }
 
-    /// How much a schema asks for, if there is as much left.
+    /// Returns the amount that a schema requires, if as much is left.
     fn take(&self, map: &Map<String, Value>, keyword: &str) -> Option<u64> {
         let wanted = map.get(keyword).and_then(Value::as_u64).unwrap_or(0);
         self.left.set(self.left.get().checked_sub(wanted)?);
@@ -242,7 +243,7 @@ fn string(map: &Map<String, Value>) -> String {
     text
 }
 
-/// The most usual of a few numbers that keep all bounds; a `unit` of 0 lets fractions in.
+/// Returns a number within all bounds that is close to `usual`. A `unit` of 0 allows fractions.
 fn number(map: &Map<String, Value>, usual: f64, unit: f64) -> Option<f64> {
     let bound = |keyword| map.get(keyword).and_then(Value::as_f64);
     let (least, above) = (bound("minimum"), bound("exclusiveMinimum"));
@@ -266,7 +267,7 @@ fn number(map: &Map<String, Value>, usual: f64, unit: f64) -> Option<f64> {
     fitting.min_by(|one, other| (one - usual).abs().total_cmp(&(other - usual).abs()))
 }
 
-/// Two parts of one value: the fields of both, or what the latter says.
+/// Merges two parts of one value: the fields of both objects, otherwise the right part.
 fn together(left: Value, right: Value) -> Value {
     match (left, right) {
         (Value::Object(mut left), Value::Object(right)) => {

@@ -1,3 +1,4 @@
+//! A model whose replies come from a closure.
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,12 +11,12 @@ use crate::error::{Error, Result, Stage};
 use crate::model::{Capabilities, Delta, LanguageModel, Reply, Request};
 use crate::testing::words::words;
 
-/// A model that answers what a closure says.
+/// A model whose replies come from a closure.
 ///
-/// The closure sees the whole request, so a test can check what was sent. It claims no
-/// capability, so an output is asked for in words
-/// ([`OutputMode::Prompted`](crate::predict::OutputMode::Prompted)) until
-/// [`with_capabilities`](Scripted::with_capabilities) says more.
+/// The closure gets the whole request, so a test can check what was sent. The model has no
+/// capabilities by default, so predictors put their schema into the prompt
+/// ([`OutputMode::Prompted`](crate::predict::OutputMode::Prompted)). Change that with
+/// [`with_capabilities`](Scripted::with_capabilities).
 ///
 /// ```
 /// use toolwright_module::testing::Scripted;
@@ -38,7 +39,7 @@ pub struct Scripted<F> {
 }
 
 impl Scripted<()> {
-    /// A model that gives these replies in order, and an error after the last.
+    /// Returns a model that gives these replies in order, and an error after the last.
     ///
     /// ```
     /// # use toolwright_module::testing::Scripted;
@@ -61,7 +62,7 @@ impl Scripted<()> {
             let reply = replies.get(next.fetch_add(1, Ordering::Relaxed)).cloned();
             reply.ok_or_else(|| {
                 let text =
-                    format!("the script had {} replies and was asked for more", replies.len());
+                    format!("the script has {} replies and was asked for one more", replies.len());
                 Error::stop(text).at(Stage::Setup)
             })
         })
@@ -72,12 +73,12 @@ impl<F> Scripted<F>
 where
     F: Fn(&Request) -> Result<Reply> + Send + Sync + 'static,
 {
-    /// A model that answers what `answer` says.
+    /// Returns a model with the replies of `answer`.
     pub fn new(answer: F) -> Self {
         Self { answer, capabilities: Capabilities::new(Dialect::JsonSchema2020) }
     }
 
-    /// The same model, claiming to be able to do this.
+    /// Sets the model's capabilities.
     #[must_use]
     pub fn with_capabilities(mut self, capabilities: Capabilities) -> Self {
         self.capabilities = capabilities;
@@ -101,7 +102,7 @@ where
         Box::pin(async move { (self.answer)(request) })
     }
 
-    /// Comes word by word, as if it were written.
+    /// Streams the reply word by word.
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
         stream::once(async move { words((self.answer)(&request)) }).flatten().boxed()
     }

@@ -1,3 +1,4 @@
+//! Streams of whole replies, word by word.
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 
@@ -5,7 +6,7 @@ use crate::error::Result;
 use crate::message::ReplyPart;
 use crate::model::{Delta, Reply};
 
-/// A reply word by word: what a program does with pieces is tried out too.
+/// Splits a reply into words, so that tests exercise the handling of pieces.
 pub(super) fn words<'a>(reply: Result<Reply>) -> BoxStream<'a, Result<Delta>> {
     let reply = match reply {
         Ok(reply) => reply,

@@ -1,4 +1,4 @@
-//! An answer that does not fit goes back, with all that is wrong, until something ends it.
+//! Retries: an answer that does not fit is sent back with its faults.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,9 @@ use toolwright_module::{
     ChainOfThought, Context, Error, Message, Module, Predict, Reply, Signature, ToolCall,
 };
 
-use super::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
+use crate::support::{SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize};
 
-/// Wrong in two places.
+/// An answer with two faults.
 const WRONG: &str = r#"{"sentence": 5, "topics": {"a": 1}}"#;
 
 async fn asked_again(capabilities: Capabilities, answers: [Reply; 2]) -> String {
@@ -20,28 +20,28 @@ async fn asked_again(capabilities: Capabilities, answers: [Reply; 2]) -> String 
     let module = Predict::<Summarize>::new(model).unwrap();
     assert_eq!(module.call(summarize(), &Context::default()).await.unwrap().topics, ["weather"]);
     let [one, two] = &asked.requests()[..] else { panic!("asked twice") };
-    // What was sent stays, to the byte; the rest comes after it.
+    // The old messages are unchanged; the new ones follow.
     let same = one.messages.len();
     assert_eq!(one.messages[..], two.messages[..same]);
     assert_eq!((&one.tools, &one.output), (&two.tools, &two.output));
     let added = two.messages[same..].iter().cloned();
-    super::support::show(&toolwright_module::Request::new(added))
+    crate::support::show(&toolwright_module::Request::new(added))
 }
 
 #[tokio::test]
-async fn all_faults_go_back_in_every_mode() {
+async fn all_faults_are_sent_back_in_every_mode() {
     let text = || [Reply::text(WRONG), Reply::text(SUMMARY)];
     insta::assert_snapshot!("again_prompted", asked_again(plain(), text()).await);
     insta::assert_snapshot!("again_beside_a_schema", asked_again(structured(), text()).await);
-    // The call is answered: a provider refuses a conversation in which it is not.
+    // Providers reject a call without a result.
     let calls = [finish(WRONG), finish(SUMMARY)];
     insta::assert_snapshot!("again_by_calling", asked_again(calling(), calls).await);
-    // Text where a call was asked for has nothing to answer.
+    // A text answer in tool mode has no call to pair a result with.
     insta::assert_snapshot!("again_by_calling_after_text", asked_again(calling(), text()).await);
 }
 
 #[tokio::test]
-async fn a_call_of_another_tool_is_a_fault_that_goes_back() {
+async fn a_call_of_another_tool_is_sent_back_as_a_fault() {
     let other = || ToolCall::new("call_1", "summarize\n", SUMMARY);
     let right = || ToolCall::new("call_2", "finish", SUMMARY);
     let alone = [Reply::calls([other()]), finish(SUMMARY)];
@@ -51,7 +51,7 @@ async fn a_call_of_another_tool_is_a_fault_that_goes_back() {
 }
 
 #[tokio::test]
-async fn two_answers_at_once_are_none_and_both_calls_are_answered() {
+async fn two_different_answers_are_rejected_and_both_calls_get_a_result() {
     let one = ToolCall::new("call_1", "finish", SUMMARY);
     let other = ToolCall::new("call_2", "finish", SUMMARY.replace("rained", "snowed"));
     let answers = [Reply::calls([one, other]), finish(SUMMARY)];
@@ -59,7 +59,7 @@ async fn two_answers_at_once_are_none_and_both_calls_are_answered() {
 }
 
 #[tokio::test]
-async fn a_custom_call_is_not_sent_back_as_a_function_call() {
+async fn a_custom_call_is_not_sent_back() {
     let custom = ToolCall::custom("call_1", "finish", "text");
     let parts = [ReplyPart::Text("Look:".to_owned()), ReplyPart::Call(custom)];
     let (model, asked) = replies(calling(), [Reply::new(parts), finish(SUMMARY)]);
@@ -75,9 +75,9 @@ fn costing(text: &str, input: u64) -> Reply {
 }
 
 #[tokio::test]
-async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
+async fn an_exhausted_ledger_ends_the_attempts_early_with_all_answers() {
     let answers = [costing("one", 10), costing("two", 20), costing(SUMMARY, 30)];
-    // What the first two took of the tokens, or the third may take of them, is too much.
+    // The usage of two attempts plus the reservation of a third exceeds the budget.
     let output = Budget::default().with_output_tokens(2 + 4096 - 1);
     for budget in [Budget::default().with_model_calls(2), output] {
         let (model, asked) = replies(plain(), answers.clone());
@@ -90,7 +90,7 @@ async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
         assert_eq!(error.usage(), Usage::new(30, 2));
         assert_eq!((asked.requests().len(), ledger.spent().usage), (2, Usage::new(30, 2)));
     }
-    // One more, and there is a third attempt.
+    // With a larger budget there is a third attempt.
     let (model, _) = replies(plain(), answers);
     let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
     let budget = Budget::default().with_model_calls(3).with_output_tokens(2 + 4096);
@@ -99,7 +99,7 @@ async fn the_ledger_ends_asking_before_the_attempts_do_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn what_was_called_is_kept_on_error_as_it_came() {
+async fn an_error_keeps_the_calls_unchanged() {
     let other = Reply::calls([
         ToolCall::new("call_1", "look", "{}"),
         ToolCall::new("call_2", "finish", SUMMARY),
@@ -113,7 +113,7 @@ async fn what_was_called_is_kept_on_error_as_it_came() {
 }
 
 #[tokio::test]
-async fn no_answer_is_no_answer_even_where_every_field_may_be_left_out() {
+async fn an_empty_reply_is_not_an_answer_even_if_all_fields_are_optional() {
     for capabilities in [plain(), structured(), calling()] {
         for nothing in [Reply::new([]), Reply::text(" "), Reply::text("null"), finish("")] {
             let (model, _) = replies(capabilities, [nothing.clone(), nothing]);
@@ -124,7 +124,7 @@ async fn no_answer_is_no_answer_even_where_every_field_may_be_left_out() {
                 .unwrap_err();
             assert_eq!(error.stage(), Stage::Validation);
         }
-        // A call where text was asked for is read all the same.
+        // A call is accepted even if text was requested.
         let (model, _) = replies(capabilities, [finish(r#"{"name": "Kate"}"#)]);
         let module = Predict::<FindName>::new(model).unwrap();
         let found =
@@ -139,7 +139,7 @@ struct FindName {
     text: String,
 }
 
-/// Every object fits it.
+/// Every object fits this output.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Found {
     name: Option<String>,
@@ -158,7 +158,7 @@ fn deletes(arguments: &str) -> ToolCall {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_that_nobody_gave_is_no_answer() {
+async fn a_call_of_a_nonexistent_tool_is_not_an_answer() {
     for capabilities in [plain(), structured(), calling()] {
         for arguments in ["{}", r#"{"name": "everybody"}"#] {
             let reply = Reply::calls([deletes(arguments)]);
@@ -169,7 +169,7 @@ async fn a_call_of_a_tool_that_nobody_gave_is_no_answer() {
             let raw = format!("delete_accounts({arguments})");
             assert_eq!(error.raws().collect::<Vec<_>>(), [&raw, &raw]);
 
-            // A stream says the same.
+            // A stream has the same error.
             let (model, _) = replies(capabilities, [reply.clone(), reply]);
             let module = Predict::<FindName>::new(model).unwrap();
             let cx = Context::default();
@@ -185,7 +185,7 @@ async fn a_call_of_a_tool_that_nobody_gave_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_model_that_calls_a_tool_nobody_gave_is_told_to_answer_in_text() {
+async fn a_model_that_calls_a_nonexistent_tool_is_asked_for_text() {
     let said = || [Reply::calls([deletes("{}")]), Reply::text(SUMMARY)];
     insta::assert_snapshot!(asked_again(plain(), said()).await, @r#"
     tools: [], Auto
@@ -199,7 +199,7 @@ async fn a_model_that_calls_a_tool_nobody_gave_is_told_to_answer_in_text() {
 }
 
 #[tokio::test]
-async fn text_is_the_answer_whatever_is_called_beside_it() {
+async fn text_is_the_answer_even_beside_calls() {
     let with_call = |text: &str| {
         Reply::new([ReplyPart::Text(text.to_owned()), ReplyPart::Call(deletes(SUMMARY))])
     };
@@ -209,7 +209,7 @@ async fn text_is_the_answer_whatever_is_called_beside_it() {
         let found = module.call(find_name(), &Context::default()).await.unwrap();
         assert_eq!((found.name.as_deref(), asked.requests().len()), (Some("Kate"), 1));
 
-        // Words are not, and the call does not stand in for them.
+        // Invalid text is not an answer, and the call does not replace it.
         let (model, asked) = replies(capabilities, [with_call("I look."), Reply::text("{}")]);
         let module = Predict::<FindName>::new(model).unwrap();
         assert_eq!(module.call(find_name(), &Context::default()).await.unwrap().name, None);
@@ -218,7 +218,7 @@ async fn text_is_the_answer_whatever_is_called_beside_it() {
 }
 
 #[tokio::test]
-async fn a_flood_of_wrong_calls_is_answered_in_few_words() {
+async fn many_wrong_calls_get_short_results() {
     let calls = (0..500).map(|n| ToolCall::new(n.to_string(), "w".repeat(1000), "{}"));
     let (model, asked) = replies(calling(), [Reply::calls(calls), finish(SUMMARY)]);
     Predict::<Summarize>::new(model).unwrap().call(summarize(), &Context::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Examples: the shape they are shown in, and what cannot be shown.
+//! Examples: the form in which they are sent, and examples that are rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use toolwright_module::model::Capabilities;
 use toolwright_module::predict::{Example, OutputMode};
 use toolwright_module::{ChainOfThought, Context, Message, Module, Predict, Reply, Signature};
 
-use super::support::{Asked, calling, finish, plain, replies, structured};
+use crate::support::{Asked, calling, finish, plain, replies, structured};
 
 /// Count the words of a text.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -79,29 +79,29 @@ async fn thought(capabilities: Capabilities) -> Asked {
 }
 
 fn first(asked: &Asked) -> String {
-    super::support::show(&asked.requests()[0])
+    crate::support::show(&asked.requests()[0])
 }
 
 #[tokio::test]
-async fn predict_shows_examples_as_turns_in_the_shape_it_asks_for() {
-    insta::assert_snapshot!("predict_shows_examples_prompted", first(&predicted(plain()).await));
+async fn predict_sends_examples_as_turns_in_the_requested_shape() {
+    insta::assert_snapshot!("predict_sends_examples_prompted", first(&predicted(plain()).await));
     let structured = first(&predicted(structured()).await);
-    insta::assert_snapshot!("predict_shows_examples_beside_a_schema", structured);
-    insta::assert_snapshot!("predict_shows_examples_as_calls", first(&predicted(calling()).await));
+    insta::assert_snapshot!("predict_sends_examples_beside_a_schema", structured);
+    insta::assert_snapshot!("predict_sends_examples_as_calls", first(&predicted(calling()).await));
 }
 
 #[tokio::test]
-async fn chain_of_thought_lists_examples_without_reasoning_and_shows_the_others() {
+async fn chain_of_thought_lists_examples_without_reasoning_and_sends_the_others_as_turns() {
     let prompted = first(&thought(plain()).await);
-    insta::assert_snapshot!("chain_of_thought_shows_examples_prompted", prompted);
+    insta::assert_snapshot!("chain_of_thought_sends_examples_prompted", prompted);
     let structured = first(&thought(structured()).await);
-    insta::assert_snapshot!("chain_of_thought_shows_examples_beside_a_schema", structured);
+    insta::assert_snapshot!("chain_of_thought_sends_examples_beside_a_schema", structured);
     let calls = first(&thought(calling()).await);
-    insta::assert_snapshot!("chain_of_thought_shows_examples_as_calls", calls);
+    insta::assert_snapshot!("chain_of_thought_sends_examples_as_calls", calls);
 }
 
 #[tokio::test]
-async fn the_prompt_is_the_same_from_call_to_call_up_to_the_input() {
+async fn all_calls_have_the_same_prompt_before_the_input() {
     for capabilities in [plain(), structured(), calling()] {
         for asked in [predicted(capabilities).await, thought(capabilities).await] {
             let [one, other] = &asked.requests()[..] else { panic!("asked twice") };
@@ -114,7 +114,7 @@ async fn the_prompt_is_the_same_from_call_to_call_up_to_the_input() {
 }
 
 #[tokio::test]
-async fn later_examples_take_the_place_of_earlier_ones_and_of_nobody_elses() {
+async fn new_examples_replace_those_of_the_same_module_only() {
     let (model, asked) = replies(plain(), vec![Reply::text(ANSWER); 2]);
     let module = Predict::<CountWords>::new(model).unwrap().with_examples(examples()).unwrap();
     let bare = module.clone().with_examples([]).unwrap().with_instructions("Be quick.");
@@ -125,12 +125,12 @@ async fn later_examples_take_the_place_of_earlier_ones_and_of_nobody_elses() {
 }
 
 #[test]
-fn an_example_that_does_not_fit_its_own_schema_is_refused_with_the_place() {
+fn an_example_that_does_not_fit_its_schema_is_rejected_with_the_path() {
     let wrong = || Example::new(input("a"), Counts { level: 9, ..counts(&[]) });
     let (model, _) = replies(plain(), []);
     let error = Predict::<CountWords>::new(model).unwrap().with_examples([wrong()]).unwrap_err();
     insta::assert_snapshot!(error, @"output of `count_words` does not fit: $.level: expected an integer from 1 to 5, got the number 9");
-    // Whoever answers: it will never be right.
+    // The example is wrong for any model.
     let module = ChainOfThought::<CountWords>::from_context().unwrap();
     let error = module.with_examples([wrong()]).unwrap_err();
     insta::assert_snapshot!(error, @"output of `count_words` does not fit: $.output.level: expected an integer from 1 to 5, got the number 9");
@@ -160,7 +160,7 @@ impl Signature for NameParts {
 }
 
 #[tokio::test]
-async fn what_is_left_out_in_writing_is_said_where_the_dialect_asks_for_it() {
+async fn omitted_fields_are_null_in_a_strict_dialect() {
     let (model, asked) =
         replies(structured(), [Reply::text(r#"{"parts": null, "unit": "piece"}"#)]);
     let module = Predict::<NameParts>::new(model).unwrap();
@@ -171,7 +171,7 @@ async fn what_is_left_out_in_writing_is_said_where_the_dialect_asks_for_it() {
 }
 
 #[tokio::test]
-async fn every_examples_call_has_an_id_of_its_own_of_nine_letters() {
+async fn each_call_of_an_example_has_a_unique_id_of_nine_characters() {
     let (model, asked) = replies(calling(), [finish(ANSWER)]);
     let examples = (0..1001).map(|_| Example::new(input("c"), counts(&[("c", 1)])));
     let module = Predict::<CountWords>::new(model).unwrap().with_examples(examples).unwrap();

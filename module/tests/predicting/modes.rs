@@ -1,4 +1,4 @@
-//! In what form a model is asked for the output, and what is read as its answer.
+//! Output modes: the requests, and the parts of replies that are read as answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use toolwright_module::{
     ChainOfThought, Context, Dialect, Module, Predict, Reply, Signature, ToolCall,
 };
 
-use super::support::{
+use crate::support::{
     Count, FindWords, SUMMARY, Summarize, calling, finish, plain, replies, structured, summarize,
 };
 
@@ -25,14 +25,14 @@ impl Signature for Fetch {
     type Output = Anything;
 }
 
-/// What OpenAI's strict schemas have no words for.
+/// A type that OpenAI's strict schemas do not support.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Anything {
     found: Value,
 }
 
 #[tokio::test]
-async fn s84_the_models_capabilities_choose_the_mode_and_a_module_may_choose_another() {
+async fn the_models_capabilities_select_the_default_mode() {
     let both = structured().with_tools(true);
     for (capabilities, chosen) in [
         (plain(), OutputMode::Prompted),
@@ -59,7 +59,7 @@ async fn s84_the_models_capabilities_choose_the_mode_and_a_module_may_choose_ano
 }
 
 #[tokio::test]
-async fn predict_asks_for_a_call_whose_arguments_are_the_output() {
+async fn in_tool_mode_the_arguments_are_the_output() {
     let (model, asked) = replies(calling(), [finish(SUMMARY)]);
     let summary = Predict::<Summarize>::new(model)
         .unwrap()
@@ -71,7 +71,7 @@ async fn predict_asks_for_a_call_whose_arguments_are_the_output() {
 }
 
 #[tokio::test]
-async fn chain_of_thought_asks_for_a_call_whose_arguments_begin_with_reasoning() {
+async fn in_tool_mode_the_arguments_begin_with_reasoning() {
     let answer = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
     let (model, asked) = replies(calling(), [finish(&answer)]);
     let module = ChainOfThought::<Summarize>::new(model).unwrap();
@@ -81,7 +81,7 @@ async fn chain_of_thought_asks_for_a_call_whose_arguments_begin_with_reasoning()
 }
 
 #[tokio::test]
-async fn an_output_that_is_no_object_is_one_argument() {
+async fn an_output_that_is_not_an_object_is_one_argument() {
     let (model, asked) = replies(calling(), [finish(r#"{"result": ["a"]}"#)]);
     let module = Predict::<FindWords>::new(model).unwrap();
     let words = module.call(FindWords { text: "a".to_owned() }, &Context::default()).await.unwrap();
@@ -90,7 +90,7 @@ async fn an_output_that_is_no_object_is_one_argument() {
 }
 
 #[tokio::test]
-async fn a_schema_that_a_model_is_said_to_take_but_does_not_is_in_the_prompt_too() {
+async fn in_schema_mode_without_support_the_prompt_has_the_schema() {
     let (model, asked) = replies(plain(), [Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let module = module.with_output_mode(OutputMode::Schema).unwrap();
@@ -99,7 +99,7 @@ async fn a_schema_that_a_model_is_said_to_take_but_does_not_is_in_the_prompt_too
 }
 
 #[tokio::test]
-async fn a_prompted_model_is_shown_the_schema_as_it_is_whatever_its_dialect() {
+async fn a_prompt_has_the_plain_schema_in_every_dialect() {
     let (model, asked) = replies(structured(), [Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let module = module.with_output_mode(OutputMode::Prompted).unwrap();
@@ -108,7 +108,7 @@ async fn a_prompted_model_is_shown_the_schema_as_it_is_whatever_its_dialect() {
 }
 
 #[tokio::test]
-async fn every_mode_reads_text_and_words_around_json() {
+async fn every_mode_reads_json_with_words_around_it() {
     let said = [
         SUMMARY.to_owned(),
         format!("Here you are:\n```json\n{SUMMARY}\n```"),
@@ -126,7 +126,7 @@ async fn every_mode_reads_text_and_words_around_json() {
 }
 
 #[tokio::test]
-async fn a_call_is_the_answer_whatever_is_said_around_it_and_however_often_it_is_made() {
+async fn a_repeated_call_with_text_around_it_is_the_answer() {
     let call = || ReplyPart::Call(ToolCall::new("call_1", "finish", SUMMARY));
     let text = || ReplyPart::Text(r#"Not {"sentence": "this."}"#.to_owned());
     for parts in [vec![text(), call()], vec![call(), text()], vec![call(), call()]] {
@@ -140,7 +140,7 @@ async fn a_call_is_the_answer_whatever_is_said_around_it_and_however_often_it_is
 }
 
 #[tokio::test]
-async fn all_modes_of_a_model_that_answers_any_schema_give_an_output() {
+async fn a_schema_driven_model_has_an_output_in_every_mode() {
     for mode in [OutputMode::Schema, OutputMode::Tool] {
         let count = Predict::<Count>::new(SchemaDriven::default()).unwrap();
         count.with_output_mode(mode).unwrap().call(Count, &Context::default()).await.unwrap();
@@ -150,7 +150,7 @@ async fn all_modes_of_a_model_that_answers_any_schema_give_an_output() {
 }
 
 #[tokio::test]
-async fn an_output_that_a_strict_provider_cannot_guarantee_is_asked_for_all_the_same() {
+async fn an_output_without_a_strict_schema_is_still_requested() {
     let strict = || replies(structured(), [Reply::text(r#"{"found": {"a": [1]}}"#)]).0;
     let in_mode = |mode| Predict::<Fetch>::from_context().unwrap().with_output_mode(mode).unwrap();
     for mode in [OutputMode::Schema, OutputMode::Tool, OutputMode::Prompted] {
@@ -159,7 +159,7 @@ async fn an_output_that_a_strict_provider_cannot_guarantee_is_asked_for_all_the_
             module.call(Fetch {}, &Context::default()).await.unwrap().found,
             json!({"a": [1]})
         );
-        // A context's model is only met at the call.
+        // The model of a context is known only in the call.
         let cx = Context::default().with_model(strict());
         let output = in_mode(mode).call(Fetch {}, &cx).await.unwrap();
         assert_eq!(output.found, json!({"a": [1]}));
@@ -167,7 +167,7 @@ async fn an_output_that_a_strict_provider_cannot_guarantee_is_asked_for_all_the_
 }
 
 #[tokio::test]
-async fn s84_the_calls_model_is_asked_as_it_can_be_and_not_as_the_one_before() {
+async fn each_model_of_a_context_is_asked_in_its_own_mode() {
     let module = Predict::<Summarize>::from_context().unwrap();
     let loose = Capabilities::new(Dialect::JsonSchema2020);
     for (capabilities, reply) in [
@@ -187,7 +187,7 @@ async fn s84_the_calls_model_is_asked_as_it_can_be_and_not_as_the_one_before() {
 }
 
 #[tokio::test]
-async fn s84_one_call_may_have_its_own_model_mode_and_instructions_on_a_clone() {
+async fn a_clone_may_have_its_own_model_mode_and_instructions() {
     let (own, asked) = replies(plain(), vec![Reply::text(SUMMARY); 2]);
     let (other, asked_other) = replies(plain(), [finish(SUMMARY)]);
     let module = Predict::<Summarize>::new(own).unwrap();

@@ -1,4 +1,4 @@
-//! An output while it is written.
+//! Streams of partial outputs.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,15 +18,15 @@ use toolwright_module::{
 };
 use toolwright_signature::Field;
 
-use super::support::{
+use crate::support::{
     FindWords, SUMMARY, Summarize, Summary, calling, finish, plain, replies, structured, summarize,
 };
 
-/// A model that streams these deltas, one list for each time it is asked.
+/// A model that streams these deltas, one list per request.
 struct Streaming {
     capabilities: Capabilities,
     streams: Mutex<VecDeque<Vec<Result<Delta>>>>,
-    /// How many deltas were taken.
+    /// Number of deltas that were read.
     taken: Arc<AtomicUsize>,
 }
 
@@ -76,7 +76,7 @@ fn done(reply: Reply) -> Result<Delta> {
     Ok(Delta::Done(Box::new(reply)))
 }
 
-/// A whole answer in pieces of this many characters.
+/// Splits an answer into pieces of this many characters.
 fn in_pieces(reply: &Reply, size: usize) -> Vec<Result<Delta>> {
     let mut deltas = Vec::new();
     for (index, part) in reply.parts.iter().enumerate() {
@@ -95,8 +95,7 @@ fn in_pieces(reply: &Reply, size: usize) -> Vec<Result<Delta>> {
     deltas
 }
 
-/// All events as a person reads them, texts that follow each other as one, and the error
-/// at the end.
+/// Formats all events, with consecutive texts joined, and the error at the end.
 async fn shown<O: serde::de::DeserializeOwned + std::fmt::Debug>(
     mut stream: PredictStream<'_, O>,
 ) -> (Vec<String>, Option<Error>) {
@@ -135,7 +134,7 @@ async fn shown<O: serde::de::DeserializeOwned + std::fmt::Debug>(
 const DONE: &str = r#"Done(Summary { sentence: "It rained.", topics: ["weather"] })"#;
 
 #[tokio::test]
-async fn a_stream_gives_the_text_and_then_the_output_in_every_mode() {
+async fn a_stream_yields_the_text_and_then_the_output_in_every_mode() {
     for size in [1, 7, 1000] {
         for (capabilities, reply) in [
             (plain(), Reply::text(SUMMARY)),
@@ -153,7 +152,7 @@ async fn a_stream_gives_the_text_and_then_the_output_in_every_mode() {
 }
 
 #[tokio::test]
-async fn fields_grow_while_the_answer_is_written() {
+async fn partial_fields_grow_while_the_answer_arrives() {
     let pieces =
         [r#"{"sentence": "It "#, r#"rained.", "topics": ["wea"#, r#"ther", "Os"#, r#"lo"]}"#];
     let mut deltas: Vec<_> = pieces.into_iter().map(text).collect();
@@ -179,13 +178,13 @@ async fn fields_grow_while_the_answer_is_written() {
     let output = Summary { sentence: rained(), topics: strings(&["weather", "Oslo"]) };
     let last = stream.next().await.unwrap().unwrap();
     assert_eq!(last, PredictEvent::Done(output));
-    // What was shown last stays to be looked at.
+    // The last partial text is still available.
     assert_eq!(stream.field::<String>("topics[1]"), Field::Done("Oslo".to_owned()));
     assert!(stream.next().await.is_none());
 }
 
 #[tokio::test]
-async fn chain_of_thought_streams_its_reasoning_and_gives_both() {
+async fn chain_of_thought_streams_reasoning_and_output() {
     let answer = format!(r#"{{"reasoning": "Wet all day.", "output": {SUMMARY}}}"#);
     for (capabilities, reply) in
         [(plain(), Reply::text(answer.clone())), (calling(), finish(&answer))]
@@ -210,7 +209,7 @@ async fn chain_of_thought_streams_its_reasoning_and_gives_both() {
 }
 
 #[tokio::test]
-async fn an_output_that_is_no_object_streams_under_result() {
+async fn an_output_that_is_not_an_object_streams_under_result() {
     let reply = Reply::text(r#"{"result": ["a", "b"]}"#);
     let model = Streaming::new(structured(), [in_pieces(&reply, 16)]);
     let module = Predict::<FindWords>::new(model).unwrap();
@@ -221,7 +220,7 @@ async fn an_output_that_is_no_object_streams_under_result() {
 }
 
 #[tokio::test]
-async fn asking_again_discards_what_was_seen_and_the_next_answer_begins_anew() {
+async fn a_retry_discards_the_text_so_far() {
     let wrong = r#"{"sentence": "No topics."}"#;
     for (capabilities, wrong_reply, right) in [
         (plain(), Reply::text(wrong), Reply::text(SUMMARY)),
@@ -247,7 +246,7 @@ async fn asking_again_discards_what_was_seen_and_the_next_answer_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_stream_sends_what_a_call_sends() {
+async fn a_stream_sends_the_same_requests_as_a_call() {
     for (capabilities, wrong, right) in [
         (plain(), Reply::text("no"), Reply::text(SUMMARY)),
         (structured(), Reply::text("no"), Reply::text(SUMMARY)),
@@ -268,16 +267,16 @@ async fn a_stream_sends_what_a_call_sends() {
 }
 
 #[tokio::test]
-async fn what_is_shown_at_the_end_is_what_was_read() {
+async fn the_final_partial_text_is_the_text_that_was_read() {
     let call_of = |arguments: &str| ReplyPart::Call(ToolCall::new("c", "finish", arguments));
     let said = |words: &str| ReplyPart::Text(words.to_owned());
-    // Text where a call was asked for.
+    // Text instead of the requested call.
     let in_text = in_pieces(&Reply::text(SUMMARY), 9);
-    // Words before the call, which are not the answer.
+    // Text before the call, which is not the answer.
     let with_words = in_pieces(&Reply::new([said("I say {\"a\":"), call_of(SUMMARY)]), 9);
     // The same call twice.
     let twice = in_pieces(&Reply::new([call_of(SUMMARY), call_of(SUMMARY)]), 9);
-    // Nothing but the end.
+    // Only the end, without pieces.
     let at_once = vec![done(finish(SUMMARY))];
     for deltas in [in_text, with_words, twice, at_once] {
         let model = Streaming::new(calling(), [deltas]);
@@ -285,7 +284,7 @@ async fn what_is_shown_at_the_end_is_what_was_read() {
         let cx = Context::default();
         assert_eq!(shown(module.stream(summarize(), &cx)).await.0, [SUMMARY, DONE]);
     }
-    // A server that streams something else than it says in the end.
+    // A server whose pieces differ from its final reply.
     let other = vec![call(0, "{\"sentence\": 1"), done(finish(SUMMARY))];
     let model = Streaming::new(calling(), [other]);
     let module = Predict::<Summarize>::new(model).unwrap();
@@ -299,7 +298,7 @@ fn lost() -> Result<Delta> {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_an_error_with_all_that_came() {
+async fn a_broken_stream_is_an_error_with_the_text_so_far() {
     let wrong = Reply::text("no").with_usage(Usage::new(3, 1));
     let broken = vec![text(r#"{"sentence": "It"#), text(" rai"), lost()];
     let model = Streaming::new(plain(), [in_pieces(&wrong, 9), broken]);
@@ -313,14 +312,14 @@ async fn a_stream_that_breaks_off_is_an_error_with_all_that_came() {
     assert_eq!(error.raws().collect::<Vec<_>>(), ["no", half]);
     assert_eq!(events, ["no", "discard", half]);
 
-    // What the provider kept is nearer to the truth than what we showed.
+    // The raw reply of the provider's error is more precise than the pieces.
     let kept = Err(Error::other("bad gateway").at(Stage::Provider).with_raw("<html>"));
     let model = Streaming::new(plain(), [vec![text("{"), kept]]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let error = shown(module.stream(summarize(), &cx)).await.1.unwrap();
     assert_eq!(error.raws().collect::<Vec<_>>(), ["<html>"]);
 
-    // An end that is none.
+    // A stream that ends without a reply.
     let model = Streaming::new(plain(), [vec![text("{")]]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let error = shown(module.stream(summarize(), &cx)).await.1.unwrap();
@@ -328,7 +327,7 @@ async fn a_stream_that_breaks_off_is_an_error_with_all_that_came() {
 }
 
 #[tokio::test]
-async fn a_cut_off_or_refused_answer_ends_a_stream_as_it_ends_a_call() {
+async fn a_stream_ends_like_a_call_after_a_cut_off_or_refused_answer() {
     let half = r#"{"sentence": "It"#;
     let usage = Usage::new(5, 4);
     for (capabilities, reply) in [
@@ -354,7 +353,7 @@ async fn a_cut_off_or_refused_answer_ends_a_stream_as_it_ends_a_call() {
 }
 
 #[tokio::test]
-async fn the_ledger_bounds_a_stream_too() {
+async fn the_ledger_limits_a_stream() {
     let wrong = Reply::text("no").with_usage(Usage::new(30, 3));
     let model = Streaming::new(plain(), [in_pieces(&wrong, 9)]);
     let module = Predict::<Summarize>::new(model).unwrap();
@@ -367,7 +366,7 @@ async fn the_ledger_bounds_a_stream_too() {
 }
 
 #[tokio::test]
-async fn what_cannot_begin_is_the_streams_only_event() {
+async fn a_stream_that_cannot_start_has_one_error() {
     let module = Predict::<Summarize>::from_context().unwrap();
     let cx = Context::default();
     let (events, error) = shown(module.stream(summarize(), &cx)).await;
@@ -376,7 +375,7 @@ async fn what_cannot_begin_is_the_streams_only_event() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_before_the_stream_is_polled_nor_after_it_is_dropped() {
+async fn a_stream_sends_no_request_before_it_is_polled_or_after_it_is_dropped() {
     let reply = Reply::text(SUMMARY);
     let model = Streaming::new(plain(), [in_pieces(&reply, 5)]);
     let taken = Arc::clone(&model.taken);
@@ -392,7 +391,7 @@ async fn nothing_is_asked_before_the_stream_is_polled_nor_after_it_is_dropped() 
 }
 
 #[tokio::test]
-async fn cancelling_ends_a_stream_between_two_pieces() {
+async fn a_cancellation_ends_a_stream_between_two_pieces() {
     let reply = Reply::text(SUMMARY);
     let model = Streaming::new(plain(), [in_pieces(&reply, 5)]);
     let taken = Arc::clone(&model.taken);
@@ -409,7 +408,7 @@ async fn cancelling_ends_a_stream_between_two_pieces() {
 }
 
 #[tokio::test]
-async fn a_stream_is_one_of_the_futures_crates_and_moves_to_another_task() {
+async fn a_predict_stream_implements_stream_and_is_send() {
     let model = Streaming::new(plain(), [in_pieces(&Reply::text(SUMMARY), 5)]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let collected = tokio::spawn(async move {

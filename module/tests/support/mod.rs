@@ -1,5 +1,4 @@
 //! Signatures, models and a way to show requests, shared by the tests.
-#![allow(dead_code, reason = "not every test takes all")]
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -79,7 +78,7 @@ pub(crate) fn calling() -> Capabilities {
     Capabilities::new(Dialect::OpenAiStrict).with_tools(true)
 }
 
-/// A model that can only be told.
+/// A model without capabilities, which gets everything in the prompt.
 pub(crate) fn plain() -> Capabilities {
     Capabilities::new(Dialect::OpenAiLoose)
 }

@@ -1,9 +1,9 @@
-//! The fields of a selection, in all the forms that models know.
+//! The fields of a selection, in all forms that models use.
 //!
-//! Asked for is `{"selection": {"action", "tool_name", "tool_input"}}`. Read are also the
-//! same without the object around it, other names for the arguments, and the step of a
-//! ReAct prompt: `{"thought", "action", "action_input"}`, whose action is the tool. What has
-//! no meaning here is a mistake that the model is told: left out, it could be an argument.
+//! The requested form is `{"selection": {"action", "tool_name", "tool_input"}}`. Also accepted are
+//! the inner object alone, other names for the fields, and the step of a ReAct prompt: `{"thought",
+//! "action", "action_input"}`, whose action is the tool. Any other field is a mistake that the
+//! model gets reported, because it could be a misplaced argument.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ const ACTION: &str = "action";
 const CALL_TOOL: &str = "call_tool";
 const FINISH: &str = Contract::FINISH;
 
-/// What a tool's name and its arguments are called; the first is asked for.
+/// Names of the fields for the tool and its arguments. The first one is requested.
 const NAMES: [&str; 4] = ["tool_name", "tool", "name", "function"];
 const INPUTS: [&str; 10] = [
     "tool_input",
@@ -37,22 +37,22 @@ const INPUTS: [&str; 10] = [
     "tool_args",
 ];
 
-/// What an answer is called beside `finish`.
+/// Names of the field for an answer beside `finish`.
 const ANSWERS: [&str; 2] = ["final_answer", "answer"];
 
-/// Words about the selection, which change nothing in it.
+/// Names of fields for remarks, which do not change the selection.
 const THOUGHTS: [&str; 5] = ["thought", "thoughts", "thinking", "reasoning", "explanation"];
 
-/// What native calls have beside the name and the arguments.
+/// Further fields of native calls, beside the name and the arguments.
 const BESIDE: [&str; 4] = ["type", "id", "call_id", "tool_call_id"];
 
-/// Other words for a call of a tool.
+/// Values of `action` that mean a call of a tool.
 const CALLS: [&str; 7] =
     ["call_tool", "tool_call", "use_tool", "call", "tool", "function", "function_call"];
 
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// The schema of any object, whose reader knows the fields that may be meant.
+/// Returns the schema of any object. It names the known fields for the repair of their names.
 pub(super) fn any_object() -> Value {
     let known = [SELECTION, ACTION].into_iter();
     let known = known.chain(NAMES).chain(INPUTS).chain(ANSWERS).chain(THOUGHTS).chain(BESIDE);
@@ -60,7 +60,7 @@ pub(super) fn any_object() -> Value {
     json!({"type": "object", "properties": properties, "additionalProperties": true})
 }
 
-/// What a text selects, or what is wrong with it.
+/// Reads the selection in a text. The error is a text for the model.
 pub(super) fn read(
     contract: &Contract,
     tools: &[String],
@@ -86,7 +86,7 @@ fn fields_of<'a>(path: &str, json: &'a str) -> Result<Fields<'a>, String> {
     }
 }
 
-/// Reads an object each of whose fields is there once, or the name of one that is not.
+/// A visitor that reads the fields of an object, or the name of a field that occurs twice.
 struct Once;
 
 impl<'de> Visitor<'de> for Once {
@@ -131,7 +131,7 @@ impl Reader<'_> {
             }
             Err(_) => fields_of(&path, inner.get())?,
         };
-        // Beside it there may be a thought, and nothing else.
+        // Beside the selection there may be a remark, but no other field.
         let outer = thought_of("$", fields)?;
         for name in fields.keys().filter(|name| **name != key && !is_any(name, &THOUGHTS)) {
             let fix = format!("everything but a thought goes into `{key}`");
@@ -184,7 +184,7 @@ impl Reader<'_> {
         Ok((selects, thought))
     }
 
-    /// The tool that is to be called; `None` to finish.
+    /// Returns the tool to call, or `None` to finish.
     fn tool(
         &mut self,
         path: &str,
@@ -228,7 +228,7 @@ impl Reader<'_> {
             }
             return Ok(Some(name).filter(|name| self.is_tool(name)));
         }
-        // In a step of a ReAct prompt the action is the tool.
+        // In a step of a ReAct prompt, the action is the tool.
         match (self.known(&at, &said)?, name) {
             (Some(tool), None) => {
                 self.repaired(Policy::Repair, &at, "read the action as the tool to call")?;
@@ -238,7 +238,7 @@ impl Reader<'_> {
                 self.repaired(Policy::Repair, &at, "read the action as the tool to call")?;
                 Ok(Some(tool))
             }
-            // Of a tool that does not exist: the run says which do.
+            // The tool does not exist. The run's answer lists those that do.
             (None, None) if has_input => Ok(Some(said)),
             _ => {
                 let said = Value::from(cut(&said));
@@ -247,13 +247,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a call of this name is one of a tool: `finish` ends the run, unless an untyped
-    /// run has a tool of that name.
+    /// Returns whether this name is that of a tool. `finish` ends the run, unless an untyped run
+    /// has a tool of that name.
     fn is_tool(&self, name: &str) -> bool {
         name != FINISH || !self.typed && self.tools.iter().any(|tool| tool == FINISH)
     }
 
-    /// The tool that a word names: as it is, or the only one in another case.
+    /// Returns the tool with this name. The case may differ if only one tool matches.
     fn known(&mut self, path: &str, said: &str) -> Result<Option<String>, String> {
         if self.tools.iter().any(|tool| tool == said) {
             return Ok(Some(said.to_owned()));
@@ -267,7 +267,7 @@ impl Reader<'_> {
         Ok(Some(tool))
     }
 
-    /// The one field of these names that holds something.
+    /// Returns the only field with one of these names and a value.
     fn find<'f>(
         &mut self,
         path: &str,
@@ -310,7 +310,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Another name than the one that is asked for.
+    /// Records a repair if a field has another name than the requested one.
     fn renamed(&mut self, path: &str, key: &str, names: &[&str]) -> Result<(), String> {
         match names.first() {
             Some(first) if key != *first && !is_any(key, &ANSWERS) => {
@@ -324,7 +324,7 @@ impl Reader<'_> {
     fn repaired(&mut self, needed: Policy, path: &str, what: &str) -> Result<(), String> {
         if self.policy < needed {
             return Err(format!(
-                "{path}: this needs a repair that is not allowed here ({what}); write it as you were told"
+                "{path}: this needs a repair that is not allowed here ({what}); write it as requested"
             ));
         }
         self.repairs.push(Repair::new(path, what));
@@ -332,7 +332,7 @@ impl Reader<'_> {
     }
 }
 
-/// What the model says about its selection.
+/// Returns the remarks of the model.
 fn thought_of(path: &str, fields: &Fields<'_>) -> Result<Option<String>, String> {
     let mut thoughts = Vec::new();
     for (key, value) in
@@ -344,7 +344,7 @@ fn thought_of(path: &str, fields: &Fields<'_>) -> Result<Option<String>, String>
     Ok((!thoughts.is_empty()).then(|| thoughts.join("\n")))
 }
 
-/// Whether a field says of a native call what kind it is, or which.
+/// Returns whether a field is the kind or the id of a native call.
 fn is_beside(name: &str, fields: &Fields<'_>) -> bool {
     let said = fields.get(name).and_then(|value| serde_json::from_str::<String>(value.get()).ok());
     let Some(said) = said.filter(|_| is_any(name, &BESIDE)) else { return false };
@@ -368,7 +368,7 @@ fn is_any(key: &str, names: &[&str]) -> bool {
     names.iter().any(|name| folded(name) == folded(key))
 }
 
-/// Whether a value holds nothing.
+/// Returns whether a value is empty.
 fn is_empty(value: &RawValue) -> bool {
     let bare: String = value.get().chars().filter(|c| !c.is_whitespace()).collect();
     matches!(bare.as_str(), "null" | "\"\"" | "{}" | "[]")
@@ -378,7 +378,7 @@ fn is_null(value: &RawValue) -> bool {
     value.get() == "null" || value.get() == "\"\""
 }
 
-/// A word without its case and what stands between its parts.
+/// Returns a word in lower case, without separators.
 fn folded(word: &str) -> String {
     let letters = word.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
     letters.flat_map(char::to_lowercase).collect()
@@ -388,7 +388,7 @@ fn path_to(path: &str, key: &str) -> String {
     format!("{path}.{key}")
 }
 
-/// The beginning of what a model wrote.
+/// Returns the start of a model's text.
 fn cut(text: &str) -> String {
     text.chars().take(60).collect()
 }

@@ -1,5 +1,5 @@
-//! Runs that a program drives itself: every answer that there is, stored and resumed
-//! between any two steps, and played again from the answers alone.
+//! Runs that the simulation drives by hand: with every kind of answer, stored and resumed between
+//! steps, and replayed from the answers.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -17,14 +17,14 @@ use toolwright_orchestrator::{
     ApprovalPolicy, Choosing, Limits, Run, RunState, Step, StepKind, StepResult, StepResultKind,
 };
 
-use crate::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
-use crate::chance::Chance;
-use crate::checks::{self, Printer};
-use crate::driven::Played;
+use super::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
+use super::chance::Chance;
+use super::checks::{self, Printer};
+use super::driven::Played;
 
 const EFFECTS: [Effect; 4] = [Effect::Read, Effect::Read, Effect::Write, Effect::Irreversible];
 
-/// The tools and the runs that have not begun: made once.
+/// The tools and unstarted runs, which are made once.
 pub(crate) struct Desk {
     tools: Vec<Tool>,
     names: Vec<String>,
@@ -117,7 +117,7 @@ fn limits(chance: &mut Chance) -> Limits {
     limits.with_budget(budget)
 }
 
-/// What was done to the run, to be done to another one.
+/// A recorded operation on the run, for the replay.
 enum Deal {
     Answer { step: String, answer: StepResult },
     FollowUp(String),
@@ -131,11 +131,11 @@ struct Hand<'a> {
     approval: ApprovalPolicy,
     first: Run,
     run: Run,
-    /// Where the task stands in the history.
+    /// The index of the task in the history.
     begun: usize,
     asked: Option<Request>,
     questions: u64,
-    /// What the run has to count at least.
+    /// The smallest usage that the run must have counted.
     least: Usage,
     called: HashSet<String>,
     decided: HashSet<String>,
@@ -153,7 +153,7 @@ fn text(run: &Run) -> String {
     serde_json::to_string(run).unwrap()
 }
 
-/// A step as bytes.
+/// Returns a step as text.
 fn bytes(printer: &mut Printer, step: &Step) -> String {
     let kind = match &step.kind {
         StepKind::CallModel(request) => Ok(printer.print(request)),
@@ -167,7 +167,7 @@ fn bytes(printer: &mut Printer, step: &Step) -> String {
 impl Hand<'_> {
     fn plays_on(&mut self) -> Result<(), String> {
         for _ in 0..300 {
-            // To make a selector takes long.
+            // Making a selector is slow.
             if self.chance.percent(if self.selector { 3 } else { 8 }) {
                 self.resume()?;
             }
@@ -215,7 +215,7 @@ impl Hand<'_> {
         Ok(())
     }
 
-    /// What holds before every step.
+    /// Checks the properties before each step.
     fn look(&self) -> Result<(), String> {
         let run = &self.run;
         let history = run.history();
@@ -235,7 +235,7 @@ impl Hand<'_> {
         check(before < same && (last < same || stuck), || format!("failed {last} times in a row"))
     }
 
-    /// Edits of the stored run that would have a call made without asking: it asks again.
+    /// Edits the stored run so that a call would skip its approval. The run must wait again.
     fn tamper(&mut self) -> Result<(), String> {
         let stored = serde_json::to_value(&self.run).unwrap();
         let resume = |edited: &Value| -> Result<Run, String> {
@@ -277,7 +277,7 @@ impl Hand<'_> {
         edited.as_object_mut().unwrap().remove("decisions");
         let (run, expected) = (resume(&edited)?, by(&self.approval, false));
         check(waits(&run) == expected, || format!("without decisions {:?} wait", waits(&run)))?;
-        // Another call under an id that was decided on.
+        // Another call under an id with a decision.
         let text = stored.to_string().replace(r#"\"n\":1"#, r#"\"n\":2"#);
         let other: Value = serde_json::from_str(&text).unwrap();
         if open.iter().any(|call| call.arguments.contains("\"n\":1")) {
@@ -298,7 +298,7 @@ impl Hand<'_> {
         check(waiting == expected, || format!("stricter: {waiting:?}, not {expected:?}"))
     }
 
-    /// Answers that do not belong to the step are refused and change nothing.
+    /// Checks that answers for another step are rejected and change nothing.
     fn misuse(&mut self, step: &Step) -> Result<(), String> {
         let before = text(&self.run);
         let number = step.number;
@@ -328,9 +328,9 @@ impl Hand<'_> {
             _ => {}
         }
         for answer in wrong {
-            let told = format!("{answer:?}");
-            check(self.run.apply(answer).is_err(), || format!("taken: {told}"))?;
-            check(text(&self.run) == before, || format!("changed by {told}"))?;
+            let reported = format!("{answer:?}");
+            check(self.run.apply(answer).is_err(), || format!("taken: {reported}"))?;
+            check(text(&self.run) == before, || format!("changed by {reported}"))?;
         }
         Ok(())
     }
@@ -462,7 +462,7 @@ impl Hand<'_> {
         Ok(StepResult::decisions(number, decisions))
     }
 
-    /// The same answers, as they are stored, give the same run without a pause.
+    /// Replays the stored answers without interruption, which must give the same run.
     fn again(&mut self) -> Result<(), String> {
         let (mut run, mut printer) = (self.first.clone(), Printer::default());
         for act in &self.acts {

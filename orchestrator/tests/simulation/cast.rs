@@ -1,8 +1,8 @@
-//! Who plays in a run: models that say anything, tools that do anything, agents of both.
+//! The participants of a run: models with random replies, tools with random behaviour, and agents
+//! of both.
 //!
-//! What a model says and what a tool does follows from the seed and from what it is
-//! asked, so a question that is asked again gets the same answer. Only interruptions do
-//! not come back: a lost connection, a stop.
+//! A reply or a result follows from the seed and the request, so a repeated request gets the same
+//! answer. Only interruptions, such as a lost connection or a stop, are not repeated.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -28,9 +28,9 @@ use toolwright_orchestrator::{
     ApprovalPolicy, Choosing, Limits, ReAct, Task, TaskAnswer, ToolOrchestrator,
 };
 
-use crate::chance::{Chance, mix};
-use crate::checks;
-use crate::world::World;
+use super::chance::{Chance, mix};
+use super::checks;
+use super::world::World;
 
 /// Do something.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +87,7 @@ impl CountRooms {
     }
 }
 
-/// A panic without a word on the screen.
+/// Panics without running the hook, which would print.
 pub(crate) fn fall(why: &str) -> ! {
     std::panic::resume_unwind(Box::new(why.to_owned()))
 }
@@ -104,25 +104,25 @@ async fn takes(chance: &mut Chance) {
     }
 }
 
-/// How a run is driven.
+/// The form of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Untyped,
-    /// A typed run of the untyped driver: its output is judged by whoever drives.
+    /// A typed run of the untyped driver, whose output is checked by the simulation.
     Output,
     ReAct,
 }
 
-/// An agent, and what the checks have to know of it.
+/// An agent, with the values that the checks need.
 pub(crate) struct Agent {
     pub(crate) orchestrator: ToolOrchestrator,
-    /// The same as a typed one, where it is to be one.
+    /// The same agent as a typed one, if the run is typed.
     pub(crate) react: Option<ReAct<CountRooms>>,
     pub(crate) limits: Limits,
     pub(crate) approval: ApprovalPolicy,
 }
 
-/// The limits of each agent that is a tool, by its name.
+/// The limits of each agent that is a tool, by name.
 pub(crate) type Roles = BTreeMap<String, Limits>;
 
 pub(crate) struct Cast {
@@ -160,7 +160,7 @@ impl Cast {
         budget
     }
 
-    /// Limits; `free` ones leave the run the time and the budget that it likes.
+    /// Returns limits. With `free` they never end the run by time or budget.
     pub(crate) fn limits(&mut self, free: bool, deep: usize) -> Limits {
         let rounds = if deep == 0 { &[0, 1, 2, 3, 4, 6][..] } else { &[1, 1, 2, 3] };
         let output = self.chance.pick(&[64, 4096]);
@@ -187,13 +187,13 @@ impl Cast {
         limits
     }
 
-    /// An agent with agents for tools, `deep` below the top. It `may_hang` if something
-    /// above ends it.
+    /// Returns an agent whose tools may be agents, `deep` levels below the top. It `may_hang` if
+    /// something above ends it.
     pub(crate) fn agent(&mut self, free: bool, deep: usize, may_hang: bool, kind: Kind) -> Agent {
         let limits = self.limits(free, deep);
         let model_may_hang = may_hang || limits.max_time.is_some();
         let tool_may_hang = model_may_hang || limits.tool_time.is_some();
-        // A typed agent that is a tool asks nobody.
+        // A typed agent that is a tool never waits for approval.
         let asks = deep == 0 || kind != Kind::ReAct;
         let mut approval = if asks { self.approval() } else { ApprovalPolicy::default() };
         let count = if deep == 0 { self.chance.size(7) } else { self.chance.size(4) };
@@ -234,7 +234,7 @@ impl Cast {
             tools.push(tool.unwrap().named(&name).unwrap());
         }
         let names: Vec<_> = tools.iter().map(|tool| tool.name().to_owned()).collect();
-        // A policy that names another tool is refused.
+        // A policy with an unknown tool would be rejected.
         approval.tools.retain(|name| names.contains(name));
         let streaming = self.chance.percent(70);
         let model = Arc::new(self.model(names, deep == 0, model_may_hang, deep));
@@ -290,7 +290,7 @@ impl Cast {
     }
 }
 
-/// Whether calls of a tool wait for a person, written down a second time.
+/// Returns whether calls of a tool wait for approval. An independent implementation for the checks.
 pub(crate) fn awaits(policy: &ApprovalPolicy, tool: &str, effect: Effect) -> bool {
     let weight = |effect| match effect {
         Effect::Read => 0,
@@ -302,7 +302,7 @@ pub(crate) fn awaits(policy: &ApprovalPolicy, tool: &str, effect: Effect) -> boo
         || policy.from_effect.is_some_and(|from| weight(effect) >= weight(from))
 }
 
-/// What every tool is to the run.
+/// The state that every tool has.
 struct Player {
     world: Arc<World>,
     name: String,
@@ -312,7 +312,7 @@ struct Player {
 }
 
 impl Player {
-    fn begins(&self, arguments: &impl Serialize, cx: &Context) -> crate::world::Call {
+    fn begins(&self, arguments: &impl Serialize, cx: &Context) -> super::world::Call {
         let arguments = serde_json::to_string(arguments).unwrap();
         let reads = self.effect == Effect::Read;
         self.world.begins(&cx.path(), reads, self.awaits, &arguments, &self.limits)
@@ -419,7 +419,7 @@ impl Module for Asker {
     }
 }
 
-/// A model that says anything.
+/// A model with random replies.
 pub(crate) struct Speaker {
     world: Arc<World>,
     name: String,
@@ -430,7 +430,7 @@ pub(crate) struct Speaker {
     price: Option<Price>,
 }
 
-/// A digest of what a model is asked.
+/// Returns a hash of a request.
 fn digest(request: &Request) -> u64 {
     let mut hash = request.messages.len() as u64;
     let first = request.messages.iter().find(|said| matches!(***said, Message::User { .. }));
@@ -441,7 +441,7 @@ fn digest(request: &Request) -> u64 {
     mix(hash, &format!("{:?} {}", request.tool_choice, request.output.is_some()))
 }
 
-/// A call's arguments, most of the time such as its tool takes.
+/// Returns the arguments of a call, mostly valid ones.
 pub(crate) fn arguments(chance: &mut Chance, tool: &str) -> String {
     let text = format!("{:x}", chance.number());
     if chance.percent(12) {
@@ -459,12 +459,12 @@ pub(crate) fn arguments(chance: &mut Chance, tool: &str) -> String {
             .pick(&[r#"{"rooms": 3}"#, r#"{"rooms": 3}"#, r#"{"rooms": "x"}"#, "{}"])
             .to_owned();
     }
-    // Some calls are made again and again.
+    // Some calls are repeated.
     let what = if chance.percent(30) { chance.pick(&["a", "b"]).to_owned() } else { text };
     json!({ "what": what, "n": 1 }).to_string()
 }
 
-/// What any model may say, of these tools.
+/// Returns a random reply of a model with these tools.
 pub(crate) fn says(chance: &mut Chance, tools: &[String], typed: bool, deep: usize) -> Reply {
     let fewer = deep as u64 * 14;
     match chance.weighed([22 + fewer, 5, 2, 3, 60 - fewer, 8]) {
@@ -516,7 +516,7 @@ fn call(chance: &mut Chance, tools: &[String], typed: bool) -> ReplyPart {
     ReplyPart::Call(ToolCall::new(id, name.clone(), arguments(chance, &name)))
 }
 
-/// What a model may answer where it is to select, of these tools.
+/// Returns a random reply of a model that selects from these tools.
 pub(crate) fn selects(chance: &mut Chance, tools: &[String], deep: usize) -> Reply {
     let fewer = deep as u64 * 12;
     let text = match chance.weighed([50 - fewer, 22 + fewer, 28]) {
@@ -604,7 +604,7 @@ impl Speaker {
                     .with_cached(chance.below(read + 1))
             }
             2 => Usage::default(),
-            // Its server does not say, or not all of it.
+            // The server reports no usage, or a part of it.
             3 if chance.percent(50) => Usage::unknown(),
             3 => Usage::new(chance.below(most.input_tokens * 2), 0) + Usage::unknown(),
             _ => Usage::new(
@@ -618,7 +618,7 @@ impl Speaker {
             return Err(match chance.weighed([30, 30, 40]) {
                 0 => error.with_usage(usage),
                 1 => error.with_usage(Usage::default()),
-                // Nobody knows: it counts in full.
+                // The cost is unknown and counts in full.
                 _ => error,
             });
         }
@@ -638,9 +638,9 @@ impl Speaker {
         Ok(reply.with_usage(usage))
     }
 
-    fn told(&self, request: &Request, reply: &Result<Reply>) {
+    fn reported(&self, request: &Request, reply: &Result<Reply>) {
         let usage = reply.as_ref().map_or_else(Error::usage, |reply| reply.usage);
-        self.world.told(usage, request.most_usage(Dialect::JsonSchema2020), self.price);
+        self.world.reported(usage, request.most_usage(Dialect::JsonSchema2020), self.price);
     }
 }
 
@@ -660,7 +660,7 @@ impl LanguageModel for Speaker {
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
         Box::pin(async move {
             let reply = self.answers(request).await;
-            self.told(request, &reply);
+            self.reported(request, &reply);
             reply
         })
     }
@@ -676,7 +676,7 @@ impl LanguageModel for Speaker {
                 Ok(piece)
             });
             let done = async move {
-                self.told(&request, &reply);
+                self.reported(&request, &reply);
                 reply.map(|reply| Delta::Done(Box::new(reply)))
             };
             pieces.chain(stream::once(done))

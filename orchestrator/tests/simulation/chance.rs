@@ -1,4 +1,4 @@
-//! Chance without chance: the same seed gives the same numbers everywhere.
+//! Pseudo-random numbers: the same seed gives the same numbers on every machine.
 
 /// A stream of numbers (splitmix64).
 #[derive(Debug, Clone)]
@@ -9,7 +9,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// A stream of its own for each text, the same one each time.
+    /// Returns an independent stream for each text.
     pub(crate) fn of(seed: u64, text: &str) -> Self {
         Self(mix(seed, text))
     }
@@ -22,7 +22,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.number() % end.max(1)
     }
@@ -31,7 +31,7 @@ impl Chance {
         self.below(end as u64) as usize
     }
 
-    /// Yes, in so many of a hundred cases.
+    /// Returns true in `cases` of a hundred cases.
     pub(crate) fn percent(&mut self, cases: u64) -> bool {
         self.below(100) < cases
     }
@@ -40,7 +40,7 @@ impl Chance {
         from[self.size(from.len())].clone()
     }
 
-    /// The place of one of these weights.
+    /// Returns the index of a random weight.
     pub(crate) fn weighed<const N: usize>(&mut self, weights: [u64; N]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (place, weight) in weights.into_iter().enumerate() {
@@ -53,7 +53,7 @@ impl Chance {
     }
 }
 
-/// FNV-1a over the text, begun with the seed.
+/// Returns FNV-1a over the text, starting from the seed.
 pub(crate) fn mix(seed: u64, text: &str) -> u64 {
     let mut hash = seed ^ 0xcbf2_9ce4_8422_2325;
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! What must hold of every history and of everything that is told.
+//! Properties of every history and of every sequence of events.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use toolwright_module::message::{Part, ReplyPart};
 use toolwright_module::model::ToolChoice;
 use toolwright_module::{Contract, Message, Request, ToolCall};
 
-/// A path as a key: with ids, so that two calls of one tool are two.
+/// Returns a path as a key. It contains ids, to distinguish calls of one tool.
 pub(crate) fn key(path: &[InCall]) -> String {
     let calls: Vec<String> = path.iter().map(|call| format!("{}#{}", call.tool, call.id)).collect();
     calls.join(">")
@@ -20,7 +20,7 @@ fn below(path: &str, call: &ToolCall) -> String {
     format!("{path}{arrow}{}#{}", call.name, call.id)
 }
 
-/// A message as a line.
+/// Returns a message as one line.
 pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::System { text } => format!("system: {text}"),
@@ -51,7 +51,7 @@ pub(crate) fn part(part: &ReplyPart) -> String {
     }
 }
 
-/// An event as a line.
+/// Returns an event as one line.
 pub(crate) fn line(event: &Event) -> String {
     let at = key(&event.path);
     let what = match &event.kind {
@@ -74,7 +74,7 @@ pub(crate) fn line(event: &Event) -> String {
     format!("  [{at}] {what}")
 }
 
-/// Requests as bytes. Contracts are long and nearly always those of the request before.
+/// Requests as text. Contracts are long and rarely change, so their text is cached.
 #[derive(Default)]
 pub(crate) struct Printer {
     tools: Option<(Arc<[Arc<Contract>]>, String)>,
@@ -106,8 +106,8 @@ impl Printer {
     }
 }
 
-/// Every call has its one result, right behind it, in order; none is open at the end of
-/// what is `asked`.
+/// Checks that every call has one result, right after it and in order. If the messages are of a
+/// request (`asked`), no call may be open at the end.
 pub(crate) fn pairs(history: &[Arc<Message>], asked: bool) -> Result<usize, String> {
     let mut ids = HashSet::new();
     let mut open: Vec<&str> = Vec::new();
@@ -141,7 +141,7 @@ pub(crate) fn pairs(history: &[Arc<Message>], asked: bool) -> Result<usize, Stri
     if asked && !open.is_empty() { Err(format!("no results of {open:?}")) } else { Ok(open.len()) }
 }
 
-/// No reply makes more calls than it may.
+/// Checks that no reply makes more calls than allowed.
 pub(crate) fn bounded(history: &[Arc<Message>], most: usize) -> Result<(), String> {
     let text = "The call was not made: a reply may make at most";
     let mut beyond = HashSet::new();
@@ -156,7 +156,7 @@ pub(crate) fn bounded(history: &[Arc<Message>], most: usize) -> Result<(), Strin
             }
             Message::Tool(result) => {
                 let made = !(result.failed && result.text.starts_with(text));
-                // The answer of a typed run was rejected, or another task followed it.
+                // A result of `finish` means a rejected answer or a follow-up.
                 if result.name != "finish" && made == beyond.contains(result.id.as_str()) {
                     return Err(format!("{} of {most} calls: {}", result.id, result.text));
                 }
@@ -167,13 +167,13 @@ pub(crate) fn bounded(history: &[Arc<Message>], most: usize) -> Result<(), Strin
     Ok(())
 }
 
-/// What the run says to the model when it does not count a round.
+/// Texts of the run after which no round is counted.
 const NO_ROUND: [&str; 2] = [
     "You have used up your tool calls.",
     "Now tell the user in one sentence or more what was done, and what the answer is.",
 ];
 
-/// Whether a question for the last word lets the model call nothing.
+/// Returns whether a request for the last answer forbids tool calls.
 pub(crate) fn is_last_word_kept(request: &Request) -> bool {
     let last = request.messages.last().map(|said| message(said)).unwrap_or_default();
     let asks = NO_ROUND.iter().any(|text| last.starts_with(&format!("user: {text}")));
@@ -181,8 +181,8 @@ pub(crate) fn is_last_word_kept(request: &Request) -> bool {
     !asks || (free && request.output.is_none())
 }
 
-/// The rounds of a task: what each call of a round failed with. `None` is an answer that
-/// could not be used.
+/// Returns the rounds of a task, each with its failed calls. `None` is an answer that could not be
+/// used.
 fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, String)>>> {
     let mut rounds = Vec::new();
     let mut calls: Vec<ToolCall> = Vec::new();
@@ -223,13 +223,13 @@ fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, Strin
     rounds
 }
 
-/// How many rounds the history of a task has.
+/// Returns the number of rounds of a task.
 pub(crate) fn count_rounds(history: &[Arc<Message>]) -> usize {
     rounds(history).len()
 }
 
-/// How many rounds at the end of a task, and how many anywhere before it, fail in the
-/// same way in a row.
+/// Returns how many consecutive rounds failed in the same way: at the end of a task, and anywhere
+/// before.
 pub(crate) fn same_failures(history: &[Arc<Message>]) -> (u32, u32) {
     let mut times: HashMap<(String, String, String), u32> = HashMap::new();
     let (mut last, mut before) = (0, 0);
@@ -245,7 +245,7 @@ pub(crate) fn same_failures(history: &[Arc<Message>]) -> (u32, u32) {
     (last, before)
 }
 
-/// How a drive ended.
+/// The end of a drive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Drive {
     Done,
@@ -260,10 +260,10 @@ struct Agent {
     open: HashSet<String>,
 }
 
-/// Nothing is told twice, too late or not at all in a drive.
-pub(crate) fn told(events: &[Event], drive: Drive) -> Result<(), String> {
+/// Checks that no event of a drive is missing, repeated or late.
+pub(crate) fn reported(events: &[Event], drive: Drive) -> Result<(), String> {
     let mut agents: HashMap<String, Agent> = HashMap::new();
-    // Calls that are over, and everything below them.
+    // The calls that have ended, with everything below them.
     let mut over: HashSet<String> = HashSet::new();
     for event in events {
         let path = key(&event.path);
@@ -271,10 +271,10 @@ pub(crate) fn told(events: &[Event], drive: Drive) -> Result<(), String> {
         for length in 1..=event.path.len() {
             let (call, above) = (key(&event.path[..length]), key(&event.path[..length - 1]));
             if over.contains(&call) {
-                return Err(format!("told after its call was over:{}", said()));
+                return Err(format!("reported after its call was over:{}", said()));
             }
             if !agents.get(&above).is_some_and(|agent| agent.open.contains(&call)) {
-                return Err(format!("told in a call that was not told:{}", said()));
+                return Err(format!("reported in a call that was not reported:{}", said()));
             }
         }
         let by_agent = !matches!(
@@ -288,10 +288,10 @@ pub(crate) fn told(events: &[Event], drive: Drive) -> Result<(), String> {
         let agent = agents.entry(path.clone()).or_default();
         let starts = matches!(event.kind, EventKind::Started { .. });
         if by_agent && !starts && !agent.started {
-            return Err(format!("told before its agent started:{}", said()));
+            return Err(format!("reported before its agent started:{}", said()));
         }
         if agent.ended {
-            return Err(format!("told after its agent ended:{}", said()));
+            return Err(format!("reported after its agent ended:{}", said()));
         }
         match &event.kind {
             EventKind::Started { .. } => {
@@ -338,7 +338,7 @@ pub(crate) fn told(events: &[Event], drive: Drive) -> Result<(), String> {
     let top = agents.remove("").unwrap_or_default();
     match drive {
         Drive::Dropped => Ok(()),
-        _ if !top.started || !top.ended => Err("a drive that does not tell its end".to_owned()),
+        _ if !top.started || !top.ended => Err("a drive without an event at its end".to_owned()),
         _ => {
             let last = events.last().map(|event| &event.kind);
             let fits = match last {

@@ -1,4 +1,4 @@
-//! Runs that the orchestrator drives: interrupted, stored, resumed and driven on.
+//! Runs that the orchestrator drives: interrupted, stored, resumed and continued.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -17,18 +17,18 @@ use toolwright_orchestrator::{
     ApprovalPolicy, AwaitsApproval, Run, RunState, StepKind, StepResult, Unfinished,
 };
 
-use crate::by_hand::Desk;
-use crate::cast::{Agent, Cast, CountRooms, Kind, Roles, Rooms, arguments, fall};
-use crate::chance::Chance;
-use crate::checks::{self, Drive};
-use crate::world::{TICK, World};
+use super::by_hand::Desk;
+use super::cast::{Agent, Cast, CountRooms, Kind, Roles, Rooms, arguments, fall};
+use super::chance::Chance;
+use super::checks::{self, Drive};
+use super::world::{TICK, World};
 
-/// When somebody ends what would never end.
+/// Time after which a hanging drive is cancelled.
 const GIVES_UP: Duration = Duration::from_secs(3_000);
-/// And when it is clear that it does not.
+/// Time after which a drive counts as hanging.
 const HANGS: Duration = Duration::from_secs(4_000);
 
-/// What is left of a run that went to its end.
+/// The result of a finished run.
 #[derive(Debug, PartialEq)]
 struct Story {
     requests: Vec<String>,
@@ -36,20 +36,20 @@ struct Story {
     state: Value,
 }
 
-/// What came of a simulated run.
+/// The result of a simulated run.
 pub(crate) struct Played {
     pub(crate) wrong: Vec<String>,
     pub(crate) trace: String,
 }
 
-/// How many runs one cast plays.
+/// Number of runs with the same participants.
 pub(crate) const OF_ONE_CAST: u64 = 32;
 
-/// Plays runs, with the same cast as long as may be: to make one takes longer than a run.
+/// Plays runs. Participants are reused, because making them takes longer than a run.
 pub(crate) struct Stage {
     runtime: tokio::runtime::Runtime,
     world: Arc<World>,
-    /// A cast, its seed, and its run without interruptions.
+    /// Participants, their seed, and their run without interruptions.
     scene: Option<(u64, Scene, Option<Story>)>,
     desk: Desk,
 }
@@ -61,10 +61,10 @@ impl Stage {
         Self { runtime, world: Arc::default(), scene: None, desk: Desk::new() }
     }
 
-    /// Plays one run; one that neither time nor money can make another one is also held
-    /// to the same run without interruptions.
+    /// Plays one run. If neither time nor money can influence it, it must equal its run without
+    /// interruptions.
     pub(crate) fn play(&mut self, seed: u64, trace: bool) -> Played {
-        // The others are driven by hand, which is quicker.
+        // The other runs are driven by hand, which is faster.
         if !seed.is_multiple_of(4) {
             return self.desk.play(seed, trace);
         }
@@ -112,7 +112,7 @@ fn differences(wild: Option<&Story>, calm: Option<&Story>) -> String {
     text
 }
 
-/// A person, who decides the same on the same call.
+/// A person who makes the same decision for the same call.
 fn decides(world: &World, path: &str, call: &ToolCall) -> Decision {
     let at = format!("decide {path}>{}#{}", call.name, call.id);
     let mut chance = world.chance(&at);
@@ -137,7 +137,7 @@ fn decides(world: &World, path: &str, call: &ToolCall) -> Decision {
     }
 }
 
-/// A wait for a person, which is free.
+/// A wait for a person, which costs no time of the run.
 struct Waits<'a>(&'a World, Instant);
 
 impl Drop for Waits<'_> {
@@ -156,7 +156,7 @@ async fn approves(world: Arc<World>, asked: Approval) -> Result<Decision, Error>
         tokio::time::sleep(Duration::from_millis(chance.below(4_000))).await;
     }
     drop(waits);
-    // Of an agent below another that is told to the model, which is no interruption.
+    // For an agent below another, the model gets the error, which is not an interruption.
     if path.is_empty() && chance.percent(6) && world.interrupts(&format!("asked {at}")) {
         return Err(Error::other("nobody is there"));
     }
@@ -173,7 +173,7 @@ async fn approves(world: Arc<World>, asked: Approval) -> Result<Decision, Error>
     Ok(decision)
 }
 
-/// How a drive is interrupted.
+/// The kind of an interruption.
 #[derive(Debug, Clone, Copy)]
 enum Interruption {
     None,
@@ -183,7 +183,7 @@ enum Interruption {
     Deadline(Duration),
 }
 
-/// Polls so many times; `None` if the work was dropped then.
+/// Polls the work at most this many times, and then drops it and returns `None`.
 async fn polled<T>(work: impl Future<Output = T>, times: Option<u64>) -> Option<T> {
     let mut left = times;
     let mut work = pin!(work);
@@ -205,13 +205,13 @@ async fn polled<T>(work: impl Future<Output = T>, times: Option<u64>) -> Option<
 struct Scene {
     agent: Agent,
     kind: Kind,
-    /// The run, before it has begun.
+    /// The run before its first step.
     run: Run,
     roles: Roles,
-    /// Of the ledgers above, if somebody counts.
+    /// The ledgers above the run, if there are any.
     budgets: Option<[Budget; 2]>,
     price: Option<Price>,
-    /// Neither time nor money can end it, so interruptions change nothing.
+    /// Whether neither time nor money can end the run, so that interruptions change nothing.
     free: bool,
 }
 
@@ -289,7 +289,7 @@ fn begin(agent: &Agent, kind: Kind) -> Run {
     }
 }
 
-/// A finished drive: the answer, how it ended and at which limit.
+/// A finished drive: its answer, its ending and its limit.
 type Finish = (String, Ending, Option<LimitKind>);
 
 async fn drive(scene: &Scene, run: &mut Run, cx: &Context) -> Result<Finish, Error> {
@@ -306,18 +306,18 @@ impl Play<'_> {
     async fn perform(&self, mut approver: bool, chance: &mut Chance) -> Option<Story> {
         let Self { world, scene, .. } = *self;
         let mut run = scene.run.clone();
-        // Begun without a policy: that of the agent that drives it holds all the same.
+        // A run that starts without a policy. The policy of its agent applies.
         if !scene.free && scene.kind != Kind::ReAct && chance.percent(30) {
             run = run.with_approval(ApprovalPolicy::default()).unwrap();
         }
         let mut tasks = world.chance("tasks").below(3);
-        let (mut results, mut last_told) = (Vec::new(), Vec::new());
+        let (mut results, mut last_reported) = (Vec::new(), Vec::new());
         let mut begun = run.history().len().saturating_sub(1);
         let mut number = 0;
         loop {
             number += 1;
             if number > 25 && !scene.free {
-                // Something hangs each time, or never comes in time.
+                // A call hangs in every drive, or always exceeds its time.
                 return None;
             }
             if number > 60 {
@@ -336,7 +336,7 @@ impl Play<'_> {
             let outcome = self.one_drive(&mut run, approver, interruption).await;
             check_run(world, scene, &before, &run, begun);
             self.check_spent(&run);
-            last_told.extend(told(world));
+            last_reported.extend(reported(world));
             if !world.is_calm() && chance.percent(15) {
                 run = resumed(world, scene, &run, chance);
             }
@@ -369,7 +369,7 @@ impl Play<'_> {
                     } else if let Some(awaits) = error.downcast_ref::<AwaitsApproval>() {
                         world.check(!approver, || "an approver was not asked".to_owned());
                         if awaits.path.is_empty() {
-                            // As the run has them now: somebody may have edited it.
+                            // The decisions as the run has them now, after a possible edit.
                             if let StepKind::AwaitApproval(calls) = run.next().kind {
                                 decide(world, &mut run, &calls, chance);
                             }
@@ -380,7 +380,7 @@ impl Play<'_> {
                     } else if error.downcast_ref::<Exhausted>().is_some()
                         || (error.stage() == Where::Setup && !error.to_string().contains("apply"))
                     {
-                        // Nothing helps: a ledger above has nothing left, or has no price.
+                        // The run cannot continue: a ledger above is exhausted or has no price.
                         let may = !scene.free;
                         world.check(may, || format!("a run without budgets ends with {error:#}"));
                         return None;
@@ -394,7 +394,7 @@ impl Play<'_> {
             if scene.kind != Kind::ReAct || finish.1 != Ending::Answered {
                 check_end(world, &run, &finish, begun);
             }
-            check_told(world, &run, &last_told);
+            check_reported(world, &run, &last_reported);
             if tasks == 0 {
                 break;
             }
@@ -405,12 +405,12 @@ impl Play<'_> {
         let mut state = serde_json::to_value(&run).unwrap();
         state["spent"].take();
         let mut requests = std::mem::take(&mut world.inner().requests);
-        // An interrupted question is asked again.
+        // An interrupted model call is repeated.
         requests.dedup();
         Some(Story { requests, results, state })
     }
 
-    /// Drives once; `None` if the drive was dropped.
+    /// Drives once. Returns `None` if the drive was dropped.
     async fn one_drive(
         &self,
         run: &mut Run,
@@ -480,7 +480,7 @@ impl Play<'_> {
             let inner = world.inner();
             (inner.waited, inner.cancelled_at)
         };
-        // Every end comes when it is due.
+        // Every timeout occurs in time.
         let steps = run.next().number as u32 + 2;
         if let Some(time) = limits.max_time {
             let most = time.saturating_sub(elapsed) + waited + TICK * steps;
@@ -512,7 +512,7 @@ impl Play<'_> {
             Some(Err(_)) => Drive::Failed,
         };
         let events = world.inner().events.clone();
-        if let Err(what) = checks::told(&events, drive) {
+        if let Err(what) = checks::reported(&events, drive) {
             world.wrong(what);
         }
         check_budgets(world, scene, &events);
@@ -524,21 +524,22 @@ impl Play<'_> {
         let fell = fell.count();
         world.check(fell <= bombs, || format!("{fell} of {bombs} outputs fell"));
         if matches!(drive, Drive::Done) && outcome.as_ref().is_some_and(Result::is_ok) {
-            // Nothing was asked that was not told, unless something inside was given up.
-            let told = events.iter().filter(|it| matches!(it.kind, EventKind::ModelReplied { .. }));
-            let (told, asked) = (told.count() as u64, world.inner().questions - asked);
-            world.check(told <= asked, || format!("{told} replies to {asked} questions"));
+            // Every model call has an event, unless something inside was dropped.
+            let reported =
+                events.iter().filter(|it| matches!(it.kind, EventKind::ModelReplied { .. }));
+            let (reported, asked) = (reported.count() as u64, world.inner().questions - asked);
+            world.check(reported <= asked, || format!("{reported} replies to {asked} questions"));
         }
         outcome
     }
 
-    /// Everything is counted once, in every ledger above.
+    /// Checks that each cost is counted once in every ledger above.
     fn check_spent(&self, run: &Run) {
         let world = self.world;
         let unknown = world.inner().unknown;
         let (real, beyond, questions, executed, overshoots, cancelled) = {
             let inner = world.inner();
-            // A question that was cancelled before it was asked counts.
+            // A model call that was cancelled before it was sent counts.
             let cancelled = inner.was_cancelled;
             (
                 inner.spent,
@@ -552,7 +553,7 @@ impl Play<'_> {
         let own = run.spent();
         within(world, "the run", run.limits().budget, own, beyond);
         let Some(ledgers) = &self.ledgers else {
-            // A question that was given up counts in full.
+            // A dropped model call counts in full.
             let all = own.usage.input_tokens >= real.usage.input_tokens
                 && own.usage.output_tokens >= real.usage.output_tokens;
             world.check(all, || format!("the run counts {:?} of {:?}", own.usage, real.usage));
@@ -576,24 +577,24 @@ impl Play<'_> {
             world.check(executed <= spent.tool_calls, || {
                 format!("a ledger above counts {} of {executed} calls", spent.tool_calls)
             });
-            // What was given up counts in full: the ledger keeps it aside.
+            // Dropped calls count in full: the ledger keeps their reservations.
             let committed = ledger.committed();
             world.check(own == committed, || {
                 format!("the run counts {own:?}, a ledger above {committed:?}")
             });
-            // So does what no server reported.
+            // So do calls with unreported usage.
             let kept = tokens.into_iter().all(|limit| {
                 let most = limit.of(real).saturating_add(limit.of(unknown.1));
                 !ledgers.iter().any(|it| counts_tokens(&it.budget())) || limit.of(committed) >= most
             });
             world.check(kept, || format!("{committed:?} is less than {real:?} and {unknown:?}"));
         }
-        let told = world.inner().told_overshoots;
-        // Without a budget above nothing is reserved that could be overshot.
+        let reported = world.inner().reported_overshoots;
+        // Without a budget above there is no reservation to exceed.
         let counts = ledgers.iter().any(|ledger| counts_tokens(&ledger.budget()));
-        let fits = told == overshoots || !counts;
-        world.check(fits && told <= overshoots, || {
-            format!("{told} of {overshoots} overshoots told")
+        let fits = reported == overshoots || !counts;
+        world.check(fits && reported <= overshoots, || {
+            format!("{reported} of {overshoots} overshoots reported")
         });
     }
 }
@@ -621,7 +622,7 @@ fn check_error(
         match error.stage() {
             Where::Cancelled => cancelled && error.audience() == Audience::Run,
             Where::Limit => matches!(interruption, Interruption::Deadline(_)),
-            Where::Approval => !approver || text.contains("mend them"),
+            Where::Approval => !approver || text.contains("correct them"),
             Where::Transport => !world.is_calm(),
             Where::Panic => {
                 let fell = [
@@ -638,7 +639,7 @@ fn check_error(
     world.check(may, || format!("the drive fails with {text}"));
 }
 
-/// The agents' budgets, by what was told below each of them.
+/// Checks the budgets of the agents against the events below each.
 fn check_budgets(world: &World, scene: &Scene, events: &[toolwright_module::event::Event]) {
     let beyond = world.inner().beyond;
     let calls = world.inner().calls.clone();
@@ -678,7 +679,7 @@ fn within(world: &World, whose: &str, budget: Budget, spent: Spent, beyond: Spen
     }
 }
 
-/// What holds of a run whenever nobody drives it.
+/// Checks a run between two drives.
 fn check_run(world: &World, scene: &Scene, before: &Run, run: &Run, begun: usize) {
     let history = run.history();
     world.check(history.starts_with(before.history()), || {
@@ -695,7 +696,7 @@ fn check_run(world: &World, scene: &Scene, before: &Run, run: &Run, begun: usize
     world.check(rounds <= most, || format!("{rounds} rounds, {most} are allowed"));
     let counted = checks::count_rounds(&history[begun + 1..]);
     world.check(counted == rounds as usize, || {
-        format!("{rounds} rounds are told, the history has {counted}")
+        format!("{rounds} rounds are reported, the history has {counted}")
     });
     let events = world.inner().events.clone();
     let replied = events.iter().filter(|event| event.path.is_empty());
@@ -721,7 +722,7 @@ fn check_run(world: &World, scene: &Scene, before: &Run, run: &Run, begun: usize
     }
 }
 
-/// The end of a task, and why.
+/// Checks the end of a task.
 fn check_end(world: &World, run: &Run, finish: &Finish, begun: usize) {
     let (_, ending, limit) = finish;
     let StepKind::Done(result) = run.next().kind else {
@@ -750,17 +751,17 @@ fn check_end(world: &World, run: &Run, finish: &Finish, begun: usize) {
     if *ending == Ending::Stuck {
         let same = limits.max_same_failures.max(1);
         let (last, _) = checks::same_failures(&run.history()[begun + 1..]);
-        // An answer that could not be used may be the mistake too.
+        // The mistake may also be an answer that could not be used.
         let nudged = matches!(run.history().last().map(|said| &**said), Some(Message::User { .. }));
         world.check(last >= same || nudged, || format!("stuck after {last} of {same}"));
     }
 }
 
-/// What each call's end told, in order.
-fn told(world: &World) -> Vec<(String, String, bool)> {
+/// Returns the text and the failure of each finished call, in order.
+fn reported(world: &World) -> Vec<(String, String, bool)> {
     let inner = world.inner();
     let top = inner.events.iter().filter(|event| event.path.is_empty());
-    let told = top.filter_map(|event| match &event.kind {
+    let reported = top.filter_map(|event| match &event.kind {
         EventKind::ToolFinished { call, text, .. } => {
             let decided = inner.decided.get(&format!("{}#{}", call.name, call.id));
             let edited = matches!(decided, Some(Decision::Edit { .. }));
@@ -768,26 +769,26 @@ fn told(world: &World) -> Vec<(String, String, bool)> {
         }
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
-/// Every result in the history was told, as it is there.
-fn check_told(world: &World, run: &Run, told: &[(String, String, bool)]) {
+/// Checks that every result in the history has an event with the same text.
+fn check_reported(world: &World, run: &Run, reported: &[(String, String, bool)]) {
     for message in run.history() {
         let Message::Tool(result) = &**message else { continue };
-        // A call that was denied was never made: its decision is told.
+        // A denied call is not made; its decision has an event.
         let decided = format!("{}#{}", result.name, result.id);
         let denied = matches!(world.inner().decided.get(&decided), Some(Decision::Deny { .. }));
         if result.name == "finish" || denied {
             continue;
         }
-        let last = told.iter().rev().find(|(id, ..)| *id == result.id);
+        let last = reported.iter().rev().find(|(id, ..)| *id == result.id);
         let fits = last.is_some_and(|(_, text, edited)| *edited || *text == result.text);
-        world.check(fits, || format!("the result of {} was told as {last:?}", result.id));
+        world.check(fits, || format!("the result of {} was reported as {last:?}", result.id));
     }
 }
 
-/// A person decides after the run was stored.
+/// Applies a person's decisions to a stored run.
 fn decide(world: &World, run: &mut Run, calls: &[ToolCall], chance: &mut Chance) {
     let number = run.next().number;
     if chance.percent(30) {
@@ -810,7 +811,7 @@ fn decide(world: &World, run: &mut Run, calls: &[ToolCall], chance: &mut Chance)
     }
 }
 
-/// Stored and read again, by a program that lists its tools in another order.
+/// Stores and resumes the run, with the tools in another order.
 fn resumed(world: &World, scene: &Scene, run: &Run, chance: &mut Chance) -> Run {
     let text = serde_json::to_string(run).unwrap();
     let state: RunState = serde_json::from_str(&text).unwrap();
@@ -827,12 +828,12 @@ fn resumed(world: &World, scene: &Scene, run: &Run, chance: &mut Chance) -> Run 
     resumed
 }
 
-/// Stored and read again after somebody edited it to have a call made without asking.
+/// Stores and resumes the run, with an edit that would skip an approval.
 fn tampered(world: &World, scene: &Scene, run: &Run, chance: &mut Chance) -> Run {
     let mut stored = serde_json::to_value(run).unwrap();
     let kind = chance.weighed([2, 1, 1]);
     if let Some(waits) = stored["phase"].get("approval").cloned() {
-        // As if it had been decided.
+        // The phase after a decision, without the decision.
         stored["phase"] = serde_json::json!({"tools": {"results": waits["results"]}});
     }
     if !scene.free && scene.kind != Kind::ReAct && kind > 0 {

@@ -1,4 +1,4 @@
-//! What all parts of one simulated run share: what happened, and what was wrong with it.
+//! The shared state of a simulated run: its events, its costs, and the failed checks.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,13 +12,13 @@ use toolwright_module::model::Usage;
 use toolwright_module::{Cancellation, Contract, Message, Request};
 use toolwright_orchestrator::Limits;
 
-use crate::chance::Chance;
-use crate::checks;
+use super::chance::Chance;
+use super::checks;
 
-/// Timers come to the millisecond.
+/// The resolution of tokio's timers is a millisecond.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
 
-/// More questions than any run has reason to ask.
+/// More model calls than any run needs.
 const MOST_QUESTIONS: u64 = 5_000;
 
 #[derive(Default)]
@@ -26,45 +26,44 @@ pub(crate) struct World(Mutex<Inner>);
 
 #[derive(Default)]
 pub(crate) struct Inner {
-    /// What everybody's answers follow from.
+    /// The seed of all answers.
     seed: u64,
-    /// Nothing interrupts the run: no lost connections, no stops, no mistaken people.
+    /// Whether nothing interrupts the run: no lost connections, stops or wrong decisions.
     calm: bool,
     trace: Option<String>,
     wrong: Vec<String>,
     pub(crate) cancellation: Cancellation,
-    /// Cancels at this event of the drive.
+    /// Cancels at the event with this number.
     pub(crate) cancel_at_event: Option<usize>,
     pub(crate) cancelled_at: Option<tokio::time::Instant>,
-    /// In this drive or an earlier one.
+    /// Whether this drive or an earlier one was cancelled.
     pub(crate) was_cancelled: bool,
     pub(crate) events: Vec<Event>,
     tried: HashMap<String, u32>,
     working: usize,
-    /// What is under way below each agent: whether it only reads.
+    /// The running calls below each agent: whether each is a read.
     running: HashMap<String, Vec<bool>>,
     pub(crate) questions: u64,
     pub(crate) spent: Spent,
-    /// What was reported of questions whose usage is not known whole, and the most that
-    /// they can have cost.
+    /// The reported cost of model calls with incomplete usage, and their largest possible cost.
     pub(crate) unknown: (Spent, Spent),
-    /// By how much models went beyond what a request may cost, and how often.
+    /// The cost of models beyond their reservations, and the number of such calls.
     pub(crate) beyond: Spent,
     pub(crate) overshoots: u64,
-    pub(crate) told_overshoots: u64,
+    pub(crate) reported_overshoots: u64,
     conversations: HashMap<String, Conversation>,
     printer: checks::Printer,
-    /// What the agent at the top asked.
+    /// The requests of the top agent.
     pub(crate) requests: Vec<String>,
     pub(crate) decided: HashMap<String, Decision>,
-    /// The arguments of the calls that were decided on.
+    /// The arguments of the calls with decisions.
     pub(crate) decided_on: HashMap<String, String>,
     pub(crate) executed: u64,
-    /// Outputs that panic when they are dropped.
+    /// Number of outputs that panic when they are dropped.
     pub(crate) bombs: usize,
-    /// The calls of this drive that did something.
+    /// The calls of this drive that a tool has started.
     pub(crate) calls: Vec<Vec<InCall>>,
-    /// How long people took to decide for the agent at the top.
+    /// Time that people took to decide for the top agent.
     pub(crate) waited: Duration,
 }
 
@@ -75,7 +74,7 @@ struct Conversation {
 }
 
 impl World {
-    /// Forgets everything, for another run of the same cast.
+    /// Resets the state for another run of the same participants.
     pub(crate) fn begins_anew(&self, seed: u64, calm: bool, trace: bool) {
         *self.inner() = Inner { seed, calm, trace: trace.then(String::new), ..Inner::default() };
     }
@@ -121,7 +120,7 @@ impl World {
         (std::mem::take(&mut inner.wrong), inner.trace.clone().unwrap_or_default())
     }
 
-    /// Whether something that interrupts happens: the first time, if at all.
+    /// Returns whether an interruption happens: only the first time, and not in a calm run.
     pub(crate) fn interrupts(&self, key: &str) -> bool {
         let mut inner = self.inner();
         if inner.calm {
@@ -132,7 +131,7 @@ impl World {
         *tried == 1
     }
 
-    /// Before each drive.
+    /// Prepares for a drive.
     pub(crate) fn drives(&self, cancel_at_event: Option<usize>) -> Cancellation {
         let mut inner = self.inner();
         inner.cancellation = Cancellation::default();
@@ -159,8 +158,8 @@ impl World {
     pub(crate) fn heard(&self, event: &Event) {
         self.note(|| checks::line(event));
         let mut inner = self.inner();
-        inner.told_overshoots += u64::from(matches!(event.kind, EventKind::Overshot { .. }));
-        // Depends on how busy the machine is.
+        inner.reported_overshoots += u64::from(matches!(event.kind, EventKind::Overshot { .. }));
+        // This event depends on the load of the machine.
         if !matches!(event.kind, EventKind::ToolBlocked { .. }) {
             inner.events.push(event.clone());
         }
@@ -183,7 +182,7 @@ impl World {
         self.check(running == 0, || format!("{running} calls are still under way"));
     }
 
-    /// A tool begins its work.
+    /// Records the start of a tool's work.
     pub(crate) fn begins(
         self: &Arc<Self>,
         path: &[InCall],
@@ -226,14 +225,14 @@ impl World {
         }
     }
 
-    /// A model is asked.
+    /// Checks a request to a model.
     pub(crate) fn asked(&self, agent: &str, top: bool, request: &Request) {
         let mut inner = self.inner();
         inner.questions += 1;
         let (questions, cancelled) = (inner.questions, inner.cancellation.is_cancelled());
         drop(inner);
         if questions > MOST_QUESTIONS {
-            // Not only noted: the run might go on for ever.
+            // A panic, because the run might never end.
             self.wrong("the run asks and asks");
             panic!("no end");
         }
@@ -259,7 +258,7 @@ impl World {
         let Some(before) = inner.conversations.insert(key, now) else { return };
         drop(inner);
         let grew = request.messages.starts_with(&before.messages);
-        // An agent below another begins anew when its call is made again.
+        // An agent below another starts again if its call is repeated.
         let anew = !top
             && request.messages.len() == before.first
             && before.messages.starts_with(&request.messages);
@@ -267,8 +266,8 @@ impl World {
         self.check(before.tools == request.tools, || format!("the tools of {agent} changed"));
     }
 
-    /// A model has answered or failed, with what it cost.
-    pub(crate) fn told(&self, usage: Usage, most: Usage, price: Option<Price>) {
+    /// Records the reply or error of a model, with its cost.
+    pub(crate) fn reported(&self, usage: Usage, most: Usage, price: Option<Price>) {
         let money = |usage| price.map(|price| price.of(usage)).unwrap_or_default();
         let mut spent = Spent::model_call(usage);
         spent.money = money(usage);
@@ -289,7 +288,7 @@ impl World {
     }
 }
 
-/// Something that is under way, until it is dropped.
+/// Work in progress, until it is dropped.
 pub(crate) struct Working(Arc<World>);
 
 impl Drop for Working {
@@ -298,7 +297,7 @@ impl Drop for Working {
     }
 }
 
-/// A call that is under way.
+/// A call in progress.
 pub(crate) struct Call {
     working: Working,
     above: String,

@@ -1,5 +1,4 @@
-//! Signatures, tools, models and a way to show a conversation, shared by the tests.
-#![allow(dead_code, reason = "not every test takes all")]
+//! Signatures, tools and models that the tests share, and a readable form of conversations.
 
 use std::fmt::Write as _;
 use std::future::{Future, pending};
@@ -30,7 +29,7 @@ impl Signature for Look {
     type Output = String;
 }
 
-/// A tool whose work is `work`, under a name of its own.
+/// Returns a tool with this name, effect and work.
 pub(crate) fn tool<F, Fut>(name: &str, effect: Effect, work: F) -> Tool
 where
     F: Fn(Look) -> Fut + Send + Sync + 'static,
@@ -40,27 +39,27 @@ where
     Tool::new(module).unwrap().named(name).unwrap()
 }
 
-/// A tool that reads.
+/// Returns a tool that reads.
 pub(crate) fn look() -> Tool {
     tool("look", Effect::Read, async |look: Look| Ok(format!("{} is empty", look.place)))
 }
 
-/// A tool that writes.
+/// Returns a tool that writes.
 pub(crate) fn tidy() -> Tool {
     tool("tidy", Effect::Write, async |look: Look| Ok(format!("{} is tidy", look.place)))
 }
 
-/// A call with a place for its argument.
+/// Returns a call with a place as its argument.
 pub(crate) fn call(id: &str, name: &str, place: &str) -> ToolCall {
     ToolCall::new(id, name, serde_json::json!({ "place": place }).to_string())
 }
 
-/// A reply that makes these calls.
+/// Returns a reply with these calls.
 pub(crate) fn calls<const N: usize>(calls: [(&str, &str, &str); N]) -> Reply {
     Reply::calls(calls.map(|(id, name, place)| call(id, name, place)))
 }
 
-/// What a model was asked so far.
+/// The requests that a model got.
 #[derive(Clone, Default)]
 pub(crate) struct Asked(Arc<Mutex<Vec<Request>>>);
 
@@ -70,7 +69,7 @@ impl Asked {
     }
 }
 
-/// A model that gives these replies in order, and what it was asked.
+/// Returns a model that gives these replies in order, and its requests.
 pub(crate) fn replies(
     replies: impl IntoIterator<Item = Reply>,
 ) -> (impl LanguageModel + Clone, Asked) {
@@ -85,7 +84,7 @@ pub(crate) fn replies(
     (Arc::new(model), asked)
 }
 
-/// An agent of these tools and of a model that gives these replies.
+/// Returns an agent with these tools and a model that gives these replies.
 pub(crate) fn agent(
     tools: impl IntoIterator<Item = Tool>,
     said: impl IntoIterator<Item = Reply>,
@@ -94,7 +93,7 @@ pub(crate) fn agent(
     (ToolOrchestrator::new(model, tools).unwrap(), asked)
 }
 
-/// How much work is under way.
+/// The number of calls in progress.
 #[derive(Clone, Default)]
 pub(crate) struct Working(Arc<AtomicUsize>);
 
@@ -123,7 +122,7 @@ impl Drop for Begun {
     }
 }
 
-/// A model that never answers, and says how often it is asked at the moment.
+/// A model that never answers, and counts its pending calls.
 #[derive(Default)]
 pub(crate) struct Silent(pub(crate) Working);
 
@@ -144,7 +143,7 @@ impl LanguageModel for Silent {
     }
 }
 
-/// Limits of this budget, with questions that may cost ten tokens to answer.
+/// Returns limits with this budget and ten output tokens per model call.
 pub(crate) fn within(budget: Budget) -> Limits {
     Limits::default().with_budget(budget).with_max_output_tokens(10)
 }
@@ -154,12 +153,12 @@ pub(crate) async fn run(agent: &ToolOrchestrator) -> Finished {
     agent.run("Look after the house.", &soon()).await.unwrap()
 }
 
-/// A context that ends a test which would hang.
+/// Returns a context with a deadline, so that no test hangs.
 pub(crate) fn soon() -> Context {
     Context::default().with_deadline(Instant::now() + Duration::from_secs(5))
 }
 
-/// A conversation as a person reads it.
+/// Returns a conversation in a readable form.
 pub(crate) fn show(history: &[Arc<Message>]) -> String {
     let mut text = String::new();
     for message in history {
@@ -199,7 +198,7 @@ fn reply_part(part: &ReplyPart) -> String {
     }
 }
 
-/// What happened, in order.
+/// A log of texts in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 

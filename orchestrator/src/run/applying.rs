@@ -1,4 +1,4 @@
-//! What an answer does to a run.
+//! The effects of answers on a run: replies, tool results, decisions and rejections.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hasher};
@@ -14,15 +14,15 @@ use toolwright_module::{Message, Repaired, Reply, ToolCall};
 use toolwright_signature::Contract;
 use toolwright_signature::Repair;
 
-use crate::mistakes::Mistake;
-use crate::nearest::there_are;
 use crate::repaired_call::RepairedCall;
+use crate::repeated_mistakes::Mistake;
 use crate::run::{Run, edit_of};
 use crate::selector::{Selection, Selector, Selects};
 use crate::state::{DecidedCall, Phase};
 use crate::step::RunResult;
+use crate::tool_names::available_tools;
 
-/// What a model wrote of a selection that had to be repaired, and the repairs.
+/// The original text of a repaired selection, and its repairs.
 type Written = Option<(String, Vec<Repair>)>;
 
 impl Run {
@@ -36,8 +36,7 @@ impl Run {
             }
         }
         if reply.finish == Finish::Refused {
-            // They will not be made, and a call without a result makes the
-            // conversation unusable.
+            // The calls will not be made, and providers reject a call without a result.
             reply.parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
         }
         self.make_ids_unique(&mut reply.parts);
@@ -85,16 +84,17 @@ impl Run {
         self.go_on_with(results);
     }
 
-    /// Makes the calls that have no result yet, or asks about them.
+    /// Starts a round: its open calls are made, or wait for approval.
     fn go_on_with(&mut self, results: Vec<Option<ToolResult>>) {
         self.state.phase = Phase::Tools { results };
         self.find_next();
-        self.hold_back();
+        self.require_approvals();
         self.close_round();
     }
 
-    /// A reply that selects a call, as one that makes it, with its text and the repairs
-    /// that the selection needed; `None` if the reply was dealt with.
+    /// Converts a selection to a reply with a tool call. Also returns the original text and the
+    /// repairs of the selection, if it was repaired. Returns `None` if the reply needs no further
+    /// processing.
     fn selected(&mut self, selector: &Selector, reply: Reply) -> Option<(Reply, Written)> {
         let text = reply.to_text();
         if reply.finish == Finish::Refused {
@@ -103,19 +103,19 @@ impl Run {
             return None;
         }
         if let Finish::Other(word) = &reply.finish {
-            // The selection may be cut off, and reading would complete it by guessing.
+            // The selection may be cut off, and reading would complete it.
             self.say_parts(vec![ReplyPart::Text(text.clone())]);
             self.end_unclear(text, word);
             return None;
         }
         let read = selector.read(&text, self.policy, |tool| self.policy_of(tool));
-        // A call that it made all the same is no selection, and nobody would answer it.
+        // A native call in the reply is not a selection and would get no result.
         let kept = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
         let mut parts: Vec<ReplyPart> = reply.parts.into_iter().filter(kept).collect();
         let mistake = match read {
             Ok(Selection { selects: Selects::Call { name, arguments }, thought, repairs }) => {
                 parts.extend(thought.map(ReplyPart::Text));
-                // It gets an id of the run's own.
+                // An empty id is replaced by one of the run's own.
                 parts.push(ReplyPart::Call(ToolCall::new("", name, arguments)));
                 let written = (!repairs.is_empty()).then_some((text, repairs));
                 return Some((Reply::new(parts).with_usage(reply.usage), written));
@@ -132,17 +132,17 @@ impl Run {
                 self.state.limits.max_output_tokens,
             ),
             Err(_) if text.trim().is_empty() => "Your answer was empty.".to_owned(),
-            Err(fault) => format!("That is no selection: {fault}."),
+            Err(fault) => format!("That is not a valid selection: {fault}."),
         };
         parts.push(ReplyPart::Text(text));
         self.say_parts(parts);
         self.nudge(&format!(
-            "{mistake} Answer with one JSON object as told above, and nothing else."
+            "{mistake} Answer with one JSON object as described above, and nothing else."
         ));
         None
     }
 
-    /// How many calls of tools the budget allows yet.
+    /// Returns the number of tool calls that the budget still allows.
     fn tool_calls_left(&self) -> u64 {
         let allowed = self.state.limits.budget.tool_calls;
         allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(self.state.spent.tool_calls))
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// What a typed run ends with, if the last reply calls `finish` and nothing else.
+    /// Returns the output of a typed run, if the last reply calls `finish` and nothing else.
     fn final_output(&self, finish: &Finish) -> Option<String> {
         self.state.output.as_ref()?;
         let mut calls = self.calls();
@@ -166,8 +166,7 @@ impl Run {
         calls.next().is_none().then(|| only.arguments.clone())
     }
 
-    /// A reply without calls: the answer, unless there is nothing in it or a typed
-    /// run still waits for its output.
+    /// Handles a reply without calls. It is the answer, unless it is empty or the run is typed.
     fn take_text(&mut self, text: String, finish: &Finish) {
         match finish {
             Finish::Length => return self.end(text, Ending::CutOff),
@@ -184,7 +183,7 @@ impl Run {
         self.nudge(nudge);
     }
 
-    /// Tells the model what was wrong with its answer, and goes on.
+    /// Sends the model the fault of its answer, and starts the next round.
     fn nudge(&mut self, text: &str) {
         self.say_user(text);
         let mistake = Mistake {
@@ -196,7 +195,7 @@ impl Run {
         self.next_round([mistake]);
     }
 
-    /// What the run itself answers to a call, without anybody calling the tool.
+    /// Returns the run's own result for a call that no tool can get.
     fn answer_now(&self, call: &ToolCall, finish: &Finish) -> Option<ToolResult> {
         let text = if is_cut_off(call, finish) {
             let after = match finish {
@@ -219,7 +218,7 @@ impl Run {
                 [] => {
                     format!("There is no tool `{name}`. There are no tools: answer without them.")
                 }
-                known => format!("There is no tool `{name}`. {}.", there_are(known, name)),
+                known => format!("There is no tool `{name}`. {}.", available_tools(known, name)),
             }
         };
         Some(ToolResult::failed(call, text))
@@ -255,7 +254,7 @@ impl Run {
             let edited = edit_of(&self.state.decisions, &answer.id);
             if let Some(arguments) = edited {
                 let most = limits.max_result_bytes;
-                // A note of at most half, so that the result is not cut away for it.
+                // The note gets at most half, so that it does not displace the result.
                 let arguments = limits.with_max_result_bytes(most / 2).cut(arguments);
                 let note = format!("[A person changed the arguments to {arguments}]\n");
                 let rest = limits.with_max_result_bytes(most.saturating_sub(note.len()));
@@ -272,7 +271,7 @@ impl Run {
         self.close_round();
     }
 
-    /// Puts the results of a batch into the order of its calls.
+    /// Sorts the results of a batch in the order of its calls.
     fn sort_as_called(&self, answers: &mut [ToolResult]) {
         let Phase::Tools { results } = &self.state.phase else { return };
         let batch = || self.batch(results).map(|call| call.id.as_str());
@@ -283,7 +282,7 @@ impl Run {
     }
 
     fn uses(&mut self, tool: &str) {
-        // A look through a few names is quicker than any other way.
+        // For a few names a linear search is fastest.
         const FEW: usize = 16;
         let known = &mut self.state.tools_used;
         if known.len() < FEW {
@@ -300,14 +299,14 @@ impl Run {
         }
     }
 
-    /// What had to be done to read the selection of a call.
+    /// Returns the repairs of the selection of a call.
     pub(crate) fn repairs_of(&self, id: &str) -> &[Repair] {
         let known = self.state.repaired.last().filter(|known| known.call.id == id);
         known.map_or(&[], |known| &known.repairs)
     }
 
-    /// Keeps the calls of the last reply as they were read: that goes back to the model,
-    /// from its next request on.
+    /// Replaces the arguments of the last reply's calls by their repaired form, which the model
+    /// gets in its next requests.
     fn keep_as_read(&mut self, results: &mut [Option<ToolResult>]) {
         if results.iter().flatten().all(|result| result.repaired.is_none()) {
             return;
@@ -323,14 +322,15 @@ impl Run {
                 let Repaired { json, repairs, .. } = *repaired;
                 let mut written = call.clone();
                 match edit_of(&self.state.decisions, &call.id) {
-                    // It was the person's text that was repaired.
+                    // The repaired text was the person's.
                     Some(edited) => edited.clone_into(&mut written.arguments),
-                    // The model wrote what its dialect asks for.
+                    // The only repairs are nulls that the dialect asks for, so the text is as
+                    // requested.
                     None if repairs.iter().all(Repair::is_null_for_default) => {}
                     None => call.arguments = json,
                 }
                 match self.state.repaired.last_mut().filter(|known| known.call.id == call.id) {
-                    // It was selected.
+                    // The selection of the call was repaired too.
                     Some(known) => known.repairs.extend(repairs),
                     None => self.state.repaired.push(RepairedCall { call: written, repairs }),
                 }
@@ -343,7 +343,7 @@ impl Run {
         }
     }
 
-    /// Keeps the answer of a typed run as it was read.
+    /// Stores the answer of a typed run in its repaired form.
     pub(crate) fn take_repaired_answer(&mut self, repaired: Repaired) {
         let json = repaired.json.clone();
         let result = self.calls().next().map(|call| ToolResult::new(call, ""));
@@ -356,7 +356,7 @@ impl Run {
         }
     }
 
-    /// Goes on to the model once every call of the round has its result.
+    /// Ends the round once every call has its result.
     fn close_round(&mut self) {
         let Phase::Tools { results } = &mut self.state.phase else {
             return;
@@ -390,7 +390,7 @@ impl Run {
         let limit = if self.state.iterations >= self.state.limits.max_iterations {
             Some(LimitKind::Iterations)
         } else if typed {
-            // It answers by a call, so it may still make one.
+            // A typed run answers by a call, so it may still make one.
             None
         } else if self.tool_calls_left() == 0 {
             Some(LimitKind::ToolCalls)
@@ -401,7 +401,7 @@ impl Run {
         };
         match limit {
             None => self.state.phase = Phase::Model,
-            // A typed run has no use for an answer in prose.
+            // A typed run cannot use an answer in prose.
             Some(limit) if typed => self.state.phase = Phase::Done(self.at_limit(limit)),
             Some(limit) => {
                 self.say_user(
@@ -414,8 +414,7 @@ impl Run {
 
     pub(super) fn take_last_word(&mut self, reply: Reply, limit: Option<LimitKind>) {
         let text = reply.to_text();
-        // Calls in it will not be made, and a call without a result makes the
-        // conversation unusable.
+        // Calls in the reply will not be made, and providers reject a call without a result.
         self.say_parts(vec![ReplyPart::Text(text.clone())]);
         let ending = match (&reply.finish, limit) {
             (Finish::Refused, _) => Ending::Refused,
@@ -423,7 +422,7 @@ impl Run {
             (Finish::Length, None) => Ending::CutOff,
             (Finish::Other(word), None) => return self.end_unclear(text, word),
             (_, None) if text.trim().is_empty() => {
-                // It said that it knows the answer.
+                // The model had announced that it knows the answer.
                 self.state.phase = Phase::Model;
                 return self.nudge("Your answer was empty. Answer the task.");
             }
@@ -453,8 +452,8 @@ impl Run {
         self.say(Arc::new(Message::User { parts: vec![Part::Text(text.to_owned())] }));
     }
 
-    /// Keeps what the model said, unless there is no text and no call in it: providers
-    /// refuse an empty message.
+    /// Adds the model's message, unless it has no text and no call. Providers reject an empty
+    /// message.
     fn say_parts(&mut self, parts: Vec<ReplyPart>) {
         let says_something = parts.iter().any(|part| match part {
             ReplyPart::Text(text) => !text.trim().is_empty(),
@@ -470,20 +469,18 @@ impl Run {
         self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason: None });
     }
 
-    /// Ends the run with a text that may be incomplete, and the provider's word for why the
-    /// model stopped.
+    /// Ends the run with a text that may be incomplete, and the provider's word for the reason.
     fn end_unclear(&mut self, answer: String, word: &str) {
         let reason = Some(word[..word.floor_char_boundary(100)].to_owned());
         let ending = Ending::Unclear;
         self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason });
     }
 
-    /// Gives a call another id if it has none or one that was used before: results are
-    /// paired with calls by id.
+    /// Replaces the id of a call that has none, or one that was used before. Results are paired
+    /// with calls by id.
     fn make_ids_unique(&mut self, parts: &mut [ReplyPart]) {
         let step = self.state.step.saturating_sub(1);
-        // Made only if needed: an id made up here must not be one that a later call
-        // brings along.
+        // The other ids of this reply, which a new id must not equal. Collected only if needed.
         let mut given: Option<BTreeSet<u64>> = None;
         for index in 0..parts.len() {
             let Some(ReplyPart::Call(call)) = parts.get(index) else { continue };
@@ -512,7 +509,7 @@ impl Run {
 }
 
 pub(super) fn hash(id: &str) -> u64 {
-    // Without the chance of a `RandomState`: a run that is resumed must go the same way.
+    // Not a `RandomState`, because a resumed run must behave the same.
     let mut hasher = DefaultHasher::new();
     hasher.write(id.as_bytes());
     hasher.finish()
@@ -535,8 +532,8 @@ fn mistake(call: &ToolCall, text: &str) -> Mistake {
     }
 }
 
-/// Whether a call's arguments stop in the middle: they are not completed by guessing. A
-/// reason to stop that nobody knows may be one to stop anywhere.
+/// Returns whether a call's arguments are cut off. Such arguments are not completed. With an
+/// unknown finish reason, the reply may be cut off anywhere.
 fn is_cut_off(call: &ToolCall, finish: &Finish) -> bool {
     *finish != Finish::Stop && serde_json::from_str::<IgnoredAny>(&call.arguments).is_err()
 }

@@ -1,4 +1,7 @@
-//! Asking a model for an output that fits: what `Predict` and `ChainOfThought` share.
+//! The common part of `Predict` and `ChainOfThought`: their settings, and the prompt made of them.
+//!
+//! Input: the contract, a model, examples and settings. Output: for each call a value of the output
+//! type, or an error.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -9,18 +12,18 @@ use serde_json::Value;
 use toolwright_signature::{Contract, Dialect, Policy, Reading};
 
 use crate::context::Context;
-use crate::conversation::Conversation;
 use crate::error::{Error, Result, Stage};
 use crate::message::{Message, ReplyPart, ToolCall, ToolResult};
 use crate::model::{Capabilities, LanguageModel, Request};
 use crate::output_mode::OutputMode;
+use crate::predict_call::PredictCall;
 
-/// How often a model is asked for one output.
+/// Default number of attempts.
 const ATTEMPTS: u32 = 2;
 
-/// Everything about asking that does not change from call to call.
+/// The settings of a predictor, which are the same for every call.
 #[derive(Clone)]
-pub(crate) struct Question {
+pub(crate) struct Predictor {
     pub(crate) contract: Arc<Contract>,
     model: Option<Arc<dyn LanguageModel>>,
     mode: Option<OutputMode>,
@@ -29,32 +32,32 @@ pub(crate) struct Question {
     policy: Policy,
     pub(crate) attempts: u32,
     pub(crate) max_output_tokens: u64,
-    /// How models of these capabilities are asked, those of the first that was met.
+    /// The prompt for the capabilities that were seen first.
     prompt: OnceLock<(Capabilities, Arc<Prompt>)>,
 }
 
-/// An example, before it is known in which shape a model is asked.
+/// An example that is not yet lowered for a dialect and mode.
 #[derive(Clone)]
 pub(crate) struct Shown {
     input: String,
     output: Value,
-    /// The one field of the output that is known, if it is not all of it.
+    /// The only known field of the output. `None` if all of it is known.
     only: Option<&'static str>,
 }
 
-/// What each request begins with, and how the answer is asked for.
+/// The first messages of each request, and the mode in which the answer is requested.
 pub(crate) struct Prompt {
     pub(crate) mode: OutputMode,
     pub(crate) tools: Arc<[Arc<Contract>]>,
     pub(crate) messages: Vec<Arc<Message>>,
 }
 
-impl Question {
+impl Predictor {
     pub(crate) fn new(
         contract: Contract,
         model: Option<Arc<dyn LanguageModel>>,
     ) -> toolwright_signature::Result<Self> {
-        let question = Self {
+        let predictor = Self {
             contract: Arc::new(contract),
             model,
             mode: None,
@@ -65,7 +68,7 @@ impl Question {
             max_output_tokens: Request::MAX_OUTPUT_TOKENS,
             prompt: OnceLock::new(),
         };
-        question.checked()
+        predictor.checked()
     }
 
     pub(crate) fn with_model(
@@ -113,8 +116,8 @@ impl Question {
         self
     }
 
-    /// What the model's provider cannot be asked is found out here, not at the first
-    /// call in production.
+    /// Makes the prompt, so that a schema that the provider does not accept is an error here and
+    /// not at the first call.
     fn checked(self) -> toolwright_signature::Result<Self> {
         if let Some(model) = &self.model {
             self.prompt(model.capabilities())?;
@@ -122,14 +125,14 @@ impl Question {
         Ok(self)
     }
 
-    /// An example whose output reads as a `T`; `only` as in [`Shown`].
+    /// Returns an example whose output deserializes as a `T`. `only` is as in [`Shown`].
     pub(crate) fn example<T: Serialize + DeserializeOwned>(
         &self,
         input: &impl Serialize,
         output: &T,
         only: Option<&'static str>,
     ) -> toolwright_signature::Result<Shown> {
-        // Through text: a float as a value of its own is another float.
+        // Through text, because `serde_json::to_value` represents a float differently.
         let written = serde_json::to_string(output);
         let output: Value =
             written.and_then(|text| serde_json::from_str(&text)).map_err(|source| {
@@ -138,25 +141,25 @@ impl Question {
                     source,
                 }
             })?;
-        // A model does what it is shown, so what is shown must itself fit.
+        // Models imitate examples, so an example itself must fit the schema.
         let wire = self.contract.lower_output_value(Dialect::JsonSchema2020, &output)?;
         self.contract.read_output_with::<T>(&wire.to_string(), Policy::Strict)?;
         Ok(Shown { input: self.contract.write_input(input)?, output, only })
     }
 
-    /// Asks until the answer fits, or the attempts or the ledger are used up.
+    /// Asks until the answer fits, or until the attempts or the ledger are exhausted.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         input: &impl Serialize,
         cx: &Context,
     ) -> Result<Reading<T>> {
-        let mut conversation = self.begin(input, cx)?;
+        let mut call = self.begin(input, cx)?;
         loop {
-            let reply = match cx.ask(conversation.model, conversation.request(), false).await {
+            let reply = match cx.ask(call.model, call.request(), false).await {
                 Ok(reply) => reply,
-                Err(error) => return Err(conversation.failed(error)),
+                Err(error) => return Err(call.failed(error)),
             };
-            if let Some((reading, _)) = conversation.judge(&reply, cx)? {
+            if let Some((reading, _)) = call.judge(&reply, cx)? {
                 return Ok(reading);
             }
         }
@@ -166,7 +169,7 @@ impl Question {
         &'a self,
         input: &impl Serialize,
         cx: &'a Context,
-    ) -> Result<Conversation<'a>> {
+    ) -> Result<PredictCall<'a>> {
         let input = self
             .contract
             .write_input(input)
@@ -176,7 +179,7 @@ impl Question {
             .prompt(model.capabilities())
             .map_err(|error| Error::other(error).at(Stage::Setup))?;
         let policy = self.policy.min(cx.policy());
-        Ok(Conversation::new(self, &**model, prompt, input, policy))
+        Ok(PredictCall::new(self, &**model, prompt, input, policy))
     }
 
     fn no_model(&self) -> Error {
@@ -192,7 +195,8 @@ impl Question {
             Some((met, prompt)) if *met == capabilities => Ok(Arc::clone(prompt)),
             _ => {
                 let prompt = Arc::new(self.make_prompt(capabilities)?);
-                // Others came first: then theirs is kept, and this made again each time.
+                // If the cell holds the prompt for other capabilities, this one is made again each
+                // time.
                 let _ = self.prompt.set((capabilities, Arc::clone(&prompt)));
                 Ok(prompt)
             }
@@ -228,7 +232,7 @@ impl Question {
         if !known.is_empty() {
             let _ = write!(
                 system,
-                "\n\nFor these inputs the output is known, the way to it is not told:{known}"
+                "\n\nFor these inputs the output is known, but not the reasoning:{known}"
             );
         }
         match mode {
@@ -241,7 +245,7 @@ impl Question {
             OutputMode::Schema if capabilities.structured_output => {
                 system.push_str("\n\nAnswer with JSON only.");
             }
-            // A model that cannot be given the schema otherwise still gets it.
+            // The model cannot take the schema any other way, so the prompt contains it.
             OutputMode::Schema | OutputMode::Prompted => {
                 let _ = write!(
                     system,
@@ -255,13 +259,13 @@ impl Question {
     }
 }
 
-/// An example as it would have gone between user and model.
+/// Returns an example as messages of the user and the model.
 fn turn(mode: OutputMode, number: usize, input: &str, output: &Value) -> Vec<Arc<Message>> {
     let output = output.to_string();
     let mut turn = vec![Message::user(input)];
     let said = |part| Arc::new(Message::Assistant { parts: vec![part] });
     if mode == OutputMode::Tool {
-        // Nine letters and digits: a strict server takes nothing else as an id.
+        // Nine letters and digits, because a strict server accepts no other ids.
         let call = ToolCall::new(format!("ex{number:07}"), Contract::FINISH, output);
         let result = ToolResult::new(&call, "Accepted.");
         turn.extend([said(ReplyPart::Call(call)), Arc::new(Message::Tool(result))]);

@@ -1,20 +1,21 @@
+//! Mistakes that a model repeats from round to round.
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong in the last round, and how many rounds in a row already.
+/// The mistakes of the last round, with the number of rounds in a row that made each.
 ///
-/// A model that makes one mistake again and again makes it until its budget is gone.
+/// A model that repeats a mistake would otherwise do so until its budget is spent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Mistakes(Vec<Mistake>);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mistake {
-    /// The tool, or empty: an answer that could not be used.
+    /// The name of the tool. Empty for an answer that could not be used.
     pub(crate) tool: String,
     pub(crate) arguments: String,
-    /// What the model was told.
+    /// The text that the model got.
     pub(crate) text: String,
     #[serde(default)]
     pub(crate) times: u32,
@@ -29,7 +30,8 @@ impl Mistakes {
         self.0.clear();
     }
 
-    /// Takes what went wrong in a round; says what did so `most` times in a row.
+    /// Replaces the mistakes by those of a new round. Returns the first one that was made in `most`
+    /// rounds in a row.
     pub(crate) fn take_round(
         &mut self,
         round: impl IntoIterator<Item = Mistake>,
@@ -53,7 +55,7 @@ impl Mistakes {
 }
 
 impl Mistake {
-    /// What makes two of them the same.
+    /// Returns the parts that make two mistakes the same.
     fn what(&self) -> (&str, &str, &str) {
         (&self.tool, &self.arguments, &self.text)
     }

@@ -1,4 +1,7 @@
-//! One call of a model-backed module, from its first request to what it comes to.
+//! The messages of one call of [`Predict`](crate::Predict) or a similar module.
+//!
+//! A [`PredictCall`] starts with the prompt of a [`Predictor`]. It makes the requests, reads the
+//! replies, and asks again with the error if a reply cannot be used.
 
 use std::sync::Arc;
 use std::{iter, mem};
@@ -13,13 +16,13 @@ use crate::event::EventKind;
 use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
 use crate::model::{Finish, LanguageModel, Reply, Request, ToolChoice};
 use crate::output_mode::OutputMode;
-use crate::question::{Prompt, Question};
+use crate::predictor::{Predictor, Prompt};
 use crate::repaired::Repaired;
 use crate::usage::Usage;
 
-/// One call: what was said so far and what it cost.
-pub(crate) struct Conversation<'a> {
-    question: &'a Question,
+/// The messages, attempts and usage of one call.
+pub(crate) struct PredictCall<'a> {
+    predictor: &'a Predictor,
     pub(crate) model: &'a dyn LanguageModel,
     prompt: Arc<Prompt>,
     messages: Vec<Arc<Message>>,
@@ -29,9 +32,9 @@ pub(crate) struct Conversation<'a> {
     raws: Vec<String>,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> PredictCall<'a> {
     pub(crate) fn new(
-        question: &'a Question,
+        predictor: &'a Predictor,
         model: &'a dyn LanguageModel,
         prompt: Arc<Prompt>,
         input: String,
@@ -40,14 +43,14 @@ impl<'a> Conversation<'a> {
         let mut messages = prompt.messages.clone();
         messages.push(Message::user(input));
         let (usage, raws) = (Usage::default(), Vec::new());
-        Self { question, model, prompt, messages, policy, attempt: 0, usage, raws }
+        Self { predictor, model, prompt, messages, policy, attempt: 0, usage, raws }
     }
 
     pub(crate) fn request(&self) -> Request {
         let request = Request::new(self.messages.iter().cloned())
-            .with_max_output_tokens(self.question.max_output_tokens);
+            .with_max_output_tokens(self.predictor.max_output_tokens);
         match self.prompt.mode {
-            OutputMode::Schema => request.with_output(Arc::clone(&self.question.contract)),
+            OutputMode::Schema => request.with_output(Arc::clone(&self.predictor.contract)),
             OutputMode::Tool => request
                 .with_tools(Arc::clone(&self.prompt.tools))
                 .with_tool_choice(ToolChoice::Required),
@@ -60,8 +63,8 @@ impl<'a> Conversation<'a> {
         self.prompt.mode == OutputMode::Tool
     }
 
-    /// What a reply comes to: an output and the text it was read from, an error, or
-    /// `None` if the model is to be asked again.
+    /// Reads a reply. Returns the output and the text it was read from, or `None` if the model has
+    /// to be asked again.
     pub(crate) fn judge<T: DeserializeOwned>(
         &mut self,
         reply: &Reply,
@@ -72,8 +75,8 @@ impl<'a> Conversation<'a> {
         let text = self.answer(reply);
         let error = match self.read(reply, &text) {
             Ok(reading) => {
-                if let Some(repaired) = Repaired::traced(&self.question.contract, &reading) {
-                    let name = self.question.contract.name().to_owned();
+                if let Some(repaired) = Repaired::traced(&self.predictor.contract, &reading) {
+                    let name = self.predictor.contract.name().to_owned();
                     let repairs = repaired.repairs;
                     cx.emit(|| EventKind::AnswerRepaired { name, repairs });
                 }
@@ -82,20 +85,20 @@ impl<'a> Conversation<'a> {
             Err(error) => error,
         };
         self.raws.push(text);
-        if self.attempt == self.question.attempts || error.stage() != Stage::Validation {
+        if self.attempt == self.predictor.attempts || error.stage() != Stage::Validation {
             return Err(self.failed(error));
         }
         self.send_back(&reply.parts, &error);
         Ok(None)
     }
 
-    /// An error with what all attempts said and cost.
+    /// Adds the texts and the usage of all attempts to an error.
     pub(crate) fn failed(&mut self, error: Error) -> Error {
         error.after(mem::take(&mut self.raws), self.usage)
     }
 
-    /// The calls that are read as the answer; where text was asked for, only those of a
-    /// reply that has none.
+    /// Returns the calls that are read as the answer. If text was asked for, calls count only in a
+    /// reply without text.
     fn calls<'r>(&self, reply: &'r Reply) -> impl Iterator<Item = &'r ToolCall> + Clone {
         let count = self.is_called() || reply.to_text().trim().is_empty();
         let calls = move |part: &'r ReplyPart| match part {
@@ -105,8 +108,8 @@ impl<'a> Conversation<'a> {
         reply.parts.iter().filter_map(calls)
     }
 
-    /// The part of a reply that is read as the answer; of calls that cannot be it, all,
-    /// as evidence.
+    /// Returns the part of a reply that is read as the answer. If its calls cannot be the answer,
+    /// returns all of them as evidence.
     fn answer(&self, reply: &Reply) -> String {
         match self.calls(reply).next() {
             None => reply.to_text(),
@@ -119,10 +122,10 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// What is wrong with the calls of a reply, whatever is in them.
+    /// Returns what is wrong with the calls of a reply, apart from their arguments.
     fn misplaced(&self, reply: &Reply) -> Option<String> {
         let calls = self.calls(reply);
-        let name = self.question.contract.name();
+        let name = self.predictor.contract.name();
         if let Some(other) = calls.clone().find(|call| call.name != Contract::FINISH) {
             let other = shown(&other.name, 100);
             return Some(if self.is_called() {
@@ -134,11 +137,11 @@ impl<'a> Conversation<'a> {
         let mut arguments = calls.map(|call| &call.arguments);
         let first = arguments.next()?;
         let differ = arguments.any(|other| other != first);
-        differ.then(|| format!("`{name}` was given different answers at once"))
+        differ.then(|| format!("`{name}` got several different answers in one reply"))
     }
 
     fn read<T: DeserializeOwned>(&self, reply: &Reply, text: &str) -> Result<Reading<T>> {
-        let contract = &self.question.contract;
+        let contract = &self.predictor.contract;
         match reply.finish {
             Finish::Refused => {
                 let said = reply.to_text();
@@ -147,7 +150,7 @@ impl<'a> Conversation<'a> {
             }
             Finish::Length => {
                 let after = match reply.usage.output_tokens {
-                    // Not every server says.
+                    // Some servers do not report the number.
                     0 => String::new(),
                     tokens => format!(" after {tokens} tokens"),
                 };
@@ -175,9 +178,8 @@ impl<'a> Conversation<'a> {
             .map_err(|error| Error::other(error).at(Stage::Validation))
     }
 
-    /// Goes on with what the model said and what is wrong with it, as its provider takes
-    /// it back: a message without anything in it is refused, and so is a call that nobody
-    /// answers.
+    /// Adds the reply and the error to the messages, in a form that providers accept. They reject
+    /// messages without content and calls without a result.
     fn send_back(&mut self, parts: &[ReplyPart], error: &Error) {
         let is_called = self.is_called();
         let mut parts = parts.to_vec();
@@ -209,7 +211,7 @@ impl<'a> Conversation<'a> {
         if calls.is_empty() {
             self.messages.push(Message::user(&text));
         }
-        // Each needs a result, and one that says it is enough.
+        // Every call needs a result. The first one holds the full text.
         let texts = iter::once(text.as_str()).chain(iter::repeat("Not this one either."));
         let results = calls
             .iter()

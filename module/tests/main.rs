@@ -1,0 +1,20 @@
+//! The tests of this crate, in one program: see `README.md` beside this file.
+//!
+//! A new test goes into the module of its subject, or into a new module listed here.
+#![cfg(test)]
+
+// What tests share.
+mod support;
+
+// Tests by subject.
+mod context;
+mod errors;
+mod modules;
+mod panics;
+mod predicting;
+mod prompts;
+mod recording;
+mod schema_driven;
+mod secrets;
+mod tools;
+mod toolsets;

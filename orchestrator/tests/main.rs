@@ -1,0 +1,25 @@
+//! The tests of this crate, in one program: see `README.md` beside this file.
+//!
+//! A new test goes into the module of its subject, or into a new module listed here.
+#![cfg(test)]
+
+// What tests share.
+mod support;
+
+// Tests by subject.
+mod approval;
+mod cancellation;
+mod deadlines;
+mod limits;
+mod many_calls;
+mod misuse;
+mod offered;
+mod policies;
+mod properties;
+mod react;
+mod run;
+mod selector;
+mod simulation;
+mod stream;
+mod telemetry;
+mod the_loop;
