@@ -8,11 +8,10 @@ use bytes::Bytes;
 use reqwest::Url;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 
-use crate::client::in_time;
 use crate::endpoint::shown;
 use crate::error::{ErrorKind, HttpError, Refusal, Result};
 use crate::headers::{request_id, retry_after, text};
-use crate::limits::{Deadline, Limits};
+use crate::limits::{Deadline, Limits, in_time};
 use crate::redact::Redactor;
 use crate::sse::{is_gzip, not_utf8};
 

@@ -6,12 +6,11 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Url};
-use tokio::time::{Instant, timeout_at};
 
 use crate::body::Response;
 use crate::endpoint::Endpoint;
 use crate::error::{ErrorKind, HttpError, Result, UrlFault};
-use crate::limits::{Deadline, Limits};
+use crate::limits::{Deadline, Limits, in_time};
 
 /// A request that can be sent more than once.
 #[derive(Debug, Clone)]
@@ -182,33 +181,6 @@ impl fmt::Debug for Client {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
-}
-
-/// Awaits `work`, but no longer than the allowed silence and the deadline.
-pub(crate) async fn in_time<T>(
-    work: impl Future<Output = T>,
-    limits: &Limits,
-    deadline: Deadline,
-) -> Result<T> {
-    // `timeout_at` polls the work first and never looks at its timer while bytes are ready.
-    if deadline.has_passed() {
-        return Err(too_slow(deadline));
-    }
-    let silence = Instant::now().checked_add(limits.silence);
-    let (end, is_deadline) = match (silence, deadline.instant()) {
-        (Some(silence), Some(end)) if end <= silence => (end, true),
-        (Some(silence), _) => (silence, false),
-        (None, Some(end)) => (end, true),
-        (None, None) => return Ok(work.await),
-    };
-    timeout_at(end, work).await.map_err(|_| match is_deadline {
-        true => too_slow(deadline),
-        false => ErrorKind::Silent { after: limits.silence }.into(),
-    })
-}
-
-fn too_slow(deadline: Deadline) -> HttpError {
-    ErrorKind::TooSlow { after: deadline.allowed().unwrap_or_default() }.into()
 }
 
 fn http(endpoint: &Endpoint, limits: &Limits) -> Result<reqwest::Client> {

@@ -13,13 +13,13 @@ use std::task;
 use toolwright_signature::Contract;
 
 use crate::approval::{Approval, Decision};
+pub use crate::arguments::Arguments;
 use crate::budget::{Budget, Spent};
 use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::ledger::{Exhausted, Ledger};
 use crate::message::ToolCall;
-pub use crate::repaired::Arguments;
 use crate::repaired::Repaired;
 pub use crate::tool::{Begun, Ended, Failed, Handler, Place, contained};
 use crate::tool::{Tool, ToolOutput};

@@ -17,6 +17,7 @@
 //! | test without a model | [`testing`] |
 
 pub mod approval;
+mod arguments;
 pub mod budget;
 mod chain_of_thought;
 mod context;

@@ -13,13 +13,14 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use toolwright_signature::{Contract, NameFault, Policy, Signature};
 
+use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result, Stage};
 use crate::message::{Image, ToolCall, ToolResult};
 use crate::module::Module;
 use crate::panics;
-use crate::repaired::{Arguments, Repaired};
+use crate::repaired::Repaired;
 
 /// A module as a model sees it: a contract, and a call that takes and returns text.
 ///
