@@ -378,11 +378,11 @@ fn a_server_that_is_not_there_is_named_and_the_model_is_not_asked() {
         ("no-such-server --key hunter2", "no-such-server (2 of 2): `no-such-server` could not be"),
         (
             "sh -c 'echo no key >&2' hunter2",
-            "sh (2 of 2): no MCP server answered at sh; it said: no key",
+            "sh (2 of 2): no MCP server responded at sh; its standard error was: no key",
         ),
         (
             "http://127.0.0.1:9/mcp?key=hunter2",
-            "http://127.0.0.1:9/mcp (2 of 2): no MCP server answered",
+            "http://127.0.0.1:9/mcp (2 of 2): no MCP server responded",
         ),
         (
             "http://me:hunter2@127.0.0.1:9/mcp",

@@ -179,13 +179,13 @@ fn a_token_is_asked_for_and_shown_by_nobody() {
     assert!(told.contains(&format!("{} wants a token;", served.url)), "{told}");
     assert!(told.contains("--token-env"), "{told}");
     let told = failed(with("no\u{fc}header", &served.url));
-    assert!(told.contains("the token is empty or holds a character"), "{told}");
+    assert!(told.contains("the token is empty or has a character"), "{told}");
     // Not over a network that can read it.
     let told = failed(with(TOKEN, "http://tools.example.com/mcp"));
     assert!(told.contains("use https://"), "{told}");
     served.kill();
     let told = failed(with(TOKEN, &served.url));
-    assert!(told.contains("no MCP server answered at"), "{told}");
+    assert!(told.contains("no MCP server responded at"), "{told}");
 
     for name in ["mcp_server", "mcp_client"] {
         let address = if name == "mcp_server" { "0" } else { "http://127.0.0.1:9/mcp" };
@@ -278,7 +278,10 @@ fn a_command_is_split_and_no_shell_reads_it() {
 
     // What a server dies of is said; what follows its name is not, it may be a secret.
     let told = failed(stdio(r#"sh -c 'echo "the key is missing" >&2; exit 3' hunter2"#));
-    assert!(told.contains("no MCP server answered at sh; it said: the key is missing"), "{told}");
+    assert!(
+        told.contains("no MCP server responded at sh; its standard error was: the key is missing"),
+        "{told}"
+    );
     assert!(!told.contains("hunter2"), "{told}");
     let told = failed(stdio("no-such-server --key hunter2"));
     assert!(told.starts_with("error: `no-such-server` could not be started"), "{told}");
@@ -286,7 +289,7 @@ fn a_command_is_split_and_no_shell_reads_it() {
     assert!(failed(stdio("sh 'hunter2")).contains("in the middle of a quote"));
     assert!(failed(stdio(" ")).contains("names no program"));
     let told = failed(run(over_http("127.0.0.1:8000/mcp").arg("list")));
-    assert!(told.contains("it is no URL; write it whole"), "{told}");
+    assert!(told.contains("it is not a URL; write the complete URL"), "{told}");
     for switches in [
         &["list"][..],
         &["--stdio", "x", "--http", "y", "list"],

@@ -1,6 +1,7 @@
-//! What a served call costs beside a server written by hand on rmcp: the processor's time
-//! of both, in one run, with one handler and one client, over pipes as standard input and
-//! output are.
+//! The cost of a served call, compared with a server that is written directly on rmcp.
+//!
+//! It measures the processor time of both in one run, with the same handler and the same client, over
+//! pipes like those of standard input and output.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "bench code")]
 
 use std::time::Duration;
@@ -20,12 +21,12 @@ use tokio::net::unix::pipe::{Receiver, Sender, pipe};
 use toolwright_mcp::McpServer;
 use toolwright_module::{Effect, Signature, Tool, from_fn};
 
-/// How many calls are timed at a time, and how often.
+/// Number of calls in a round, and number of rounds.
 const CALLS: usize = 4000;
 const ROUNDS: usize = 15;
 
-/// How many calls are under way at once: as one agent has it, and as many have.
-const AT_ONCE: [usize; 2] = [1, 16];
+/// Number of concurrent calls: those of one agent, and of many.
+const CONCURRENT: [usize; 2] = [1, 16];
 
 /// Search documents.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -105,18 +106,18 @@ impl Client {
         assert!(self.line.contains("result") && !self.line.contains("isError\":true"));
     }
 
-    async fn calls(&mut self, at_once: usize) -> Duration {
+    async fn calls(&mut self, concurrent: usize) -> Duration {
         let arguments = json!({"query": "tenant rights", "limit": 5, "tags": ["law", "oslo"]});
         let params = json!({"name": "search", "arguments": arguments});
-        let calls: Vec<String> = (1..=at_once)
+        let calls: Vec<String> = (1..=concurrent)
             .map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
             .map(|call| format!("{call}\n"))
             .collect();
         let calls = calls.concat();
         let start = ProcessTime::now();
-        for _ in 0..CALLS / at_once {
+        for _ in 0..CALLS / concurrent {
             self.write.write_all(calls.as_bytes()).await.unwrap();
-            for _ in 0..at_once {
+            for _ in 0..concurrent {
                 self.answer().await;
             }
         }
@@ -139,18 +140,20 @@ async fn main() {
     let served = tokio::spawn(server.serve(read, write));
     let mut client = Client::new(answers, asks).await;
 
-    for at_once in AT_ONCE {
+    for concurrent in CONCURRENT {
         let mut ratios = Vec::new();
         let mut least = [Duration::MAX; 2];
         for _ in 0..ROUNDS {
-            let times = [by_hand_client.calls(at_once).await, client.calls(at_once).await];
+            let times = [by_hand_client.calls(concurrent).await, client.calls(concurrent).await];
             ratios.push(times[1].as_secs_f64() / times[0].as_secs_f64());
             least = [least[0].min(times[0]), least[1].min(times[1])];
         }
         ratios.sort_by(f64::total_cmp);
         let each = least.map(|time| time / u32::try_from(CALLS).unwrap());
         let (by_hand, served, ratio) = (each[0], each[1], ratios[ROUNDS / 2]);
-        println!("{at_once} at once: {by_hand:?} by hand, {served:?} served, ratio {ratio:.3}");
+        println!(
+            "{concurrent} concurrent: {by_hand:?} by hand, {served:?} served, ratio {ratio:.3}"
+        );
     }
     drop((client, by_hand_client));
     served.await.unwrap().unwrap();

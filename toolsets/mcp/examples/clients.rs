@@ -1,8 +1,9 @@
-//! The server that `tests/clients.sh` shows to the official checks and to real clients.
+//! The server with which `tests/clients.sh` runs the official checks and real clients.
 //!
 //! `clients` serves over standard input and output, `clients ADDRESS` over HTTP.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
+#[allow(dead_code, reason = "this program uses a part of it")]
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -19,7 +20,7 @@ use toolwright_module::{
     Cancellation, Context, Contract, Effect, Error, Result, Tool, ToolCall, ToolOutput,
 };
 
-/// No sound at all.
+/// An empty sound.
 const WAV: &str =
     "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
@@ -38,7 +39,7 @@ where
     Tool::dynamic(contract, Effect::Read, move |_, cx| handler(cx))
 }
 
-/// What the scenarios of the conformance suite ask for, as far as it is about tools.
+/// The tools that the conformance suite calls.
 fn scenarios() -> Vec<Tool> {
     let nothing = || json!({"type": "object"});
     let said = |text: &'static str| move |_| async move { Ok(ToolOutput::text_only(text)) };
@@ -84,7 +85,7 @@ fn scenarios() -> Vec<Tool> {
         tool("test_audio_content", nothing(), gives("", &[WAV])),
         tool("test_embedded_resource", nothing(), gives("", &[JSON])),
         tool("test_multiple_content_types", nothing(), gives("Several:", &[PNG, JSON])),
-        // No tool of ours asks the client for anything or logs to it: these show it.
+        // The tools send no requests or log messages to the client; these two show it.
         tool("test_streaming_elicitation", nothing(), said("Nothing to ask.")),
         tool("test_logging_tool", nothing(), said("Nothing to log.")),
         tool("test_error_handling", nothing(), |_| async {
@@ -114,7 +115,7 @@ async fn main() -> std::result::Result<(), Box<dyn StdError>> {
         Some(address) => {
             let listener = TcpListener::bind(address).await?;
             println!("http://{}/mcp", listener.local_addr()?);
-            // Whoever started it ends it by closing its input.
+            // The server shuts down when its input is closed.
             tokio::task::spawn_blocking(move || {
                 let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
                 shutdown.cancel();

@@ -1,7 +1,7 @@
-//! The client that `tests/clients.sh` shows to the official checks: `conformance_client URL`.
+//! The client with which `tests/clients.sh` runs the official checks: `conformance_client URL`.
 //!
-//! It does what any user of a server's tools does: it connects, looks at the tools and calls
-//! them, with the arguments that the scenario gives or with some that fit.
+//! It connects, lists the tools, and calls them with the arguments of the scenario or with generated
+//! ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::error::Error as StdError;
@@ -12,30 +12,30 @@ use toolwright_module::{Context, Dialect, Tool};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn StdError>> {
-    let url = std::env::args().nth(1).ok_or("say the server's URL")?;
+    let url = std::env::args().nth(1).ok_or("usage: conformance_client URL")?;
     let remote = McpClient::http(&url)?.connect().await?;
     for (name, error) in remote.left_out() {
-        eprintln!("{name} is left out: {error}");
+        eprintln!("{name} cannot be used: {error}");
     }
     let tools = remote.tools();
     for (name, arguments) in calls(&tools)? {
         let Some(tool) = tools.iter().find(|tool| tool.name() == name) else {
-            eprintln!("{name} is not there");
+            eprintln!("there is no tool {name}");
             continue;
         };
         match tool.call(&arguments.to_string(), &Context::default()).await {
             Ok(output) => eprintln!("{name}: {}", output.text()),
-            // A scenario may want a call to fail; it says itself whether this one was to.
+            // A scenario may expect a failed call, and checks that itself.
             Err(error) => eprintln!("{name} failed: {error:#}"),
         }
     }
     remote.close().await;
-    // The suite does not look at how a client ends: `tests/clients/conformance.py` does.
+    // `tests/clients/conformance.py` checks this line, because the suite does not check the end.
     println!("closed");
     Ok(())
 }
 
-/// What is to be called: as the scenario says, or every tool once.
+/// The calls to make: those of the scenario, or every tool once.
 fn calls(tools: &[Tool]) -> Result<Vec<(String, Value)>, Box<dyn StdError>> {
     let context: Value = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(context) => serde_json::from_str(&context)?,
@@ -48,7 +48,7 @@ fn calls(tools: &[Tool]) -> Result<Vec<(String, Value)>, Box<dyn StdError>> {
         };
         return Ok(calls.iter().map(call).collect());
     }
-    // One scenario has a tool to be shown another one's schema.
+    // In one scenario, a tool takes the schema of another tool.
     let shown = tools.iter().find(|tool| tool.name() == "json_schema_2020_12_tool");
     let arguments = |tool: &Tool| match (tool.name(), shown) {
         ("json_schema_echo", Some(shown)) => {
@@ -64,7 +64,7 @@ fn calls(tools: &[Tool]) -> Result<Vec<(String, Value)>, Box<dyn StdError>> {
     Ok(calls)
 }
 
-/// Some arguments for a schema that is not deep.
+/// Generates arguments for a flat schema.
 fn some(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let value = |schema: &Value| match schema["type"].as_str() {

@@ -1,7 +1,7 @@
-//! A server over standard input and output with the faults that servers have, for tests.
+//! A faulty server over standard input and output, for tests.
 //!
-//! `odd MODE`: what it does at the start. What it does later is in its tools' names. The file
-//! that `ODD_FILE` names gets a line for each thing that happens.
+//! `odd MODE`: the mode selects the behaviour at the start. Each tool's name says its behaviour. The
+//! file `ODD_FILE` gets a line for each event.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::fs::OpenOptions;
@@ -29,14 +29,14 @@ fn main() {
         _ => {}
     }
     let server =
-        Arc::new(Server { mode, deaf: AtomicBool::new(false), changed: Mutex::new(false) });
+        Arc::new(Server { mode, not_reading: AtomicBool::new(false), changed: Mutex::new(false) });
     for line in std::io::stdin().lock().lines() {
-        while server.deaf.load(Ordering::SeqCst) {
+        while server.not_reading.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(10));
         }
         let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let server = Arc::clone(&server);
-        // Each on a thread: a slow call keeps none of the others.
+        // Each message has its own thread, so that a slow call does not block others.
         std::thread::spawn(move || server.take(&message));
     }
     note("ended");
@@ -47,8 +47,8 @@ fn main() {
 
 struct Server {
     mode: String,
-    /// It reads no more.
-    deaf: AtomicBool,
+    /// The server does not read its input any more.
+    not_reading: AtomicBool,
     changed: Mutex<bool>,
 }
 
@@ -142,7 +142,8 @@ impl Server {
                     "properties": {"n": {"type": "integer"}},
                     "required": ["n"],
                 });
-                let none = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+                let optional =
+                    json!({"type": "object", "properties": {"text": {"type": "string"}}});
                 let mut echo = tool("echo", &text);
                 echo["description"] = json!(description);
                 let mut structured = tool("structured", &text);
@@ -163,7 +164,7 @@ impl Server {
                     "refuse",
                     "unknown",
                 ];
-                let others = others.map(|name| tool(name, &none));
+                let others = others.map(|name| tool(name, &optional));
                 let tools: Vec<Value> = [echo, structured].into_iter().chain(others).collect();
                 answer(id, &json!({"tools": tools}));
             }
@@ -203,7 +204,7 @@ impl Server {
             ),
             "die" => exit(9),
             "ask_and_not_listen" => {
-                self.deaf.store(true, Ordering::SeqCst);
+                self.not_reading.store(true, Ordering::SeqCst);
                 for id in 0..1_000_000 {
                     say(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
                 }
@@ -255,14 +256,14 @@ fn answer(id: &Value, result: &Value) {
 
 fn say(message: &Value) {
     let mut out = std::io::stdout().lock();
-    // Whoever asked may be gone.
+    // The client may have disconnected.
     let _ = writeln!(out, "{message}").and_then(|()| out.flush());
 }
 
 fn note(what: &str) {
     let Some(path) = std::env::var_os("ODD_FILE") else { return };
     let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
-    // In one piece: others write too.
+    // One write, because other threads write too.
     file.write_all(format!("{what}\n").as_bytes()).unwrap();
 }
 

@@ -1,3 +1,5 @@
+//! [`McpError`], the error of both sides.
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
@@ -5,135 +7,145 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "client")]
 use rmcp::service::ServiceError;
 use toolwright_signature::Difference;
 
-/// How many names an error shows.
+/// Maximum number of tool names that an error lists.
+#[cfg(feature = "client")]
 const SHOWN: usize = 30;
 
-/// The result of setting up, serving or reaching a server.
+/// The result of starting, serving or connecting to a server.
+#[cfg(any(feature = "client", feature = "server"))]
 pub(crate) type Result<T, E = McpError> = std::result::Result<T, E>;
 
-/// Why a server could not be set up, stopped serving or could not be reached.
+/// The reason why a server could not be built, stopped serving or could not be used.
 ///
-/// A served call's failure is the client's to know and ends nothing; the
-/// [crate's page](crate) lists what becomes of it. A call of a [`McpClient`](crate::McpClient)'s
-/// tool fails with a [`toolwright_module::Error`]; where the server is at fault, one of these
-/// is its cause. A token is in none of them.
+/// If a served call fails, the client gets the failure as a result and the server goes on; the
+/// [crate's page](crate) lists how each failure is sent. If a call of an imported tool fails,
+/// the error is a [`toolwright_module::Error`]; if the server caused it, its source is an
+/// `McpError`. No variant contains a token.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// Two tools have one name: a client could not tell them apart.
-    #[error("two tools are called `{name}`; give one another name with `Tool::named`")]
+    /// Two tools of a served list have the same name.
+    #[error("two tools have the name `{name}`; rename one with `Tool::named`")]
     Duplicate {
         /// The name.
         name: String,
     },
 
-    /// MCP has no words for a tool's contract.
+    /// A contract that cannot be written as an MCP tool, or a name that is not valid.
     #[error(transparent)]
     Contract(#[from] toolwright_signature::Error),
 
-    /// The token is empty or cannot stand in a header.
-    // It is not shown: it is a secret, or a part of one.
-    #[error("the token is empty or holds a character that no header has; use visible ASCII")]
+    /// A token that is empty or not valid in an HTTP header.
+    // The token is not shown, because it is a secret.
+    #[error(
+        "the token is empty or has a character that is not visible ASCII; use visible ASCII without spaces"
+    )]
     Token,
 
-    /// Others than this machine could connect, and nobody asks who they are.
+    /// A listener that other machines can reach, on a server without a token.
     #[error("{address} can be reached from other machines; set a token with `with_token`")]
     TokenRequired {
-        /// Where the server would listen.
+        /// The address of the listener.
         address: SocketAddr,
     },
 
-    /// The server listens everywhere and was not told what it is called there.
+    /// A listener on every address of the machine, on a server without host names.
     #[error(
-        "{address} is every address of this machine; name those it is reached by with `with_hosts`"
+        "{address} is every address of this machine; set the host names of the server with \
+         `with_hosts`"
     )]
     HostsRequired {
-        /// Where the server would listen.
+        /// The address of the listener.
         address: SocketAddr,
     },
 
-    /// The client speaks no revision of the protocol that this server does.
+    /// Client and server support no common revision of the protocol.
     #[error("the client and this server have no revision of MCP in common")]
     Handshake,
 
-    /// The connection failed.
+    /// An I/O error of the connection.
     #[error("the connection failed")]
     Connection(#[from] io::Error),
 
-    /// The address cannot be used.
-    // It is not shown: it may hold a secret.
+    /// A server address that is not valid, or that does not fit the settings.
+    // The address is not shown, because it may contain a secret.
     #[error("the server's address cannot be used: {fault}")]
     Url {
-        /// Why, and what to do.
+        /// The reason, and how to fix it.
         fault: &'static str,
     },
 
-    /// It is no header, or the protocol's own.
-    #[error("`{name}` cannot be sent as a header; see `McpClientBuilder::with_header`")]
+    /// A header that is not valid, or that the protocol sets itself.
+    #[error(
+        "the header `{name}` cannot be set: it is not valid, or the protocol sets it; see \
+         `McpClientBuilder::with_header`"
+    )]
     Header {
         /// The header's name.
         name: String,
     },
 
     /// The program could not be started.
-    #[error("`{command}` could not be started; is it installed, and in the PATH?")]
+    #[error("`{command}` could not be started; check that it is installed and in the PATH")]
     Start {
         /// The program.
         command: String,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
 
-    /// No MCP server answered.
-    #[error("no MCP server answered at {server}{told}")]
+    /// The program or address did not respond as an MCP server.
+    #[error("no MCP server responded at {server}{stderr}")]
     Connect {
         /// The program or the address.
         server: String,
-        /// What the program said on its standard error.
-        told: String,
-        /// What happened.
+        /// The end of the program's standard error, or nothing.
+        stderr: String,
+        /// The cause.
         source: Source,
     },
 
-    /// The server wants to know who asks.
-    #[error("{server} wants a token; give one with `McpClientBuilder::with_token`")]
+    /// The server requires a token, or rejects the one that was sent.
+    #[error("{server} requires a valid token; set it with `McpClientBuilder::with_token`")]
     Unauthorized {
         /// The address.
         server: String,
     },
 
-    /// The server did not say what it has in time.
+    /// The server did not start and list its tools within the start timeout.
     #[error(
-        "{server} was not ready after {time:?}; `McpClientBuilder::with_start_time` gives it longer"
+        "{server} was not ready after {time:?}; set a longer timeout with \
+         `McpClientBuilder::with_start_time`"
     )]
     Late {
         /// The program or the address.
         server: String,
-        /// How long it had.
+        /// The start timeout.
         time: Duration,
     },
 
-    /// The server's list of its tools is none.
-    #[error("{server} did not say what tools it has")]
+    /// The server's response to `tools/list` is an error or is not a list of tools.
+    #[error("{server} did not list its tools")]
     Listing {
         /// The program or the address.
         server: String,
-        /// What happened.
+        /// The cause.
         source: Source,
     },
 
-    /// The server's list of its tools has no end.
-    #[error("the list of the tools of {server} does not end, or is far too long")]
+    /// The server's tool list exceeds 10,000 tools, 1,000 pages or 32 MiB, or repeats a page.
+    #[error("the tool list of {server} is too long, or repeats a page")]
     Endless {
         /// The program or the address.
         server: String,
     },
 
-    /// The server has two tools of one name: nobody could say which is meant.
-    #[error("{server} has two tools called `{name}`, which only the server can mend")]
+    /// The server lists two tools with the same name.
+    #[error("{server} lists two tools with the name `{name}`; this must be fixed in the server")]
     Twice {
         /// The program or the address.
         server: String,
@@ -141,74 +153,80 @@ pub enum McpError {
         name: String,
     },
 
-    /// What the server says of a tool is no tool.
-    #[error("`{name}` is no tool as its server describes it")]
+    /// The server's definition of a tool does not deserialize as a tool.
+    #[error("the server's definition of `{name}` is not a valid tool")]
     Definition {
-        /// The server's name for it.
+        /// The server's name for the tool.
         name: String,
-        /// What is wrong.
+        /// The deserialization error.
         source: serde_json::Error,
     },
 
-    /// The server has this tool, and it cannot be used.
-    #[error("`{name}` of the server cannot be used: {reason}")]
+    /// A tool that the server lists, but that cannot be used.
+    #[error("the server's tool `{name}` cannot be used: {reason}")]
     LeftOut {
-        /// The server's name for it.
+        /// The server's name for the tool.
         name: String,
-        /// Why.
+        /// The reason.
         reason: Arc<McpError>,
     },
 
-    /// The server has no tool of this name.
-    #[error("the server has no tool `{name}`; it has {there}")]
+    /// The server has no tool with this name.
+    #[error("the server has no tool `{name}`; its tools are: {available}")]
     NoSuchTool {
         /// The name.
         name: String,
-        /// The names that there are.
-        there: String,
+        /// The names of the server's tools, separated by commas.
+        available: String,
     },
 
-    /// The server's tool cannot stand for the signature.
-    #[error("`{name}` of the server cannot stand for `{signature}`: {}", listed(differences))]
+    /// The schemas of the server's tool do not fit the signature.
+    #[error(
+        "the server's tool `{name}` does not fit the signature `{signature}`: {}",
+        listed(differences)
+    )]
     Differs {
-        /// The server's name for it.
+        /// The server's name for the tool.
         name: String,
-        /// The signature's.
+        /// The signature's name.
         signature: String,
-        /// All that keeps it from that.
+        /// All differences that matter.
         differences: Vec<Difference>,
     },
 
-    /// The lock is none.
-    #[error("this is not a lock; make one with `McpClient::lock`")]
+    /// The text is not a valid lock file.
+    #[error("the text is not a valid lock file; create one with `McpClient::lock`")]
     Lock(#[source] serde_json::Error),
 
-    /// The server is not what it was when its lock was made.
-    #[error("{server} is not what was locked; if that is right, lock it anew:\n{diff}")]
+    /// The server's tools differ from its lock file.
+    #[error(
+        "the tools of {server} differ from the lock file; review the changes, then create a new \
+         lock file with `McpClient::lock`:\n{diff}"
+    )]
     Drift {
         /// The program or the address.
         server: String,
-        /// The lines of the lock that changed.
+        /// The changed lines of the lock file, as a unified diff.
         diff: String,
     },
 
-    /// The server says something else of a tool than when it was taken, or has it no more.
-    #[error("`{tool}` is not what it was when it was taken; take the server's tools anew")]
+    /// The server changed or removed a tool after it was imported.
+    #[error("the server changed or removed `{tool}`; call `McpClient::tools` again")]
     Changed {
-        /// The server's name for it.
+        /// The server's name for the tool.
         tool: String,
     },
 
-    /// A result is not what the server's own schema promises.
-    #[error("`{tool}` of the server gave a result that is not what it promised")]
+    /// A result that does not match the output schema that the server declared.
+    #[error("the result of the server's tool `{tool}` does not match its output schema")]
     Promise {
         /// The server's name for the tool.
         tool: String,
-        /// What does not fit.
+        /// The mismatch.
         source: toolwright_signature::Error,
     },
 
-    /// A call did not reach its server.
+    /// A call that did not reach its server, so the tool did not run.
     #[error("the server could not be reached, and `{tool}` did not run")]
     NotRun {
         /// The server's name for the tool.
@@ -217,21 +235,21 @@ pub enum McpError {
         source: Source,
     },
 
-    /// The connection was lost in the middle of a call.
-    #[error("the connection was lost while `{tool}` ran; whether it did its work is not known")]
+    /// A connection that was lost during a call, so the tool may have run.
+    #[error("the connection was lost during the call of `{tool}`, which may have taken effect")]
     Lost {
         /// The server's name for the tool.
         tool: String,
-        /// What happened.
+        /// The cause.
         source: Source,
     },
 
-    /// The connection was closed on this side.
+    /// A call after [`McpClient::close`](crate::McpClient::close).
     #[error("the connection is closed; connect again")]
     Closed,
 }
 
-/// As it is shown, with its causes: so that `fn main() -> Result<(), _>` shows all there is.
+/// Shows the message and all sources, because `fn main() -> Result<(), _>` prints `Debug`.
 impl fmt::Debug for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
@@ -250,29 +268,34 @@ fn listed(differences: &[Difference]) -> String {
 
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
+#[cfg(feature = "client")]
 impl McpError {
-    pub(crate) fn connect(server: &str, told: &str, source: impl Into<Source>) -> Self {
-        let told = if told.is_empty() { String::new() } else { format!("; it said: {told}") };
-        Self::Connect { server: server.to_owned(), told, source: source.into() }
+    pub(crate) fn connect(server: &str, stderr: &str, source: impl Into<Source>) -> Self {
+        let stderr = match stderr {
+            "" => String::new(),
+            _ => format!("; its standard error was: {stderr}"),
+        };
+        Self::Connect { server: server.to_owned(), stderr, source: source.into() }
     }
 
     pub(crate) fn listing(server: &str, source: ServiceError) -> Self {
         Self::Listing { server: server.to_owned(), source: Box::new(source) }
     }
 
-    pub(crate) fn no_such_tool<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> Self {
-        let mut there: Vec<&str> = there.filter(|name| !name.is_empty()).collect();
-        there.sort_unstable();
-        let more = there.len().saturating_sub(SHOWN);
-        there.truncate(SHOWN);
-        let mut there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    pub(crate) fn no_such_tool<'a>(name: &str, tools: impl Iterator<Item = &'a str>) -> Self {
+        let mut names: Vec<&str> = tools.filter(|name| !name.is_empty()).collect();
+        names.sort_unstable();
+        let more = names.len().saturating_sub(SHOWN);
+        names.truncate(SHOWN);
+        let mut available =
+            if names.is_empty() { "(no tools)".to_owned() } else { names.join(", ") };
         if more > 0 {
-            there.push_str(&format!(" and {more} more"));
+            available.push_str(&format!(" and {more} more"));
         }
-        Self::NoSuchTool { name: name.to_owned(), there }
+        Self::NoSuchTool { name: name.to_owned(), available }
     }
 
-    /// Whether trying again is of no use.
+    /// Whether connecting again cannot succeed.
     pub(crate) fn is_final(&self) -> bool {
         !matches!(self, Self::Connect { .. } | Self::Late { .. } | Self::Listing { .. })
     }

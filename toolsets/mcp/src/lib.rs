@@ -1,14 +1,31 @@
-//! Tools as an MCP server, and MCP servers as tools: what an agent of ours can call, any MCP
-//! client can, and the other way about.
+//! A server and a client for the Model Context Protocol (MCP).
 //!
-//! A signature says what a tool takes and gives; the Model Context Protocol says the same
-//! to programs in any language. [`McpServer`] serves a list of [`Tool`]s: modules in code,
-//! models, whole agents, tools made at run time. [`McpClient`] takes those of a server, for
-//! agents and groups, and one by one behind a signature. Both speak the revisions of the
-//! protocol from 2024-11-05 to 2026-07-28, over standard input and output or over HTTP, on
-//! [rmcp](https://docs.rs/rmcp).
+//! - [`McpServer`] serves a list of [`Tool`]s to any MCP client: modules in code, language
+//!   models, whole agents, tools that are created at run time.
+//! - [`McpClient`] imports the tools of any MCP server, for agents and tool groups, or one by one
+//!   as the module of a signature.
 //!
-//! ```
+//! Both support the protocol's revisions from 2024-11-05 to 2026-07-28, over standard input and
+//! output and over HTTP. Both are built on [rmcp](https://docs.rs/rmcp).
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `client` | yes | [`McpClient`], for servers that run as a child process |
+//! | `server` | yes | [`McpServer`], over standard input and output or any two streams |
+//! | `http` | yes | HTTP for the client and the server, whichever is enabled: the next two |
+//! | `http-client` | yes | HTTP for the client only |
+//! | `http-server` | yes | HTTP for the server only, without the dependencies of an HTTP client |
+//! | `rustls` | yes | TLS by rustls, for a client of servers on other machines |
+//! | `native-tls` | no | TLS by the platform's own library, instead of `rustls` |
+//!
+//! Without `client` and `server` the crate has only [`McpError`].
+//!
+//! # Example
+//!
+#![cfg_attr(all(feature = "client", feature = "server", feature = "http"), doc = "```")]
+#![cfg_attr(not(all(feature = "client", feature = "server", feature = "http")), doc = "```text")]
 //! use tokio::net::TcpListener;
 //! use toolwright_mcp::{McpClient, McpServer};
 //! use toolwright_module::Context;
@@ -37,7 +54,8 @@
 //!
 //! # Serving over two streams
 //!
-//! ```
+#![cfg_attr(all(feature = "client", feature = "server"), doc = "```")]
+#![cfg_attr(not(all(feature = "client", feature = "server")), doc = "```text")]
 //! use rmcp::ServiceExt;
 //! use rmcp::model::CallToolRequestParams;
 //! use schemars::JsonSchema;
@@ -60,12 +78,12 @@
 //! let add = from_fn(async |Add { a, b }: Add| Ok(a + b)).with_effect(Effect::Read);
 //! let server = McpServer::new("sums", "1.0.0", [Tool::new(add)?])?;
 //!
-//! // A program's own would be `server.serve_stdio().await?`. Here both ends are ours.
-//! let (ours, theirs) = tokio::io::duplex(4096);
-//! let (read, write) = tokio::io::split(ours);
+//! // A program calls `server.serve_stdio().await?`. This example has both ends of a pipe.
+//! let (server_end, client_end) = tokio::io::duplex(4096);
+//! let (read, write) = tokio::io::split(server_end);
 //! let serving = tokio::spawn(server.serve(read, write));
 //!
-//! let client = ().serve(theirs).await?;
+//! let client = ().serve(client_end).await?;
 //! let arguments = serde_json::json!({"a": 2, "b": 3}).as_object().cloned().unwrap_or_default();
 //! let call = CallToolRequestParams::new("add").with_arguments(arguments);
 //! let result = client.call_tool(call).await?;
@@ -76,47 +94,57 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What a client sees
+//! # How tools and results are sent
 //!
-//! | here | there |
+//! | in this library | in MCP |
 //! |---|---|
-//! | [`Contract`](toolwright_module::Contract) | `name`, `title`, `description`, `inputSchema`, `outputSchema`; an output that is no object is `{"result": …}` |
+//! | [`Contract`](toolwright_module::Contract) | `name`, `title`, `description`, `inputSchema`, `outputSchema`; an output that is not an object is wrapped as `{"result": …}` |
 //! | [`Effect::Read`] | `readOnlyHint` and `idempotentHint` |
-//! | [`Effect::Idempotent`] | `idempotentHint`; no `destructiveHint`, so MCP assumes that it may overwrite |
-//! | [`Effect::Write`] | no hint, so MCP assumes that it may overwrite |
+//! | [`Effect::Idempotent`] | `idempotentHint`; no `destructiveHint`, so MCP assumes that the tool may overwrite |
+//! | [`Effect::Write`] | no hint, so MCP assumes that the tool may overwrite |
 //! | [`Effect::Irreversible`] | `destructiveHint` |
-//! | whatever the effect | `openWorldHint`, as MCP assumes: no effect says it |
-//! | an output | `structuredContent`; as text what a model reads, and the JSON where that says something else |
-//! | an image as `data:…;base64,` | an image; of type `audio/…` a sound, of any other an embedded resource |
-//! | any other image | its address, as text |
-//! | arguments that do not fit, [`McpError::retry`], [`McpError::refuse`] | `isError` and the text |
-//! | any other error, a panic | `isError` and that the tool failed; the reason goes to `tracing` |
+//! | any effect | `openWorldHint`, which is MCP's default |
+//! | an output | `structuredContent`, and the text for models; also the JSON as text if that differs from the text for models |
+//! | an image as `data:image/…;base64,` | an image; `audio/…` becomes audio, any other type an embedded resource |
+//! | any other image | its URL, as text |
+//! | arguments that do not validate, [`Error::retry`], [`Error::refuse`] | `isError` and the text |
+//! | any other error, a panic | `isError` and a general text; the reason goes to `tracing` |
 //! | an unknown tool, a malformed request | the error -32602 |
-//! | [`Event`](toolwright_module::event::Event)s of a call | progress, to a client that asked for it |
-//! | the client cancels, or hangs up | [`Context::is_cancelled`](toolwright_module::Context::is_cancelled); two seconds later the call is dropped |
+//! | [`Event`](toolwright_module::event::Event)s of a call | progress notifications, if the client asked for them |
+//! | the client cancels or disconnects | [`Context::is_cancelled`](toolwright_module::Context::is_cancelled); two seconds later the call is dropped |
 //!
 //! # Limits
 //!
-//! Every call ends: [`McpServer::with_tool_time`]. How many run at once, how many may come,
-//! and how large requests and results may be has a limit too, each with a default that a
-//! model never reaches.
+//! Every call has a timeout: `McpServer::with_tool_time`. The server also limits the number of
+//! concurrent calls, the rate of calls, and the size of requests and results. Each limit has a
+//! default, which normal use does not reach.
 //!
-//! Over HTTP only this machine is served unless a token is set; see
-//! [`McpServer::serve_http`].
+//! Over HTTP, the server accepts only clients on this machine unless a token is set: see
+//! `McpServer::serve_http`.
 //!
 //! [`Tool`]: toolwright_module::Tool
 //! [`Effect::Read`]: toolwright_module::Effect::Read
 //! [`Effect::Idempotent`]: toolwright_module::Effect::Idempotent
 //! [`Effect::Write`]: toolwright_module::Effect::Write
 //! [`Effect::Irreversible`]: toolwright_module::Effect::Irreversible
-//! [`McpError::retry`]: toolwright_module::Error::retry
-//! [`McpError::refuse`]: toolwright_module::Error::refuse
+//! [`Error::retry`]: toolwright_module::Error::retry
+//! [`Error::refuse`]: toolwright_module::Error::refuse
+#![cfg_attr(not(feature = "client"), doc = "[`McpClient`]: crate")]
+#![cfg_attr(not(feature = "server"), doc = "[`McpServer`]: crate")]
 
 mod error;
+#[cfg(feature = "client")]
 mod mcp_client;
+#[cfg(feature = "server")]
 mod mcp_server;
+#[cfg(any(
+    all(feature = "client", feature = "http-client"),
+    all(feature = "server", feature = "http-server"),
+))]
 mod token;
 
 pub use error::McpError;
+#[cfg(feature = "client")]
 pub use mcp_client::{McpClient, McpClientBuilder, McpModule};
+#[cfg(feature = "server")]
 pub use mcp_server::McpServer;

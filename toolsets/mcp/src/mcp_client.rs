@@ -1,11 +1,15 @@
-mod answer;
+//! The client side: [`McpClient`] and [`McpModule`].
+
 mod builder;
-mod child;
+mod call_result;
+mod child_process;
 mod connection;
+#[cfg(feature = "http-client")]
+mod http;
 mod listing;
-mod live;
 mod lock;
-mod web;
+mod secrets;
+mod session;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -22,51 +26,53 @@ use toolwright_module::{
     Tool,
 };
 
-use self::builder::Home;
 pub use self::builder::McpClientBuilder;
-use self::child::Command;
-use self::web::Address;
+use self::builder::TransportConfig;
+use self::child_process::Command;
+#[cfg(feature = "http-client")]
+use self::http::HttpAddress;
 use crate::error::{McpError, Result, Source};
-use crate::mcp_client::answer::Answer;
+use crate::mcp_client::call_result::CallResult;
 use crate::mcp_client::connection::Connection;
-use crate::mcp_client::listing::{Listed, Listing, suitable};
-use crate::mcp_client::live::Fault;
+use crate::mcp_client::listing::{Listed, Listing, valid_name};
 use crate::mcp_client::lock::Lock;
+use crate::mcp_client::session::CallFailure;
 
-/// How many answers to a server's own requests may be on their way: who asks and does not take
-/// them would fill the memory.
-const ANSWERS: usize = 64;
+/// Maximum number of responses to the server's own requests that are being sent. Without a limit,
+/// a server that sends requests and does not read the responses would fill the memory.
+const MAX_PENDING_RESPONSES: usize = 64;
 
-/// How often a call is sent at most.
-const SENDINGS: u32 = 3;
+/// Maximum number of times that a call is sent.
+const MAX_SENDS: u32 = 3;
 
-/// An MCP server's tools.
+/// A connected MCP server and its tools.
 ///
-/// A clone is the same server. The connection ends with the last clone and the last tool of
-/// it: then a child process is gone, or will be within seconds if it does not end by itself.
-/// A lost connection is made again by the next call, after a pause that grows while the
-/// server stays away.
+/// Clones share the connection. It is closed when the last clone and the last of its tools are
+/// dropped; a child process then ends, or is killed within seconds. If the connection is lost,
+/// the next call connects again, after a delay that grows while the server is unavailable.
 #[derive(Clone)]
 pub struct McpClient {
     connection: Arc<Connection>,
-    /// What was seen last by [`changed`](Self::changed).
+    /// The tool list that [`changed`](Self::changed) saw last.
     seen: watch::Receiver<Arc<Listing>>,
 }
 
 impl McpClient {
-    /// A server that is started as a child process and spoken to over its standard input
-    /// and output.
+    /// Returns the builder for a server that runs as a child process, over its standard input and
+    /// output.
     ///
-    /// It is started by [`connect`](McpClientBuilder::connect), again after it died, and ends with the last [`McpClient`]
-    /// and tool of it, together with whatever it started itself. Of this process's
-    /// environment it gets `PATH`, `HOME` and the like, and not the keys that may be in it:
-    /// name those it needs with [`with_env`](McpClientBuilder::with_env). What it says on its standard
-    /// error goes to `tracing`.
+    /// [`connect`](McpClientBuilder::connect) starts the process, and the next call starts it
+    /// again if it ends. When the last [`McpClient`] and the last of its tools are dropped, the
+    /// process ends together with all processes that it started.
+    ///
+    /// The process inherits only variables such as `PATH` and `HOME`, because the environment
+    /// may contain keys. Set any other variable with [`with_env`](McpClientBuilder::with_env).
+    /// Its standard error goes to `tracing`.
     pub fn stdio<A: Into<OsString>>(
         program: impl Into<OsString>,
         arguments: impl IntoIterator<Item = A>,
     ) -> McpClientBuilder {
-        McpClientBuilder::new(Home::Child(Command {
+        McpClientBuilder::new(TransportConfig::ChildProcess(Command {
             program: program.into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
             environment: Vec::new(),
@@ -74,16 +80,17 @@ impl McpClient {
         }))
     }
 
-    /// A server that is reached over HTTP, by its whole address, such as
-    /// `http://127.0.0.1:8000/mcp`.
+    /// Returns the builder for a server at an HTTP URL, such as `http://127.0.0.1:8000/mcp`.
     ///
-    /// Redirects are followed on the same server only.
+    /// A redirect is followed only if it stays on the same scheme, host and port.
     ///
     /// # Errors
     ///
-    /// [`McpError::Url`] if it is no such address.
+    /// [`McpError::Url`] if the URL is not valid, is not `http` or `https`, or contains a user
+    /// name or password.
+    #[cfg(feature = "http-client")]
     pub fn http(url: &str) -> Result<McpClientBuilder> {
-        Ok(McpClientBuilder::new(Home::Web(Address::new(url)?)))
+        Ok(McpClientBuilder::new(TransportConfig::Http(HttpAddress::new(url)?)))
     }
 
     pub(crate) fn new(connection: Arc<Connection>) -> Self {
@@ -96,19 +103,21 @@ impl McpClient {
         Arc::clone(&self.connection.listing.borrow())
     }
 
-    /// The server's tools, in its order.
+    /// Returns the server's tools, in the server's order.
     ///
-    /// Arguments and results are held to the schemas that the server gave. Characters that
-    /// providers do not take in a name, such as `.`, are `_` here.
+    /// Arguments and results are validated against the server's schemas. Characters of a name
+    /// that language model providers do not accept, such as `.`, are replaced with `_`.
     ///
-    /// A tool is what the server said of it when it was taken. Once the server says
-    /// something else of it, calls of it are refused: take the tools anew.
+    /// Each tool keeps the definition of this moment. If the server changes the definition
+    /// later, calls of the tool fail with [`McpError::Changed`]; call this function again.
     pub fn tools(&self) -> Vec<Tool> {
         self.listing().tools.iter().map(|listed| self.tool(listed)).collect()
     }
 
-    /// The same beside tools that there are already: a name that is taken gets the server's
-    /// own before it, and where that is taken too a number in between.
+    /// Returns the server's tools with names that differ from those of `others`.
+    ///
+    /// If a name is taken, the server's name is put before it; if that is taken too, a number is
+    /// put between the two.
     ///
     /// ```no_run
     /// # async fn both(a: toolwright_mcp::McpClient, b: toolwright_mcp::McpClient) -> Result<(), Box<dyn std::error::Error>> {
@@ -119,18 +128,18 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// [`McpError::Contract`] if the name is too long then: say
+    /// [`McpError::Contract`] if a name becomes too long: set a shorter one with
     /// [`with_prefix`](crate::McpClientBuilder::with_prefix).
     pub fn tools_beside(&self, others: &[Tool]) -> Result<Vec<Tool>> {
         let mut taken: HashSet<String> = others.iter().map(|tool| tool.name().to_owned()).collect();
-        let server = suitable(&self.name());
+        let server = valid_name(&self.name());
         let server = if server.is_empty() { "mcp" } else { &server };
         let mut tools = Vec::new();
         for tool in self.tools() {
             let own = tool.name().to_owned();
             let numbered = (2..).map(|number| format!("{server}_{number}_{own}"));
             let mut names = [own.clone(), format!("{server}_{own}")].into_iter().chain(numbered);
-            // There is always another number.
+            // `names` never ends, so there is always a free name.
             let name = names.find(|name| !taken.contains(name)).unwrap_or(own);
             let tool = tool.named(&name)?;
             taken.insert(name);
@@ -139,19 +148,19 @@ impl McpClient {
         Ok(tools)
     }
 
-    /// What the server says of each tool, in the order of [`tools`](Self::tools): its name
-    /// there, description, schemas and hints, as they came.
+    /// Returns the server's definition of each tool, in the order of [`tools`](Self::tools).
     ///
-    /// For programs that show it. None of it is checked.
+    /// A definition has the server's name, the description, the schemas and the hints, without
+    /// changes and without validation. Use it to show the tools to a user.
     pub fn definitions(&self) -> Vec<Value> {
         self.listing().tools.iter().map(|listed| listed.definition.clone()).collect()
     }
 
-    /// One of the server's tools as a module of a signature of yours: it stands where a
-    /// local one stood, and whoever calls it sees no difference.
+    /// Returns one of the server's tools as a module of the signature `S`.
     ///
-    /// `name` is the server's. Its schemas are held to the signature's now, and a result to
-    /// them at each call.
+    /// A caller can use it in place of a local module of the same signature. `name` is the
+    /// server's name for the tool. This function compares the tool's schemas with the
+    /// signature's, and each call validates its result.
     ///
     /// ```no_run
     /// use schemars::JsonSchema;
@@ -178,10 +187,11 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// [`McpError::NoSuchTool`] and [`McpError::LeftOut`]; [`McpError::Differs`] with all that keeps it from standing in.
+    /// [`McpError::NoSuchTool`] if the server has no such tool, [`McpError::LeftOut`] if it cannot
+    /// be used, [`McpError::Differs`] if its schemas do not fit the signature.
     pub fn typed<S: Signature>(&self, name: &str) -> Result<McpModule<S>> {
         let listing = self.listing();
-        listing.usable(name)?;
+        listing.check_usable(name)?;
         let listed = listing.find(name).ok_or_else(|| {
             McpError::no_such_tool(name, listing.tools.iter().map(|tool| tool.name.as_str()))
         })?;
@@ -196,48 +206,50 @@ impl McpClient {
         Ok(McpModule { tool, contract, signature: PhantomData })
     }
 
-    /// What the server calls itself.
+    /// Returns the name that the server gives itself.
     pub fn name(&self) -> String {
         self.listing().name.clone()
     }
 
-    /// What the server says of its tools as a whole, to models.
+    /// Returns the server's instructions for language models.
     ///
-    /// It is the server's word, so it is not shown to models by itself: a host may.
+    /// They are not sent to any model by default, because the server may not be trusted.
     pub fn instructions(&self) -> Option<String> {
         self.listing().instructions.clone()
     }
 
-    /// The tools that cannot be used, by the server's names, and why.
+    /// Returns the tools that cannot be used, by the server's names, each with the reason.
     ///
-    /// One of them does not keep the others away; one that was
-    /// [asked for](crate::McpClientBuilder::with_only) is an error of connecting.
+    /// The other tools can be used. If
+    /// [`with_only`](crate::McpClientBuilder::with_only) names such a tool, connecting fails.
     pub fn left_out(&self) -> Vec<(String, Arc<McpError>)> {
         self.listing().left_out.clone()
     }
 
-    /// What the server is now, as a text to keep and to review: for
+    /// Returns the lock file of the server's tools and instructions, for
     /// [`with_lock`](crate::McpClientBuilder::with_lock).
     ///
-    /// It is JSON, the tools by name, the same whatever their order. Characters that change
-    /// a text unseen stand in it as `\\u` and a number.
+    /// It is JSON to review and to commit. The tools are sorted by name, so their order at the
+    /// server does not matter. Invisible characters are written as `\\u` escapes.
     pub fn lock(&self) -> String {
         Lock::of(&self.listing()).text()
     }
 
-    /// Waits until the server has other tools than when this was last asked.
+    /// Waits until the server's tools differ from those of the last call of this function.
     ///
-    /// A server that tells of changes is heard within a second. Of another it is known once the
-    /// connection had to be made again.
+    /// If the server sends notifications of changes, this takes about a second. Otherwise a
+    /// change is noticed only when the connection is made again.
     pub async fn changed(&mut self) {
-        // The other end lives as long as this.
+        // `self.connection` owns the sender, so this never fails.
         if self.seen.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
-    /// Ends the connection in good order: a child process has its input closed, is told to
-    /// end and then killed, with two seconds for each. Calls fail from now on.
+    /// Closes the connection. Later calls fail with [`McpError::Closed`].
+    ///
+    /// For a child process, this closes its input, then sends a termination signal, then kills
+    /// it, and waits up to two seconds after each step.
     pub async fn close(self) {
         self.connection.close().await;
     }
@@ -249,8 +261,8 @@ impl McpClient {
         Tool::dynamic(listed.contract.clone(), listed.effect, move |arguments, cx| {
             let tool = Arc::clone(&tool);
             async move {
-                let answer = tool.call(&arguments, &cx).await?;
-                answer.checked(&tool.listed.contract, &tool.listed.name)
+                let result = tool.call(&arguments, &cx).await?;
+                result.checked(&tool.listed.contract, &tool.listed.name)
             }
         })
     }
@@ -267,7 +279,7 @@ impl fmt::Debug for McpClient {
     }
 }
 
-/// A server's tool behind a signature: see [`McpClient::typed`].
+/// A module that calls a server's tool: see [`McpClient::typed`].
 pub struct McpModule<S> {
     tool: RemoteTool,
     contract: Contract,
@@ -282,18 +294,18 @@ impl<S: Signature> Module for McpModule<S> {
             .contract
             .write_input(&input)
             .map_err(|error| module::Error::other(error).at(Stage::Arguments))?;
-        let answer = self.tool.call(&arguments, cx).await?;
-        let wire = match answer.value {
+        let result = self.tool.call(&arguments, cx).await?;
+        let json = match result.value {
             Some(value) => value.to_string(),
-            // It should have been structured, and may be so as text.
-            None if self.tool.listed.contract.output_to_read().is_some() => answer.text,
-            // A tool that says nothing of its output gives a text, to whoever wants one.
-            None if self.gives_nothing() => "null".to_owned(),
-            None => Value::String(answer.text).to_string(),
+            // The server should have sent a structured value; the text may be its JSON.
+            None if self.tool.listed.contract.output_to_read().is_some() => result.text,
+            // Without an output schema, the text is the output.
+            None if self.output_is_null() => "null".to_owned(),
+            None => Value::String(result.text).to_string(),
         };
         self.contract
-            .read_output(&wire)
-            .map_err(|error| answer::broken(&self.tool.listed.name, error))
+            .read_output(&json)
+            .map_err(|error| call_result::invalid_result(&self.tool.listed.name, error))
     }
 
     fn effect(&self) -> Effect {
@@ -302,7 +314,7 @@ impl<S: Signature> Module for McpModule<S> {
 }
 
 impl<S> McpModule<S> {
-    fn gives_nothing(&self) -> bool {
+    fn output_is_null(&self) -> bool {
         let output = self.contract.output_to_read();
         output.and_then(|schema| schema.get("type")).is_some_and(|kind| kind == "null")
     }
@@ -314,21 +326,22 @@ impl<S> fmt::Debug for McpModule<S> {
     }
 }
 
-/// A tool and the way to its server.
+/// A tool of a server, and the connection to the server.
 struct RemoteTool {
     connection: Arc<Connection>,
     listed: Arc<Listed>,
 }
 
 impl RemoteTool {
-    async fn call(&self, arguments: &str, cx: &Context) -> ModuleResult<Answer> {
+    async fn call(&self, arguments: &str, cx: &Context) -> ModuleResult<CallResult> {
         let read = self.listed.contract.read::<Value>(arguments);
         let arguments = match read {
             Ok(Value::Object(arguments)) => arguments,
             Ok(_) => serde_json::Map::new(),
             Err(error) => {
-                let told = module::Error::retry(error.to_string());
-                return Err(told.with_source(error).at(Stage::Arguments).with_raw(arguments));
+                let text = error.to_string();
+                let error = module::Error::retry(text).with_source(error);
+                return Err(error.at(Stage::Arguments).with_raw(arguments));
             }
         };
         let client = &self.connection.client;
@@ -336,7 +349,7 @@ impl RemoteTool {
         let deadline = [deadline, cx.deadline()].into_iter().flatten().min();
         let work = cx.until_cancelled(self.send(arguments));
         let Some(deadline) = deadline else { return work.await };
-        // A timer looks at the work first, and that would send it.
+        // `timeout_at` polls the work before the timer, which would send the call.
         if deadline <= Instant::now() {
             return Err(self.late(false));
         }
@@ -344,77 +357,84 @@ impl RemoteTool {
         in_time.unwrap_or_else(|_| Err(self.late(true)))
     }
 
-    /// No more time, and perhaps it ran.
+    /// Returns the error of a call whose timeout elapsed. If it was sent, it may have run.
     fn late(&self, sent: bool) -> module::Error {
         let name = self.name();
         let error = if !sent {
-            module::Error::retry(format!("`{name}` was not called: there was no time left."))
+            module::Error::retry(format!("`{name}` was not called, because no time was left."))
         } else if self.may_repeat() {
             let text = format!("`{name}` did not end in time. Ask for less, or call again later.");
             module::Error::retry(text)
         } else {
             module::Error::refuse(format!(
-                "`{name}` did not end in time. Whether it took effect is not known: find out \
-                 before you call it again."
+                "`{name}` did not end in time and may have taken effect. Check that before you \
+                 call it again."
             ))
         };
         error.at(Stage::Limit).retryable(!sent || self.may_repeat())
     }
 
-    /// Sends it until it has an answer, as far as its effect allows.
-    async fn send(&self, arguments: serde_json::Map<String, Value>) -> ModuleResult<Answer> {
-        let again = self.may_repeat();
+    /// Sends the call until there is a response. A call that may have run is sent again only if
+    /// the tool's effect allows it.
+    async fn send(&self, arguments: serde_json::Map<String, Value>) -> ModuleResult<CallResult> {
+        let may_repeat = self.may_repeat();
         let mut sent = 0;
         loop {
-            let live = self.connection.live().await.map_err(|error| {
-                let later = !error.is_final();
-                // The same for all who waited.
-                self.not_run(Box::new(error)).retryable(later)
+            let session = self.connection.session().await.map_err(|error| {
+                let retryable = !error.is_final();
+                self.not_run(Box::new(error)).retryable(retryable)
             })?;
-            self.still_there()?;
+            self.check_unchanged()?;
             sent += 1;
-            let fault = match live.call(&self.listed.name, arguments.clone()).await {
-                Ok(result) => return Answer::new(result, self.connection.client.max_result_bytes),
-                Err(fault) => fault,
+            let failure = match session.call(&self.listed.name, arguments.clone()).await {
+                Ok(result) => {
+                    return CallResult::new(result, self.connection.client.max_result_bytes);
+                }
+                Err(failure) => failure,
             };
-            match fault {
-                Fault::NotRun(_) if sent < SENDINGS => live.lose(),
-                Fault::Lost(_) if again && sent < SENDINGS => live.lose(),
-                Fault::NotRun(source) => {
-                    live.lose();
+            match failure {
+                CallFailure::NotRun(_) if sent < MAX_SENDS => session.set_lost(),
+                CallFailure::Lost(_) if may_repeat && sent < MAX_SENDS => session.set_lost(),
+                CallFailure::NotRun(source) => {
+                    session.set_lost();
                     return Err(self.not_run(source).retryable(true));
                 }
-                Fault::Lost(source) => {
-                    live.lose();
-                    let error = McpError::Lost { tool: self.listed.name.clone(), source };
-                    let name = self.name();
-                    let told = if again {
-                        let text = format!("`{name}` lost its server. Call it again later.");
-                        module::Error::retry(text)
-                    } else {
-                        module::Error::refuse(format!(
-                            "`{name}` lost its server in the middle. Whether it took effect is \
-                             not known: find out before you call it again."
-                        ))
-                    };
-                    let told = told.with_source(error);
-                    return Err(told.at(Stage::Transport).retryable(again));
+                CallFailure::Lost(source) => {
+                    session.set_lost();
+                    return Err(self.lost(source));
                 }
-                Fault::Unauthorized => {
+                #[cfg(feature = "http-client")]
+                CallFailure::Unauthorized => {
                     let server = self.connection.client.shown();
                     return Err(self.not_run(Box::new(McpError::Unauthorized { server })));
                 }
-                Fault::Told(text) => return Err(answer::told(text)),
-                Fault::Strange(reason) => {
+                CallFailure::ServerError(text) => return Err(call_result::tool_error(text)),
+                CallFailure::Unexpected(reason) => {
                     return Err(module::Error::other(reason).at(Stage::Decoding));
                 }
             }
         }
     }
 
-    /// Whether a call that may have run may run again.
+    /// Whether the tool may run twice.
     fn may_repeat(&self) -> bool {
         matches!(self.listed.effect, Effect::Read | Effect::Idempotent)
+    }
+
+    fn lost(&self, source: Source) -> module::Error {
+        let name = self.name();
+        let error = if self.may_repeat() {
+            module::Error::retry(format!(
+                "The connection was lost during `{name}`. Call it again later."
+            ))
+        } else {
+            module::Error::refuse(format!(
+                "The connection was lost during `{name}`, which may have taken effect. Check that \
+                 before you call it again."
+            ))
+        };
+        let source = McpError::Lost { tool: self.listed.name.clone(), source };
+        error.with_source(source).at(Stage::Transport).retryable(self.may_repeat())
     }
 
     fn not_run(&self, source: Source) -> module::Error {
@@ -422,15 +442,15 @@ impl RemoteTool {
         module::Error::other(error).at(Stage::Transport)
     }
 
-    /// A tool that became another one is not the one that was asked for.
-    fn still_there(&self) -> ModuleResult<()> {
+    /// Fails if the server's definition of the tool changed after the import.
+    fn check_unchanged(&self) -> ModuleResult<()> {
         let listing = self.connection.listing.borrow();
         let now = listing.find(&self.listed.name);
         if now.is_some_and(|now| now.definition == self.listed.definition) {
             return Ok(());
         }
         let error = McpError::Changed { tool: self.listed.name.clone() };
-        let text = format!("`{}` changed at its server, and was not called.", self.name());
+        let text = format!("`{}` was not called, because its server changed it.", self.name());
         Err(module::Error::refuse(text).with_source(error))
     }
 

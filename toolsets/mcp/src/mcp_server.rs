@@ -1,14 +1,23 @@
-mod bounded;
+//! The server side: [`McpServer`].
+
 mod calls;
-mod door;
+#[cfg(feature = "http-server")]
+mod connections;
+#[cfg(feature = "http-server")]
+mod guarded_body;
 mod handler;
+#[cfg(feature = "http-server")]
 mod http;
-mod patient;
+mod line_limit;
 mod progress;
-mod served;
+mod served_tool;
+#[cfg(feature = "http-server")]
+mod sessions;
+mod stream_transport;
 
 use std::collections::HashSet;
 use std::fmt;
+#[cfg(feature = "http-server")]
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -16,27 +25,30 @@ use rmcp::ServiceExt;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
+#[cfg(feature = "http-server")]
 use secrecy::SecretString;
 use tokio::io::{AsyncRead, AsyncWrite};
+#[cfg(feature = "http-server")]
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwright_module::{Cancellation, Context, Tool};
 
-use self::bounded::Bounded;
 use self::calls::{Calls, Limits};
 use self::handler::Handler;
-use self::patient::Patient;
-use self::served::Served;
+use self::line_limit::LimitedLines;
+use self::served_tool::ServedTool;
+use self::stream_transport::StreamTransport;
 use crate::error::{McpError, Result};
+#[cfg(feature = "http-server")]
 use crate::token;
 
-/// How long calls may still run once the server is asked to end.
+/// Time for running calls to finish after the server was asked to shut down.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// A list of tools, ready to be served to MCP clients.
+/// A list of tools that is served to MCP clients.
 ///
-/// Tools are listed in the order given. They are the same for every client and do not
-/// change while the server runs. A clone serves the same tools with limits of its own.
+/// Clients see the tools in the given order. All clients see the same tools, which do not change
+/// while the server runs. A clone serves the same tools, but counts its limits separately.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,27 +66,37 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct McpServer {
     info: ServerConfig,
-    tools: Vec<Served>,
+    tools: Vec<ServedTool>,
     cx: Context,
     limits: Limits,
     shutdown: Cancellation,
     max_message_bytes: usize,
+    #[cfg(feature = "http-server")]
+    access: HttpAccess,
+}
+
+/// The clients that may use the server over HTTP.
+#[cfg(feature = "http-server")]
+#[derive(Clone, Default)]
+struct HttpAccess {
     token: Option<SecretString>,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
 impl McpServer {
-    /// A server that goes by this name and version, and has these tools.
+    /// Creates a server with this name, version and list of tools.
     ///
     /// # Errors
     ///
-    /// [`McpError::Duplicate`] if two tools have one name.
+    /// [`McpError::Duplicate`] if two tools have the same name, [`McpError::Contract`] if the
+    /// contract of a tool cannot be written as an MCP tool.
     pub fn new(name: &str, version: &str, tools: impl IntoIterator<Item = Tool>) -> Result<Self> {
-        let tools: Vec<Served> = tools.into_iter().map(Served::new).collect::<Result<_>>()?;
+        let tools: Vec<ServedTool> =
+            tools.into_iter().map(ServedTool::new).collect::<Result<_>>()?;
         let mut names = HashSet::new();
-        if let Some(twice) = tools.iter().find(|served| !names.insert(served.tool.name())) {
-            return Err(McpError::Duplicate { name: twice.tool.name().to_owned() });
+        if let Some(second) = tools.iter().find(|served| !names.insert(served.tool.name())) {
+            return Err(McpError::Duplicate { name: second.tool.name().to_owned() });
         }
         let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new(name, version));
@@ -85,22 +107,23 @@ impl McpServer {
             limits: Limits::default(),
             shutdown: Cancellation::default(),
             max_message_bytes: 4 * 1024 * 1024,
-            token: None,
-            hosts: Vec::new(),
-            origins: Vec::new(),
+            #[cfg(feature = "http-server")]
+            access: HttpAccess::default(),
         })
     }
 
-    /// Tells clients what the tools are for and how they go together; hosts may show it to
-    /// their model.
+    /// Sets the instructions: what the tools are for and how to combine them. Default: no
+    /// instructions.
+    ///
+    /// Clients may show them to their language model.
     #[must_use]
     pub fn with_instructions(mut self, instructions: &str) -> Self {
         self.info = self.info.with_instructions(instructions);
         self
     }
 
-    /// What every call starts from: a model for modules that have none of their own, a
-    /// ledger that counts them all, an approver, events.
+    /// Sets the context of all calls, such as a default language model, a ledger for the costs of
+    /// all calls, an approver, or an event listener. Default: [`Context::default`].
     ///
     /// Each call adds its own cancellation, deadline and path.
     #[must_use]
@@ -109,122 +132,131 @@ impl McpServer {
         self
     }
 
-    /// How long a call may take, the wait for others included; 5 minutes unless said.
+    /// Sets the timeout of a call, including the time in the queue. Default: 5 minutes.
     ///
-    /// Then the client is told so, the call's context is cancelled and its work dropped.
-    /// [`Duration::MAX`] is for ever. Work that keeps its thread without giving way is not
-    /// ended by anything: move it to `spawn_blocking`.
+    /// After the timeout the client gets an error, the call's context is cancelled, and its
+    /// future is dropped. [`Duration::MAX`] means no timeout. Work that blocks its thread cannot
+    /// be stopped: run it with `spawn_blocking`.
     #[must_use]
     pub fn with_tool_time(mut self, time: Duration) -> Self {
         self.limits.tool_time = time;
         self
     }
 
-    /// How many calls run at once, of all clients together; 64 unless said, at least one.
+    /// Sets the maximum number of concurrent calls of all clients together. Default: 64. The
+    /// minimum is 1.
     ///
-    /// Others wait, up to 1024 of them; what comes then is told to come again.
+    /// Up to 1024 further calls wait in a queue. If the queue is full, a call fails with a text
+    /// that asks to retry later.
     #[must_use]
     pub fn with_max_parallel(mut self, calls: usize) -> Self {
         self.limits.max_parallel = calls;
         self
     }
 
-    /// How many calls may come in a time, of all clients together; 1000 in 10 seconds
-    /// unless said.
+    /// Sets the maximum number of calls per period, of all clients together. Default: 1000 in
+    /// 10 seconds.
     ///
-    /// A call too many is told how long to wait. A time of zero lets all come.
+    /// A call above the limit fails with a text that says how long to wait. A period of zero
+    /// means no limit.
     #[must_use]
     pub fn with_max_rate(mut self, calls: u32, per: Duration) -> Self {
         self.limits.max_rate = (calls, per);
         self
     }
 
-    /// How large a result may be, texts and images together; 4 MiB unless said.
+    /// Sets the maximum size of a result in bytes, texts and images together. Default: 4 MiB.
     ///
-    /// A larger one does not go out: the client is told to ask for less.
+    /// If a result is larger, the client gets an error that asks to request less.
     #[must_use]
     pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
         self.limits.max_result_bytes = bytes;
         self
     }
 
-    /// How large a request may be; 4 MiB unless said.
+    /// Sets the maximum size of a request in bytes. Default: 4 MiB.
     ///
-    /// Over HTTP a larger one is answered with 413, over standard input with the error
-    /// -32600. It is never kept in memory as a whole.
+    /// The response to a larger request is the status 413 over HTTP, and the error -32600 over
+    /// standard input. Such a request is not held in memory as a whole.
     #[must_use]
     pub fn with_max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
         self
     }
 
-    /// Ends the server from outside, in good order.
+    /// Sets the cancellation that shuts the server down. Default: a cancellation that is never
+    /// cancelled.
     ///
-    /// It takes no more calls, gives those that run five seconds, then cancels them and
-    /// returns from serving. To cancel running calls at once, give
-    /// [`with_context`](Self::with_context) a context with the same cancellation.
+    /// When it is cancelled, the server accepts no more calls, waits up to five seconds for
+    /// running calls, cancels the rest, and returns. To cancel running calls immediately, use the
+    /// same cancellation in the context of [`with_context`](Self::with_context).
     #[must_use]
     pub fn with_shutdown(mut self, shutdown: Cancellation) -> Self {
         self.shutdown = shutdown;
         self
     }
 
-    /// Serves only HTTP clients that send this bearer token.
+    /// Sets the bearer token that HTTP clients must send. Default: no token.
     ///
-    /// Without one, [`serve_http`](Self::serve_http) serves this machine only. The token
-    /// is shown by nothing and compared in constant time. There is no TLS here: beyond this
-    /// machine put a proxy with TLS before the server, or the network reads the token.
+    /// Without a token, [`serve_http`](Self::serve_http) listens on loopback addresses only. The
+    /// token is compared in constant time, and no error, log or `Debug` output contains it. The
+    /// server has no TLS: for clients on other machines, put a proxy with TLS in front of it,
+    /// because the network could read the token.
     ///
     /// # Errors
     ///
-    /// [`McpError::Token`] if it is empty or no header can carry it.
+    /// [`McpError::Token`] if the token is empty or not valid in a header.
+    #[cfg(feature = "http-server")]
     pub fn with_token(mut self, token: impl Into<SecretString>) -> Result<Self> {
-        self.token = Some(token::checked(token.into())?);
+        self.access.token = Some(token::checked(token.into())?);
         Ok(self)
     }
 
-    /// Serves HTTP requests for these hosts too, such as `tools.example.com`; a port, if
-    /// one is named, must be the request's.
+    /// Adds allowed values of the `Host` header of HTTP requests, such as `tools.example.com`. If
+    /// a value has a port, the request must have the same port.
     ///
-    /// `localhost`, the loopback addresses and the address that the server listens on are
-    /// served always. Others are refused: a web page may have had its own name point to
-    /// this machine.
+    /// Default: `localhost`, the loopback addresses and the address of the listener, which are
+    /// always allowed. Other hosts are rejected, because a web page can let its own host name
+    /// resolve to this machine (DNS rebinding).
+    #[cfg(feature = "http-server")]
     #[must_use]
     pub fn with_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
-        self.hosts.extend(hosts.into_iter().map(Into::into));
+        self.access.hosts.extend(hosts.into_iter().map(Into::into));
         self
     }
 
-    /// Serves HTTP requests of web pages from these origins too, such as
-    /// `https://app.example.com:443`; `:*` is any port.
+    /// Adds allowed origins of web pages that send HTTP requests, such as
+    /// `https://app.example.com:443`. `:*` allows any port.
     ///
-    /// Pages from this machine are served always, and so are programs, which send no
-    /// origin.
+    /// Default: pages from this machine, which are always allowed. Programs that are not browsers
+    /// send no origin and are allowed too.
+    #[cfg(feature = "http-server")]
     #[must_use]
     pub fn with_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
-        self.origins.extend(origins.into_iter().map(Into::into));
+        self.access.origins.extend(origins.into_iter().map(Into::into));
         self
     }
 
-    /// Serves over standard input and output, until input ends or the server is shut down.
+    /// Serves one client over standard input and output, until the input ends or the server is
+    /// shut down.
     ///
-    /// Calls that run when input ends have five seconds to be answered. Nothing else may
-    /// write to standard output meanwhile, tools included: a `println!` there is a message
-    /// that no client understands. Needs a runtime with I/O and time.
+    /// When the input ends, running calls have five seconds to finish. Nothing else may write to
+    /// standard output, including the tools: clients cannot parse the output of a `println!`. It
+    /// needs a Tokio runtime with I/O and time.
     ///
     /// # Errors
     ///
-    /// As [`serve`](Self::serve).
+    /// Those of [`serve`](Self::serve).
     pub async fn serve_stdio(self) -> Result<()> {
         let (read, write) = rmcp::transport::io::stdio_pipes();
         self.serve(read, write).await
     }
 
-    /// Serves one client over any two streams: one message a line.
+    /// Serves one client over two streams, with one message a line.
     ///
     /// # Errors
     ///
-    /// [`McpError::Handshake`] if client and server have no revision in common,
+    /// [`McpError::Handshake`] if client and server support no common revision of the protocol,
     /// [`McpError::Connection`] if the streams fail.
     pub async fn serve<R, W>(self, read: R, write: W) -> Result<()>
     where
@@ -232,10 +264,10 @@ impl McpServer {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let shutdown = self.shutdown.clone();
-        let most = self.max_message_bytes;
-        let transport = AsyncRwTransport::new_server(Bounded::new(read, most), write)
+        let max_bytes = self.max_message_bytes;
+        let transport = AsyncRwTransport::new_server(LimitedLines::new(read, max_bytes), write)
             .with_max_line_length(usize::MAX);
-        let transport = Patient::new(transport, most);
+        let transport = StreamTransport::new(transport, max_bytes);
         let handler = self.handler();
         let stop = CancellationToken::new();
         let _stop = stop.clone().drop_guard();
@@ -245,7 +277,7 @@ impl McpServer {
         };
         let running = match running {
             Ok(running) => running,
-            // Whoever leaves before saying anything leaves.
+            // A client that disconnects before the handshake is not an error.
             Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
                 return Ok(());
             }
@@ -268,10 +300,10 @@ impl McpServer {
 
     /// Serves over HTTP at the path `/mcp`, until the server is shut down.
     ///
-    /// Bind the listener to a loopback address, such as `127.0.0.1:8000`, and only this
-    /// machine is served. Beyond that a [token](Self::with_token) is required, and on
-    /// `0.0.0.0` the [hosts](Self::with_hosts) it goes by. Requests for other hosts and
-    /// from web pages of other origins are answered with 403, without the token with 401.
+    /// A listener on a loopback address, such as `127.0.0.1:8000`, accepts only clients on this
+    /// machine. Any other address requires a [token](Self::with_token), and `0.0.0.0` also
+    /// requires the server's [host names](Self::with_hosts). The response to a request with
+    /// another host or origin has the status 403, and without the token 401.
     ///
     /// ```no_run
     /// # async fn serve(server: toolwright_mcp::McpServer) -> Result<(), Box<dyn std::error::Error>> {
@@ -283,28 +315,37 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// [`McpError::TokenRequired`] and [`McpError::HostsRequired`]; [`McpError::Connection`] if the
-    /// listener has no address.
+    /// [`McpError::TokenRequired`] and [`McpError::HostsRequired`] as above;
+    /// [`McpError::Connection`] if the listener's address cannot be read.
+    #[cfg(feature = "http-server")]
     pub async fn serve_http(self, listener: TcpListener) -> Result<()> {
         let address = listener.local_addr()?;
-        self.may_listen_on(address)?;
-        let mut hosts = self.hosts.clone();
+        self.access.check_address(address)?;
+        let HttpAccess { token, mut hosts, origins } = self.access.clone();
         if !address.ip().is_unspecified() {
             hosts.push(address.ip().to_string());
         }
         let settings = http::Settings {
-            token: self.token.clone(),
+            token,
             hosts,
-            origins: self.origins.clone(),
+            origins,
             max_message_bytes: self.max_message_bytes,
             shutdown: self.shutdown.clone(),
-            max_connections: http::CONNECTIONS,
-            max_sessions: http::SESSIONS,
+            max_connections: http::MAX_CONNECTIONS,
+            max_sessions: http::MAX_SESSIONS,
         };
         http::serve(listener, self.handler(), settings).await
     }
 
-    fn may_listen_on(&self, address: SocketAddr) -> Result<()> {
+    fn handler(self) -> Handler {
+        Handler::new(self.info, self.tools, Calls::new(self.limits), self.cx)
+    }
+}
+
+#[cfg(feature = "http-server")]
+impl HttpAccess {
+    /// Checks that the settings are sufficient for a listener on this address.
+    fn check_address(&self, address: SocketAddr) -> Result<()> {
         let ip = address.ip().to_canonical();
         if !ip.is_loopback() && self.token.is_none() {
             return Err(McpError::TokenRequired { address });
@@ -314,56 +355,55 @@ impl McpServer {
         }
         Ok(())
     }
-
-    fn handler(self) -> Handler {
-        Handler::new(self.info, self.tools, Calls::new(self.limits), self.cx)
-    }
 }
 
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tools: Vec<&str> = self.tools.iter().map(|served| served.tool.name()).collect();
-        f.debug_struct("McpServer")
+        let mut debug = f.debug_struct("McpServer");
+        debug
             .field("name", &self.info.server_info.name)
             .field("tools", &tools)
-            .field("limits", &self.limits)
-            .field("token", &self.token.is_some())
-            .finish_non_exhaustive()
+            .field("limits", &self.limits);
+        #[cfg(feature = "http-server")]
+        debug.field("token", &self.access.token.is_some());
+        debug.finish_non_exhaustive()
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "http-server"))]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
     use super::*;
 
     #[test]
-    fn beyond_this_machine_a_token_is_asked_for_and_everywhere_a_name() {
+    fn other_machines_require_a_token_and_every_address_requires_host_names() {
         let open = McpServer::new("test", "1", []).unwrap();
         let guarded = open.clone().with_token("hunter2").unwrap();
         let named = guarded.clone().with_hosts(["tools.example.com"]);
-        let said = |server: &McpServer, address: &str| {
-            let outcome = server.may_listen_on(address.parse().unwrap());
+        let outcome = |server: &McpServer, address: &str| {
+            let outcome = server.access.check_address(address.parse().unwrap());
             outcome.map_or_else(|error| error.to_string(), |()| "served".to_owned())
         };
         for local in ["127.0.0.1:80", "127.1.2.3:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
-            assert_eq!(said(&open, local), "served");
+            assert_eq!(outcome(&open, local), "served");
         }
         for address in ["192.0.2.1:80", "0.0.0.0:80", "[::]:80", "[::ffff:192.0.2.1]:80"] {
-            let error = said(&open, address);
+            let error = outcome(&open, address);
             assert!(error.ends_with("set a token with `with_token`"), "{error}");
         }
-        assert_eq!(said(&guarded, "192.0.2.1:80"), "served");
+        assert_eq!(outcome(&guarded, "192.0.2.1:80"), "served");
         for everywhere in ["0.0.0.0:80", "[::]:80"] {
-            let error = said(&guarded, everywhere);
-            assert!(error.ends_with("name those it is reached by with `with_hosts`"), "{error}");
-            assert_eq!(said(&named, everywhere), "served");
+            let error = outcome(&guarded, everywhere);
+            assert!(
+                error.ends_with("set the host names of the server with `with_hosts`"),
+                "{error}"
+            );
+            assert_eq!(outcome(&named, everywhere), "served");
         }
     }
 
     #[test]
-    fn a_token_that_no_header_carries_is_refused_and_none_is_shown() {
+    fn an_invalid_token_is_rejected_and_debug_output_hides_the_token() {
         let server = McpServer::new("test", "1", []).unwrap();
         for token in ["", "a b", "line\nbreak", "schlüssel"] {
             let error = server.clone().with_token(token).unwrap_err();

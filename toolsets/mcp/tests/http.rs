@@ -1,14 +1,11 @@
-//! The server over HTTP.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! `McpServer` over HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::support::{Seen, server, texts};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
-use support::{Seen, server, texts};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use toolwright_mcp::{McpError, McpServer};
@@ -16,7 +13,7 @@ use toolwright_module::{Cancellation, Context};
 
 const ACCEPT: &str = "application/json, text/event-stream";
 
-/// A server on this machine, and who asks it.
+/// A server on this machine, and an HTTP client.
 struct Http {
     client: Client,
     url: String,
@@ -33,7 +30,7 @@ impl Http {
         Self { client: Client::builder().no_proxy().build().unwrap(), url, shutdown, serving }
     }
 
-    /// As 2026-07-28 has it.
+    /// A request of revision 2026-07-28.
     fn modern(&self, id: u64, method: &str, mut params: Value) -> RequestBuilder {
         let meta = &mut params["_meta"];
         meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
@@ -58,7 +55,7 @@ impl Http {
         self.modern(1, "tools/call", json!({"name": "hello", "arguments": {}}))
     }
 
-    /// As 2025-11-25 has it.
+    /// A request of revision 2025-11-25.
     fn legacy(&self, session: Option<&str>, message: &Value) -> RequestBuilder {
         let request = self.client.post(&self.url).header("accept", ACCEPT).json(message);
         match session {
@@ -87,7 +84,7 @@ impl Http {
     }
 }
 
-/// The messages of an answer, whole or as a stream.
+/// The messages of a response: JSON, or a stream of events.
 async fn messages(answer: Response) -> Vec<Value> {
     let text = answer.text().await.unwrap();
     let data: Vec<Value> = text
@@ -112,7 +109,7 @@ fn call(id: u64, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn s121_s152_both_revisions_list_and_call() {
+async fn both_revisions_list_and_call_tools_over_http() {
     let http = Http::new(server(&seen())).await;
     let listed = messages(http.modern(1, "tools/list", json!({})).send().await.unwrap()).await;
     let answer = messages(http.hello().send().await.unwrap()).await;
@@ -127,7 +124,7 @@ async fn s121_s152_both_revisions_list_and_call() {
 }
 
 #[tokio::test]
-async fn failures_and_panics_are_answered() {
+async fn failures_and_panics_get_responses() {
     let http = Http::new(server(&seen())).await;
     let session = http.session().await;
     for how in ["retry", "other", "panic", "panic_on_drop"] {
@@ -143,14 +140,14 @@ async fn failures_and_panics_are_answered() {
         assert_eq!(modern["result"]["content"], old["result"]["content"]);
         assert!(!modern.to_string().contains("secret-7"), "{modern}");
     }
-    let answer = http.modern(1, "tools/call", json!({"name": "nobody"})).send().await.unwrap();
+    let answer = http.modern(1, "tools/call", json!({"name": "unknown"})).send().await.unwrap();
     assert_eq!(messages(answer).await[0]["error"]["code"], -32602);
     let answer = http.modern(1, "prompts/list", json!({})).send().await.unwrap();
     assert_eq!(messages(answer).await[0]["error"]["code"], -32601);
 }
 
 #[tokio::test]
-async fn pages_of_other_origins_and_other_hosts_are_refused() {
+async fn other_origins_and_other_hosts_are_rejected() {
     let server = server(&seen())
         .with_origins(["https://app.example.com:443"])
         .with_hosts(["tools.example.com"]);
@@ -190,7 +187,7 @@ async fn pages_of_other_origins_and_other_hosts_are_refused() {
 }
 
 #[tokio::test]
-async fn without_the_token_nothing_is_served() {
+async fn requests_without_the_token_are_rejected() {
     let http = Http::new(server(&seen()).with_token("hunter2").unwrap()).await;
     for token in
         ["", "Bearer", "Bearer ", "Bearer hunter", "Bearer hunter22", "Basic hunter2", "hunter2"]
@@ -207,13 +204,13 @@ async fn without_the_token_nothing_is_served() {
     assert_eq!(status(twice).await, 401);
     assert_eq!(status(http.hello().bearer_auth("hunter2")).await, 200);
     assert_eq!(status(http.hello().header("authorization", "bearer hunter2")).await, 200);
-    // A token is no reason to trust an origin.
+    // The origin is checked even if the token is right.
     let page = http.hello().bearer_auth("hunter2").header("origin", "https://evil.example");
     assert_eq!(status(page).await, 403);
 }
 
 #[tokio::test]
-async fn requests_that_are_none_are_refused() {
+async fn invalid_http_requests_are_rejected() {
     let http = Http::new(server(&seen()).with_max_message_bytes(1000)).await;
     let long = http.modern(
         1,
@@ -231,14 +228,14 @@ async fn requests_that_are_none_are_refused() {
     }
     let no_session = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     assert!((400..500).contains(&status(http.legacy(None, &no_session)).await));
-    assert_eq!(status(http.legacy(Some("none"), &no_session)).await, 404);
+    assert_eq!(status(http.legacy(Some("unknown"), &no_session)).await, 404);
     assert_eq!(status(client.get(http.url.replace("/mcp", "/"))).await, 404);
     assert_eq!(status(client.put(&http.url)).await, 405);
     assert_eq!(status(http.hello()).await, 200);
 }
 
 #[tokio::test]
-async fn headers_that_say_something_else_than_the_body_are_refused() {
+async fn headers_that_contradict_the_body_are_rejected() {
     let http = Http::new(server(&seen())).await;
     let params = || json!({"name": "hello", "arguments": {}});
     let mut lied = http.modern(1, "tools/call", params()).build().unwrap();
@@ -255,7 +252,7 @@ async fn headers_that_say_something_else_than_the_body_are_refused() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_its_client_says_so_and_is_unknown_then() {
+async fn a_deleted_session_is_unknown() {
     let http = Http::new(server(&seen())).await;
     let session = http.session().await;
     let end = http.client.delete(&http.url).header("mcp-session-id", &session);
@@ -264,7 +261,7 @@ async fn a_session_ends_when_its_client_says_so_and_is_unknown_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_of_200_requests_at_once_is_answered_once() {
+async fn each_of_200_concurrent_requests_gets_one_response() {
     let http = Http::new(server(&seen()).with_max_parallel(8)).await;
     let session = http.session().await;
     let requests = (0..200).map(|a| {
@@ -288,7 +285,7 @@ async fn each_of_200_requests_at_once_is_answered_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_cancels_its_call_and_a_session_by_notification() {
+async fn a_disconnect_or_a_notification_cancels_a_call_over_http() {
     let seen = seen();
     let http = Http::new(server(&seen)).await;
     let request = http.modern(1, "tools/call", json!({"name": "wait", "arguments": {}}));
@@ -309,29 +306,29 @@ async fn a_client_that_hangs_up_cancels_its_call_and_a_session_by_notification()
 }
 
 #[tokio::test]
-async fn progress_comes_before_the_answer_in_its_stream() {
+async fn progress_precedes_the_response_in_its_stream() {
     let http = Http::new(server(&seen())).await;
     let session = http.session().await;
     let meta = json!({"progressToken": 5});
     let params = json!({"name": "tell", "arguments": {"times": 3}, "_meta": meta});
     let old = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params.clone()});
     for request in [http.modern(9, "tools/call", params), http.legacy(Some(&session), &old)] {
-        let mut told = messages(request.send().await.unwrap()).await;
-        let answer = told.pop().unwrap();
+        let mut received = messages(request.send().await.unwrap()).await;
+        let answer = received.pop().unwrap();
         assert_eq!(answer["id"], 9);
         let progress: Vec<_> =
-            told.iter().map(|told| told["params"]["progress"].as_f64()).collect();
+            received.iter().map(|received| received["params"]["progress"].as_f64()).collect();
         assert_eq!(progress, [Some(1.0), Some(2.0), Some(3.0)]);
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_shut_down_answers_what_runs_and_closes() {
+async fn a_shutdown_lets_running_calls_finish_over_http() {
     let (seen, all) = (seen(), Cancellation::default());
     let cx = Context::default().with_cancellation(all.clone());
     let mut http = Http::new(server(&seen).with_context(cx)).await;
     let session = http.session().await;
-    // A stream for news never ends by itself.
+    // A stream of notifications does not end by itself.
     let news =
         http.client.get(&http.url).header("accept", ACCEPT).header("mcp-session-id", session);
     let news = news.send().await.unwrap();
@@ -340,7 +337,7 @@ async fn a_server_that_is_shut_down_answers_what_runs_and_closes() {
     let running = tokio::spawn(running.send());
     seen.started.notified().await;
     http.shutdown.cancel();
-    // Nobody is let in any more; what runs goes on until it ends.
+    // New connections are rejected; the running call continues.
     while http.client.get(&http.url).send().await.is_ok() {}
     assert!(!http.serving.is_finished());
     all.cancel();

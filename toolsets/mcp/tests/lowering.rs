@@ -1,8 +1,7 @@
-//! What real servers list, as contracts in the dialects of three providers.
+//! The tools of real servers, lowered to the dialects of three providers.
 //!
-//! `recorded/` holds the lists, `servers/calls.json` arguments that fit each tool and
-//! arguments that do not, `servers.sh` shows both to the servers themselves.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! `recorded/` has the tool lists, and `servers/calls.json` valid and invalid arguments of each
+//! tool. `servers.sh` checks both with the servers.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ fn file(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The tools of a server as an importer takes them, and the calls that are known of each.
+/// The recorded tools of a server, and the known calls of each.
 fn tools(server: &str) -> Vec<(Contract, Value)> {
     let listed = file(&format!("recorded/{server}.json"));
     let calls = file("servers/calls.json");
@@ -40,7 +39,7 @@ fn cases<'a>(calls: &'a Value, kind: &str) -> impl Iterator<Item = &'a Value> {
 }
 
 #[test]
-fn every_tool_of_every_server_has_calls_that_fit_and_calls_that_do_not() {
+fn every_recorded_tool_has_valid_and_invalid_calls() {
     let calls = file("servers/calls.json");
     for server in SERVERS {
         let tools = tools(server);
@@ -54,7 +53,7 @@ fn every_tool_of_every_server_has_calls_that_fit_and_calls_that_do_not() {
 }
 
 #[test]
-fn every_tool_of_every_server_is_lowered_and_what_is_lost_is_listed() {
+fn every_recorded_tool_is_lowered_and_the_losses_are_listed() {
     for server in SERVERS {
         let mut text = String::new();
         for (contract, _) in tools(server) {
@@ -75,12 +74,12 @@ fn every_tool_of_every_server_is_lowered_and_what_is_lost_is_listed() {
     }
 }
 
-/// What a model sends in the shape it was asked for is what the server is to get.
+/// Arguments in the shape of a dialect are converted back to the original arguments.
 ///
-/// But for fields that may be null and were left out: the strict dialect asks for each
-/// field, so they arrive as null. Where that means something else, it is listed as lost.
+/// The exception are nullable fields that were left out: the strict dialect requires every
+/// field, so they arrive as null. If that has another meaning, it is listed as a loss.
 #[test]
-fn arguments_that_fit_come_back_from_every_dialect_as_they_were() {
+fn valid_arguments_survive_every_dialect() {
     for server in SERVERS {
         for (contract, calls) in tools(server) {
             for case in cases(&calls, "fits") {
@@ -89,7 +88,7 @@ fn arguments_that_fit_come_back_from_every_dialect_as_they_were() {
                 let plain = contract.read::<Value>(&arguments.to_string());
                 assert_eq!(plain.as_ref().ok(), Some(arguments), "{place}: {plain:?}");
                 for dialect in DIALECTS {
-                    // What a dialect refuses is in the snapshots.
+                    // The snapshots list the dialects that reject a tool.
                     if contract.lower(dialect).is_err() {
                         continue;
                     }
@@ -121,9 +120,9 @@ fn without_null(value: &Value) -> Value {
     }
 }
 
-/// The server takes null for what it is, and its own default only where nothing is sent.
+/// The server uses its default only if the field is missing, not if it is null.
 #[test]
-fn a_default_that_null_hides_in_the_strict_dialect_is_listed_as_lost() {
+fn a_default_that_null_replaces_in_the_strict_dialect_is_a_loss() {
     let (find, _) = tools("python").into_iter().find(|(find, _)| find.name() == "find").unwrap();
     let lowered = find.lower(Dialect::OpenAiStrict).unwrap();
     let wire = find.lower_value(Dialect::OpenAiStrict, &json!({"key": 7})).unwrap();
@@ -136,7 +135,7 @@ fn a_default_that_null_hides_in_the_strict_dialect_is_listed_as_lost() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_with_their_place() {
+fn invalid_arguments_are_rejected_with_their_path() {
     let mut wrong = String::new();
     for server in SERVERS {
         for (contract, calls) in tools(server) {
@@ -161,7 +160,7 @@ fn arguments_that_do_not_fit_are_refused_with_their_place() {
 }
 
 #[test]
-fn what_the_servers_answered_is_read_as_it_was() {
+fn recorded_results_are_read_unchanged() {
     let mut read = 0;
     for server in SERVERS {
         for (contract, calls) in tools(server) {

@@ -1,5 +1,4 @@
-//! The server as a process of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! `McpServer` as a process.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 #[test]
-fn only_the_protocol_is_on_standard_output_and_the_end_of_input_ends_the_process() {
+fn standard_output_has_only_messages_and_the_process_ends_with_its_input() {
     // Tests lie in target/…/deps, examples beside them in target/…/examples.
     let mut path = std::env::current_exe().unwrap();
     path.pop();
@@ -37,7 +36,7 @@ fn only_the_protocol_is_on_standard_output_and_the_end_of_input_ends_the_process
     {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         writeln!(input, "{message}").unwrap();
-        writeln!(input, "this is no message").unwrap();
+        writeln!(input, "this is not a message").unwrap();
     }
     drop(input);
 
@@ -50,6 +49,6 @@ fn only_the_protocol_is_on_standard_output_and_the_end_of_input_ends_the_process
         .collect();
     answered.sort_unstable();
     assert_eq!(answered, [0, 1, 2, 3]);
-    // Where the person who runs it looks.
+    // The panic is reported on standard error.
     assert!(String::from_utf8(ended.stderr).unwrap().contains("at the disco"));
 }

@@ -1,16 +1,13 @@
-//! Real servers, imported: started and overheard, killed, restarted and closed.
+//! `McpClient` with real servers, which are started, stopped, killed and restarted.
 //!
-//! `servers.sh` installs them and runs this, and `examples/tests/mcp_servers.rs`, where a
-//! model calls their tools.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! `servers.sh` installs the servers and runs these tests, and `examples/tests/mcp_servers.rs`,
+//! in which a model calls the tools.
 
-#[path = "servers/real.rs"]
-mod real;
+pub(crate) mod real;
 
 use std::time::{Duration, Instant};
 
-use real::{
+use self::real::{
     Case, EVERYTHING, EVERYTHING_HTTP, Expected, FILESYSTEM, HTTP, Kind, MEMORY, PYTHON,
     PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025, PYTHON_PAGED, Real, STDIO, closes, connect,
     is_for_others, recorded, soon,
@@ -47,7 +44,7 @@ fn cause(error: &toolwright_module::Error) -> &McpError {
     error.downcast_ref::<McpError>().unwrap_or_else(|| panic!("{error:#}"))
 }
 
-/// How many of these calls had an answer and how many were lost; there is nothing else.
+/// Counts the calls with a result and the lost ones. Any other outcome fails the test.
 async fn ends(what: Kind, calls: Vec<JoinHandle<Result<ToolOutput>>>) -> (usize, usize) {
     let (mut answered, mut lost) = (0, 0);
     for call in calls {
@@ -63,7 +60,7 @@ async fn ends(what: Kind, calls: Vec<JoinHandle<Result<ToolOutput>>>) -> (usize,
     (answered, lost)
 }
 
-/// A call that takes this long, if the server has one.
+/// A call that takes this long, if the server has such a tool.
 fn long(kind: Kind, milliseconds: u64) -> Option<(&'static str, Value)> {
     match kind.name {
         "python" => Some(("sleep", json!({"milliseconds": milliseconds}))),
@@ -75,7 +72,7 @@ fn long(kind: Kind, milliseconds: u64) -> Option<(&'static str, Value)> {
     }
 }
 
-/// A call that takes no time.
+/// A fast call.
 fn short(kind: Kind) -> (&'static str, Value) {
     match kind.name {
         "python" => ("add", json!({"a": 2, "b": 3})),
@@ -94,7 +91,7 @@ async fn works(remote: &McpClient, kind: Kind) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn every_tool_is_imported_as_it_was_recorded() {
+async fn every_tool_matches_its_recording() {
     for kind in STDIO.into_iter().chain(HTTP).chain([PYTHON_PAGED]) {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
@@ -108,7 +105,7 @@ async fn every_tool_is_imported_as_it_was_recorded() {
             let (input, output) = (form["inputSchema"].clone(), form.get("outputSchema").cloned());
             let description = form["description"].as_str().unwrap_or_default();
             let there = Contract::dynamic(name, description, input, output).unwrap();
-            // What `lowering.rs` says of it is true of what was imported.
+            // The imported tool equals the recorded one that `lowering.rs` tests.
             let tool = tools.next().unwrap_or_else(|| panic!("{kind}: {name} is not there"));
             let here = tool.contract();
             assert_eq!(here.name(), there.name(), "{kind}");
@@ -122,7 +119,7 @@ async fn every_tool_is_imported_as_it_was_recorded() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn every_call_has_the_answer_that_the_server_gave_and_misfits_are_not_sent() {
+async fn valid_calls_get_the_expected_results_and_invalid_ones_are_not_sent() {
     for kind in STDIO.into_iter().chain(HTTP) {
         let real = Real::new(kind);
         let client = if kind.http { real.client() } else { real.overheard() };
@@ -164,7 +161,7 @@ async fn every_call_has_the_answer_that_the_server_gave_and_misfits_are_not_sent
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn each_of_50_calls_ends_when_the_server_is_killed_under_them() {
+async fn each_of_50_running_calls_ends_when_the_server_is_killed() {
     for kind in STDIO {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
@@ -177,7 +174,7 @@ async fn each_of_50_calls_ends_when_the_server_is_killed_under_them() {
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         } else {
-            // It answers at once, so it is held before it can.
+            // The server responds fast, so it is stopped before it can.
             let (name, arguments) = short(kind);
             for _ in 0..10 {
                 calls.push(calling(&remote, name, &arguments));
@@ -206,10 +203,10 @@ async fn each_of_50_calls_ends_when_the_server_is_killed_under_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn calls_of_a_tool_that_reads_are_all_answered_though_the_server_is_killed() {
+async fn calls_of_a_read_only_tool_survive_a_killed_server() {
     for kind in [PYTHON, PYTHON_2025] {
         let real = Real::new(kind);
-        // It says that sleeping only reads, which is so.
+        // The server declares that `sleep` is read-only.
         let remote = connect(real.client().with_trusted_annotations(), kind).await;
         let calls: Vec<_> = (0..50)
             .map(|index| calling(&remote, "sleep", &json!({"milliseconds": index * 20})))
@@ -223,7 +220,7 @@ async fn calls_of_a_tool_that_reads_are_all_answered_though_the_server_is_killed
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn a_tool_that_ends_its_server_is_lost_and_the_next_call_finds_another() {
+async fn a_call_that_ends_its_server_is_lost_and_the_next_call_works() {
     for kind in [PYTHON, PYTHON_2025] {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
@@ -236,7 +233,7 @@ async fn a_tool_that_ends_its_server_is_lost_and_the_next_call_finds_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn a_server_that_is_restarted_between_calls_goes_unnoticed() {
+async fn a_restart_between_calls_is_not_noticed() {
     for kind in HTTP {
         let mut real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
@@ -244,7 +241,7 @@ async fn a_server_that_is_restarted_between_calls_goes_unnoticed() {
             works(&remote, kind).await;
             real.kill();
             real.start();
-            // It knows nothing of the session now.
+            // The restarted server does not know the session.
             works(&remote, kind).await;
         }
         soon(kind, remote.close()).await;
@@ -253,7 +250,7 @@ async fn a_server_that_is_restarted_between_calls_goes_unnoticed() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn calls_end_when_their_server_is_restarted_under_them() {
+async fn running_calls_end_when_the_server_is_restarted() {
     for kind in HTTP {
         for at_once in [true, false] {
             let mut real = Real::new(kind);
@@ -278,10 +275,10 @@ async fn calls_end_when_their_server_is_restarted_under_them() {
     }
 }
 
-/// Calls a server that is away until it is not.
+/// Calls an unavailable server until it is available again.
 async fn comes_back(real: &mut Real, remote: &McpClient) {
     let kind = real.kind;
-    // Nobody is there, and that is said.
+    // The server is unavailable.
     let (name, arguments) = short(kind);
     let error = call(remote, name, arguments.clone()).await.unwrap_err();
     assert!(matches!(cause(&error), McpError::NotRun { .. }), "{kind}: {error:#}");
@@ -291,7 +288,7 @@ async fn comes_back(real: &mut Real, remote: &McpClient) {
     let started = Instant::now();
     soon(kind, async {
         while let Err(error) = call(remote, name, arguments.clone()).await {
-            // It is not asked again at once.
+            // There is a delay before the next attempt.
             assert!(matches!(cause(&error), McpError::NotRun { .. }), "{kind}: {error:#}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -302,7 +299,7 @@ async fn comes_back(real: &mut Real, remote: &McpClient) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn a_tool_that_a_server_adds_is_told_of_and_can_be_called() {
+async fn an_added_tool_is_noticed_and_can_be_called() {
     for kind in [PYTHON, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025] {
         let real = Real::new(kind);
         let mut remote = connect(real.client(), kind).await;
@@ -318,7 +315,7 @@ async fn a_tool_that_a_server_adds_is_told_of_and_can_be_called() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn a_call_that_is_cancelled_or_late_ends_and_the_server_is_told() {
+async fn a_cancelled_or_timed_out_call_is_cancelled_at_the_server() {
     for kind in [PYTHON, PYTHON_2025, EVERYTHING] {
         let real = Real::new(kind);
         let remote = connect(real.overheard(), kind).await;
@@ -340,7 +337,7 @@ async fn a_call_that_is_cancelled_or_late_ends_and_the_server_is_told() {
         let error = soon(kind, tool.call(&arguments.to_string(), &cx)).await.unwrap_err();
         assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false), "{kind}");
         soon(kind, until(|| real.sent("notifications/cancelled") == 2)).await;
-        // One that is told does not end by it.
+        // The server continues after a cancellation.
         works(&remote, kind).await;
         closes(&real, remote).await;
     }
@@ -358,7 +355,7 @@ async fn a_call_that_is_cancelled_or_late_ends_and_the_server_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn a_server_that_stands_still_is_waited_for_no_longer_than_it_may_take() {
+async fn a_stopped_server_runs_into_the_timeouts() {
     for kind in STDIO.into_iter().chain(HTTP) {
         let real = Real::new(kind);
         let client = real.client().with_tool_time(Duration::from_secs(1));
@@ -374,7 +371,7 @@ async fn a_server_that_stands_still_is_waited_for_no_longer_than_it_may_take() {
         }
         real.signal("-CONT");
         works(&remote, kind).await;
-        // It cannot even be asked to end.
+        // A stopped process cannot handle a signal to end.
         real.signal("-STOP");
         soon(kind, remote.close()).await;
         if !kind.http {
@@ -385,11 +382,11 @@ async fn a_server_that_stands_still_is_waited_for_no_longer_than_it_may_take() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
+async fn a_lock_file_is_the_same_over_every_transport_and_notices_changes() {
     for kinds in [
         &[MEMORY][..],
         &[FILESYSTEM],
-        // Each revision has an order of its own for what stands in a schema.
+        // The revisions differ in the order of the keys in a schema.
         &[PYTHON, PYTHON_PAGED, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025],
     ] {
         let lock = connect(Real::new(kinds[0]).client(), kinds[0]).await.lock();
@@ -398,7 +395,7 @@ async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
             connect(real.client().with_lock(&lock).unwrap(), kind).await;
         }
     }
-    // The last tool of this one comes after its first list.
+    // This server adds its last tool after the first list.
     let [lock, over_http] = [EVERYTHING, EVERYTHING_HTTP].map(|kind| async move {
         let real = Real::new(kind);
         connect(real.client(), kind).await.lock()
@@ -416,7 +413,7 @@ async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
         matches!(&error, McpError::Drift { diff, .. } if diff.contains("\"added\"")),
         "{error}"
     );
-    // Who is connected already is told as soon as the server tells of it.
+    // A connected client notices the change when the server sends a notification.
     soon(PYTHON_HTTP, async {
         while call(&locked, "ping_pong", json!({})).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -427,7 +424,7 @@ async fn a_lock_holds_a_server_however_it_is_reached_until_it_is_another() {
     assert!(format!("{error:#}").contains("\"added\""), "{error:#}");
 }
 
-/// Count the words of a text: a model comes back.
+/// Count the words of a text.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Summarise {
     text: String,
@@ -464,7 +461,7 @@ impl Signature for Shout {
     type Output = String;
 }
 
-/// Sleep, as the server does not.
+/// Sleep, with schemas that differ from the server's.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Sleep {
     milliseconds: String,
@@ -474,7 +471,7 @@ impl Signature for Sleep {
     type Output = i64;
 }
 
-/// Add two numbers, and say so.
+/// Add two numbers, and return a sentence.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct GetSum {
     a: f64,
@@ -487,7 +484,7 @@ impl Signature for GetSum {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn a_servers_tool_stands_behind_a_signature() {
+async fn a_real_tool_is_the_module_of_a_signature() {
     for kind in [PYTHON, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025] {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
@@ -512,12 +509,12 @@ async fn a_servers_tool_stands_behind_a_signature() {
                 .await
                 .unwrap();
         assert_eq!(louder, "HELLO", "{kind}");
-        let told = remote.typed::<Sleep>("sleep").unwrap_err().to_string();
+        let message = remote.typed::<Sleep>("sleep").unwrap_err().to_string();
         assert_eq!(
-            told,
-            "`sleep` of the server cannot stand for `sleep`: input $.milliseconds: ours is a \
-             string, theirs takes an integer; output $.result: ours takes an integer, theirs is \
-             a string",
+            message,
+            "the server's tool `sleep` does not fit the signature `sleep`: input $.milliseconds: \
+             ours is a string, theirs takes an integer; output $.result: ours takes an integer, \
+             theirs is a string",
             "{kind}"
         );
         soon(kind, remote.close()).await;
@@ -525,9 +522,9 @@ async fn a_servers_tool_stands_behind_a_signature() {
     let real = Real::new(EVERYTHING);
     let remote = connect(real.client(), EVERYTHING).await;
     let sum = remote.typed::<GetSum>("get-sum").unwrap();
-    let told =
+    let text =
         soon(EVERYTHING, sum.call(GetSum { a: 2.0, b: 3.5 }, &Context::default())).await.unwrap();
-    assert_eq!(told, "The sum of 2 and 3.5 is 5.5.");
+    assert_eq!(text, "The sum of 2 and 3.5 is 5.5.");
 }
 
 async fn until(done: impl Fn() -> bool) {
@@ -538,12 +535,12 @@ async fn until(done: impl Fn() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn progress_does_no_harm() {
+async fn progress_notifications_do_not_disturb_calls() {
     for kind in [PYTHON, PYTHON_2025, PYTHON_HTTP, PYTHON_HTTP_2025] {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
-        let told = call(&remote, "tell", json!({"times": 500})).await.unwrap();
-        assert_eq!(told.text(), "told 500", "{kind}");
+        let output = call(&remote, "tell", json!({"times": 500})).await.unwrap();
+        assert_eq!(output.text(), "told 500", "{kind}");
         soon(kind, remote.close()).await;
     }
     for kind in [EVERYTHING, EVERYTHING_HTTP] {
@@ -558,7 +555,7 @@ async fn progress_does_no_harm() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn images_come_as_images() {
+async fn images_are_imported_as_images() {
     let cases = [
         (PYTHON, "draw", json!({})),
         (PYTHON_HTTP_2025, "draw", json!({})),
@@ -577,7 +574,7 @@ async fn images_come_as_images() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn no_process_is_left_of_a_server_that_is_closed_or_dropped() {
+async fn no_process_remains_after_a_close_or_drop() {
     for kind in STDIO {
         let real = Real::new(kind);
         closes(&real, connect(real.client(), kind).await).await;
@@ -590,12 +587,12 @@ async fn no_process_is_left_of_a_server_that_is_closed_or_dropped() {
         drop(tool);
         real.gone().await;
     }
-    // This one does not end with its input any more.
+    // After this call, the server does not end when its input is closed.
     let real = Real::new(EVERYTHING);
     let remote = connect(real.client(), EVERYTHING).await;
     call(&remote, "toggle-simulated-logging", json!({})).await.unwrap();
     closes(&real, remote).await;
-    // Nor do these, with a call that runs.
+    // These do not end either while a call runs.
     for kind in [EVERYTHING, PYTHON, PYTHON_2025] {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
@@ -609,7 +606,7 @@ async fn no_process_is_left_of_a_server_that_is_closed_or_dropped() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the servers of tests/servers.sh"]
-async fn four_servers_stand_side_by_side() {
+async fn four_servers_work_at_the_same_time() {
     let kinds = [EVERYTHING, MEMORY, FILESYSTEM, PYTHON];
     let reals = kinds.map(Real::new);
     let mut tools: Vec<Tool> = Vec::new();

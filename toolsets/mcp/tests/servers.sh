@@ -69,6 +69,6 @@ write=${RECORD:+--write}
 [ $failed = 0 ] || tail -n 20 servers.log
 
 cd "$here/.."
-cargo test -q -p toolwright-mcp --test servers -- --ignored --nocapture || failed=1
-cargo test -q -p toolwright-examples --test main -- --ignored --nocapture mcp_servers:: || failed=1
+cargo test -q -p toolwright-mcp --test main -- servers:: --ignored --nocapture || failed=1
+cargo test -q -p toolwright-examples --test main -- mcp_servers:: --ignored --nocapture || failed=1
 exit $failed

@@ -1,16 +1,16 @@
-//! What a memory of 100,000 entries costs beside the plainest thing that does the same.
+//! The cost of a memory with 100,000 entries, compared with the simplest equivalent.
 //!
 //! `cargo bench -p toolwright-memory --features sqlite`
 //!
-//! Reading by key: the tool, on the store in the process, beside a `HashMap` under a lock
-//! whose value is copied, and beside one that counts and notes the time as well.
+//! Reading by key: the tool on the store in the process, compared with a `HashMap` under a lock whose
+//! value is copied, and with one that also counts and stores the time.
 //!
-//! Searching a file: the tool, beside SQLite's own `LIKE` over the same columns of the same
-//! file on one open connection, and beside reading every row and looking at nothing.
+//! Searching a file: the tool, compared with SQLite's `LIKE` on the same columns of the same file with
+//! one open connection, and with reading every row without matching.
 //!
-//! They take turns; printed are medians of the ratios of each round.
+//! The variants take turns. The output has the medians of the ratios of each round.
 
-// A bench may end with a panic: nobody depends on it.
+// A benchmark may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::collections::HashMap;
@@ -114,9 +114,9 @@ fn reading(runtime: &Runtime) {
 fn searching(runtime: &Runtime, file: &Path) {
     let memory = runtime.block_on(Memory::open(file)).unwrap();
     let took = seconds(|| fill(runtime, &memory, WRITES)) / WRITES as f64;
-    println!("\none store in a file, on the disk before it returns: {:.2} ms", took * 1e3);
+    println!("\none store in a file, written to the disk: {:.2} ms", took * 1e3);
     let mut connection = Connection::open(file).unwrap();
-    // The others at once, which the tool cannot: they would take minutes.
+    // The other entries are inserted in one transaction, because the tool would take minutes.
     let filling = connection.transaction().unwrap();
     for number in WRITES..ENTRIES {
         let sql = "INSERT INTO memory

@@ -1,19 +1,18 @@
-//! Nine tools over one memory: what an agent stores, it finds again.
+//! Nine tools over one memory, in which an agent stores and finds entries.
 //!
-//! [`Memory`] holds the entries and lists the tools. Each tool is a signature and a
-//! module of its own, so each also works by itself, from code, without a language
-//! model. A clone of a [`Memory`] shares its entries; two that were made separately
-//! share nothing.
+//! [`Memory`] holds the entries and lists the tools. Each tool is a signature with a module, so
+//! code can also call it directly, without a language model. Clones of a [`Memory`] share their
+//! entries; separate memories share nothing.
 //!
-//! | a memory | keeps its entries | feature |
+//! | constructor | where the entries are | feature |
 //! |---|---|---|
-//! | `Memory::default()` | in the process, and they end with it | |
+//! | `Memory::default()` | in the process; they are lost when it ends | |
 //! | `Memory::open(path)` | in a file, an SQLite database | `sqlite` |
-//! | `Memory::connect(url)` | in a PostgreSQL database, shared by several processes | `postgres` |
-//! | [`Memory::with_store`] | wherever your [`Store`] does | |
+//! | `Memory::connect(url)` | in a PostgreSQL database, which several processes can share | `postgres` |
+//! | [`Memory::with_store`] | in your own [`Store`] | |
 //!
-//! All of them do the same, and one suite of tests says so. [`Limits`] bound what a model
-//! may store and find.
+//! All stores behave the same and pass the same test suite. [`Limits`] bound what a model can
+//! store and find.
 //!
 //! | tool | signature, output | module | effect |
 //! |---|---|---|---|
@@ -49,9 +48,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod blocking;
 mod limits;
 mod memory;
-mod off_thread;
+
 mod search;
 mod store;
 mod tools;

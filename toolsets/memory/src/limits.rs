@@ -1,13 +1,14 @@
+//! [`Limits`], the maximum sizes of a memory and of a search.
+
 use toolwright_module::error::Stage;
 use toolwright_module::{Error, Result};
 
 use crate::store::{Entry, Held};
 
-/// How large a memory may grow, and how much a search may give.
+/// The maximum sizes of a memory and of the result of a search.
 ///
-/// A model chooses what it stores and what it searches for, so each of these has a bound.
-/// Whatever goes beyond one is refused with a text that tells the model what to do, and
-/// nothing is stored, changed or left out in silence.
+/// They exist because a model chooses what it stores and searches for. A call above a limit fails
+/// with a text that says what to do. It changes nothing, and no result is cut off.
 ///
 /// ```
 /// use toolwright_memory::Limits;
@@ -17,26 +18,26 @@ use crate::store::{Entry, Held};
 /// assert_eq!(limits.bytes, 256 << 20);
 /// ```
 ///
-/// They belong to the [`Memory`](crate::Memory), not to its store: of two processes that
-/// share a database each is held to its own. If a memory holds more than its limits when
-/// it is opened, it gives all of it and takes what makes it no larger.
+/// The limits belong to the [`Memory`](crate::Memory), not to its store: two processes that share
+/// a database can have different limits. If a store already holds more than the limits, all
+/// entries can be read, and only changes that do not make the store larger are accepted.
 ///
-/// Two limits are the same for every memory. A key has at most 1,024 bytes
-/// ([`Limits::KEY_BYTES`]), because databases cannot index longer ones. An entry has at
-/// most 100 tags ([`Limits::TAGS`]), none longer than a key may be. Otherwise a key, a
-/// value and a tag may be any text: empty, of any script, with line breaks and NUL.
+/// Two limits are fixed. A key has at most 1,024 bytes ([`Limits::KEY_BYTES`]), because databases
+/// cannot index longer ones. An entry has at most 100 tags ([`Limits::TAGS`]), each at most as
+/// long as a key. Otherwise keys, values and tags may be any text: empty, of any script, with
+/// line breaks and NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many entries there may be: 1,000,000 unless said.
+    /// Maximum number of entries. Default: 1,000,000.
     pub entries: usize,
-    /// The bytes of all keys, values and tags together: 256 MiB unless said.
+    /// Maximum size of all keys, values and tags together, in bytes. Default: 256 MiB.
     pub bytes: usize,
-    /// The bytes of one value: 16 MiB unless said.
+    /// Maximum size of a value, in bytes. Default: 16 MiB.
     pub value_bytes: usize,
-    /// How many entries one search may find: 10,000 unless said.
+    /// Maximum number of entries in the result of a search. Default: 10,000.
     pub found_entries: usize,
-    /// The bytes of all that one search may find: 4 MiB unless said.
+    /// Maximum size of the result of a search, in bytes of keys and values. Default: 4 MiB.
     pub found_bytes: usize,
 }
 
@@ -53,81 +54,83 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The most bytes that a key may have, and a tag.
+    /// Maximum size of a key or a tag, in bytes.
     pub const KEY_BYTES: usize = 1024;
-    /// The most tags that an entry may have.
+    /// Maximum number of tags of an entry.
     pub const TAGS: usize = 100;
 
-    /// The same with another number of entries.
+    /// Sets the maximum number of entries. Default: 1,000,000.
     #[must_use]
     pub fn with_entries(mut self, entries: usize) -> Self {
         self.entries = entries;
         self
     }
 
-    /// The same with another size of everything together.
+    /// Sets the maximum size of all entries together, in bytes. Default: 256 MiB.
     #[must_use]
     pub fn with_bytes(mut self, bytes: usize) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// The same with another size of a value.
+    /// Sets the maximum size of a value, in bytes. Default: 16 MiB.
     #[must_use]
     pub fn with_value_bytes(mut self, bytes: usize) -> Self {
         self.value_bytes = bytes;
         self
     }
 
-    /// The same with another number of entries that a search may find.
+    /// Sets the maximum number of entries in the result of a search. Default: 10,000.
     #[must_use]
     pub fn with_found_entries(mut self, entries: usize) -> Self {
         self.found_entries = entries;
         self
     }
 
-    /// The same with another size of what a search may find.
+    /// Sets the maximum size of the result of a search, in bytes. Default: 4 MiB.
     #[must_use]
     pub fn with_found_bytes(mut self, bytes: usize) -> Self {
         self.found_bytes = bytes;
         self
     }
 
-    /// Refuses a change that would make a memory larger than it may be.
+    /// Checks that a change does not make a memory larger than the limits.
     ///
-    /// A [`Store`](crate::Store) asks this in the same atomic step that makes the change:
-    /// asked earlier, two changes at once could both fit and not fit together.
+    /// A [`Store`](crate::Store) must call this in the same atomic step as the change. Otherwise
+    /// two concurrent changes could both fit alone, but not together.
     ///
     /// # Errors
     ///
-    /// The model is told which limit it is and what to do. What makes a memory no larger
-    /// is never refused.
+    /// A text for the model that names the limit and says what to do. A change that does not make
+    /// the memory larger never fails.
     pub fn check(&self, before: Held, after: Held) -> Result<()> {
         let text = if after.entries > before.entries.max(self.entries) {
-            format!("the memory is full: it may hold {} entries", self.entries)
+            format!("the memory is full: the maximum is {} entries", self.entries)
         } else if after.bytes > before.bytes.max(self.bytes) {
-            format!("the memory is full: it may hold {} bytes", self.bytes)
+            format!("the memory is full: the maximum is {} bytes", self.bytes)
         } else {
             return Ok(());
         };
-        Err(Error::retry(text + "; delete what is not needed, then try again").at(Stage::Limit))
+        Err(Error::retry(text + "; delete entries that are not needed, then try again")
+            .at(Stage::Limit))
     }
 
     pub(crate) fn check_entry(&self, entry: &Entry) -> Result<()> {
         check_bytes("key", &entry.key, Self::KEY_BYTES, "use a shorter one")?;
         if entry.tags.len() > Self::TAGS {
             let count = entry.tags.len();
-            let text = format!("`tags` has {count} tags and may have {}; use fewer", Self::TAGS);
+            let text =
+                format!("`tags` has {count} tags and the maximum is {}; use fewer", Self::TAGS);
             return Err(Error::retry(text).at(Stage::Arguments));
         }
         for tag in &entry.tags {
-            check_bytes("tags", tag, Self::KEY_BYTES, "use shorter ones")?;
+            check_bytes("tags", tag, Self::KEY_BYTES, "use shorter tags")?;
         }
         self.check_value(&entry.value)
     }
 
     pub(crate) fn check_value(&self, value: &str) -> Result<()> {
-        let fix = "shorten it, or store it in parts under keys of their own";
+        let fix = "shorten it, or store it in parts under several keys";
         check_bytes("value", value, self.value_bytes, fix)
     }
 }
@@ -136,6 +139,6 @@ fn check_bytes(what: &str, text: &str, most: usize, fix: &str) -> Result<()> {
     if text.len() <= most {
         return Ok(());
     }
-    let text = format!("`{what}` has a text of {} bytes and may have {most}; {fix}", text.len());
+    let text = format!("`{what}` has {} bytes and the maximum is {most}; {fix}", text.len());
     Err(Error::retry(text).at(Stage::Arguments))
 }

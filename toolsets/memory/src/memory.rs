@@ -1,3 +1,5 @@
+//! [`Memory`], the entries with their tools.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,11 +18,11 @@ use crate::tools::search::MemorySearchModule;
 use crate::tools::store::MemoryStoreModule;
 use crate::tools::update::MemoryUpdateModule;
 
-/// Entries under keys, and the nine tools that work on them.
+/// A memory: entries with keys, and the nine tools that work on them.
 ///
-/// Cloning shares the entries. Every call is atomic, from any number of threads, and from
-/// any number of processes if they share the store. The default keeps its entries in the
-/// process, and they end with it.
+/// Clones share the entries. Every call is atomic across all threads, and across all processes
+/// that share the store. The default memory keeps its entries in the process, and they are lost
+/// when it ends.
 ///
 /// ```
 /// use toolwright_memory::Memory;
@@ -45,19 +47,22 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// A memory whose entries are in `store`.
+    /// Creates a memory with its entries in `store`.
     pub fn with_store(store: impl Store) -> Self {
         Self { store: Arc::new(store), limits: Limits::default() }
     }
 
-    /// A memory whose entries are in a file, made if it is not there: an SQLite database.
+    /// Opens a memory with its entries in a file, which is an SQLite database. Creates the file if
+    /// it does not exist.
     ///
-    /// A call has succeeded when its change is on the disk: it outlives the process, and
-    /// the machine. Reading waits for no change, and works on a full disk: an access that
-    /// cannot be counted in the file is counted in the process until it can. Several memories and
-    /// processes of one machine may have the same file open; put it on a disk of that
-    /// machine, because SQLite cannot share one over a network. Two files beside it, with
-    /// `-wal` and `-shm` at the end of their names, belong to it.
+    /// A call returns after its change was written to the disk, so the change survives a crash of
+    /// the process or the machine. Reads do not wait for changes. They also work on a full disk:
+    /// an access that cannot be counted in the file is counted in the process until it can be
+    /// written.
+    ///
+    /// Several memories and processes of one machine can open the same file. The file must be on a
+    /// local disk, because SQLite does not support network file systems. Two files beside it, whose
+    /// names end in `-wal` and `-shm`, belong to it.
     ///
     /// ```
     /// use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveModule};
@@ -87,26 +92,29 @@ impl Memory {
     /// # Errors
     ///
     /// [`Stage::Setup`](toolwright_module::error::Stage::Setup) if the file cannot be opened or
-    /// made, or is something else: a file that is no memory is left as it is. A change fails
-    /// retryably if another process keeps the file locked for ten seconds. The model is then
-    /// asked to try again; it also gets to know that there is no space left.
+    /// created, or is not a memory; such a file is not changed.
+    ///
+    /// Later, a change fails with a retryable error if another process locks the file for ten
+    /// seconds. The model is asked to try again. If the disk is full, the model is asked to delete
+    /// entries.
     #[cfg(feature = "sqlite")]
     pub async fn open(path: impl AsRef<std::path::Path>) -> toolwright_module::Result<Self> {
         let store = crate::store::sqlite::Sqlite::open(path.as_ref()).await?;
         Ok(Self::with_store(store))
     }
 
-    /// A memory whose entries are in a PostgreSQL database, which any number of processes
-    /// may share.
+    /// Opens a memory with its entries in a PostgreSQL database, which any number of processes
+    /// can share.
     ///
-    /// `url` is as of `psql`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, special
+    /// `url` has the form of `psql`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special
     /// characters percent-encoded. The two tables, `toolwright_memory` and
-    /// `toolwright_memory_held`, are made in the first schema of the user's search path if
-    /// they are not there. For several memories in one database give each a schema, with
+    /// `toolwright_memory_held`, are created in the first schema of the user's search path if they
+    /// do not exist. To have several memories in one database, give each its own schema with
     /// `?options=-csearch_path%3DSCHEMA`.
     ///
-    /// The connection is not encrypted: for a server elsewhere use
-    /// [`connect_with`](Self::connect_with). Lost connections are made again.
+    /// The connection is not encrypted: for a server on another machine, use
+    /// [`connect_with`](Self::connect_with). If a connection is lost, the next call opens a new
+    /// one.
     ///
     /// ```no_run
     /// use toolwright_memory::Memory;
@@ -119,23 +127,26 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// [`Stage::Setup`](toolwright_module::error::Stage::Setup) if the URL cannot be read, the
-    /// server cannot be reached or does not let us in, or the tables cannot be made. No
-    /// error tells the URL. Calls fail retryably when the connection is lost: a change may
-    /// then have been made or not.
+    /// [`Stage::Setup`](toolwright_module::error::Stage::Setup) if the URL is not valid, the server
+    /// cannot be reached or rejects the login, or the tables cannot be created. No error contains
+    /// the URL.
+    ///
+    /// Later, a call fails with a retryable error if the connection is lost. Its change may have
+    /// been made or not.
     #[cfg(feature = "postgres")]
     pub async fn connect(url: &str) -> toolwright_module::Result<Self> {
         Self::connect_with(url, tokio_postgres::NoTls).await
     }
 
-    /// The same over TLS: `tls` is a connector of a crate such as
+    /// Opens a memory in a PostgreSQL database over TLS. `tls` is a connector of a crate such as
     /// `postgres-native-tls` or `tokio-postgres-rustls`.
     ///
-    /// Put `sslmode=require` into the URL, else a server without TLS is talked to plainly.
+    /// Add `sslmode=require` to the URL. Without it, the connection to a server without TLS is not
+    /// encrypted.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect).
+    /// Those of [`connect`](Self::connect).
     #[cfg(feature = "postgres")]
     pub async fn connect_with<T>(url: &str, tls: T) -> toolwright_module::Result<Self>
     where
@@ -152,7 +163,7 @@ impl Memory {
         Ok(Self::with_store(store))
     }
 
-    /// The same entries within other limits.
+    /// Sets the limits. Default: [`Limits::default`]. The entries stay the same.
     ///
     /// ```
     /// use toolwright_memory::{Limits, Memory, MemoryStore, MemoryStoreModule};
@@ -165,8 +176,8 @@ impl Memory {
     /// let error = MemoryStoreModule::new(&memory).call(input, &Context::default()).await.unwrap_err();
     /// assert_eq!(
     ///     error.for_model(),
-    ///     "`value` has a text of 14 bytes and may have 10; shorten it, or store it in parts \
-    ///      under keys of their own"
+    ///     "`value` has 14 bytes and the maximum is 10; shorten it, or store it in parts under \
+    ///      several keys"
     /// );
     /// # Ok::<(), toolwright_module::Error>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -177,15 +188,15 @@ impl Memory {
         self
     }
 
-    /// The nine tools, all on this memory's entries.
+    /// Returns the nine tools, which all work on this memory's entries.
     ///
-    /// Rename one with [`Tool::named`], set all apart from another memory's with
-    /// [`Tool::prefixed`], leave one out by filtering the list by [`Tool::name`], or make a
-    /// few by hand: `Tool::new(MemoryStoreModule::new(&memory))`.
+    /// To rename a tool, use [`Tool::named`]; to distinguish the tools of two memories, use
+    /// [`Tool::prefixed`]. To select some tools, filter the list by [`Tool::name`], or create them
+    /// one by one: `Tool::new(MemoryStoreModule::new(&memory))`.
     ///
     /// # Errors
     ///
-    /// None of these contracts fails; the error is that of [`Tool::new`].
+    /// The error of [`Tool::new`], which does not occur for these contracts.
     pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
         Ok(vec![
             Tool::new(MemoryStoreModule::new(self))?,
@@ -209,7 +220,7 @@ impl Memory {
     }
 }
 
-/// Says how large it may be, never what is in it or where that is.
+/// Shows the limits, but not the entries or the path or URL of the store.
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("limits", &self.limits).finish_non_exhaustive()

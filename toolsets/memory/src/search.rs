@@ -1,3 +1,5 @@
+//! [`Search`], which matches entries and collects the result of a search.
+
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,12 +12,13 @@ use toolwright_module::{Error, Result};
 use crate::limits::Limits;
 use crate::tools::search::{Found, MemorySearch};
 
-/// A search under way: a [`Store`](crate::Store) shows it the entries, and it keeps those
-/// that match.
+/// A running search: a [`Store`](crate::Store) passes it the entries, and it keeps those that
+/// match.
 ///
-/// So every store has the same patterns and the same limits, and copies nothing that was
-/// not found. To show an entry may take long, a second for two million bytes and a nasty
-/// pattern: hold no lock meanwhile, and do not do it on the thread of an async runtime.
+/// Every store therefore supports the same patterns and limits, and only matching entries are
+/// copied. [`show`](Self::show) can take long: about a second for a value of two million bytes
+/// and an expensive pattern. Do not hold a lock during the call, and do not call it on a thread of
+/// an async runtime.
 ///
 /// ```
 /// use toolwright_memory::{Found, Limits, MemorySearch, Search};
@@ -43,11 +46,11 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search that was shown nothing yet.
+    /// Starts a search.
     ///
     /// # Errors
     ///
-    /// The model is told what is wrong with the pattern, or that it is too large.
+    /// A text for the model if the pattern is not a valid regular expression or is too large.
     pub fn new(input: &MemorySearch, limits: &Limits) -> Result<Self> {
         Ok(Self {
             pattern: compile(&input.pattern)?,
@@ -61,7 +64,7 @@ impl Search {
         })
     }
 
-    /// Keeps the entry if it matches, and says whether it has to see others.
+    /// Keeps the entry if it matches. Returns `Break` if no further entries are needed.
     pub fn show(&mut self, key: &str, value: &str) -> ControlFlow<()> {
         let pointless = !self.in_keys && !self.in_values;
         if pointless || self.too_much || self.abandoned.load(Ordering::Relaxed) {
@@ -80,36 +83,38 @@ impl Search {
         ControlFlow::Continue(())
     }
 
-    /// What it found, in the order it was shown.
+    /// Returns the matching entries, in the order in which they were passed.
     ///
     /// # Errors
     ///
-    /// If that is more than the limits allow, the model is told to search for less: a part
-    /// of it would look like all of it.
+    /// A text for the model if the result exceeds the limits. It is not cut off, because a part of
+    /// it would look like the complete result.
     pub fn finish(self) -> Result<Vec<Found>> {
         if !self.too_much {
             return Ok(self.found);
         }
         let Limits { found_entries, found_bytes, .. } = self.limits;
         let text = format!(
-            "more was found than one search may give ({found_entries} entries, {found_bytes} bytes); use a pattern that matches less, or list the keys and retrieve what is needed"
+            "the result exceeds the maximum of {found_entries} entries or {found_bytes} bytes; use a pattern that matches less, or list the keys and retrieve single entries"
         );
         Err(Error::retry(text).at(Stage::Limit))
     }
 
-    /// Ends the search when it is dropped: nobody waits for its result any more.
+    /// Returns a guard that ends the search when it is dropped, because the caller does not wait
+    /// for the result any more.
     pub(crate) fn guard(&self) -> Abandon {
         Abandon(Arc::clone(&self.abandoned))
     }
 }
 
-/// Says how much was found, never what.
+/// Shows the number of matching entries, but not the entries.
 impl fmt::Debug for Search {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Search").field("found", &self.found.len()).finish_non_exhaustive()
     }
 }
 
+/// The guard of [`Search::guard`].
 pub(crate) struct Abandon(Arc<AtomicBool>);
 
 impl Drop for Abandon {
@@ -118,46 +123,46 @@ impl Drop for Abandon {
     }
 }
 
-/// Bytes that a compiled pattern may take.
+/// Maximum size of a compiled pattern, in bytes.
 ///
-/// A search takes at worst the size of the pattern times that of the text, so this
-/// bounds the half of it that a model chooses. `\d{99}` and `\w{5}` fit (`\w` is large
-/// because it knows every script); what does not fit is hardly ever meant.
-const LARGEST: usize = 1 << 18;
+/// The worst case of a search is the size of the pattern times the size of the text, so this
+/// bounds the factor that a model chooses. `\d{99}` and `\w{5}` fit; `\w` is large because it
+/// covers every script. Larger patterns are hardly ever useful.
+const MAX_COMPILED_BYTES: usize = 1 << 18;
 
-/// Bytes of a refused pattern that the model is shown again.
-const LONGEST_SHOWN: usize = 200;
+/// Maximum size of an invalid pattern that the error repeats, in bytes.
+const MAX_SHOWN_BYTES: usize = 200;
 
-/// Bytes of a pattern's text: reading a long one takes hundreds of times its size before
-/// the bound above is met.
-const LONGEST: usize = 16 << 10;
+/// Maximum size of a pattern, in bytes. Parsing a pattern takes hundreds of times its size before
+/// the limit above applies.
+const MAX_PATTERN_BYTES: usize = 16 << 10;
 
 fn compile(pattern: &str) -> Result<Regex> {
-    if pattern.len() > LONGEST {
+    if pattern.len() > MAX_PATTERN_BYTES {
         let text = "`pattern` is longer than 16384 bytes; use a shorter one";
         return Err(Error::retry(text).at(Stage::Arguments));
     }
     RegexBuilder::new(pattern)
         .case_insensitive(true)
-        .size_limit(LARGEST)
+        .size_limit(MAX_COMPILED_BYTES)
         .build()
-        .map_err(|error| Error::retry(told(pattern, &error)).at(Stage::Arguments))
+        .map_err(|error| Error::retry(pattern_error(pattern, &error)).at(Stage::Arguments))
 }
 
-/// What the model can do about a pattern that was refused.
-fn told(pattern: &str, error: &regex::Error) -> String {
+/// Returns the error text of an invalid pattern, for the model.
+fn pattern_error(pattern: &str, error: &regex::Error) -> String {
     if let regex::Error::CompiledTooBig(_) = error {
         return "`pattern` is too large; use fewer or smaller repetitions".to_owned();
     }
-    let evidence = error.to_string();
-    // The evidence shows the pattern with the place marked: of a long one, the model
-    // would pay for every character again.
-    let evidence = match evidence.rsplit_once("\nerror: ") {
-        Some((_, reason)) if pattern.len() > LONGEST_SHOWN => reason,
-        _ => &evidence,
+    let details = error.to_string();
+    // The regex error repeats the pattern and marks the position. For a long pattern this is left
+    // out, because the model pays for every character.
+    let details = match details.rsplit_once("\nerror: ") {
+        Some((_, reason)) if pattern.len() > MAX_SHOWN_BYTES => reason,
+        _ => &details,
     };
     format!(
-        "`pattern` is not a regular expression; correct it, or put \\ before a character that stands for itself\n{evidence}"
+        "`pattern` is not a regular expression; correct it, or put \\ before a character that is meant literally\n{details}"
     )
 }
 
@@ -166,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_ends_when_nobody_waits_for_it() {
+    fn a_search_ends_when_its_guard_is_dropped() {
         let input = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
         let mut search = Search::new(&input, &Limits::default()).unwrap();
         let guard = search.guard();
@@ -175,9 +180,9 @@ mod tests {
         assert!(search.show("key", "value").is_break());
     }
 
-    /// A store that does not stop when it is told to changes nothing.
+    /// A store that ignores `Break` does not change the result.
     #[test]
-    fn what_is_shown_after_the_limit_is_not_kept() {
+    fn entries_after_the_limit_are_not_kept() {
         let input = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
         let mut search = Search::new(&input, &Limits::default().with_found_bytes(3)).unwrap();
         for value in ["ab", "cd", "", "ef"] {

@@ -1,4 +1,4 @@
-//! Where the entries are.
+//! [`Store`], the trait of stores, with [`Entry`] and [`Held`]; the submodules implement it.
 
 pub(crate) mod in_process;
 #[cfg(feature = "postgres")]
@@ -13,111 +13,110 @@ use crate::limits::Limits;
 use crate::search::Search;
 use crate::tools::get_metadata::Metadata;
 
-/// Where a [`Memory`](crate::Memory) keeps its entries: one method for each tool.
+/// The storage of a [`Memory`](crate::Memory): one method for each tool.
 ///
-/// The crate brings three: in the process, in a file and in a PostgreSQL database.
-/// [`Memory::with_store`](crate::Memory::with_store) takes any other. What a store is
-/// given has been checked: keys, values and tags are no longer than they may be.
+/// The crate has three stores: in the process, in a file and in a PostgreSQL database.
+/// [`Memory::with_store`](crate::Memory::with_store) accepts any other. The sizes of keys, values
+/// and tags were checked before a method is called.
 ///
-/// Every method is one atomic step. Of two at once, one comes first, whoever calls them:
-/// another task, another clone of the memory, or another process if the store is shared.
-/// What was acknowledged stays.
+/// Every method must be one atomic step, whether it is called from another task, another clone of
+/// the memory, or another process that shares the store. After a method has returned, its change
+/// must not be lost.
 ///
-/// A failure of the store is the user's to know, not the model's: give it with `?` or
-/// [`Error::other`](toolwright_module::Error::other), retryable if the same call may
-/// succeed later, and with no password in it. Where a model can do something about it, as
-/// when the store is busy or full, say so with
-/// [`Error::retry`](toolwright_module::Error::retry) or
-/// [`Error::refuse`](toolwright_module::Error::refuse), and keep the cause as its source.
+/// An error of the store is for the user, not for the model. Return it with `?` or
+/// [`Error::other`](toolwright_module::Error::other), make it retryable if the same call may
+/// succeed later, and do not include a password. If a model can react, for example because the
+/// store is busy or full, use [`Error::retry`](toolwright_module::Error::retry) or
+/// [`Error::refuse`](toolwright_module::Error::refuse) with the original error as its source.
 ///
-/// `tests/store` in the crate's repository has a store written from nothing, and the
-/// suite that all of them pass.
+/// `tests/store` in the crate's repository has an example store, and the test suite that all
+/// stores pass.
 pub trait Store: Send + Sync + 'static {
-    /// Puts the entry in; whether there was one under its key before.
+    /// Stores an entry. Returns whether it replaced an entry with the same key.
     ///
-    /// Nothing of the earlier one stays but its place in the order: created and updated
-    /// are now, and it was never accessed.
+    /// A replaced entry keeps only its position in the order of insertion: both times are now, and
+    /// the access count is 0.
     ///
     /// # Errors
     ///
-    /// That of [`Limits::check`]; else the store failed.
+    /// The error of [`Limits::check`], or an error of the store.
     fn store(&self, entry: Entry, limits: Limits) -> BoxFuture<'_, Result<bool>>;
 
-    /// The value under `key`, counted as an access.
+    /// Returns the value of `key`, and counts an access.
     ///
-    /// A store that could not count it, as on a full disk, gives the value all the same.
+    /// If the access cannot be counted, for example on a full disk, the value is still returned.
     ///
     /// # Errors
     ///
-    /// The store failed.
+    /// An error of the store.
     fn retrieve(&self, key: String) -> BoxFuture<'_, Result<Option<String>>>;
 
-    /// Shows every entry to `search` in the order of insertion, until it has enough, and
-    /// gives it back.
+    /// Passes the entries to [`Search::show`] in the order of insertion, until it returns `Break`.
+    /// Returns the search.
     ///
-    /// What it is shown are the entries of one moment. That is no access of them.
+    /// The entries must be a consistent snapshot. A search does not count as an access.
     ///
     /// # Errors
     ///
-    /// The store failed.
+    /// An error of the store.
     fn search(&self, search: Search) -> BoxFuture<'_, Result<Search>>;
 
-    /// Every key, sorted by bytes.
+    /// Returns all keys, sorted by bytes.
     ///
     /// # Errors
     ///
-    /// The store failed.
+    /// An error of the store.
     fn keys(&self) -> BoxFuture<'_, Result<Vec<String>>>;
 
-    /// Gives the entry under `key` another value and time of update; whether there is one.
+    /// Changes the value and the update time of an entry. Returns whether there is such an entry.
     ///
     /// # Errors
     ///
-    /// That of [`Limits::check`]; else the store failed.
+    /// The error of [`Limits::check`], or an error of the store.
     fn update(&self, key: String, value: String, limits: Limits) -> BoxFuture<'_, Result<bool>>;
 
-    /// Removes the entry under `key`; whether there was one.
+    /// Removes an entry. Returns whether there was one.
     ///
     /// # Errors
     ///
-    /// The store failed.
+    /// An error of the store.
     fn delete(&self, key: String) -> BoxFuture<'_, Result<bool>>;
 
-    /// Removes every entry; how many there were.
+    /// Removes all entries. Returns their number.
     ///
     /// # Errors
     ///
-    /// The store failed.
+    /// An error of the store.
     fn clear(&self) -> BoxFuture<'_, Result<usize>>;
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     ///
     /// # Errors
     ///
-    /// The store failed.
+    /// An error of the store.
     fn count(&self) -> BoxFuture<'_, Result<usize>>;
 
-    /// What is known about the entry under `key` besides its value. Asking is no access.
+    /// Returns the metadata of an entry. This does not count as an access.
     ///
     /// # Errors
     ///
-    /// The store failed.
+    /// An error of the store.
     fn metadata(&self, key: String) -> BoxFuture<'_, Result<Option<Metadata>>>;
 }
 
-/// What a [`Store`] is given to keep.
+/// An entry that a [`Store`] stores.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is found by.
+    /// The key.
     pub key: String,
-    /// The text itself.
+    /// The text.
     pub value: String,
-    /// Its labels.
+    /// The labels.
     pub tags: Vec<String>,
 }
 
 impl Entry {
-    /// How much of [`Limits::bytes`] it takes: its key, its value and its tags.
+    /// Returns its size as [`Limits::bytes`] counts it: the bytes of key, value and tags.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let tags: usize = self.tags.iter().map(String::len).sum();
@@ -125,25 +124,25 @@ impl Entry {
     }
 }
 
-/// Says how large it is, never what is in it.
+/// Shows the size, but not the content.
 impl std::fmt::Debug for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entry").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 
-/// How much a [`Store`] holds, as [`Limits`] count it.
+/// The size of a [`Store`], as [`Limits`] count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
-    /// How many entries.
+    /// Number of entries.
     pub entries: usize,
-    /// The bytes of all of them, each as [`Entry::bytes`] says.
+    /// Sum of [`Entry::bytes`] of all entries.
     pub bytes: usize,
 }
 
 impl Held {
-    /// The same after an entry of `bytes` took the place of one of `earlier` bytes, or
-    /// came new.
+    /// Returns the size after an entry of `bytes` was stored. `earlier` is the size of the entry
+    /// that it replaces, if any.
     #[must_use]
     pub fn with(self, bytes: usize, earlier: Option<usize>) -> Self {
         Self {
@@ -152,7 +151,7 @@ impl Held {
         }
     }
 
-    /// The same after an entry of `bytes` was removed.
+    /// Returns the size after an entry of `bytes` was removed.
     #[must_use]
     pub fn without(self, bytes: usize) -> Self {
         Self { entries: self.entries.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }

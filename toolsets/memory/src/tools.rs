@@ -1,4 +1,4 @@
-//! One file for each tool: its signature, its output, its module.
+//! The nine tools, one file each: the signature, its output and its module.
 
 pub(crate) mod clear;
 pub(crate) mod count;

@@ -1,15 +1,9 @@
-//! Many threads on one memory: nothing lost, nothing counted twice.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! Many threads use one memory. Nothing is lost or counted twice.
 
 use std::sync::Barrier;
 use std::thread;
 
-use support::{metadata, retrieve, store, text, wait};
+use crate::support::{metadata, retrieve, store, text, wait};
 use toolwright_memory::{
     Memory, MemoryClear, MemoryClearModule, MemoryDelete, MemoryDeleteModule, MemorySearch,
     MemorySearchModule, MemoryStore, MemoryStoreModule,
@@ -19,7 +13,7 @@ use toolwright_module::{Context, Module};
 const THREADS: usize = 64;
 const ROUNDS: usize = 100;
 
-/// Runs `work` on every thread at once and gives what each came to.
+/// Runs `work` on all threads at the same time and returns their results.
 fn race<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(THREADS);
     thread::scope(|scope| {
@@ -37,7 +31,7 @@ fn race<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
 }
 
 #[test]
-fn s52_accesses_from_many_threads_are_counted_exactly() {
+fn accesses_from_many_threads_are_counted_exactly() {
     let memory = Memory::default();
     wait(store(&memory, "shared", "value", &[]));
     let search = MemorySearchModule::new(&memory);
@@ -56,7 +50,7 @@ fn s52_accesses_from_many_threads_are_counted_exactly() {
 }
 
 #[test]
-fn s51_s58_no_store_from_many_threads_is_lost() {
+fn no_store_from_many_threads_is_lost() {
     let memory = Memory::default();
     race(|thread| {
         wait(async {
@@ -72,7 +66,7 @@ fn s51_s58_no_store_from_many_threads_is_lost() {
 }
 
 #[test]
-fn s51_only_one_of_many_threads_stores_first_and_only_one_deletes() {
+fn only_one_of_many_threads_stores_first_and_only_one_deletes() {
     let memory = Memory::default();
     let key = || "contended".to_owned();
     for _ in 0..ROUNDS {
@@ -91,9 +85,9 @@ fn s51_only_one_of_many_threads_stores_first_and_only_one_deletes() {
     }
 }
 
-/// Every entry is removed by exactly one clear, or is still there.
+/// Every entry is removed by exactly one clear, or still exists.
 #[test]
-fn s57_clear_is_atomic() {
+fn clear_is_atomic() {
     let memory = Memory::default();
     let cleared = race(|thread| {
         wait(async {

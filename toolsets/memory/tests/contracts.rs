@@ -1,17 +1,11 @@
-//! What a model is shown of the tools, and told when it calls one wrongly.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! The contracts of the tools, and the errors of invalid arguments.
 
 use std::collections::HashSet;
 
+use crate::support::{call, retrieve, store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use support::{call, retrieve, store};
 use toolwright_memory::{
     Memory, MemoryClear, MemoryCount, MemoryDelete, MemoryGetMetadata, MemoryList, MemoryRetrieve,
     MemorySearch, MemoryStore, MemoryUpdate,
@@ -33,15 +27,15 @@ const NAMES: [&str; 9] = [
 ];
 
 #[test]
-fn s62_s145_the_nine_names_stand_in_order() {
+fn the_nine_tools_are_listed_in_order() {
     let tools = Memory::default().tools().unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.contract().name()).collect();
     assert_eq!(names, NAMES);
 }
 
-/// Each tool has one signature, which alone gives its name.
+/// Each tool has one signature, which sets its name.
 #[test]
-fn s64_each_tool_is_one_signature() {
+fn each_tool_has_its_own_signature() {
     let names = [
         MemoryStore::name(),
         MemoryRetrieve::name(),
@@ -57,9 +51,9 @@ fn s64_each_tool_is_one_signature() {
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), NAMES.len());
 }
 
-/// Arguments reach a tool by name, so a signature without names is refused.
+/// Arguments have names, so a signature without field names is rejected.
 #[test]
-fn s63_unnamed_parameters_cannot_be_exposed() {
+fn unnamed_parameters_are_rejected() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Unnamed(String, String);
 
@@ -81,7 +75,7 @@ fn s63_unnamed_parameters_cannot_be_exposed() {
 }
 
 #[test]
-fn s70_the_interface_of_all_nine_is_held_in_a_snapshot() {
+fn the_nine_contracts_match_their_snapshot() {
     let tools = Memory::default().tools().unwrap();
     let shown: Vec<Value> = tools
         .iter()
@@ -103,10 +97,15 @@ fn every_dialect_says_everything() {
             for lowered in
                 [contract.lower(dialect).unwrap(), contract.lower_output(dialect).unwrap()]
             {
-                // Anthropic has no bounds of numbers: the description says them.
+                // Anthropic's dialect has no bounds of numbers; the description has them.
                 let mut losses = lowered.losses.iter();
-                let told = |keyword| dialect == Dialect::Anthropic && keyword == "minimum";
-                assert!(losses.all(|loss| told(&loss.keyword)), "{} {dialect}", contract.name());
+                let in_description =
+                    |keyword| dialect == Dialect::Anthropic && keyword == "minimum";
+                assert!(
+                    losses.all(|loss| in_description(&loss.keyword)),
+                    "{} {dialect}",
+                    contract.name()
+                );
                 let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
                 assert_eq!(schema["type"], "object", "{} {dialect}", contract.name());
                 jsonschema::draft202012::meta::validate(&schema).unwrap();
@@ -123,7 +122,7 @@ fn strict_openai_tools_are_held_in_a_snapshot() {
     insta::assert_json_snapshot!("nine_strict_tools", shown);
 }
 
-/// What the tools really give fits the schema that MCP clients hold them to.
+/// Outputs match the output schema, against which MCP clients validate them.
 #[tokio::test]
 async fn outputs_fit_their_own_schemas() {
     let memory = Memory::default();
@@ -132,14 +131,14 @@ async fn outputs_fit_their_own_schemas() {
     let calls = [
         ("memory_store", json!({"key": "size", "value": "9"})),
         ("memory_retrieve", json!({"key": "color"})),
-        ("memory_retrieve", json!({"key": "none"})),
+        ("memory_retrieve", json!({"key": "missing"})),
         ("memory_search", json!({"pattern": ""})),
         ("memory_list", json!({})),
         ("memory_update", json!({"key": "size", "value": "10"})),
-        ("memory_update", json!({"key": "none", "value": ""})),
+        ("memory_update", json!({"key": "missing", "value": ""})),
         ("memory_get_metadata", json!({"key": "color"})),
         ("memory_get_metadata", json!({"key": "size"})),
-        ("memory_get_metadata", json!({"key": "none"})),
+        ("memory_get_metadata", json!({"key": "missing"})),
         ("memory_count", json!({})),
         ("memory_delete", json!({"key": "size"})),
         ("memory_delete", json!({"key": "size"})),
@@ -148,7 +147,7 @@ async fn outputs_fit_their_own_schemas() {
     for (name, arguments) in calls {
         let output = call(&memory, name, &arguments.to_string()).await.unwrap();
         let value = output.value().unwrap().unwrap();
-        let tool = support::tool(&memory, name);
+        let tool = crate::support::tool(&memory, name);
         let schema = tool.contract().output_to_write().unwrap();
         let validator = jsonschema::validator_for(schema).unwrap();
         assert!(validator.is_valid(&value), "{name}: {value} in {schema}");
@@ -156,7 +155,7 @@ async fn outputs_fit_their_own_schemas() {
 }
 
 #[test]
-fn each_tool_says_what_it_does_to_the_world() {
+fn each_tool_has_its_effect() {
     let tools = Memory::default().tools().unwrap();
     let with = |effect: Effect| -> Vec<&str> {
         let tools = tools.iter().filter(|tool| tool.effect() == effect);
@@ -171,9 +170,9 @@ fn each_tool_says_what_it_does_to_the_world() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_told_to_the_model_and_change_nothing() {
+async fn invalid_arguments_are_reported_and_change_nothing() {
     let memory = Memory::default();
-    let mut told = String::new();
+    let mut errors = String::new();
     for (name, arguments) in [
         ("memory_store", r#"{"key": "color"}"#),
         ("memory_store", r#"{"key": "color", "value": ["blue"]}"#),
@@ -185,8 +184,8 @@ async fn wrong_arguments_are_told_to_the_model_and_change_nothing() {
         let error = call(&memory, name, arguments).await.unwrap_err();
         assert_eq!(error.audience(), Audience::ModelMayRetry, "{arguments}");
         assert_eq!(error.stage(), Stage::Arguments, "{arguments}");
-        told += &format!("{name} {arguments}\n=> {}\n\n", error.for_model());
+        errors += &format!("{name} {arguments}\n=> {}\n\n", error.for_model());
     }
-    insta::assert_snapshot!("wrong_arguments", told);
-    assert_eq!(support::text(&memory, "memory_count", "{}").await, "0");
+    insta::assert_snapshot!("wrong_arguments", errors);
+    assert_eq!(crate::support::text(&memory, "memory_count", "{}").await, "0");
 }

@@ -50,5 +50,5 @@ done
 "$bin/postgres" --version
 
 export MEMORY_TEST_URL="postgres://memory:$password@127.0.0.1:$port/postgres"
-cargo test -p toolwright-memory --features postgres --test store postgres:: -- \
+cargo test -p toolwright-memory --features postgres --test main store::postgres:: -- \
     --include-ignored --nocapture "$@"

@@ -1,16 +1,10 @@
-//! What each tool does, one memory and one caller at a time.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper of a test is a test too, which clippy.toml cannot know"
-)]
-
-mod support;
+//! The behaviour of each tool, with one caller.
 
 use std::time::{Duration, Instant};
 
+use crate::support::{call, metadata, retrieve, store, text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use support::{call, metadata, retrieve, store, text};
 use toolwright_memory::{
     Cleared, Deleted, Found, Memory, MemoryClear, MemoryClearModule, MemoryCount,
     MemoryCountModule, MemoryDelete, MemoryDeleteModule, MemoryGetMetadata,
@@ -22,7 +16,7 @@ use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Context, Module};
 
 #[tokio::test]
-async fn s51_store_says_so_overwrites_and_keeps_tags() {
+async fn store_overwrites_and_keeps_tags() {
     let memory = Memory::default();
     let arguments = r#"{"key": "color", "value": "blue", "tags": ["taste", "ui"]}"#;
     assert_eq!(
@@ -45,7 +39,7 @@ async fn s51_store_says_so_overwrites_and_keeps_tags() {
 }
 
 #[tokio::test]
-async fn s52_retrieve_counts_an_access_and_a_miss_is_an_explicit_null() {
+async fn retrieve_counts_an_access_and_returns_null_for_a_missing_key() {
     let memory = Memory::default();
     store(&memory, "color", "blue", &[]).await;
     let before = Timestamp::now();
@@ -70,9 +64,9 @@ async fn keys_found(memory: &Memory, arguments: Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn s53_search_in_keys_values_both_neither() {
+async fn search_looks_in_keys_values_both_or_neither() {
     let memory = Memory::default();
-    // Stored in an order that is no other order.
+    // The order of insertion differs from the sorted order.
     store(&memory, "zebra", "an animal", &["blue"]).await;
     store(&memory, "blue_car", "a vehicle", &[]).await;
     store(&memory, "sky", "is BLUE today", &[]).await;
@@ -93,13 +87,13 @@ async fn s53_search_in_keys_values_both_neither() {
         r#"[{"key":"sky","value":"is BLUE today"}]"#,
     );
     assert_eq!(text(&memory, "memory_search", r#"{"pattern": "nothing"}"#).await, "[]",);
-    // Being found is no access.
+    // A search does not count as an access.
     assert_eq!(metadata(&memory, "sky").await.unwrap().access_count, 0);
 }
 
-/// Strict providers send null for what was left out.
+/// Strict providers send null for missing arguments.
 #[tokio::test]
-async fn s53_search_takes_null_flags_as_their_defaults() {
+async fn search_reads_null_flags_as_their_defaults() {
     let memory = Memory::default();
     store(&memory, "sky", "blue", &[]).await;
     let arguments = json!({"pattern": "BLUE", "in_keys": null, "in_values": null});
@@ -107,7 +101,7 @@ async fn s53_search_takes_null_flags_as_their_defaults() {
 }
 
 #[tokio::test]
-async fn s53_search_keeps_the_order_of_insertion_through_changes() {
+async fn search_keeps_the_order_of_insertion_after_changes() {
     let memory = Memory::default();
     for key in ["c", "a", "b"] {
         store(&memory, key, "", &[]).await;
@@ -123,23 +117,23 @@ async fn s53_search_keeps_the_order_of_insertion_through_changes() {
 }
 
 #[tokio::test]
-async fn s53_search_tells_the_model_what_is_wrong_with_a_pattern() {
+async fn search_reports_what_is_wrong_with_a_pattern() {
     let memory = Memory::default();
-    let mut told = String::new();
+    let mut errors = String::new();
     for pattern in ["(unclosed", "[z-a]", "*", r"(?<=look)behind", r"(a)\1", r"(\w{99}){99}"] {
-        // The flags do not matter: a wrong pattern is wrong.
+        // An invalid pattern is an error even if nothing is searched.
         let arguments = json!({"pattern": pattern, "in_keys": false, "in_values": false});
         let error = call(&memory, "memory_search", &arguments.to_string()).await.unwrap_err();
         assert_eq!(error.audience(), Audience::ModelMayRetry, "{pattern}");
         assert_eq!(error.stage(), Stage::Arguments, "{pattern}");
-        told += &format!("{pattern}\n=> {}\n\n", error.for_model());
+        errors += &format!("{pattern}\n=> {}\n\n", error.for_model());
     }
-    insta::assert_snapshot!("wrong_patterns", told);
+    insta::assert_snapshot!("wrong_patterns", errors);
 }
 
-/// None of these matches, and all of them are hard for an engine that backtracks.
+/// These patterns do not match, and would take very long with backtracking.
 #[tokio::test]
-async fn s53_no_pattern_hangs_a_search() {
+async fn no_pattern_causes_backtracking() {
     let memory = Memory::default();
     store(&memory, "key", &format!("{}!", "a".repeat(100_000)), &[]).await;
     let started = Instant::now();
@@ -148,12 +142,12 @@ async fn s53_no_pattern_hangs_a_search() {
         let found = text(&memory, "memory_search", &arguments).await;
         assert!(found == "[]", "{pattern}");
     }
-    // Far above what it takes, far below what backtracking would.
+    // Much longer than expected, and much shorter than with backtracking.
     assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]
-async fn s53_patterns_that_people_write_are_not_too_large() {
+async fn common_patterns_fit_the_size_limit() {
     let memory = Memory::default();
     store(&memory, "mail", "write to kate@example.org by 2026-11-21", &[]).await;
     for pattern in [
@@ -169,7 +163,7 @@ async fn s53_patterns_that_people_write_are_not_too_large() {
 }
 
 #[tokio::test]
-async fn s53_a_huge_pattern_is_refused_quickly_and_in_few_words() {
+async fn a_huge_pattern_is_rejected_quickly_with_a_short_error() {
     let memory = Memory::default();
     let started = Instant::now();
     for pattern in [
@@ -190,19 +184,19 @@ async fn s53_a_huge_pattern_is_refused_quickly_and_in_few_words() {
 }
 
 #[tokio::test]
-async fn s54_list_gives_sorted_keys_or_an_empty_list() {
+async fn list_returns_sorted_keys_or_an_empty_list() {
     let memory = Memory::default();
     assert_eq!(text(&memory, "memory_list", "{}").await, "[]");
     for key in ["b", "a", "B", "ä", "10", "9"] {
         store(&memory, key, "", &[]).await;
     }
     assert_eq!(text(&memory, "memory_list", "{}").await, r#"["10","9","B","a","b","ä"]"#,);
-    // Some servers send nothing where there are no arguments.
+    // Some providers send an empty text instead of `{}`.
     assert_eq!(text(&memory, "memory_list", "").await, text(&memory, "memory_list", "{}").await,);
 }
 
 #[tokio::test]
-async fn s55_update_changes_the_value_and_its_time_only() {
+async fn update_changes_only_the_value_and_its_time() {
     let memory = Memory::default();
     store(&memory, "color", "blue", &["taste"]).await;
     retrieve(&memory, "color").await;
@@ -226,7 +220,7 @@ async fn s55_update_changes_the_value_and_its_time_only() {
 }
 
 #[tokio::test]
-async fn s56_delete_removes_and_a_second_delete_says_not_found() {
+async fn a_second_delete_reports_not_found() {
     let memory = Memory::default();
     store(&memory, "color", "blue", &[]).await;
     let arguments = r#"{"key": "color"}"#;
@@ -239,7 +233,7 @@ async fn s56_delete_removes_and_a_second_delete_says_not_found() {
 }
 
 #[tokio::test]
-async fn s57_clear_empties_and_reports_the_number_removed() {
+async fn clear_removes_all_entries_and_reports_their_number() {
     let memory = Memory::default();
     assert_eq!(text(&memory, "memory_clear", "{}").await, "Cleared 0 memories");
     store(&memory, "a", "", &[]).await;
@@ -253,7 +247,7 @@ async fn s57_clear_empties_and_reports_the_number_removed() {
 }
 
 #[tokio::test]
-async fn s58_count_follows_store_delete_and_clear() {
+async fn count_follows_store_delete_and_clear() {
     let memory = Memory::default();
     let count = async || text(&memory, "memory_count", "{}").await;
     assert_eq!(count().await, "0");
@@ -270,13 +264,13 @@ async fn s58_count_follows_store_delete_and_clear() {
 }
 
 #[tokio::test]
-async fn s59_metadata_gives_times_and_access_count() {
+async fn metadata_has_times_and_the_access_count() {
     let memory = Memory::default();
     let before = Timestamp::now();
     store(&memory, "greeting", "grüße 👋", &[]).await;
     let output = call(&memory, "memory_get_metadata", r#"{"key": "greeting"}"#).await.unwrap();
     let value = output.value().unwrap().unwrap();
-    // What the model reads is the same object as JSON.
+    // The text for the model is the same object as JSON.
     assert_eq!(serde_json::from_str::<Value>(output.text()).unwrap(), value);
     let names: Vec<_> = value.as_object().unwrap().keys().collect();
     assert_eq!(
@@ -299,13 +293,13 @@ async fn s59_metadata_gives_times_and_access_count() {
     let known = metadata(&memory, "greeting").await.unwrap();
     assert_eq!(known.access_count, 1);
     assert!(known.last_accessed_at.unwrap() >= known.created_at);
-    // Asking is no access.
+    // Metadata does not count as an access.
     assert_eq!(metadata(&memory, "greeting").await, Some(known));
-    assert_eq!(text(&memory, "memory_get_metadata", r#"{"key": "none"}"#).await, "null",);
+    assert_eq!(text(&memory, "memory_get_metadata", r#"{"key": "missing"}"#).await, "null",);
 }
 
 #[tokio::test]
-async fn s60_store_json_with_tags_executes() {
+async fn store_accepts_json_with_tags() {
     let memory = Memory::default();
     let arguments = json!({
         "key": "user \"Kate\"\n",
@@ -322,10 +316,9 @@ async fn s60_store_json_with_tags_executes() {
     assert_eq!(known.value_length, 0);
 }
 
-/// Every module by itself: types in, types out.
+/// Calls every module from code, with Rust types.
 #[tokio::test]
-async fn s61_s132_s145_each_module_works_without_a_language_model() -> toolwright_module::Result<()>
-{
+async fn each_memory_module_works_without_a_language_model() -> toolwright_module::Result<()> {
     let memory = Memory::default();
     let key = "color".to_owned();
 
@@ -368,7 +361,7 @@ async fn s61_s132_s145_each_module_works_without_a_language_model() -> toolwrigh
 }
 
 #[tokio::test]
-async fn s65_two_instances_never_share_state() {
+async fn two_memories_do_not_share_entries() {
     let (one, two) = (Memory::default(), Memory::default());
     store(&one, "color", "blue", &[]).await;
     assert_eq!(retrieve(&two, "color").await, None);
@@ -378,11 +371,11 @@ async fn s65_two_instances_never_share_state() {
 }
 
 #[tokio::test]
-async fn s65_clones_and_tools_listed_twice_share_state() {
+async fn clones_and_tools_listed_twice_share_entries() {
     let memory = Memory::default();
     let clone = memory.clone();
     let cx = Context::default();
-    let earlier = support::tool(&memory, "memory_count");
+    let earlier = crate::support::tool(&memory, "memory_count");
     store(&clone, "color", "blue", &[]).await;
     assert_eq!(retrieve(&memory, "color").await.as_deref(), Some("blue"));
     assert_eq!(earlier.call("{}", &cx).await.unwrap().text(), "1");
@@ -392,7 +385,7 @@ async fn s65_clones_and_tools_listed_twice_share_state() {
 }
 
 #[tokio::test]
-async fn s66_storage_search_and_metadata_work_together() {
+async fn storage_search_and_metadata_work_together() {
     let memory = Memory::default();
     store(&memory, "meeting", "Monday at nine", &["work"]).await;
     store(&memory, "dentist", "Monday at noon", &["health"]).await;
@@ -410,7 +403,7 @@ async fn s66_storage_search_and_metadata_work_together() {
 }
 
 #[tokio::test]
-async fn what_is_stored_is_not_shown_to_a_debugger_of_the_program() {
+async fn debug_output_hides_the_entries() {
     let memory = Memory::default();
     store(&memory, "secret", "hunter2", &[]).await;
     let shown = format!("{memory:?} {:?}", MemoryStoreModule::new(&memory));

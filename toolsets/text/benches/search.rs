@@ -1,14 +1,14 @@
-//! What a search in 100 MB costs, beside the program `rg` on the same text.
+//! The cost of a search in 100 MB, compared with the program `rg` on the same text.
 //!
-//! `cargo bench -p toolwright-text`; without `rg` on the path only our own column is there.
+//! `cargo bench -p toolwright-text`; without `rg` in the PATH, only the tool is measured.
 //!
-//! The program starts, reads a file that is in the page cache and writes to a pipe, on one
-//! thread; ours is handed its text, which is copied before the clock starts. Both write or
-//! keep the same lines, which is checked. `allocated` is all that a call allocates, freed or
-//! not, so it is no less than the memory it holds at any time beside its text. A result may
-//! cost a sixteenth more than its size, and the engine builds up to some megabytes of its own.
+//! The program starts, reads a file from the page cache and writes to a pipe, on one thread. The tool
+//! gets its text, which is copied before the clock starts. The results are checked to be equal.
+//! `allocated` is the number of all allocated bytes, including freed ones, so it is an upper bound of
+//! the memory in use without the text. A result may need a sixteenth more than its size, and the
+//! matcher's cache some megabytes.
 
-// A bench may end with a panic: nobody depends on it.
+// A benchmark may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::alloc::System;
@@ -145,7 +145,7 @@ fn main() {
                         .unwrap();
                     let wall = wall.elapsed();
                     let result = String::from_utf8(output.stdout).unwrap();
-                    // Nothing found is told by nothing.
+                    // Without a match, `rg` writes nothing.
                     let result =
                         if result.is_empty() && count_only { "0\n".to_owned() } else { result };
                     Cost { wall, cpu: children() - before, allocated: 0, result }

@@ -1,9 +1,8 @@
-//! Eight tools for text: search, count, cut, filter, sort and sum up what a call is given.
+//! Eight tools for text: search, count, extract, filter, sort and summarize a text argument.
 //!
-//! [`Text`] holds the [`Limits`] and lists the tools. Each tool is a signature and a module
-//! of its own, so each also works by itself, from code, without a language model. All of
-//! them only read, and none starts a process or touches a file: a pattern is a pattern,
-//! whatever stands in it.
+//! [`Text`] holds the [`Limits`] and lists the tools. Each tool is a signature with a module, so
+//! code can also call it directly, without a language model. All tools are read-only. They start
+//! no process and open no file, so a pattern cannot be used to run a command.
 //!
 //! | tool | signature, output | module |
 //! |---|---|---|
@@ -45,59 +44,62 @@
 //!
 //! # Lines
 //!
-//! A line ends in `\n` or `\r\n`, and nowhere else. What stands after the last end is a line
-//! too, if it is not empty. A character is a Unicode code point, a word what stands between
-//! white space of any script.
+//! A line ends in `\n` or `\r\n`. Text after the last line end is a line too, if it is not empty.
+//! A character is a Unicode code point. A word is a sequence of characters that are not Unicode
+//! white space.
 //!
 //! # Patterns
 //!
-//! One dialect for `text_grep`, `text_rg` and `text_filter_lines`: the syntax of the
-//! [`regex`](https://docs.rs/regex/latest/regex/#syntax) crate, on ripgrep's own matcher.
+//! `text_grep`, `text_rg` and `text_filter_lines` use the syntax of the
+//! [`regex`](https://docs.rs/regex/latest/regex/#syntax) crate and ripgrep's matcher.
 //!
-//! - Each line is searched alone, without its end: nothing matches across lines, and `\n` or
-//!   `\r` in a pattern is an error. `^` and `\A` are the start of the line, `$` and `\z` its
-//!   end. `^` and `$` also match at a carriage return inside a line.
-//! - `\w`, `\d`, `\s`, `\b` and case know every script. `(?i)` ignores case, `(?-i)` minds it.
-//! - There are no look-arounds and no references back, so the time of a search grows with
-//!   the text and never explodes.
-//! - A pattern has a size: `\w` repeated more than about ten times, or `a{9999}`, is refused.
+//! - Each line is searched separately, without its line end. Nothing matches across lines, and
+//!   `\n` or `\r` in a pattern is an error. `^` and `\A` match the start of the line, `$` and `\z`
+//!   its end. `^` and `$` also match at a carriage return inside a line.
+//! - `\w`, `\d`, `\s`, `\b` and case folding support every script. `(?i)` ignores case, `(?-i)`
+//!   makes the pattern case-sensitive.
+//! - Look-arounds and backreferences are not supported, so the time of a search is linear in the
+//!   size of the text.
+//! - The size of a pattern is limited: `\w` repeated more than about ten times, or `a{9999}`, is
+//!   an error.
 //!
 //! # Limits
 //!
-//! [`Limits`] bounds the text, the result and the time of a call. A call works on the thread
-//! that polls it and does not yield; give one that may work for seconds to a thread of its own.
-//! A line of more than 32 KiB that a pattern could take long for is walked byte by byte; there
-//! a `\b` beside letters that are not ASCII is refused.
+//! [`Limits`] bounds the text, the result and the time of a call. A call runs on the thread that
+//! polls it and does not yield. If calls may take seconds, run them on a separate thread.
 //!
-//! # Not as the programs
+//! A line of more than 32 KiB is searched byte by byte if the pattern could take long, so that the
+//! time limit works. In such a line, `\b` beside letters that are not ASCII is an error.
 //!
-//! The tools give what `grep -E`, `rg`, `sort`, `uniq`, `wc` and `sed -n` give, which
-//! `tests/differential.sh` holds them to, apart from this:
+//! # Differences from the programs
 //!
-//! | program | there | here |
+//! The tools have the same results as `grep -E`, `rg`, `sort`, `uniq`, `wc` and `sed -n`, which
+//! `tests/differential.sh` checks, with these exceptions:
+//!
+//! | program | the program | this crate |
 //! |---|---|---|
-//! | `grep` | `\<`, `\>`, references back | word boundaries are `\b`, no references |
-//! | `grep` | a combining mark is no part of a word | it is, as Unicode says |
-//! | `grep` | `\r` is a character of the line | it belongs to its end |
-//! | `rg --crlf` | gives a last line without an end, and separators, `\r\n` | `\n` |
-//! | `rg` | leaves out text with NUL, drops a byte order mark | both are text |
-//! | `sort -n` | `1e3` is 1, any number of digits | 1000, and as exact as an `f64` |
-//! | `sort -r` | without `-s`, equal numbers turn too | they keep their order |
-//! | `uniq` | drops what repeats the line before | what repeats any line before |
+//! | `grep` | `\<`, `\>`, backreferences | word boundaries are `\b`, no backreferences |
+//! | `grep` | a combining mark is not part of a word | it is, as Unicode defines |
+//! | `grep` | `\r` is a character of the line | it is part of the line end |
+//! | `rg --crlf` | adds `\r\n` to a last line without a line end, and to separators | `\n` |
+//! | `rg` | skips text with NUL, removes a byte order mark | both are text |
+//! | `sort -n` | `1e3` is 1, any number of digits | `1e3` is 1000, with the precision of `f64` |
+//! | `sort -r` | without `-s`, equal numbers are reversed too | they keep their order |
+//! | `uniq` | removes lines that equal the previous line | removes lines that equal any earlier line |
 //! | `sort`, `uniq` | keep `\r` | `\r\n` becomes `\n` |
-//! | `wc` | counts newlines | counts lines, also a last one without an end |
-//! | `wc` | a word has something printable, and a no-break space may join | what stands between white space |
+//! | `wc` | counts newlines | counts lines, including a last one without a line end |
+//! | `wc` | a word has a printable character, and a no-break space may join words | words are separated by Unicode white space |
 
+mod interruptible_search;
+mod limited_call;
 mod limits;
-mod long_line;
-mod matches;
 mod pattern;
+mod search_output;
 mod text;
 mod tools;
-mod work;
 
 pub use limits::Limits;
-pub use matches::Matches;
+pub use search_output::Matches;
 pub use text::Text;
 pub use tools::extract_lines::{TextExtractLines, TextExtractLinesModule};
 pub use tools::filter_lines::{TextFilterLines, TextFilterLinesModule};

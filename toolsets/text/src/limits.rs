@@ -1,9 +1,11 @@
+//! [`Limits`], the maximum sizes and the time of a call.
+
 use std::time::Duration;
 
-/// What bounds one call of a tool.
+/// The limits of one call of a tool.
 ///
-/// A call that meets a bound fails as a whole, with an error that tells the model what to
-/// ask for instead: a part of a result would read as all of it.
+/// A call above a limit fails with a text that says what the model should request instead. The
+/// result is not cut off, because a part of it would look like the complete result.
 ///
 /// ```
 /// use std::time::Duration;
@@ -15,14 +17,17 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of `text`: 4 MiB unless said. The time of every tool, and the memory of those
-    /// that sort or count words, grow with it.
+    /// Maximum size of `text`, in bytes. Default: 4 MiB. The time of every tool grows with it, and
+    /// so does the memory of the tools that sort or count words.
     pub max_input: usize,
-    /// Bytes of the lines or words in a result: 256 KiB unless said, which is about what a model can read at once.
+    /// Maximum size of the lines or words in a result, in bytes. Default: 256 KiB, which is about
+    /// the size that fits into the context of a model.
     pub max_output: usize,
-    /// Time of one call: 5 seconds unless said. The context's deadline holds too. The clock
-    /// is looked at every 32 KiB, between lines and inside a line that is searched; sorting
-    /// and cutting words looks before and after.
+    /// Maximum time of a call. Default: 5 seconds. The context's deadline applies too.
+    ///
+    /// The clock is checked every 32 KiB, between lines and inside a line that is searched. Sorting
+    /// and splitting into words check it before and after. A limit too large for
+    /// [`Instant`](std::time::Instant) means no limit.
     pub max_time: Duration,
 }
 
@@ -33,21 +38,21 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same with another bound on the text, in bytes.
+    /// Sets the maximum size of the text, in bytes. Default: 4 MiB.
     #[must_use]
     pub fn with_max_input(mut self, bytes: usize) -> Self {
         self.max_input = bytes;
         self
     }
 
-    /// The same with another bound on a result, in bytes.
+    /// Sets the maximum size of a result, in bytes. Default: 256 KiB.
     #[must_use]
     pub fn with_max_output(mut self, bytes: usize) -> Self {
         self.max_output = bytes;
         self
     }
 
-    /// The same with another bound on the time of a call.
+    /// Sets the maximum time of a call. Default: 5 seconds.
     #[must_use]
     pub fn with_max_time(mut self, time: Duration) -> Self {
         self.max_time = time;

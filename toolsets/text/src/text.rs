@@ -1,3 +1,5 @@
+//! [`Text`], the limits with the tools.
+
 use toolwright_module::Tool;
 
 use crate::limits::Limits;
@@ -10,9 +12,9 @@ use crate::tools::summarize_text::TextSummarizeTextModule;
 use crate::tools::unique_lines::TextUniqueLinesModule;
 use crate::tools::wc::TextWcModule;
 
-/// The eight tools, and what bounds each of their calls.
+/// The eight tools with the limits of their calls.
 ///
-/// It holds no text: a call gets its text as an argument and keeps nothing.
+/// It holds no text: each call gets its text as an argument.
 ///
 /// ```
 /// use toolwright_text::{Limits, Text};
@@ -30,21 +32,21 @@ pub struct Text {
 }
 
 impl Text {
-    /// The same under other limits.
+    /// Sets the limits. Default: [`Limits::default`].
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The eight tools, all under these limits.
+    /// Returns the eight tools, with these limits.
     ///
-    /// Rename one with [`Tool::named`], leave one out by filtering the list by
-    /// [`Tool::name`], or make a few by hand: `Tool::new(TextGrepModule::new(&text))`.
+    /// To rename a tool, use [`Tool::named`]. To select some tools, filter the list by
+    /// [`Tool::name`], or create them one by one: `Tool::new(TextGrepModule::new(&text))`.
     ///
     /// # Errors
     ///
-    /// None of these contracts fails; the error is that of [`Tool::new`].
+    /// The error of [`Tool::new`], which does not occur for these contracts.
     pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
         Ok(vec![
             Tool::new(TextGrepModule::new(self))?,

@@ -1,4 +1,4 @@
-//! One file for each tool: its signature, its output, its module.
+//! The eight tools, one file each: the signature, its output and its module.
 
 pub(crate) mod extract_lines;
 pub(crate) mod filter_lines;

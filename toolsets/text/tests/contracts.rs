@@ -1,10 +1,7 @@
-//! What a model is shown of the tools, and told when it calls one wrongly.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! The contracts of the tools, and the errors of invalid arguments.
 
-mod support;
-
+use crate::support::{call, output, tool, wait};
 use serde_json::{Value, json};
-use support::{call, told, tool, wait};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Context, Dialect, Effect, Signature};
 use toolwright_text::{
@@ -24,7 +21,7 @@ const NAMES: [&str; 8] = [
 ];
 
 #[test]
-fn s146_the_eight_names_stand_in_order() {
+fn the_eight_tools_are_listed_in_order() {
     let tools = Text::default().tools().unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(names, NAMES);
@@ -42,7 +39,7 @@ fn s146_the_eight_names_stand_in_order() {
 }
 
 #[test]
-fn the_interface_of_all_eight_is_held_in_a_snapshot() {
+fn the_eight_contracts_match_their_snapshot() {
     let tools = Text::default().tools().unwrap();
     let shown: Vec<Value> = tools
         .iter()
@@ -64,7 +61,7 @@ fn strict_openai_tools_are_held_in_a_snapshot() {
 }
 
 #[test]
-fn every_parameter_says_what_it_is_for() {
+fn every_parameter_has_a_description() {
     for tool in Text::default().tools().unwrap() {
         let input = tool.contract().input();
         assert_eq!(input["required"][0], "text", "{}", tool.name());
@@ -84,10 +81,15 @@ fn every_dialect_says_everything() {
             for lowered in
                 [contract.lower(dialect).unwrap(), contract.lower_output(dialect).unwrap()]
             {
-                // Anthropic has no bounds of numbers: the description says them.
+                // Anthropic's dialect has no bounds of numbers; the description has them.
                 let mut losses = lowered.losses.iter();
-                let told = |keyword| dialect == Dialect::Anthropic && keyword == "minimum";
-                assert!(losses.all(|loss| told(&loss.keyword)), "{} {dialect}", contract.name());
+                let in_description =
+                    |keyword| dialect == Dialect::Anthropic && keyword == "minimum";
+                assert!(
+                    losses.all(|loss| in_description(&loss.keyword)),
+                    "{} {dialect}",
+                    contract.name()
+                );
                 let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
                 assert_eq!(schema["type"], "object", "{} {dialect}", contract.name());
                 jsonschema::draft202012::meta::validate(&schema).unwrap();
@@ -102,7 +104,7 @@ fn every_tool_only_reads() {
     assert!(tools.iter().all(|tool| tool.effect() == Effect::Read));
 }
 
-/// What the tools really give fits the schema that MCP clients hold them to.
+/// Outputs match the output schema, against which MCP clients validate them.
 #[test]
 fn outputs_fit_their_own_schemas() {
     for (name, arguments) in [
@@ -128,19 +130,19 @@ fn outputs_fit_their_own_schemas() {
     }
 }
 
-/// Strict providers send null for what was left out.
+/// Strict providers send null for missing arguments.
 #[test]
-fn s146_null_stands_for_a_default() {
+fn null_means_the_default() {
     let grep = json!({"text": "A\nb", "pattern": "a", "ignore_case": null, "count_only": null});
-    assert_eq!(told("text_grep", grep), "A\n");
+    assert_eq!(output("text_grep", grep), "A\n");
     let rg = json!({"text": "a\nb", "pattern": "a", "context": null});
-    assert_eq!(told("text_rg", rg), "a\n");
+    assert_eq!(output("text_rg", rg), "a\n");
     let unique = json!({"text": "b\na", "preserve_order": null});
-    assert_eq!(told("text_unique_lines", unique), "b\na\n");
+    assert_eq!(output("text_unique_lines", unique), "b\na\n");
 }
 
 #[test]
-fn wrong_arguments_are_told_to_the_model() {
+fn invalid_arguments_are_reported_to_the_model() {
     let mut all = String::new();
     for (name, arguments) in [
         ("text_grep", json!({"text": "a"})),

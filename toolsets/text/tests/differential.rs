@@ -1,19 +1,16 @@
-//! The tools beside the programs whose names they have: `tests/differential.sh` runs it.
+//! Compares the tools with the programs of the same names. `tests/differential.sh` runs it.
 //!
-//! Only where both mean the same; the crate's documentation lists where they do not.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! The crate's documentation lists the intended differences, which are not generated.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use crate::support::{call, output};
 use serde_json::{Value, json};
-use support::{call, told};
 
-/// Numbers that look random and are the same each time.
+/// A pseudorandom generator, so that each run has the same numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -41,7 +38,7 @@ impl Dice {
         (0..length).map(|_| self.one(&PIECES)).collect()
     }
 
-    /// Lines with these ends; the last may have none.
+    /// Lines with these line ends. The last line may have no line end.
     fn text(&mut self, ends: &[&str]) -> String {
         let lines = if self.often(2) { 3000 } else { self.below(14) };
         let mut text: String = (0..lines).map(|_| self.line() + self.one(ends)).collect();
@@ -51,7 +48,7 @@ impl Dice {
         text
     }
 
-    /// A line that starts with a number as `sort -n` reads it, or with none.
+    /// A line that may start with a number in the syntax of `sort -n`.
     fn numbered(&mut self) -> String {
         let number = match self.below(6) {
             0 => String::new(),
@@ -64,7 +61,7 @@ impl Dice {
         blank.to_owned() + &number + self.one(&["", " apples", " a", "x", " 7"])
     }
 
-    /// A pattern of what all dialects share; with more, what only ripgrep's has.
+    /// A pattern in the common syntax. With `more`, also in the syntax of ripgrep only.
     fn pattern(&mut self, more: bool, depth: usize) -> String {
         const SHARED: [&str; 18] = [
             "a", "b", "A", "ab", "1", "é", "日", " ", ".", "[ab]", "[^a]", "[a-z]", r"\w", r"\W",
@@ -107,7 +104,7 @@ impl Dice {
     }
 }
 
-/// What a program writes for this text; 2 and above is a failure.
+/// The output of a program for a text. An exit status of 2 or above fails the test.
 fn run(program: &str, arguments: &[&str], locale: &str, text: &str) -> String {
     let mut child = Command::new(program)
         .args(arguments)
@@ -135,7 +132,7 @@ fn ended(mut text: String) -> String {
     text
 }
 
-/// How often each tool was compared.
+/// The number of comparisons of each tool.
 #[derive(Default)]
 struct Compared(BTreeMap<String, usize>);
 
@@ -160,7 +157,7 @@ const UTF_8: &str = "C.UTF-8";
 
 #[test]
 #[ignore = "needs the programs: run tests/differential.sh"]
-fn s146_the_tools_agree_with_the_programs_of_their_names() {
+fn the_tools_agree_with_the_programs() {
     let number = |name: &str, or: u64| env::var(name).map_or(or, |text| text.parse().unwrap());
     let cases = number("DIFFERENTIAL_CASES", 1000);
     let mut dice = Dice(number("DIFFERENTIAL_SEED", 20_260_101).max(1));
@@ -177,7 +174,7 @@ fn s146_the_tools_agree_with_the_programs_of_their_names() {
     println!("{:<44}{:>7}", "all the same", compared.0.values().sum::<usize>());
 }
 
-/// The lines that one of our tools finds; none if the pattern is larger than ours may be.
+/// The lines that a tool finds, or `None` if the pattern is too large for the tool.
 fn found(name: &str, arguments: &Value) -> Option<Value> {
     match call(name, arguments.clone()) {
         Ok(output) => output.value().unwrap(),
@@ -187,7 +184,7 @@ fn found(name: &str, arguments: &Value) -> Option<Value> {
 }
 
 fn grep(dice: &mut Dice, compared: &mut Compared) {
-    // To grep a combining mark is no part of a word.
+    // For grep, a combining mark is not part of a word.
     let text = dice.text(&["\n"]).replace('\u{301}', "");
     let pattern = dice.pattern(false, 0);
     let ignore_case = dice.often(50);
@@ -204,7 +201,7 @@ fn grep(dice: &mut Dice, compared: &mut Compared) {
     let theirs = format!("Found {} matches for pattern '{pattern}'", program(&["-c"]).trim_end());
     compared.same(
         "text_grep count_only, grep -c",
-        &told("text_grep", count_only),
+        &output("text_grep", count_only),
         &theirs,
         &arguments,
     );
@@ -212,7 +209,7 @@ fn grep(dice: &mut Dice, compared: &mut Compared) {
     if ignore_case {
         for (invert, option) in [(false, "-e"), (true, "-ve")] {
             let arguments = json!({"text": text, "pattern": pattern, "invert": invert});
-            let ours = ended(told("text_filter_lines", arguments.clone()));
+            let ours = ended(output("text_filter_lines", arguments.clone()));
             let theirs = run("grep", &["-a", "-E", "-i", option, &pattern], UTF_8, &text);
             compared.same("text_filter_lines, grep -i and -iv", &ours, &theirs, &arguments);
         }
@@ -222,7 +219,7 @@ fn grep(dice: &mut Dice, compared: &mut Compared) {
 fn rg(dice: &mut Dice, compared: &mut Compared) {
     let text = match dice.often(50) {
         true => dice.text(&["\n"]),
-        // Where there are both, rg gives a last line without an end the longer one.
+        // In a text with both line ends, rg adds `\r\n` to a last line without a line end.
         false => ended(dice.text(&["\n", "\r\n"])),
     };
     let (pattern, context) = (dice.pattern(true, 0), dice.below(4));
@@ -233,7 +230,7 @@ fn rg(dice: &mut Dice, compared: &mut Compared) {
     let crlf = if text.contains('\r') { "--crlf" } else { "--no-crlf" };
     let options = [&options[..], &[crlf, "-C", &context, "-e", &pattern, "-"]].concat();
     let theirs = run("rg", &options, UTF_8, &text);
-    // With --crlf its separators have the longer end too.
+    // With --crlf, its separators end in `\r\n` too.
     let plain = |text: &str| text.replace("\n--\r\n", "\n--\n");
     let ours = plain(ours["lines"].as_str().unwrap());
     compared.same("text_rg, rg -C", &ours, &plain(&theirs), &arguments);
@@ -246,7 +243,7 @@ fn lines(dice: &mut Dice, compared: &mut Compared) {
         let theirs = run("sort", &[option], "C", &text);
         compared.same(
             "text_sort_lines, sort",
-            &told("text_sort_lines", arguments.clone()),
+            &output("text_sort_lines", arguments.clone()),
             &theirs,
             &arguments,
         );
@@ -258,13 +255,13 @@ fn lines(dice: &mut Dice, compared: &mut Compared) {
         let theirs = run("sort", &["-s", option], "C", &numbers);
         compared.same(
             "text_sort_lines numeric, sort -s -n",
-            &told("text_sort_lines", arguments.clone()),
+            &output("text_sort_lines", arguments.clone()),
             &theirs,
             &arguments,
         );
     }
     let arguments = json!({"text": text, "preserve_order": false});
-    let ours = told("text_unique_lines", arguments.clone());
+    let ours = output("text_unique_lines", arguments.clone());
     compared.same(
         "text_unique_lines sorted, sort -u",
         &ours,
@@ -273,23 +270,23 @@ fn lines(dice: &mut Dice, compared: &mut Compared) {
     );
     let sorted = run("sort", &[], "C", &text);
     let arguments = json!({"text": sorted});
-    let ours = told("text_unique_lines", arguments.clone());
+    let ours = output("text_unique_lines", arguments.clone());
     compared.same("text_unique_lines, uniq", &ours, &run("uniq", &[], "C", &sorted), &arguments);
 
     let start = 1 + dice.below(16);
     let end = start + dice.below(16);
     let arguments = json!({"text": text, "start_line": start, "end_line": end});
-    let ours = told("text_extract_lines", arguments.clone());
+    let ours = output("text_extract_lines", arguments.clone());
     let theirs = run("sed", &["-n", &format!("{start},{end}p")], UTF_8, &text);
     compared.same("text_extract_lines, sed -n", &ours, &theirs, &arguments);
 }
 
 fn counts(dice: &mut Dice, compared: &mut Compared) {
-    // What stands after the last newline is a line of ours, and none of theirs.
+    // Text after the last newline is a line for the tool, but not for the program.
     let text = ended(dice.text(&["\n"]));
     let arguments = json!({"text": text});
     let theirs = run("wc", &["-l", "-w", "-m"], UTF_8, &text);
     let theirs: Vec<&str> = theirs.split_whitespace().collect();
     let theirs = format!("Lines: {}, Words: {}, Characters: {}", theirs[0], theirs[1], theirs[2]);
-    compared.same("text_wc, wc", &told("text_wc", arguments.clone()), &theirs, &arguments);
+    compared.same("text_wc, wc", &output("text_wc", arguments.clone()), &theirs, &arguments);
 }

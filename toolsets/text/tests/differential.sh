@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compares the tools with the programs whose names they have, on generated texts.
-# DIFFERENTIAL_CASES (1000 unless said) and DIFFERENTIAL_SEED say how many and which.
+# DIFFERENTIAL_CASES (default: 1000) is the number of cases, DIFFERENTIAL_SEED selects them.
 set -eu
 cd "$(dirname "$0")"
 if ! command -v rg > /dev/null; then
@@ -9,4 +9,4 @@ fi
 for program in grep rg sort uniq wc sed; do
     "$program" --version | head -n 1
 done
-exec cargo test -p toolwright-text --test differential -- --ignored --nocapture
+exec cargo test -p toolwright-text --test main -- differential:: --ignored --nocapture

@@ -1,12 +1,11 @@
-//! Arguments that mean harm: each gives the right result or an error that says why.
+//! Hostile arguments: each call must have the right result or a helpful error, within limits of
+//! time and memory.
 //!
-//! A case is a line of `tests/hostile/*.jsonl`. `arguments` (or `raw`, as a model may write
-//! them) are those of the call; `{"repeat": "a", "times": 3}` stands for `aaa`, and a list
-//! of texts for all of them in one. `text` is what the model reads, `error` is in the error
-//! that it reads, and `any` is for either; with `fragment` an error has to hold it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! A case is a line of `tests/hostile/*.jsonl`. `arguments` are the arguments of the call, or `raw`
+//! is their text. In them, `{"repeat": "a", "times": 3}` means `aaa`, and a list of texts is
+//! joined. `text` is the expected text for the model, and `error` a part of the expected error.
+//! With `any`, both a result and an error are allowed; `fragment` is a part of that error.
+#![cfg(test)]
 
 use std::alloc::System;
 use std::fs;
@@ -15,27 +14,26 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use support::{tool, wait};
-use toolwright_module::Context;
 use toolwright_module::error::{Audience, Stage};
+use toolwright_module::{Context, Tool};
 use toolwright_text::{Limits, Text};
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Far above what a call takes, far below what it would without limits: the time that a
-/// call may take by default, what one stretch of 32 KiB may take beyond it, and a machine
-/// that has other work.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Maximum time of a call: the default limit, the time of one stretch of 32 KiB beyond it, and a
+/// reserve for a busy machine.
+const MAX_TIME: Duration = Duration::from_secs(60);
 
-/// What a call may allocate beside its arguments, whatever they are. All that it allocates
-/// counts, also what is free again: this is no less than what it holds at any time.
-const MOST: usize = 64 << 20;
+/// Maximum number of bytes that a call allocates, without those for its arguments. Freed memory
+/// counts too, so this is an upper bound of the memory in use.
+const MAX_BYTES: usize = 64 << 20;
 
-/// What it may for each byte of its arguments: they are read, and cut into lines and words.
-const FOR_A_BYTE: usize = 64;
+/// Maximum number of bytes allocated for each byte of the arguments, which are parsed and split
+/// into lines and words.
+const MAX_BYTES_PER_BYTE: usize = 64;
 
-/// A value with its repetitions written out.
+/// Expands the repetitions of a value.
 fn expanded(value: &Value) -> Value {
     let Value::Object(fields) = value else { return value.clone() };
     let field = |(name, value): (&String, &Value)| (name.clone(), text(value));
@@ -64,8 +62,17 @@ fn cases() -> Vec<Value> {
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+fn tool(text: &Text, name: &str) -> Tool {
+    let mut tools = text.tools().unwrap().into_iter();
+    tools.find(|tool| tool.name() == name).unwrap_or_else(|| panic!("there is no {name}"))
+}
+
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
 #[test]
-fn s146_hostile_arguments_do_no_harm() {
+fn hostile_arguments_stay_within_time_and_memory() {
     let text = Text::default();
     let cases = cases();
     assert!(cases.len() >= 60, "{}", cases.len());
@@ -79,9 +86,9 @@ fn s146_hostile_arguments_do_no_harm() {
         let (region, started) = (Region::new(ALLOCATIONS), Instant::now());
         let result = wait(tool.call(&arguments, &Context::default()));
         let (allocated, elapsed) = (region.change().bytes_allocated, started.elapsed());
-        assert!(elapsed < LONGEST, "{name}: {elapsed:?}");
-        let most = MOST + FOR_A_BYTE * arguments.len();
-        assert!(allocated <= most, "{name}: {allocated} bytes for {}", arguments.len());
+        assert!(elapsed < MAX_TIME, "{name}: {elapsed:?}");
+        let max_bytes = MAX_BYTES + MAX_BYTES_PER_BYTE * arguments.len();
+        assert!(allocated <= max_bytes, "{name}: {allocated} bytes for {}", arguments.len());
         let any = case["any"] == true;
         match result {
             Ok(output) => {
@@ -92,13 +99,13 @@ fn s146_hostile_arguments_do_no_harm() {
                 }
             }
             Err(error) => {
-                let told = error.for_model();
+                let message = error.for_model();
                 assert_eq!(error.audience(), Audience::ModelMayRetry, "{name}: {error:#}");
                 assert!(matches!(error.stage(), Stage::Arguments | Stage::Limit), "{name}");
-                assert!(told.len() < 1000, "{name}: {told:.1000}");
+                assert!(message.len() < 1000, "{name}: {message:.1000}");
                 let expected = case["error"].as_str().or(case["fragment"].as_str());
-                assert!(any || case["error"].is_string(), "{name}: {told}");
-                assert!(told.contains(expected.unwrap_or_default()), "{name}: {told}");
+                assert!(any || case["error"].is_string(), "{name}: {message}");
+                assert!(message.contains(expected.unwrap_or_default()), "{name}: {message}");
             }
         }
     }

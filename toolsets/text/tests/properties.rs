@@ -1,15 +1,12 @@
-//! What holds of any text.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! Properties that hold for any text.
 
 use std::collections::BTreeSet;
 
+use crate::support::{call, output};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{call, told};
 
-/// Few letters, so that lines repeat and match; ends of every kind.
+/// A text of a few letters, so that lines repeat and match, with all kinds of line ends.
 fn text() -> impl Strategy<Value = String> {
     let line = prop_oneof![4 => "[abB é1.-]{0,6}", 1 => "\\PC{0,8}"];
     let lines = prop::collection::vec((line, prop_oneof![Just("\n"), Just("\r\n")]), 0..12);
@@ -37,7 +34,7 @@ fn counts(text: &str) -> Value {
 proptest! {
     #[test]
     fn sorting_is_a_permutation_in_order(text in text(), reverse: bool, numeric: bool) {
-        let sorted = told("text_sort_lines", json!({"text": text, "reverse": reverse, "numeric": numeric}));
+        let sorted = output("text_sort_lines", json!({"text": text, "reverse": reverse, "numeric": numeric}));
         let (mut before, mut after) = (lines(&text), lines(&sorted));
         if !numeric {
             let in_order = if reverse { after.is_sorted_by(|a, b| a >= b) } else { after.is_sorted() };
@@ -46,34 +43,34 @@ proptest! {
         before.sort_unstable();
         after.sort_unstable();
         prop_assert_eq!(before, after);
-        // What is sorted stays as it is: equal lines keep their order.
-        let again = told("text_sort_lines", json!({"text": sorted, "reverse": reverse, "numeric": numeric}));
+        // The sort is stable: equal lines keep their order.
+        let again = output("text_sort_lines", json!({"text": sorted, "reverse": reverse, "numeric": numeric}));
         prop_assert_eq!(again, sorted);
     }
 
     #[test]
     fn unique_keeps_first_occurrences(text in text()) {
-        let unique = told("text_unique_lines", json!({"text": text}));
+        let unique = output("text_unique_lines", json!({"text": text}));
         let mut seen = BTreeSet::new();
         let first: Vec<&str> = lines(&text).into_iter().filter(|line| seen.insert(*line)).collect();
         prop_assert_eq!(lines(&unique), first);
-        let sorted = told("text_unique_lines", json!({"text": text, "preserve_order": false}));
+        let sorted = output("text_unique_lines", json!({"text": text, "preserve_order": false}));
         prop_assert_eq!(lines(&sorted), seen.into_iter().collect::<Vec<_>>());
     }
 
     #[test]
-    fn all_lines_are_the_text_and_each_cut_joins_again(text in text(), cut in -2_i64..15) {
+    fn extracted_parts_join_to_the_text(text in text(), cut in -2_i64..15) {
         let extract = |start: i64, end: i64| {
-            told("text_extract_lines", json!({"text": text, "start_line": start, "end_line": end}))
+            output("text_extract_lines", json!({"text": text, "start_line": start, "end_line": end}))
         };
         prop_assert_eq!(extract(1, i64::MAX), text.clone());
         prop_assert_eq!(extract(1, cut) + &extract(cut + 1, i64::MAX), text.clone());
     }
 
     #[test]
-    fn what_a_filter_keeps_and_what_it_drops_is_the_text(text in text(), pattern in pattern()) {
+    fn kept_and_dropped_lines_are_the_whole_text(text in text(), pattern in pattern()) {
         let filter = |invert: bool| {
-            told("text_filter_lines", json!({"text": text, "pattern": pattern, "invert": invert}))
+            output("text_filter_lines", json!({"text": text, "pattern": pattern, "invert": invert}))
         };
         let (kept, dropped) = (filter(false), filter(true));
         let (mut one, mut other) = (kept.split_inclusive('\n').peekable(), dropped.split_inclusive('\n').peekable());
@@ -85,13 +82,13 @@ proptest! {
     }
 
     #[test]
-    fn the_tools_that_search_agree(text in text(), pattern in pattern()) {
+    fn the_three_search_tools_agree(text in text(), pattern in pattern()) {
         let grep = |more: &str, flag: bool| {
             let output = call("text_grep", json!({"text": text, "pattern": pattern, more: flag})).unwrap();
             output.value().unwrap().unwrap()
         };
         let found = grep("count_only", false);
-        let filtered = told("text_filter_lines", json!({"text": text, "pattern": pattern}));
+        let filtered = output("text_filter_lines", json!({"text": text, "pattern": pattern}));
         let mut ended = filtered.clone();
         if !ended.is_empty() && !ended.ends_with('\n') {
             ended.push('\n');
@@ -99,14 +96,14 @@ proptest! {
         prop_assert_eq!(found["lines"].as_str().unwrap(), ended);
         prop_assert_eq!(&found["count"], &json!(filtered.lines().count()));
         prop_assert_eq!(&found["count"], &grep("count_only", true)["count"]);
-        // In the same case, ripgrep's tool is the same without context.
+        // With case sensitivity, `text_rg` without context equals `text_grep`.
         let rg = call("text_rg", json!({"text": text, "pattern": pattern})).unwrap();
         prop_assert_eq!(rg.value().unwrap().unwrap(), grep("ignore_case", false));
     }
 
     #[test]
-    fn context_shows_what_is_near_a_match_and_nothing_else(text in text(), pattern in pattern(), context in 0_usize..4) {
-        let shown = told("text_rg", json!({"text": text, "pattern": pattern, "context": context}));
+    fn context_has_exactly_the_lines_near_a_match(text in text(), pattern in pattern(), context in 0_usize..4) {
+        let shown = output("text_rg", json!({"text": text, "pattern": pattern, "context": context}));
         let whole: Vec<&str> = text.split_inclusive('\n').collect();
         let line_by_line = regex::Regex::new(pattern).unwrap();
         let hits: Vec<usize> = (0..whole.len())

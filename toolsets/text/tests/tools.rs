@@ -1,12 +1,9 @@
-//! What each tool does, as the model sees it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
-mod support;
+//! The behaviour of each tool, as the model sees it.
 
 use std::time::Duration;
 
+use crate::support::{call, call_in, output, tool, wait};
 use serde_json::json;
-use support::{call, call_in, told, tool, wait};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Cancellation, Context, Module};
 use toolwright_text::{
@@ -19,34 +16,34 @@ use toolwright_text::{
 const FRUIT: &str = "apple\nBanana\ncherry\nbanana split\n";
 
 #[test]
-fn s146_grep_gives_matching_lines_in_any_case() {
-    let grep = |pattern| told("text_grep", json!({"text": FRUIT, "pattern": pattern}));
+fn grep_returns_matching_lines_in_any_case() {
+    let grep = |pattern| output("text_grep", json!({"text": FRUIT, "pattern": pattern}));
     assert_eq!(grep("banana"), "Banana\nbanana split\n");
     assert_eq!(grep("^.pp"), "apple\n");
     assert_eq!(grep(""), FRUIT);
     assert_eq!(grep("x+y"), "No matches found for pattern 'x+y'");
-    // The spelling of the pattern is the model's own.
+    // The output has the pattern in the model's spelling.
     assert_eq!(grep("it's"), "No matches found for pattern 'it's'");
     let case = json!({"text": FRUIT, "pattern": "banana", "ignore_case": false});
-    assert_eq!(told("text_grep", case), "banana split\n");
+    assert_eq!(output("text_grep", case), "banana split\n");
 }
 
 #[test]
-fn s146_grep_ends_every_line_and_keeps_the_ends_there_are() {
-    let grep = |text, pattern| told("text_grep", json!({"text": text, "pattern": pattern}));
+fn grep_keeps_line_ends_and_adds_a_missing_one() {
+    let grep = |text, pattern| output("text_grep", json!({"text": text, "pattern": pattern}));
     assert_eq!(grep("a\nb", "b"), "b\n");
     assert_eq!(grep("a\r\nb\r\n", "a$"), "a\r\n");
     assert_eq!(grep("a\n\n\nb\n", "^$"), "\n\n");
-    // After the last newline there is no line, and in no text there is none.
+    // There is no line after the last newline, and an empty text has no lines.
     assert_eq!(grep("a\n", "^$"), "No matches found for pattern '^$'");
     assert_eq!(grep("", ""), "No matches found for pattern ''");
     assert_eq!(grep("\n", ""), "\n");
 }
 
 #[test]
-fn s146_grep_counts_lines_and_not_matches() {
+fn grep_counts_lines_and_not_matches() {
     let count = |text: &str, pattern| {
-        told("text_grep", json!({"text": text, "pattern": pattern, "count_only": true}))
+        output("text_grep", json!({"text": text, "pattern": pattern, "count_only": true}))
     };
     assert_eq!(count("a a a\nb\na\n", "a"), "Found 2 matches for pattern 'a'");
     assert_eq!(count("a", "a"), "Found 1 matches for pattern 'a'");
@@ -58,27 +55,27 @@ fn s146_grep_counts_lines_and_not_matches() {
 }
 
 #[test]
-fn s146_wc_counts_lines_words_and_characters() {
-    let wc = |text| told("text_wc", json!({"text": text}));
+fn wc_counts_lines_words_and_characters() {
+    let wc = |text| output("text_wc", json!({"text": text}));
     assert_eq!(wc("Hello world\n!"), "Lines: 2, Words: 3, Characters: 13");
     assert_eq!(wc(""), "Lines: 0, Words: 0, Characters: 0");
-    // A final newline adds no line.
+    // A newline at the end adds no line.
     assert_eq!(wc("a\n"), "Lines: 1, Words: 1, Characters: 2");
     assert_eq!(wc("a\n\n"), "Lines: 2, Words: 1, Characters: 3");
     assert_eq!(wc("\n"), "Lines: 1, Words: 0, Characters: 1");
-    // Code points: not bytes, not what a reader takes for one.
+    // Characters are code points, not bytes and not grapheme clusters.
     assert_eq!(wc("grüße 👋🏽"), "Lines: 1, Words: 2, Characters: 8");
     assert_eq!(wc("e\u{301}\r\n"), "Lines: 1, Words: 1, Characters: 4");
     assert_eq!(wc("a\u{a0}b\u{2003}c\td"), "Lines: 1, Words: 4, Characters: 7");
 }
 
 #[test]
-fn s146_wc_gives_one_part_the_first_flag_wins() {
+fn wc_returns_the_part_of_the_first_flag() {
     let wc = |lines, words, chars| {
         let text = "Hello world\n!";
         let flags =
             json!({"text": text, "lines_only": lines, "words_only": words, "chars_only": chars});
-        told("text_wc", flags)
+        output("text_wc", flags)
     };
     assert_eq!(wc(true, false, false), "Lines: 2");
     assert_eq!(wc(false, true, false), "Words: 3");
@@ -90,8 +87,8 @@ fn s146_wc_gives_one_part_the_first_flag_wins() {
 const NUMBERS: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
 
 #[test]
-fn s146_rg_minds_case_and_shows_no_names_or_numbers() {
-    let rg = |pattern| told("text_rg", json!({"text": FRUIT, "pattern": pattern}));
+fn rg_is_case_sensitive_and_shows_no_names_or_numbers() {
+    let rg = |pattern| output("text_rg", json!({"text": FRUIT, "pattern": pattern}));
     assert_eq!(rg("anana"), "Banana\nbanana split\n");
     assert_eq!(rg("Banana"), "Banana\n");
     assert_eq!(rg("(?i)BANANA"), "Banana\nbanana split\n");
@@ -99,18 +96,18 @@ fn s146_rg_minds_case_and_shows_no_names_or_numbers() {
 }
 
 #[test]
-fn s146_rg_shows_lines_around_a_match_each_once() {
+fn rg_shows_each_context_line_once() {
     let rg = |pattern, context: i64| {
-        told("text_rg", json!({"text": NUMBERS, "pattern": pattern, "context": context}))
+        output("text_rg", json!({"text": NUMBERS, "pattern": pattern, "context": context}))
     };
     assert_eq!(rg("^three$", 1), "two\nthree\nfour\n");
     assert_eq!(rg("^(three|nine)$", 1), "two\nthree\nfour\n--\neight\nnine\nten\n");
-    // Groups that touch are one.
+    // Adjacent groups are joined.
     assert_eq!(rg("^(two|five)$", 1), "one\ntwo\nthree\nfour\nfive\nsix\n");
     assert_eq!(rg("^(two|four)$", 1), "one\ntwo\nthree\nfour\nfive\n");
     assert_eq!(rg("^(one|ten)$", 1), "one\ntwo\n--\nnine\nten\n");
     assert_eq!(rg("^six$", i64::MAX), NUMBERS);
-    // Without context there are no groups, and a negative one is none.
+    // Without context there are no groups. A negative context means 0.
     for context in [0, -1, i64::MIN] {
         assert_eq!(rg("^(one|ten)$", context), "one\nten\n");
     }
@@ -118,69 +115,72 @@ fn s146_rg_shows_lines_around_a_match_each_once() {
 }
 
 #[test]
-fn s146_rg_shows_empty_lines_and_a_last_line_without_an_end() {
+fn rg_shows_empty_lines_and_a_last_line_without_a_newline() {
     let rg =
-        |text, pattern| told("text_rg", json!({"text": text, "pattern": pattern, "context": 1}));
+        |text, pattern| output("text_rg", json!({"text": text, "pattern": pattern, "context": 1}));
     assert_eq!(rg("\n\na\n\n\n\nb", "[ab]"), "\na\n\n--\n\nb\n");
     assert_eq!(rg("a\n\nb", "a"), "a\n\n");
     assert_eq!(rg("a\nb", "a"), "a\nb\n");
 }
 
 #[test]
-fn s146_extract_takes_lines_from_one_on_both_ends_included() {
+fn extract_counts_lines_from_one_and_includes_both_ends() {
     let extract = |start: i64, end: Option<i64>| {
-        told("text_extract_lines", json!({"text": "a\nb\nc", "start_line": start, "end_line": end}))
+        output(
+            "text_extract_lines",
+            json!({"text": "a\nb\nc", "start_line": start, "end_line": end}),
+        )
     };
     assert_eq!(extract(1, Some(2)), "a\nb\n");
     assert_eq!(extract(2, Some(3)), "b\nc");
     assert_eq!(extract(2, None), "b\n");
     assert_eq!(extract(3, None), "c");
-    // A start too small is 1, an end too large the last.
+    // A start below 1 means 1, an end after the last line means the last line.
     assert_eq!(extract(0, None), "a\n");
     assert_eq!(extract(i64::MIN, Some(1)), "a\n");
     assert_eq!(extract(2, Some(i64::MAX)), "b\nc");
-    // No such lines.
+    // The range has no lines.
     for (start, end) in [(4, None), (4, Some(9)), (3, Some(2)), (1, Some(0)), (-3, Some(-1))] {
         assert_eq!(extract(start, end), "", "{start} {end:?}");
     }
-    assert_eq!(told("text_extract_lines", json!({"text": "", "start_line": 1})), "");
+    assert_eq!(output("text_extract_lines", json!({"text": "", "start_line": 1})), "");
     let ends = json!({"text": "a\r\n\nb\r\n", "start_line": 1, "end_line": 2});
-    assert_eq!(told("text_extract_lines", ends), "a\r\n\n");
+    assert_eq!(output("text_extract_lines", ends), "a\r\n\n");
 }
 
 #[test]
-fn s146_filter_keeps_or_drops_matching_lines_in_any_case() {
+fn filter_keeps_or_drops_matching_lines_in_any_case() {
     let filter = |text: &str, pattern, invert| {
-        told("text_filter_lines", json!({"text": text, "pattern": pattern, "invert": invert}))
+        output("text_filter_lines", json!({"text": text, "pattern": pattern, "invert": invert}))
     };
     assert_eq!(filter(FRUIT, "BANANA", false), "Banana\nbanana split\n");
     assert_eq!(filter(FRUIT, "BANANA", true), "apple\ncherry\n");
     assert_eq!(filter(FRUIT, "zebra", false), "");
     assert_eq!(filter(FRUIT, "zebra", true), FRUIT);
     assert_eq!(filter(FRUIT, "", true), "");
-    // Lines stay as they are.
+    // Lines are unchanged.
     assert_eq!(filter("a\r\nb", "b", false), "b");
     assert_eq!(filter("a\r\nb", "b", true), "a\r\n");
     assert_eq!(filter("", "a", true), "");
 }
 
 #[test]
-fn s146_unique_keeps_each_line_once() {
-    let unique = |text: &str| told("text_unique_lines", json!({"text": text}));
+fn unique_keeps_each_line_once() {
+    let unique = |text: &str| output("text_unique_lines", json!({"text": text}));
     assert_eq!(unique("b\na\nb\nc\na"), "b\na\nc\n");
     assert_eq!(unique(""), "");
     assert_eq!(unique("\n\n"), "\n");
-    // Ends of lines are no difference, white space and case are.
+    // Line ends are ignored; white space and case are not.
     assert_eq!(unique("a\r\na\na"), "a\n");
     assert_eq!(unique("a\na \nA"), "a\na \nA\n");
     let sorted = json!({"text": "b\na\nb\nÄ\nZ", "preserve_order": false});
-    assert_eq!(told("text_unique_lines", sorted), "Z\na\nb\nÄ\n");
+    assert_eq!(output("text_unique_lines", sorted), "Z\na\nb\nÄ\n");
 }
 
 #[test]
-fn s146_sort_is_by_bytes_or_by_the_number_in_front() {
+fn sort_orders_by_bytes_or_by_the_leading_number() {
     let sort = |text: &str, reverse, numeric| {
-        told("text_sort_lines", json!({"text": text, "reverse": reverse, "numeric": numeric}))
+        output("text_sort_lines", json!({"text": text, "reverse": reverse, "numeric": numeric}))
     };
     assert_eq!(sort("b\na\nB\nä\n10\n9", false, false), "10\n9\nB\na\nb\nä\n");
     assert_eq!(sort("b\na\nc\n", true, false), "c\nb\na\n");
@@ -195,8 +195,8 @@ fn s146_sort_is_by_bytes_or_by_the_number_in_front() {
 }
 
 #[test]
-fn s146_summary_of_a_text() {
-    let summarize = |text: &str| told("text_summarize_text", json!({"text": text}));
+fn summary_of_a_text() {
+    let summarize = |text: &str| output("text_summarize_text", json!({"text": text}));
     insta::assert_snapshot!(
         summarize("The quick brown fox.\nThe lazy dog, the end!\nFox? Fox; DOG\n"),
         @r"
@@ -230,7 +230,7 @@ fn s146_summary_of_a_text() {
       Average line length: 2.0
       Average word length: 0
     ");
-    // Words of fewer than three characters are not named.
+    // Words with fewer than three characters are not listed.
     insta::assert_snapshot!(summarize("a be\nto be"), @r"
     Text Summary:
       Lines: 2
@@ -242,7 +242,7 @@ fn s146_summary_of_a_text() {
 }
 
 #[test]
-fn s146_summary_knows_the_letters_of_every_script() {
+fn summary_counts_words_of_every_script() {
     let text = "Café, café; CAFÉ naïve_1 日本語 日本語 cafe\u{301} don't";
     let output = call("text_summarize_text", json!({"text": text})).unwrap();
     let words = output.value().unwrap().unwrap()["most_frequent_words"].clone();
@@ -258,9 +258,9 @@ fn s146_summary_knows_the_letters_of_every_script() {
     );
 }
 
-/// One dialect in all three tools that take a pattern.
+/// The three tools with a pattern use the same syntax.
 #[test]
-fn s146_patterns_know_unicode_and_never_cross_a_line() {
+fn patterns_support_unicode_and_never_match_across_lines() {
     for (pattern, text, found) in [
         (r"^\w+$", "café\nca fe\n日本\n", "café\n日本\n"),
         (r"\bé", "é\naé\n", "é\n"),
@@ -276,7 +276,7 @@ fn s146_patterns_know_unicode_and_never_cross_a_line() {
         (r"(?x) a b # c", "ab\n", "ab\n"),
     ] {
         for name in ["text_grep", "text_filter_lines", "text_rg"] {
-            // The other two mind no case on their own.
+            // The other two tools ignore case.
             let pattern =
                 if name == "text_rg" { format!("(?i){pattern}") } else { pattern.to_owned() };
             let result = call(name, json!({"text": text, "pattern": pattern}));
@@ -289,7 +289,7 @@ fn s146_patterns_know_unicode_and_never_cross_a_line() {
 }
 
 #[test]
-fn s146_a_wrong_pattern_is_told_to_the_model_and_is_no_result() {
+fn an_invalid_pattern_is_an_error_for_the_model() {
     let mut all = String::new();
     let deep = format!("{}a{}", "(".repeat(300), ")".repeat(300));
     for pattern in [
@@ -325,7 +325,7 @@ fn s146_a_wrong_pattern_is_told_to_the_model_and_is_no_result() {
 }
 
 #[test]
-fn s146_each_limit_names_the_fix() {
+fn each_limit_error_names_the_fix() {
     let small = Limits::default().with_max_input(20).with_max_output(6);
     let text = Text::default().with_limits(small);
     let long = "abcdefghijklmnopqrstuvwxyz";
@@ -356,7 +356,7 @@ fn s146_each_limit_names_the_fix() {
         }
     }
     insta::assert_snapshot!("limits", all);
-    // What is counted and what just fits is no trouble.
+    // Counting has no limit, and a result of exactly the maximum size is allowed.
     let count = json!({"text": lines, "pattern": "a", "count_only": true});
     assert_eq!(
         call_in(&text, "text_grep", &count).unwrap().text(),
@@ -382,9 +382,9 @@ fn a_call_that_is_cancelled_or_past_its_deadline_ends() {
     assert_eq!(error.stage(), Stage::Limit);
 }
 
-/// Every module by itself: types in, types out.
+/// Calls every module from code, with Rust types.
 #[test]
-fn s146_each_module_works_without_a_language_model() {
+fn each_text_module_works_without_a_language_model() {
     let tools = Text::default();
     let text = || "b 2\na 10\na 10\n".to_owned();
     let pattern = || "A".to_owned();

@@ -1,28 +1,36 @@
+//! [`McpClientBuilder`], the settings of a connection.
+
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "http-client")]
 use http::HeaderName;
 use rmcp::{Peer, RoleClient};
+#[cfg(feature = "http-client")]
 use secrecy::SecretString;
-use toolwright_http::Redactor;
 use toolwright_module::Effect;
 
-use crate::error::{McpError, Result};
+#[cfg(feature = "http-client")]
+use crate::error::McpError;
+use crate::error::Result;
 use crate::mcp_client::McpClient;
-use crate::mcp_client::child::Command;
+use crate::mcp_client::child_process::Command;
 use crate::mcp_client::connection::Connection;
-use crate::mcp_client::listing::{Exposed, Listing};
+#[cfg(feature = "http-client")]
+use crate::mcp_client::http::HttpAddress;
+use crate::mcp_client::listing::{Listing, ToolOptions};
 use crate::mcp_client::lock::Lock;
-use crate::mcp_client::web::Address;
+use crate::mcp_client::secrets::Secrets;
 
-/// How to reach an MCP server, and what to make of its tools.
+/// The settings of a connection to an MCP server, and of the import of its tools.
 ///
-/// [`connect`](Self::connect) gives the [`McpClient`] that has them. Nothing that a server
-/// says of itself is believed: its tools are [`Effect::Write`] unless you know better, and
-/// a [lock](Self::with_lock) tells when they are no longer what you looked at.
+/// [`connect`](Self::connect) returns the [`McpClient`]. By default nothing that a server
+/// declares about itself is trusted: every tool has [`Effect::Write`]. Set the effect of a tool
+/// with [`with_effect`](Self::with_effect), and use a [lock file](Self::with_lock) to notice when
+/// the tools change.
 ///
 /// ```no_run
 /// use toolwright_mcp::McpClient;
@@ -41,26 +49,27 @@ use crate::mcp_client::web::Address;
 /// ```
 #[derive(Clone)]
 pub struct McpClientBuilder {
-    pub(super) home: Home,
-    pub(super) exposed: Exposed,
+    pub(super) transport: TransportConfig,
+    pub(super) options: ToolOptions,
     pub(super) lock: Option<Arc<Lock>>,
     pub(super) tool_time: Duration,
     pub(super) start_time: Duration,
     pub(super) max_result_bytes: usize,
 }
 
-/// Where a server is.
+/// The transport to a server, with its settings.
 #[derive(Clone)]
-pub(crate) enum Home {
-    Child(Command),
-    Web(Address),
+pub(crate) enum TransportConfig {
+    ChildProcess(Command),
+    #[cfg(feature = "http-client")]
+    Http(HttpAddress),
 }
 
 impl McpClientBuilder {
-    pub(super) fn new(home: Home) -> Self {
+    pub(super) fn new(transport: TransportConfig) -> Self {
         Self {
-            home,
-            exposed: Exposed::default(),
+            transport,
+            options: ToolOptions::default(),
             lock: None,
             tool_time: Duration::from_secs(300),
             start_time: Duration::from_secs(60),
@@ -68,52 +77,59 @@ impl McpClientBuilder {
         }
     }
 
-    /// Gives a server that is a child process a variable of its environment.
+    /// Sets an environment variable of the child process.
     ///
-    /// Over HTTP there is no such process, and [`connect`](Self::connect) refuses it.
+    /// For a server over HTTP, [`connect`](Self::connect) fails with [`McpError::Url`].
     #[must_use]
     pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        match &mut self.home {
-            Home::Child(command) => command.environment.push((name.into(), value.into())),
-            Home::Web(address) => address.for_a_child = true,
+        match &mut self.transport {
+            TransportConfig::ChildProcess(command) => {
+                command.environment.push((name.into(), value.into()));
+            }
+            #[cfg(feature = "http-client")]
+            TransportConfig::Http(address) => address.has_process_settings = true,
         }
         self
     }
 
-    /// Starts a server that is a child process in this folder.
+    /// Sets the working directory of the child process. Default: that of this process.
     ///
-    /// Over HTTP there is no such process, and [`connect`](Self::connect) refuses it.
+    /// For a server over HTTP, [`connect`](Self::connect) fails with [`McpError::Url`].
     #[must_use]
     pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        match &mut self.home {
-            Home::Child(command) => command.folder = Some(folder.into()),
-            Home::Web(address) => address.for_a_child = true,
+        match &mut self.transport {
+            TransportConfig::ChildProcess(command) => command.folder = Some(folder.into()),
+            #[cfg(feature = "http-client")]
+            TransportConfig::Http(address) => address.has_process_settings = true,
         }
         self
     }
 
-    /// Sends a server that is reached over HTTP this bearer token; a child process gets
-    /// its secrets from its [environment](Self::with_env).
+    /// Sets the bearer token for a server over HTTP. Default: no token.
     ///
-    /// The token is shown by nothing and goes to that server only.
+    /// The token is sent to this server only, and no error, log or `Debug` output contains it. A
+    /// child process gets its secrets from its [environment](Self::with_env).
     ///
     /// # Errors
     ///
-    /// [`McpError::Token`] if no header can carry it, [`McpError::Url`] if the network could
-    /// read it on its way or if the server is no server over HTTP.
+    /// [`McpError::Token`] if the token is not valid in a header; [`McpError::Url`] if the URL is
+    /// `http://` to another machine, where the network could read the token, or if the server is
+    /// a child process.
+    #[cfg(feature = "http-client")]
     pub fn with_token(self, token: impl Into<SecretString>) -> Result<Self> {
         let token = crate::token::checked(token.into())?;
-        self.web(|address| address.set_token(token))
+        self.change_address(|address| address.set_token(token))
     }
 
-    /// Sends a server that is reached over HTTP one more header, such as a key of its own.
+    /// Adds a header for a server over HTTP, such as an API key. Default: no headers.
     ///
-    /// It is treated as a secret.
+    /// The value is treated as a secret, like the token.
     ///
     /// # Errors
     ///
-    /// [`McpError::Header`] if it is none or one of the protocol's own; [`McpError::Url`] as for
-    /// [`with_token`](Self::with_token).
+    /// [`McpError::Header`] if the header is not valid, or if the protocol sets it;
+    /// [`McpError::Url`] as for [`with_token`](Self::with_token).
+    #[cfg(feature = "http-client")]
     pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
         let header = || McpError::Header { name: name.to_owned() };
         let name = HeaderName::try_from(name).map_err(|_| header())?;
@@ -121,126 +137,137 @@ impl McpClientBuilder {
         if own.contains(&name.as_str()) || name.as_str().starts_with("mcp-") {
             return Err(header());
         }
-        self.web(|address| address.set_header(name, value))
+        self.change_address(|address| address.set_header(name, value))
     }
 
-    fn web(mut self, change: impl FnOnce(&mut Address) -> Result<()>) -> Result<Self> {
-        match &mut self.home {
-            Home::Web(address) => {
+    #[cfg(feature = "http-client")]
+    fn change_address(
+        mut self,
+        change: impl FnOnce(&mut HttpAddress) -> Result<()>,
+    ) -> Result<Self> {
+        match &mut self.transport {
+            TransportConfig::Http(address) => {
                 change(address)?;
                 Ok(self)
             }
-            Home::Child(_) => {
-                Err(McpError::Url { fault: "a child process has none; use `with_env`" })
+            TransportConfig::ChildProcess(_) => {
+                Err(McpError::Url { fault: "a child process has no headers; use `with_env`" })
             }
         }
     }
 
-    /// Puts `prefix` and an underscore before the name of each tool.
+    /// Sets a prefix, which is put before the name of each tool with an underscore. Default: no
+    /// prefix.
     ///
-    /// Without one only a tool whose name is taken gets one: see
-    /// [`McpClient::tools_beside`].
+    /// To add a prefix only to names that are taken, use [`McpClient::tools_beside`].
     #[must_use]
     pub fn with_prefix(mut self, prefix: &str) -> Self {
-        self.exposed.prefix = Some(prefix.to_owned());
+        self.options.prefix = Some(prefix.to_owned());
         self
     }
 
-    /// Takes these tools and no others, by the names that the server gives them.
+    /// Imports only these tools, by the server's names. Default: all tools.
     ///
-    /// What the server adds later is not taken either. Connecting fails if one is not
-    /// there.
+    /// Tools that the server adds later are not imported. Connecting fails with
+    /// [`McpError::NoSuchTool`] if the server does not have one of them.
     #[must_use]
     pub fn with_only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.exposed.only = Some(names.into_iter().map(Into::into).collect());
+        self.options.only = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Says what a tool does to the world, by the name that the server gives it;
-    /// [`Effect::Write`] unless said.
+    /// Sets the effect of a tool, by the server's name. Default: [`Effect::Write`].
     ///
-    /// Connecting fails if the server has no such tool: a name written wrongly would say
-    /// nothing. A call of an [`Effect::Read`] or [`Effect::Idempotent`] tool whose connection is lost
-    /// is made again; any other is not, because it may have run.
+    /// Connecting fails with [`McpError::NoSuchTool`] if the server has no such tool, so that a
+    /// misspelled name is noticed. If the connection is lost during a call, the call is sent again
+    /// for [`Effect::Read`] and [`Effect::Idempotent`] only, because it may have run.
     #[must_use]
     pub fn with_effect(mut self, name: &str, effect: Effect) -> Self {
-        self.exposed.effects.insert(name.to_owned(), effect);
+        self.options.effects.insert(name.to_owned(), effect);
         self
     }
 
-    /// Believes what the server says of its tools' effects.
+    /// Derives the effects of tools from the server's hints. Default: the hints are ignored.
     ///
-    /// `destructiveHint` makes a tool [`Effect::Irreversible`], whatever else is said of it;
-    /// else `readOnlyHint` makes it [`Effect::Read`] and `idempotentHint`
-    /// [`Effect::Idempotent`]. The protocol calls these hints, and a server may lie: use it
-    /// for servers that you would let run code. [`with_effect`](Self::with_effect) has the
-    /// last word.
+    /// The first hint of this list that is true decides: `destructiveHint` means
+    /// [`Effect::Irreversible`], `readOnlyHint` means [`Effect::Read`], `idempotentHint` means
+    /// [`Effect::Idempotent`]. [`with_effect`](Self::with_effect) overrides the hints. A server can
+    /// send wrong hints, so use this only for servers that you would allow to run code.
     #[must_use]
     pub fn with_trusted_annotations(mut self) -> Self {
-        self.exposed.trusted = true;
+        self.options.trusted = true;
         self
     }
 
-    /// Holds the server to what its tools were when somebody looked at them: the text that
-    /// [`McpClient::lock`] gave then, kept with the code.
+    /// Sets the lock file that the server's tools must match. Default: no lock file.
     ///
-    /// Connecting, now and after a loss, fails with the difference if a name, a description,
-    /// a schema or an annotation is another, a tool is new or missing, or the server's
-    /// instructions changed. With [`with_only`](Self::with_only) the other tools may change as
-    /// they like. So a server cannot have a tool approved and then tell models
-    /// something else of it. It guards what is said, and not what the server does.
+    /// `lock` is the text that [`McpClient::lock`] returned when the tools were reviewed; keep it
+    /// with the code. Every connection, also after one was lost, fails with
+    /// [`McpError::Drift`] if a name, description, schema or annotation differs, if a tool was
+    /// added or removed, or if the server's instructions changed. With
+    /// [`with_only`](Self::with_only), only the imported tools are compared.
+    ///
+    /// A server therefore cannot change the description of a tool after the review. A lock file
+    /// does not check what a tool does when it is called.
     ///
     /// # Errors
     ///
-    /// [`McpError::Lock`] if the text is no lock.
+    /// [`McpError::Lock`] if the text is not a valid lock file.
     pub fn with_lock(mut self, lock: &str) -> Result<Self> {
         self.lock = Some(Arc::new(Lock::parse(lock)?));
         Ok(self)
     }
 
-    /// How long a call may take, connecting again included; 5 minutes unless said.
+    /// Sets the timeout of a call, which includes connecting again. Default: 5 minutes.
     ///
-    /// Then the server is told to cancel it, and the caller that it did not end in time.
+    /// After the timeout the server is asked to cancel the call, and the call fails.
     #[must_use]
     pub fn with_tool_time(mut self, time: Duration) -> Self {
         self.tool_time = time;
         self
     }
 
-    /// How long the server may take to start and to say what it has; a minute unless said.
+    /// Sets the timeout for starting the server and listing its tools. Default: 1 minute.
     #[must_use]
     pub fn with_start_time(mut self, time: Duration) -> Self {
         self.start_time = time;
         self
     }
 
-    /// How large a result may be, texts, images and value together; 4 MiB unless said.
+    /// Sets the maximum size of a result in bytes: texts, images and the value together.
+    /// Default: 4 MiB.
     ///
-    /// A model is told of a larger one and may ask for less. A message far beyond that is
-    /// not read to its end, and costs the connection.
+    /// If a result is larger, the call fails and the model is asked to request less. A message
+    /// of more than four times this size and 1 MiB closes the connection.
     #[must_use]
     pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
         self.max_result_bytes = bytes;
         self
     }
 
-    /// Starts or reaches the server and asks what it has.
+    /// Connects to the server and lists its tools.
     ///
-    /// It is tried once: a server that is not there now is an error now. Needs a Tokio
-    /// runtime with I/O and time.
+    /// There is one attempt, without a retry. It needs a Tokio runtime with I/O and time.
     ///
     /// # Errors
     ///
-    /// [`McpError::Contract`] if no name can have the [prefix](Self::with_prefix);
-    /// [`McpError::Start`], [`McpError::Connect`], [`McpError::Unauthorized`] and [`McpError::Late`] if
-    /// there is no such server; [`McpError::NoSuchTool`] if it lacks one that is
-    /// [asked for](Self::with_only) or [spoken of](Self::with_effect), [`McpError::LeftOut`] if
-    /// that cannot be used; [`McpError::Drift`] if it is not what it
-    /// [was](Self::with_lock); [`McpError::Url`] if a server over HTTP was given what only a
-    /// child process can have.
+    /// - [`McpError::Contract`] if the [prefix](Self::with_prefix) is not valid in a name.
+    /// - [`McpError::Start`], [`McpError::Connect`], [`McpError::Unauthorized`] and
+    ///   [`McpError::Late`] if the connection fails.
+    /// - [`McpError::Listing`], [`McpError::Endless`] and [`McpError::Twice`] if the tool list is
+    ///   not valid.
+    /// - [`McpError::NoSuchTool`] if the server does not have a tool of
+    ///   [`with_only`](Self::with_only) or [`with_effect`](Self::with_effect), and
+    ///   [`McpError::LeftOut`] if a tool of `with_only` cannot be used.
+    /// - [`McpError::Drift`] if the tools differ from the [lock file](Self::with_lock).
+    /// - [`McpError::Url`] if [`with_env`](Self::with_env) or [`with_folder`](Self::with_folder)
+    ///   was called for a server over HTTP.
     pub async fn connect(self) -> Result<McpClient> {
-        self.exposed.check()?;
-        if let Home::Web(Address { for_a_child: true, .. }) = &self.home {
+        self.options.check()?;
+        #[cfg(feature = "http-client")]
+        if let TransportConfig::Http(HttpAddress { has_process_settings: true, .. }) =
+            &self.transport
+        {
             let fault = "`with_env` and `with_folder` are for a child process; use `with_token` \
                 or `with_header`";
             return Err(McpError::Url { fault });
@@ -248,32 +275,39 @@ impl McpClientBuilder {
         Ok(McpClient::new(Connection::open(self).await?))
     }
 
-    /// What may come in one message: a result stands in it twice, escaped.
+    /// Maximum size of a message. A result is sent twice in it, as text and as a value, with
+    /// escapes.
     pub(super) fn max_message_bytes(&self) -> usize {
         self.max_result_bytes.saturating_mul(4).saturating_add(1024 * 1024)
     }
 
-    /// For people: arguments, environment and query may hold secrets.
+    /// The server for error messages, without arguments, environment and query: they may contain
+    /// secrets.
     pub(super) fn shown(&self) -> String {
-        match &self.home {
-            Home::Child(command) => command.program.to_string_lossy().into_owned(),
-            Home::Web(address) => address.shown(),
+        match &self.transport {
+            TransportConfig::ChildProcess(command) => {
+                command.program.to_string_lossy().into_owned()
+            }
+            #[cfg(feature = "http-client")]
+            TransportConfig::Http(address) => address.shown(),
         }
     }
 
-    /// The removal of secrets from what the server says; a child process has its own.
-    pub(super) fn redactor(&self) -> Redactor {
-        match &self.home {
-            Home::Child(_) => Redactor::default(),
-            Home::Web(address) => address.redactor().clone(),
+    /// The secrets that are removed from the server's messages. A child process has no token
+    /// or headers.
+    pub(super) fn secrets(&self) -> Secrets {
+        match &self.transport {
+            TransportConfig::ChildProcess(_) => Secrets::default(),
+            #[cfg(feature = "http-client")]
+            TransportConfig::Http(address) => address.secrets(),
         }
     }
 
     pub(super) async fn list(&self, peer: &Peer<RoleClient>) -> Result<Listing> {
         let server = self.shown();
-        let listing = super::listing::list(&server, peer, &self.exposed).await?;
+        let listing = super::listing::list(&server, peer, &self.options).await?;
         if let Some(lock) = &self.lock {
-            lock.check(&server, &listing, self.exposed.only.as_deref())?;
+            lock.check(&server, &listing, self.options.only.as_deref())?;
         }
         Ok(listing)
     }
@@ -283,7 +317,7 @@ impl fmt::Debug for McpClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpClientBuilder")
             .field("server", &self.shown())
-            .field("exposed", &self.exposed)
+            .field("options", &self.options)
             .field("locked", &self.lock.is_some())
             .field("tool_time", &self.tool_time)
             .field("start_time", &self.start_time)
@@ -292,14 +326,12 @@ impl fmt::Debug for McpClientBuilder {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "http-client"))]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
     use super::*;
 
     #[tokio::test]
-    async fn what_only_a_child_process_can_have_is_refused_over_http() {
+    async fn settings_of_a_child_process_are_rejected_over_http() {
         let web = || McpClient::http("http://127.0.0.1:9/mcp").unwrap();
         for client in [web().with_env("KEY", "hunter2"), web().with_folder("/")] {
             let error = client.connect().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! A connection that is made again when it is lost.
+//! [`Connection`], which connects again after the session was lost.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,31 +13,32 @@ use toolwright_module::model::BoxFuture;
 use crate::error::{McpError, Result};
 use crate::mcp_client::McpClientBuilder;
 use crate::mcp_client::listing::Listing;
-use crate::mcp_client::live::Live;
+use crate::mcp_client::session::Session;
 
-/// How often in a row a server is tried, and what is waited after the first failure; twice
-/// as long after each other.
-const TRIES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(100);
+/// Maximum number of attempts to connect, one after another.
+const MAX_ATTEMPTS: u32 = 5;
 
-/// The longest pause.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Delay after the first failed attempt. It doubles after each further one.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
 
-/// A connection that ends sooner than this was none: the next waits.
-const SHORT: Duration = Duration::from_secs(5);
+/// Maximum delay.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Many calls, one connection, and one attempt to make it again at a time.
+/// A session that was shorter than this counts as a failure, so the next attempt is delayed.
+const SHORT_SESSION: Duration = Duration::from_secs(5);
+
+/// A connection that many calls share. At most one attempt to connect runs at a time.
 pub(crate) struct Connection {
     pub(crate) client: McpClientBuilder,
     state: Mutex<State>,
-    /// What the server has now.
+    /// The server's current tools.
     pub(crate) listing: Arc<watch::Sender<Arc<Listing>>>,
 }
 
 enum State {
-    Up(Arc<Live>),
+    Up(Arc<Session>),
     Connecting(Attempt, AbortHandle),
-    /// Not tried again before then.
+    /// All attempts failed. Before `until` there is no further attempt.
     Down {
         error: Arc<McpError>,
         until: Instant,
@@ -46,13 +47,13 @@ enum State {
     Closed,
 }
 
-type Attempt = Shared<BoxFuture<'static, Result<Arc<Live>, Arc<McpError>>>>;
+type Attempt = Shared<BoxFuture<'static, Result<Arc<Session>, Arc<McpError>>>>;
 
 impl Connection {
     pub(crate) async fn open(client: McpClientBuilder) -> Result<Arc<Self>> {
         let listing = Arc::new(watch::Sender::new(Arc::default()));
-        let live = Live::open(&client, &listing).await?;
-        let state = Mutex::new(State::Up(Arc::new(live)));
+        let session = Session::open(&client, &listing).await?;
+        let state = Mutex::new(State::Up(Arc::new(session)));
         Ok(Arc::new(Self { client, state, listing }))
     }
 
@@ -60,22 +61,23 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection, made again if it was lost.
+    /// Returns the session, after connecting again if it was lost.
     ///
     /// # Errors
     ///
-    /// Why it could not be, to all who wait for it and, for a while, to all who come.
-    pub(crate) async fn live(self: &Arc<Self>) -> Result<Arc<Live>, Arc<McpError>> {
+    /// The error of the last attempt. All waiting calls get it, and later calls until the delay
+    /// has passed.
+    pub(crate) async fn session(self: &Arc<Self>) -> Result<Arc<Session>, Arc<McpError>> {
         let attempt = {
             let mut state = self.state();
             let failures = match &*state {
-                State::Up(live) if live.is_up() => return Ok(Arc::clone(live)),
+                State::Up(session) if session.is_up() => return Ok(Arc::clone(session)),
                 State::Down { error, until, .. } if Instant::now() < *until => {
                     return Err(Arc::clone(error));
                 }
                 State::Closed => return Err(Arc::new(McpError::Closed)),
                 State::Connecting(attempt, _) => Err(attempt.clone()),
-                State::Up(live) => Ok(u32::from(live.since.elapsed() < SHORT)),
+                State::Up(session) => Ok(u32::from(session.since.elapsed() < SHORT_SESSION)),
                 State::Down { failures, .. } => Ok(*failures),
             };
             failures.map_or_else(
@@ -87,24 +89,25 @@ impl Connection {
                 },
             )
         };
-        let live = attempt.await?;
-        // It may have been closed meanwhile.
+        let session = attempt.await?;
+        // `close` may have been called during the attempt.
         if matches!(*self.state(), State::Closed) {
             return Err(Arc::new(McpError::Closed));
         }
-        Ok(live)
+        Ok(session)
     }
 
-    /// On a task of its own: whoever waits for it may give up.
+    /// Starts an attempt in a task of its own, because any waiting call may be dropped.
     fn attempt(self: &Arc<Self>, failures: u32) -> (Attempt, AbortHandle) {
         let (client, listing) = (self.client.clone(), Arc::clone(&self.listing));
-        // Not the connection itself: with the last toolset ends the attempt.
+        // The task holds a weak reference, so that the attempt ends when the last client is
+        // dropped.
         let connection = Arc::downgrade(self);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
-            let outcome = again(&client, &listing, failures).await;
+            let outcome = connect_with_retries(&client, &listing, failures).await;
             let outcome = outcome.map(Arc::new).map_err(Arc::new);
             if let Some(connection) = connection.upgrade() {
-                connection.settle(&outcome, failures);
+                connection.set_outcome(&outcome, failures);
             }
             outcome
         }));
@@ -113,51 +116,51 @@ impl Connection {
         (ended.boxed().shared(), abort)
     }
 
-    fn settle(&self, outcome: &Result<Arc<Live>, Arc<McpError>>, failures: u32) {
+    fn set_outcome(&self, outcome: &Result<Arc<Session>, Arc<McpError>>, failures: u32) {
         let mut state = self.state();
         if matches!(*state, State::Closed) {
             return;
         }
         *state = match outcome {
-            Ok(live) => State::Up(Arc::clone(live)),
+            Ok(session) => State::Up(Arc::clone(session)),
             Err(error) => {
-                tracing::warn!(%error, "an MCP server is not there");
-                let failures = failures.saturating_add(TRIES);
-                let (error, until) = (Arc::clone(error), Instant::now() + pause(failures));
+                tracing::warn!(%error, "an MCP server is unavailable");
+                let failures = failures.saturating_add(MAX_ATTEMPTS);
+                let (error, until) = (Arc::clone(error), Instant::now() + delay(failures));
                 State::Down { error, until, failures }
             }
         };
     }
 
-    /// Ends it in good order, and for good.
+    /// Closes the session. Later calls fail.
     pub(crate) async fn close(&self) {
         let state = std::mem::replace(&mut *self.state(), State::Closed);
         match state {
-            State::Up(live) => live.close().await,
+            State::Up(session) => session.close().await,
             State::Connecting(_, abort) => abort.abort(),
             State::Down { .. } | State::Closed => {}
         }
     }
 }
 
-/// Tries until the server is there or patience ends.
-async fn again(
+/// Connects, with up to [`MAX_ATTEMPTS`] attempts.
+async fn connect_with_retries(
     client: &McpClientBuilder,
     listing: &Arc<watch::Sender<Arc<Listing>>>,
     failures: u32,
-) -> Result<Live> {
-    let mut tries = 0;
+) -> Result<Session> {
+    let mut attempts = 0;
     loop {
-        if failures + tries > 0 {
-            tokio::time::sleep(pause((failures + tries).min(TRIES))).await;
+        if failures + attempts > 0 {
+            tokio::time::sleep(delay((failures + attempts).min(MAX_ATTEMPTS))).await;
         }
-        match Live::open(client, listing).await {
-            Ok(live) => return Ok(live),
+        match Session::open(client, listing).await {
+            Ok(session) => return Ok(session),
             Err(error) if error.is_final() => return Err(error),
             Err(error) => {
-                tries += 1;
-                tracing::debug!(%error, tries, "an MCP server did not answer");
-                if tries >= TRIES {
+                attempts += 1;
+                tracing::debug!(%error, attempts, "connecting to an MCP server failed");
+                if attempts >= MAX_ATTEMPTS {
                     return Err(error);
                 }
             }
@@ -165,8 +168,8 @@ async fn again(
     }
 }
 
-/// How long to wait after so many failures.
-fn pause(failures: u32) -> Duration {
+/// Returns the delay after a number of failures.
+fn delay(failures: u32) -> Duration {
     let doubled = 2u32.saturating_pow(failures.saturating_sub(1));
-    PAUSE.saturating_mul(doubled).min(LONGEST)
+    FIRST_DELAY.saturating_mul(doubled).min(MAX_DELAY)
 }

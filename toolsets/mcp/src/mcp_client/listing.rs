@@ -1,4 +1,4 @@
-//! What a server says it has.
+//! [`Listing`], a server's tool list, and [`ToolOptions`], the settings of its import.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use toolwright_signature::NameFault;
 
 use crate::error::{McpError, Result};
 
-/// How many tools a server may have, on how many pages, and with how many bytes.
-const TOOLS: usize = 10_000;
-const PAGES: usize = 1_000;
-const BYTES: usize = 32 * 1024 * 1024;
+/// Maximum number of tools, of pages, and of bytes of all definitions.
+const MAX_TOOLS: usize = 10_000;
+const MAX_PAGES: usize = 1_000;
+const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// What is made of a server's tools: the user's word.
+/// The user's settings for the import of a server's tools.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Exposed {
+pub(crate) struct ToolOptions {
     pub(crate) prefix: Option<String>,
     pub(crate) only: Option<Vec<String>>,
     pub(crate) effects: HashMap<String, Effect>,
     pub(crate) trusted: bool,
 }
 
-impl Exposed {
-    /// Whether a name can have the prefix.
+impl ToolOptions {
+    /// Checks that names with the prefix are valid.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(prefix) = &self.prefix {
-            // The shortest name that one could have.
+            // The shortest name that a tool could have.
             let name = if prefix.is_empty() { prefix } else { &local_name("x", Some(prefix)) };
             Contract::dynamic(name, "", json!({}), None)?;
         }
@@ -44,20 +44,20 @@ impl Exposed {
 /// A server's tools at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// What the server calls itself.
+    /// The server's own name.
     pub(crate) name: String,
     pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Arc<Listed>>,
-    /// What cannot be used, by its name there.
+    /// The tools that cannot be used, by the server's name, with the reason.
     pub(crate) left_out: Vec<(String, Arc<McpError>)>,
 }
 
 /// A tool as its server describes it.
 #[derive(Debug)]
 pub(crate) struct Listed {
-    /// What the server calls it.
+    /// The server's name for the tool.
     pub(crate) name: String,
-    /// All that a model is told of it: with another one it is another tool.
+    /// The definition as the model sees it. If it changes, the tool counts as a different one.
     pub(crate) definition: Value,
     pub(crate) contract: Contract,
     pub(crate) effect: Effect,
@@ -68,8 +68,8 @@ impl Listing {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// That the tool, if there is one, can be used.
-    pub(crate) fn usable(&self, name: &str) -> Result<()> {
+    /// Fails if the tool exists but cannot be used.
+    pub(crate) fn check_usable(&self, name: &str) -> Result<()> {
         match self.left_out.iter().find(|(left_out, _)| left_out == name) {
             Some((_, reason)) => {
                 Err(McpError::LeftOut { name: name.to_owned(), reason: Arc::clone(reason) })
@@ -88,7 +88,7 @@ impl Listing {
         server: &str,
         (name, instructions): (String, Option<String>),
         forms: Vec<Value>,
-        exposed: &Exposed,
+        options: &ToolOptions,
     ) -> Result<Self> {
         let mut listing = Self { name, instructions, ..Self::default() };
         let (mut theirs, mut ours) = (HashSet::new(), HashSet::new());
@@ -97,26 +97,26 @@ impl Listing {
             if !theirs.insert(name.clone()) {
                 return Err(McpError::Twice { server: server.to_owned(), name });
             }
-            if exposed.only.as_ref().is_some_and(|only| !only.contains(&name)) {
+            if options.only.as_ref().is_some_and(|only| !only.contains(&name)) {
                 continue;
             }
-            match Listed::new(name.clone(), form, exposed, &mut ours) {
+            match Listed::new(name.clone(), form, options, &mut ours) {
                 Ok(tool) => listing.tools.push(Arc::new(tool)),
                 Err(error) => {
-                    tracing::warn!(tool = name, %error, "a tool of an MCP server is left out");
+                    tracing::warn!(tool = name, %error, "a tool of an MCP server cannot be used");
                     listing.left_out.push((name, Arc::new(error)));
                 }
             }
         }
-        // Whoever names a tool means one that is there, and whoever asks for one wants it.
-        let asked = exposed.only.iter().flatten();
-        let mut named: Vec<&String> = exposed.effects.keys().chain(asked.clone()).collect();
+        // Each tool that the settings name must exist, and those of `only` must be usable.
+        let only = options.only.iter().flatten();
+        let mut named: Vec<&String> = options.effects.keys().chain(only.clone()).collect();
         named.sort_unstable();
         if let Some(name) = named.into_iter().find(|name| !theirs.contains(*name)) {
             return Err(McpError::no_such_tool(name, theirs.iter().map(String::as_str)));
         }
-        for name in asked {
-            listing.usable(name)?;
+        for name in only {
+            listing.check_usable(name)?;
         }
         Ok(listing)
     }
@@ -126,53 +126,54 @@ impl Listed {
     fn new(
         name: String,
         form: Value,
-        exposed: &Exposed,
+        options: &ToolOptions,
         taken: &mut HashSet<String>,
     ) -> Result<Self> {
         let form: Form = serde_json::from_value(form)
             .map_err(|source| McpError::Definition { name: name.clone(), source })?;
-        // Icons and what else a server says to other programs change nothing for a model.
+        // Icons and metadata are for programs. A model does not see them.
         let mut shown = form.clone();
         (shown.icons, shown.meta) = (None, None);
         let definition = serde_json::to_value(shown)
             .map_err(|source| McpError::Definition { name: name.clone(), source })?;
-        let ours = local_name(&name, exposed.prefix.as_deref());
+        let ours = local_name(&name, options.prefix.as_deref());
         let input = Value::Object((*form.input_schema).clone());
         let output = form.output_schema.map(|schema| Value::Object((*schema).clone()));
         let description = form.description.as_deref().unwrap_or_default();
         let contract = Contract::dynamic(&ours, description, input, output)?;
-        // A reference that leads out of the schema is not followed, so it says nothing.
+        // This fails for references to other documents, which are not resolved.
         contract.tool(Dialect::Mcp)?;
         if !taken.insert(ours.clone()) {
             let fault = NameFault::Duplicate;
             return Err(toolwright_signature::Error::Name { name: ours, fault }.into());
         }
-        let effect = exposed.effects.get(&name).copied();
-        let hinted = form.annotations.filter(|_| exposed.trusted).map(|hints| effect_of(&hints));
+        let effect = options.effects.get(&name).copied();
+        let hinted = form.annotations.filter(|_| options.trusted).map(|hints| effect_of(&hints));
         let effect = effect.or(hinted).unwrap_or(Effect::Write);
         Ok(Self { name, definition, contract, effect })
     }
 }
 
-/// What models call a tool: not every name of the protocol's suits every provider.
+/// Returns the name of a tool for models. Not every name in the protocol is valid for every
+/// language model provider.
 fn local_name(name: &str, prefix: Option<&str>) -> String {
-    let name = suitable(name);
+    let name = valid_name(name);
     match prefix {
         Some(prefix) => format!("{prefix}_{name}"),
         None => name,
     }
 }
 
-/// The name, with what providers do not take as `_`.
-pub(crate) fn suitable(name: &str) -> String {
-    let suits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    name.chars().map(|c| if suits(c) { c } else { '_' }).collect()
+/// Replaces the characters that providers do not accept with `_`.
+pub(crate) fn valid_name(name: &str) -> String {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if is_valid(c) { c } else { '_' }).collect()
 }
 
-/// What a server says of a tool's effect, with the protocol's word where it says nothing.
+/// Derives an effect from the server's hints, with the protocol's defaults for missing ones.
 ///
-/// A tool that says that it destroys is taken at that word, whatever else it says: to
-/// repeat a deletion changes nothing more, but the first one cannot be taken back.
+/// `destructiveHint` overrides the others: repeating a deletion changes nothing more, but the
+/// first one cannot be undone.
 fn effect_of(hints: &ToolAnnotations) -> Effect {
     if hints.destructive_hint == Some(true) {
         Effect::Irreversible
@@ -185,18 +186,18 @@ fn effect_of(hints: &ToolAnnotations) -> Effect {
     }
 }
 
-/// Asks a server for its tools, page by page.
+/// Requests all pages of a server's tool list.
 pub(crate) async fn list(
     server: &str,
     peer: &Peer<RoleClient>,
-    exposed: &Exposed,
+    options: &ToolOptions,
 ) -> Result<Listing> {
     let info = peer.peer_info();
-    let said = |info: &ServerPeerInfo| {
+    let name_and_instructions = |info: &ServerPeerInfo| {
         let name = info.server_info.as_ref().map(|server| server.name.clone());
         (name.unwrap_or_default(), info.instructions.clone())
     };
-    let itself = info.as_deref().map(said).unwrap_or_default();
+    let server_info = info.as_deref().map(name_and_instructions).unwrap_or_default();
     let unexpected = || McpError::listing(server, ServiceError::UnexpectedResponse);
     let endless = || McpError::Endless { server: server.to_owned() };
     let mut forms = Vec::new();
@@ -207,25 +208,25 @@ pub(crate) async fn list(
         let params =
             cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let request = ListToolsRequest { params, ..ListToolsRequest::default() };
-        // Not by `list_tools`, which may answer with what it was once told.
-        let answer = peer.send_request(ClientRequest::ListToolsRequest(request)).await;
-        let (page, next) = match answer.map_err(|source| McpError::listing(server, source))? {
+        // `list_tools` is not used, because it may return a cached list.
+        let response = peer.send_request(ClientRequest::ListToolsRequest(request)).await;
+        let (page, next) = match response.map_err(|source| McpError::listing(server, source))? {
             ServerResult::ListToolsResult(page) => {
                 let forms = page.tools.into_iter().map(serde_json::to_value);
                 let forms = forms.collect::<Result<Vec<_>, _>>();
                 let forms = forms.map_err(|_| unexpected())?;
                 (forms, page.next_cursor)
             }
-            // One tool that is none should not hide the others.
-            ServerResult::CustomResult(page) => loose(page.0).ok_or_else(unexpected)?,
+            // If one tool is not valid, the whole page is a custom result; the others are kept.
+            ServerResult::CustomResult(page) => tools_of_page(page.0).ok_or_else(unexpected)?,
             _ => return Err(unexpected()),
         };
         bytes += page.iter().map(|form| form.to_string().len()).sum::<usize>();
         forms.extend(page);
-        if forms.len() > TOOLS || seen.len() > PAGES || bytes > BYTES {
+        if forms.len() > MAX_TOOLS || seen.len() > MAX_PAGES || bytes > MAX_BYTES {
             return Err(endless());
         }
-        let Some(next) = next else { return Listing::new(server, itself, forms, exposed) };
+        let Some(next) = next else { return Listing::new(server, server_info, forms, options) };
         if !seen.insert(next.clone()) {
             return Err(endless());
         }
@@ -233,7 +234,8 @@ pub(crate) async fn list(
     }
 }
 
-fn loose(page: Value) -> Option<(Vec<Value>, Option<String>)> {
+/// Returns the tools of a page without deserializing them, and the cursor of the next page.
+fn tools_of_page(page: Value) -> Option<(Vec<Value>, Option<String>)> {
     let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
     match page {
         Value::Object(mut page) => match page.remove("tools") {
@@ -249,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_that_a_tool_destroys_beats_every_other() {
+    fn the_destructive_hint_overrides_the_others() {
         let effect = |hints: Value| effect_of(&serde_json::from_value(hints).unwrap());
         for (hints, expected) in [
             (json!({}), Effect::Write),

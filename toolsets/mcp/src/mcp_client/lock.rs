@@ -1,4 +1,4 @@
-//! What was agreed on, and what became of it.
+//! [`Lock`], the lock file of a server's tools: its format, and the comparison with a listing.
 
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ use similar::TextDiff;
 use crate::error::{McpError, Result};
 use crate::mcp_client::listing::Listing;
 
-/// How much of a difference is looked for, and shown.
+/// Time limit for computing the shortest diff.
 const DIFF_TIME: Duration = Duration::from_millis(200);
+
+/// Maximum number of lines of a diff in an error.
 const DIFF_LINES: usize = 200;
 
-/// What a server's tools were when somebody looked at them.
+/// A server's tools and instructions at the time when the lock file was created.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lock {
@@ -27,21 +29,23 @@ impl Lock {
         serde_json::from_str(text).map_err(McpError::Lock)
     }
 
-    /// The tools stand by name: their order at the server says nothing.
+    /// Creates the lock of a listing. Tools are sorted by name, because their order at the server
+    /// has no meaning.
     pub(crate) fn of(listing: &Listing) -> Self {
         let definitions = listing.tools.iter().map(|tool| &tool.definition);
         let mut tools: Vec<_> =
             definitions.filter_map(|definition| definition.as_object().cloned()).collect();
         tools.sort_by(|a, b| name(a).cmp(name(b)));
-        // Nor does that of the keys in a schema.
+        // The order of the keys in a schema has no meaning either.
         tools.iter_mut().flat_map(Map::values_mut).for_each(Value::sort_all_objects);
         Self { instructions: listing.instructions.clone(), tools }
     }
 
-    /// One line a value, so that a change is seen in a review.
+    /// Returns the text of the lock file, with one value a line, so that a review shows changes.
     pub(crate) fn text(&self) -> String {
         let json = serde_json::to_string_pretty(self).unwrap_or_default();
-        // Whoever reads it sees what a model is told, and not what a screen makes of it.
+        // Invisible characters are escaped, because the model reads them and a reviewer does not
+        // see them.
         let mut text = String::with_capacity(json.len() + 1);
         for c in json.chars() {
             if c == '\n' || !is_hidden(c) {
@@ -56,7 +60,7 @@ impl Lock {
         text
     }
 
-    /// Whether the server is still what it was, in the tools that are taken of it.
+    /// Compares the imported tools of a listing with the lock.
     pub(crate) fn check(
         &self,
         server: &str,
@@ -72,12 +76,12 @@ impl Lock {
             return Ok(());
         }
         let (then, now) = (then.text(), now.text());
-        // Beyond the time it is a difference still, but not the shortest.
+        // After the time limit, the diff is still correct but may not be the shortest.
         let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&then, &now);
         let diff = diff.unified_diff().context_radius(3).header("locked", "now").to_string();
         let mut lines: Vec<&str> = diff.lines().take(DIFF_LINES).collect();
         if diff.lines().nth(DIFF_LINES).is_some() {
-            lines.push("… and more");
+            lines.push("… more lines are not shown");
         }
         Err(McpError::Drift { server: server.to_owned(), diff: lines.join("\n") })
     }
@@ -87,7 +91,7 @@ fn name(tool: &Map<String, Value>) -> &str {
     tool.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What changes a text without being seen: controls, directions, joiners, tags.
+/// Returns whether a character is invisible: control characters, direction marks, joiners, tags.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(

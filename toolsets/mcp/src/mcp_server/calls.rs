@@ -1,4 +1,4 @@
-//! How many calls may come, run and wait, and for how long.
+//! [`Calls`], which runs calls within the limits of the server: rate, concurrency, queue, timeout.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,10 +11,10 @@ use tokio_util::task::TaskTracker;
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Error, Result};
 
-/// How many calls may wait for others to end.
-const WAITING: usize = 1024;
+/// Maximum number of calls in the queue.
+const MAX_QUEUED: usize = 1024;
 
-/// How long a cancelled call may still work, to leave things in order.
+/// Time for a cancelled call to clean up before it is dropped.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The limits that a server's calls share.
@@ -42,7 +42,7 @@ pub(crate) struct Calls {
     pub(crate) limits: Limits,
     running: Semaphore,
     waiting: Semaphore,
-    rate: Mutex<Rate>,
+    rate: Mutex<RateLimit>,
     tracker: TaskTracker,
 }
 
@@ -52,13 +52,13 @@ impl Calls {
         Self {
             limits,
             running: Semaphore::new(parallel),
-            waiting: Semaphore::new(WAITING),
-            rate: Mutex::new(Rate::new(limits.max_rate, Instant::now())),
+            waiting: Semaphore::new(MAX_QUEUED),
+            rate: Mutex::new(RateLimit::new(limits.max_rate, Instant::now())),
             tracker: TaskTracker::new(),
         }
     }
 
-    /// Runs a call's work: within the limits, until it is cancelled, and whatever it does.
+    /// Runs the work of a call within the limits, until it ends, is cancelled or times out.
     pub(crate) async fn run<T, W: Future<Output = Result<T>>>(
         &self,
         name: &str,
@@ -70,16 +70,16 @@ impl Calls {
             return Err(Error::refuse("The server is shutting down.").at(Stage::Limit));
         }
         let _running = self.tracker.token();
-        self.come()?;
-        let ended = Ended(Cancellation::default());
-        let cx = cx.with_cancellation(ended.0.clone());
+        self.check_rate()?;
+        let cancel = CancelOnDrop(Cancellation::default());
+        let cx = cx.with_cancellation(cancel.0.clone());
         let cx = match Instant::now().checked_add(self.limits.tool_time) {
             Some(deadline) => cx.with_deadline(deadline),
             None => cx,
         };
         let deadline = cx.deadline();
         let work = async {
-            // A call that is cancelled before it had its turn never begins.
+            // A call that is cancelled in the queue does not start.
             let _permit = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => return Err(was_cancelled()),
@@ -92,7 +92,7 @@ impl Calls {
             biased;
             outcome = &mut work => outcome,
             () = cancelled.cancelled() => {
-                ended.0.cancel();
+                cancel.0.cancel();
                 let rest = tokio::time::timeout(GRACE, work).await;
                 rest.unwrap_or_else(|_| Err(was_cancelled()))
             }
@@ -105,7 +105,7 @@ impl Calls {
         }
     }
 
-    fn come(&self) -> Result<()> {
+    fn check_rate(&self) -> Result<()> {
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         rate.take(Instant::now()).map_err(|wait| {
             let seconds = wait.as_secs_f64().ceil();
@@ -123,11 +123,11 @@ impl Calls {
         self.running.acquire().await.map_err(|_| busy())
     }
 
-    /// Takes no more calls, and waits for those that there are.
+    /// Rejects new calls, and waits for the running ones up to `grace`.
     pub(crate) async fn end(&self, grace: Duration) {
         self.tracker.close();
         if tokio::time::timeout(grace, self.tracker.wait()).await.is_err() {
-            tracing::warn!(calls = self.tracker.len(), "calls did not end before the server did");
+            tracing::warn!(calls = self.tracker.len(), "calls were cancelled by the shutdown");
         }
     }
 }
@@ -143,40 +143,40 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// Tells whatever a call left behind that it is over, however it ended.
-struct Ended(Cancellation);
+/// Cancels the call's context when it is dropped, for tasks that the call started.
+struct CancelOnDrop(Cancellation);
 
-impl Drop for Ended {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
 }
 
-/// A bucket that holds as many calls as may come in a period, and fills in one.
-struct Rate {
+/// A token bucket: `calls` is its capacity, and it fills up in the period `per`.
+struct RateLimit {
     calls: f64,
     per: Duration,
     left: f64,
-    at: Instant,
+    updated: Instant,
 }
 
-impl Rate {
+impl RateLimit {
     fn new((calls, per): (u32, Duration), now: Instant) -> Self {
         let calls = f64::from(calls.max(1));
-        Self { calls, per, left: calls, at: now }
+        Self { calls, per, left: calls, updated: now }
     }
 
-    /// Takes one call out, or says how long until there is one.
+    /// Takes one token, or returns the time until there is one.
     fn take(&mut self, now: Instant) -> Result<(), Duration> {
         if self.per.is_zero() {
             return Ok(());
         }
-        let a_second = self.calls / self.per.as_secs_f64();
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.left = (self.left + passed * a_second).min(self.calls);
-        self.at = now;
+        let per_second = self.calls / self.per.as_secs_f64();
+        let passed = now.saturating_duration_since(self.updated).as_secs_f64();
+        self.left = (self.left + passed * per_second).min(self.calls);
+        self.updated = now;
         if self.left < 1.0 {
-            let wait = (1.0 - self.left) / a_second;
+            let wait = (1.0 - self.left) / per_second;
             return Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX));
         }
         self.left -= 1.0;
@@ -186,20 +186,18 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
     use super::*;
 
     #[test]
-    fn a_bucket_gives_what_it_holds_and_fills_with_time() {
+    fn the_rate_limit_allows_a_burst_and_refills_with_time() {
         let start = Instant::now();
-        let mut rate = Rate::new((2, Duration::from_secs(10)), start);
+        let mut rate = RateLimit::new((2, Duration::from_secs(10)), start);
         assert_eq!(rate.take(start), Ok(()));
         assert_eq!(rate.take(start), Ok(()));
         assert_eq!(rate.take(start), Err(Duration::from_secs(5)));
         assert_eq!(rate.take(start + Duration::from_secs(4)), Err(Duration::from_secs(1)));
         assert_eq!(rate.take(start + Duration::from_secs(5)), Ok(()));
-        // An hour gives no more than a bucket.
+        // After an hour there are no more tokens than the capacity.
         let later = start + Duration::from_secs(3600);
         assert_eq!([(); 3].map(|()| rate.take(later).is_ok()), [true, true, false]);
     }

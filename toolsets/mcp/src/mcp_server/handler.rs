@@ -1,4 +1,4 @@
-//! What the protocol asks of a server that has tools and nothing else.
+//! [`Handler`], the responses of a server that has tools, but no prompts or resources.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,28 +20,33 @@ use toolwright_module::{Context, Error, Result, ToolCall};
 
 use crate::mcp_server::calls::Calls;
 use crate::mcp_server::progress;
-use crate::mcp_server::served::{self, Served};
+use crate::mcp_server::served_tool::{self, ServedTool};
 
-/// The methods of ours whose parameters may be malformed. Not `initialize`: whoever sends it
-/// now is later than the handshake, or speaks a revision that has none.
+/// The methods whose malformed parameters are an error of their own. `initialize` is not one of
+/// them, because it is not valid after the handshake.
 const METHODS: [&str; 3] = ["server/discover", "tools/call", "tools/list"];
 
-/// How much of a name that nobody knows is said back.
-const NAME: usize = 128;
+/// Maximum number of characters of an unknown name in an error.
+const MAX_NAME_CHARS: usize = 128;
 
-/// One for all connections: they share the tools and the limits.
+/// The handler of all connections, which share the tools and the limits.
 #[derive(Clone)]
 pub(crate) struct Handler(Arc<Inner>);
 
 struct Inner {
     info: ServerConfig,
-    tools: Vec<Served>,
+    tools: Vec<ServedTool>,
     calls: Calls,
     cx: Context,
 }
 
 impl Handler {
-    pub(crate) fn new(info: ServerConfig, tools: Vec<Served>, calls: Calls, cx: Context) -> Self {
+    pub(crate) fn new(
+        info: ServerConfig,
+        tools: Vec<ServedTool>,
+        calls: Calls,
+        cx: Context,
+    ) -> Self {
         Self(Arc::new(Inner { info, tools, calls, cx }))
     }
 
@@ -49,13 +54,13 @@ impl Handler {
         &self.0.calls
     }
 
-    fn find(&self, name: &str) -> Option<&Served> {
-        self.0.tools.iter().find(|served| served.form.name == name)
+    fn find(&self, name: &str) -> Option<&ServedTool> {
+        self.0.tools.iter().find(|served| served.definition.name == name)
     }
 
     async fn call(
         &self,
-        served: &Served,
+        served: &ServedTool,
         call: ToolCall,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult> {
@@ -67,23 +72,23 @@ impl Handler {
             served.result(output, calls.limits.max_result_bytes)
         };
         let run = |cx| calls.run(served.tool.name(), cx, &context.ct, work);
-        let told = progress::told(cx, &context.peer, token, &context.ct, run);
-        // Whatever panics, dropping the work included: a request whose task panics would
-        // never be answered.
-        AssertUnwindSafe(told).catch_unwind().await.unwrap_or_else(|panic| {
-            // Dropping what it panicked with may panic again.
+        let call = progress::with_progress(cx, &context.peer, token, &context.ct, run);
+        // Without this, a request whose task panics would get no response. The panic may also come
+        // from dropping the work.
+        AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|panic| {
+            // Dropping the payload of the panic could panic again.
             std::mem::forget(panic);
             Err(Error::other("the tool panicked").at(Stage::Panic))
         })
     }
 }
 
-/// The person who runs the server reads it: the client was told less, or what to mend.
+/// Logs the error for the operator of the server. The client gets only the part for models.
 fn log(tool: &str, error: &Error) {
     let stage = error.stage();
     match error.audience() {
         Audience::ModelMayRetry | Audience::ModelFinal => {
-            tracing::debug!(tool, %stage, %error, "a call was refused");
+            tracing::debug!(tool, %stage, %error, "a call was rejected");
         }
         _ => tracing::warn!(tool, %stage, %error, "a call failed"),
     }
@@ -99,7 +104,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<model::Tool> {
-        Some(self.find(name)?.form.clone())
+        Some(self.find(name)?.definition.clone())
     }
 
     async fn list_tools(
@@ -107,12 +112,12 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        // All tools stand on the first page, so there is no cursor that we gave out.
+        // The first page has all tools, so no cursor is valid.
         if request.is_some_and(|request| request.cursor.is_some()) {
-            let text = "the cursor is none of this server's; list again without one";
+            let text = "the cursor is not valid; send `tools/list` without a cursor";
             return Err(ErrorData::invalid_params(text, None));
         }
-        let tools = self.0.tools.iter().map(|served| served.form.clone()).collect();
+        let tools = self.0.tools.iter().map(|served| served.definition.clone()).collect();
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -122,21 +127,21 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(served) = self.find(&request.name) else {
-            let name: String = request.name.chars().take(NAME).collect();
+            let name: String = request.name.chars().take(MAX_NAME_CHARS).collect();
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
         let call = ToolCall::new(context.id.to_string(), served.tool.name(), arguments);
-        // In a box: rmcp moves the futures of all methods about, at the size of the largest.
+        // The future is boxed, because rmcp moves an enum of all methods' futures.
         let outcome = Box::pin(self.call(served, call, context)).await;
         let result = outcome.unwrap_or_else(|error| {
             log(served.tool.name(), &error);
-            served::failure(&error)
+            served_tool::failure(&error)
         });
         Ok(result.into())
     }
 
-    // What a server does not declare is unknown to it. Left alone, these would answer with
+    // Capabilities that are not declared are unknown methods. rmcp's defaults would respond with
     // empty lists.
 
     async fn list_prompts(
@@ -176,12 +181,12 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // A known method with parameters of another shape comes here too.
+        // rmcp also calls this for a known method with malformed parameters.
         if METHODS.contains(&request.method.as_str()) {
             let text = format!("the parameters of `{}` are malformed", request.method);
             return Err(ErrorData::invalid_params(text, None));
         }
-        let method: String = request.method.chars().take(NAME).collect();
+        let method: String = request.method.chars().take(MAX_NAME_CHARS).collect();
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
 }

@@ -1,4 +1,4 @@
-//! The protocol over HTTP: who may ask, and how a server ends.
+//! The HTTP server: authentication, limits of connections and sessions, and shutdown.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -24,31 +24,35 @@ use toolwright_module::Cancellation;
 
 use crate::error::Result;
 use crate::mcp_server::GRACE;
-use crate::mcp_server::door::{Door, Seat, Sessions, Until};
+use crate::mcp_server::connections::{ConnectionPermit, Connections};
+use crate::mcp_server::guarded_body::GuardedBody;
 use crate::mcp_server::handler::Handler;
+use crate::mcp_server::sessions::Sessions;
 
-/// Where the protocol is spoken.
+/// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
 
-/// How long a client may take to send a request's head.
-const HEAD: Duration = Duration::from_secs(10);
+/// Timeout for reading the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client may take to send a request's body.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout for reading the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many connections there may be; for another one that waits makes room.
-pub(crate) const CONNECTIONS: usize = 1024;
+/// Maximum number of connections. For a further one, an idle connection is closed.
+pub(crate) const MAX_CONNECTIONS: usize = 1024;
 
-/// How many sessions there may be, of the revisions that have them. One that nobody uses
-/// ends after five minutes, or when another begins and there are too many.
-pub(crate) const SESSIONS: usize = 1024;
+/// Maximum number of sessions, in the revisions that have sessions. An idle session is closed
+/// after five minutes, or when a further one starts.
+pub(crate) const MAX_SESSIONS: usize = 1024;
 
-/// How long nobody is accepted after that failed, and after a connection was ended for it.
-const PAUSE: Duration = Duration::from_millis(50);
-const CLOSED: Duration = Duration::from_millis(1);
+/// Delay before the next `accept` after a failed one.
+const ACCEPT_DELAY: Duration = Duration::from_millis(50);
 
-/// How long connections may take to close once the server ends.
-const CLOSING: Duration = Duration::from_secs(1);
+/// The same delay if an idle connection was closed, which frees a file handle.
+const CLOSED_DELAY: Duration = Duration::from_millis(1);
+
+/// Timeout for closing the connections at shutdown.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Settings {
     pub(crate) token: Option<SecretString>,
@@ -60,13 +64,13 @@ pub(crate) struct Settings {
     pub(crate) max_sessions: usize,
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-/// What every request goes through.
-struct Front {
+/// The service that handles every request.
+struct HttpService {
     protocol: StreamableHttpService<Handler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
-    used: Arc<Sessions>,
+    session_use: Arc<Sessions>,
     token: Option<SecretString>,
     max_message_bytes: usize,
     max_sessions: usize,
@@ -95,42 +99,47 @@ pub(crate) async fn serve(
     let serving = handler.clone();
     let protocol =
         StreamableHttpService::new(move || Ok(serving.clone()), Arc::clone(&sessions), config);
-    let used = Arc::default();
-    let front =
-        Arc::new(Front { protocol, sessions, used, token, max_message_bytes, max_sessions });
+    let service = Arc::new(HttpService {
+        protocol,
+        sessions,
+        session_use: Arc::default(),
+        token,
+        max_message_bytes,
+        max_sessions,
+    });
 
     let graceful = GracefulShutdown::new();
-    let door = Door::new(max_connections);
+    let connections = Connections::new(max_connections);
     loop {
         let accepted = async {
             let (stream, _) = listener.accept().await?;
-            Ok::<_, std::io::Error>((stream, door.enter().await))
+            Ok::<_, std::io::Error>((stream, connections.acquire().await))
         };
         let accepted = tokio::select! {
             accepted = accepted => accepted,
             () = shutdown.cancelled() => break,
         };
-        let (stream, seat) = match accepted {
-            Ok((stream, Some(seat))) => (stream, Arc::new(seat)),
+        let (stream, permit) = match accepted {
+            Ok((stream, Some(permit))) => (stream, Arc::new(permit)),
             Ok((_, None)) => break,
             Err(error) => {
-                // One that hung up meanwhile, or no more file handles for now.
+                // The client disconnected, or the process has no free file handle.
                 tracing::warn!(%error, "a connection could not be accepted");
-                let made_room = !is_the_clients(&error) && door.make_room();
-                let pause = if made_room { CLOSED } else { PAUSE };
-                tokio::time::sleep(pause).await;
+                let made_room = !is_client_error(&error) && connections.close_idle();
+                let delay = if made_room { CLOSED_DELAY } else { ACCEPT_DELAY };
+                tokio::time::sleep(delay).await;
                 continue;
             }
         };
-        let front = Arc::clone(&front);
-        let leave = seat.leave();
+        let service = Arc::clone(&service);
+        let closed = permit.closed();
         let service = service_fn(move |request| {
-            let (front, seat) = (Arc::clone(&front), Arc::clone(&seat));
-            async move { Ok::<_, Infallible>(front.answer(request, &seat).await) }
+            let (service, permit) = (Arc::clone(&service), Arc::clone(&permit));
+            async move { Ok::<_, Infallible>(service.respond(request, &permit).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
+            .header_read_timeout(HEAD_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
@@ -138,8 +147,8 @@ pub(crate) async fn serve(
                 ended = connection => if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended early");
                 },
-                () = leave.cancelled() => {
-                    tracing::debug!("a connection made room for another");
+                () = closed.cancelled() => {
+                    tracing::debug!("an idle connection was closed for a new one");
                 }
             }
         });
@@ -147,76 +156,84 @@ pub(crate) async fn serve(
 
     drop(listener);
     handler.calls().end(GRACE).await;
-    // What was answered goes out first. Streams that wait for news never end by themselves.
+    // Responses are sent first. Streams of notifications do not end by themselves, so they are
+    // stopped after the timeout.
     let mut closed = pin!(graceful.shutdown());
-    if tokio::time::timeout(CLOSING, &mut closed).await.is_err() {
+    if tokio::time::timeout(CLOSE_TIMEOUT, &mut closed).await.is_err() {
         stop.cancel();
-        let _ = tokio::time::timeout(CLOSING, closed).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
     }
     Ok(())
 }
 
-impl Front {
-    async fn answer(&self, request: Request<Incoming>, seat: &Arc<Seat>) -> Answer {
+impl HttpService {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        permit: &Arc<ConnectionPermit>,
+    ) -> HttpResponse {
         if request.uri().path() != PATH {
-            return refused(StatusCode::NOT_FOUND, "MCP is spoken at /mcp");
+            return rejected(StatusCode::NOT_FOUND, "the MCP endpoint is /mcp");
         }
-        if !self.knows(request.headers()) {
-            let mut answer = refused(StatusCode::UNAUTHORIZED, "send the server's bearer token");
+        if !self.is_authorized(request.headers()) {
+            let mut response = rejected(StatusCode::UNAUTHORIZED, "send the server's bearer token");
             let bearer = header::HeaderValue::from_static("Bearer");
-            answer.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
-            return answer;
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
+            return response;
         }
-        let begins_a_session = begins_a_session(&request);
-        let session_id = session(request.headers()).map(str::to_owned);
+        let starts_session = starts_session(&request);
+        let session_id = session_id(request.headers()).map(str::to_owned);
         let (head, body) = request.into_parts();
         let body = Limited::new(body, self.max_message_bytes).collect();
-        let body = match tokio::time::timeout(PATIENCE, body).await {
+        let body = match tokio::time::timeout(BODY_TIMEOUT, body).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return refused(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
+                return rejected(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
             }
-            Ok(Err(_)) => return refused(StatusCode::BAD_REQUEST, "the request broke off"),
-            Err(_) => return refused(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
+            Ok(Err(_)) => return rejected(StatusCode::BAD_REQUEST, "the request was interrupted"),
+            Err(_) => return rejected(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
         };
-        seat.is_known();
-        if begins_a_session && !self.make_room_for_a_session().await {
-            return refused(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; come again later");
+        permit.set_authorized();
+        if starts_session && !self.reserve_session().await {
+            return rejected(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; retry later");
         }
-        // A stream of news may end at any time: its client asks for another one.
+        // Only calls keep a connection open. A stream of notifications may be closed at any time,
+        // because its client opens another one.
         let is_call = head.method == Method::POST;
-        let calling = is_call.then(|| (seat.call(), session_id.and_then(|id| self.used.call(&id))));
-        let ends_a_session = head.method == Method::DELETE;
-        let mut answer = self.protocol.handle(Request::from_parts(head, Full::new(body))).await;
-        if begins_a_session && let Some(id) = session(answer.headers()) {
-            self.used.begin(id);
+        let guards =
+            is_call.then(|| (permit.call(), session_id.and_then(|id| self.session_use.call(&id))));
+        let ends_session = head.method == Method::DELETE;
+        let mut response = self.protocol.handle(Request::from_parts(head, Full::new(body))).await;
+        if starts_session && let Some(id) = self::session_id(response.headers()) {
+            self.session_use.start(id);
         }
-        if ends_a_session && answer.status() == StatusCode::ACCEPTED {
-            // It is done by now, and clients look for that.
-            *answer.status_mut() = StatusCode::NO_CONTENT;
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            // The session is already closed, and clients expect 204.
+            *response.status_mut() = StatusCode::NO_CONTENT;
         }
-        answer.map(|body| Until::new(body, calling).boxed())
+        response.map(|body| GuardedBody::new(body, guards).boxed())
     }
 
-    /// Ends the session that nobody has used for longest, where there are too many; whether
-    /// there is room. Its client gets 404 next time, and begins another.
-    async fn make_room_for_a_session(&self) -> bool {
+    /// Closes the session that has been idle for longest if the maximum is reached. Returns whether
+    /// a new session may start. The next request of the closed session gets 404, after which its
+    /// client starts a new session.
+    async fn reserve_session(&self) -> bool {
         let idle = {
             let sessions = self.sessions.sessions.read().await;
             if sessions.len() < self.max_sessions {
                 return true;
             }
-            self.used.longest_idle(|id| sessions.contains_key(id))
+            self.session_use.longest_idle(|id| sessions.contains_key(id))
         };
         let Some(idle) = idle else { return false };
         if let Err(error) = self.sessions.close_session(&idle.into()).await {
-            tracing::debug!(%error, "a session could not be ended");
+            tracing::debug!(%error, "a session could not be closed");
         }
         true
     }
 
-    /// Whether the client has the token, or needs none.
-    fn knows(&self, headers: &HeaderMap) -> bool {
+    /// Returns whether the request has the token, or the server has no token.
+    fn is_authorized(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
         let mut sent = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(sent), None) = (sent.next(), sent.next()) else { return false };
@@ -226,34 +243,33 @@ impl Front {
     }
 }
 
-/// The revisions with sessions have none of the headers that the one without requires.
-fn begins_a_session(request: &Request<Incoming>) -> bool {
+/// Returns whether a request starts a session. Requests of the revision without sessions have an
+/// `mcp-method` header.
+fn starts_session(request: &Request<Incoming>) -> bool {
     let headers = request.headers();
     request.method() == Method::POST
         && !headers.contains_key("mcp-session-id")
         && !headers.contains_key("mcp-method")
 }
 
-fn session(headers: &HeaderMap) -> Option<&str> {
+fn session_id(headers: &HeaderMap) -> Option<&str> {
     headers.get("mcp-session-id")?.to_str().ok()
 }
 
-/// Whether it was the client's doing that it could not be accepted.
-fn is_the_clients(error: &std::io::Error) -> bool {
+/// Returns whether `accept` failed because of the client.
+fn is_client_error(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
-fn refused(status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
-    *answer.status_mut() = status;
-    answer
+fn rejected(status: StatusCode, text: &'static str) -> HttpResponse {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+    *response.status_mut() = status;
+    response
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
     use std::net::SocketAddr;
     use std::time::Instant;
 
@@ -263,8 +279,8 @@ mod tests {
     use super::*;
     use crate::mcp_server::McpServer;
 
-    /// A server with a token that has few places.
-    async fn few(max_connections: usize, max_sessions: usize) -> SocketAddr {
+    /// Starts a server with a token and these limits.
+    async fn limited_server(max_connections: usize, max_sessions: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let settings = Settings {
@@ -276,7 +292,7 @@ mod tests {
             max_connections,
             max_sessions,
         };
-        let server = McpServer::new("few", "1", []).unwrap();
+        let server = McpServer::new("limited", "1", []).unwrap();
         tokio::spawn(serve(listener, server.handler(), settings));
         address
     }
@@ -293,8 +309,8 @@ mod tests {
         )
     }
 
-    /// Sends a request, and gives the head of its answer.
-    async fn ask(stream: &mut TcpStream, body: &str, session: Option<&str>) -> String {
+    /// Sends a request, and returns the head of the response.
+    async fn request(stream: &mut TcpStream, body: &str, session: Option<&str>) -> String {
         stream.write_all(format!("{}{body}", head(body, session)).as_bytes()).await.unwrap();
         let mut bytes = vec![0; 1 << 16];
         let mut read = 0;
@@ -306,19 +322,19 @@ mod tests {
         String::from_utf8_lossy(&bytes[..read]).into_owned()
     }
 
-    async fn session(address: SocketAddr) -> (TcpStream, String) {
+    async fn start_session(address: SocketAddr) -> (TcpStream, String) {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let answer = ask(&mut stream, INITIALIZE, None).await;
+        let answer = request(&mut stream, INITIALIZE, None).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         let (_, id) = answer.split_once("mcp-session-id: ").unwrap();
         (stream, id.split_once('\r').unwrap().0.to_owned())
     }
 
     #[tokio::test]
-    async fn clients_that_say_nothing_shut_nobody_out() {
-        let address = few(4, 100).await;
-        // One is known, and stays though it waits.
-        let (mut known, id) = session(address).await;
+    async fn silent_clients_do_not_block_new_ones() {
+        let address = limited_server(4, 100).await;
+        // A client that has sent a request stays connected while it is idle.
+        let (mut authorized, id) = start_session(address).await;
         let mut silent = Vec::new();
         for number in 0..12 {
             let mut stream = TcpStream::connect(address).await.unwrap();
@@ -326,7 +342,7 @@ mod tests {
             let half = match number % 3 {
                 0 => String::new(),
                 1 => "POST /mcp HTTP/1.1\r\nhost:".to_owned(),
-                // Whoever has the token may be slow, and may be ended all the same.
+                // A slow client can be disconnected even if it has the token.
                 _ => format!("{}{body}", head(&body.repeat(9), None)),
             };
             stream.write_all(half.as_bytes()).await.unwrap();
@@ -334,28 +350,28 @@ mod tests {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
         let begun = Instant::now();
-        let (_new, _) = session(address).await;
+        let (_new, _) = start_session(address).await;
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        let _ = ask(&mut known, ping, Some(&id)).await;
+        let _ = request(&mut authorized, ping, Some(&id)).await;
     }
 
     #[tokio::test]
-    async fn the_session_that_is_idle_longest_makes_room() {
-        let address = few(100, 3).await;
+    async fn a_new_session_closes_the_one_that_was_idle_for_longest() {
+        let address = limited_server(100, 3).await;
         let mut open = Vec::new();
         for _ in 0..3 {
-            open.push(session(address).await);
+            open.push(start_session(address).await);
         }
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let status = async |(_, id): &(TcpStream, String)| {
             let mut stream = TcpStream::connect(address).await.unwrap();
-            let answer = ask(&mut stream, ping, Some(id)).await;
+            let answer = request(&mut stream, ping, Some(id)).await;
             answer.split(' ').nth(1).unwrap().to_owned()
         };
-        // The first is used, so the second is idle longest.
+        // The first session was used, so the second has been idle for longest.
         assert_eq!(status(&open[0]).await, "200");
-        open.push(session(address).await);
+        open.push(start_session(address).await);
         let mut statuses = Vec::new();
         for session in &open {
             statuses.push(status(session).await);

@@ -1,4 +1,4 @@
-//! What happens in a call, as progress for a client that asked for it.
+//! Progress notifications: the events of a call, for clients that asked for them.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 use toolwright_module::Context;
 use toolwright_module::event::{Event, EventKind};
 
-/// How much may wait for a slow client; what comes then is not told.
-const WAITING: usize = 64;
+/// Maximum number of queued notifications. If a client is slower, further ones are dropped.
+const MAX_QUEUED: usize = 64;
 
-/// How long a client may keep an answer back by not taking progress.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout for sending the remaining notifications before the response.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs `work` and tells `peer` what happens in it; nothing more once it returns.
-pub(crate) async fn told<T, W: Future<Output = T>>(
+/// Runs `work` and sends its events to `peer`. After it returns, no more events are sent.
+pub(crate) async fn with_progress<T, W: Future<Output = T>>(
     cx: Context,
     peer: &Peer<RoleServer>,
     token: Option<ProgressToken>,
@@ -26,54 +26,55 @@ pub(crate) async fn told<T, W: Future<Output = T>>(
     work: impl FnOnce(Context) -> W,
 ) -> T {
     let Some(token) = token else { return work(cx).await };
-    let (sender, mut events) = mpsc::channel(WAITING);
+    let (sender, mut events) = mpsc::channel(MAX_QUEUED);
     let cx = cx.with_events(move |event: &Event| {
         if let Some(text) = text(&event.kind) {
-            // A call is not slowed down by whoever looks on.
+            // If the queue is full, the event is dropped, so that the call is not delayed.
             let _ = sender.try_send(text);
         }
     });
-    let over = CancellationToken::new();
-    let tell = async {
+    let ended = CancellationToken::new();
+    let notify = async {
         let mut done = 0.0;
         loop {
             tokio::select! {
                 biased;
-                // What a call left running may go on, but tells no more.
-                () = over.cancelled(), if !events.is_closed() => events.close(),
+                // Tasks that the call started may go on, but their events are not sent.
+                () = ended.cancelled(), if !events.is_closed() => events.close(),
                 text = events.recv() => {
                     let Some(text) = text else { return };
                     done += 1.0;
                     let step = ProgressNotificationParam::new(token.clone(), done);
-                    // It is the answer that says whether the client is still there.
+                    // An error means that the client has disconnected, which the response notices.
                     let _ = peer.notify_progress(step.with_message(text)).await;
                 }
             }
         }
     };
-    let (mut work, mut tell) = (pin!(work(cx)), pin!(tell));
+    let (mut work, mut notify) = (pin!(work(cx)), pin!(notify));
     let outcome = tokio::select! {
         biased;
         outcome = &mut work => outcome,
-        () = &mut tell => return work.await,
+        () = &mut notify => return work.await,
     };
-    over.cancel();
+    ended.cancel();
     if !cancelled.is_cancelled() {
-        // All of it before the answer: after that it would be wrong.
-        let _ = tokio::time::timeout(PATIENCE, tell).await;
+        // The protocol does not allow notifications after the response.
+        let _ = tokio::time::timeout(FLUSH_TIMEOUT, notify).await;
     }
     outcome
 }
 
-/// Names and no more: texts, arguments and errors may be for others.
+/// Returns the text of an event. It contains names only, because texts, arguments and errors may
+/// be confidential.
 fn text(kind: &EventKind) -> Option<String> {
     Some(match kind {
-        EventKind::Started { agent, .. } => format!("{agent} began"),
+        EventKind::Started { agent, .. } => format!("{agent} started"),
         EventKind::ModelReplied { .. } => "the model replied".to_owned(),
-        EventKind::ToolStarted { call } => format!("{} runs", call.name),
-        EventKind::ToolFinished { call, error: None, .. } => format!("{} is done", call.name),
+        EventKind::ToolStarted { call } => format!("{} started", call.name),
+        EventKind::ToolFinished { call, error: None, .. } => format!("{} finished", call.name),
         EventKind::ToolFinished { call, .. } => format!("{} failed", call.name),
-        EventKind::ApprovalAwaited { .. } => "a person is asked".to_owned(),
+        EventKind::ApprovalAwaited { .. } => "waiting for approval".to_owned(),
         EventKind::LimitReached { .. } => "a limit was reached".to_owned(),
         _ => return None,
     })

@@ -22,7 +22,7 @@ async def check(client):
     result = await client.call_tool("add", {"a": "many"})
     assert result.is_error and "$.a" in result.content[0].text, result
     try:
-        result = await client.call_tool("nobody", {})
+        result = await client.call_tool("unknown", {})
         raise AssertionError(result)
     except MCPError as error:
         assert error.error.code == -32602, error
@@ -30,15 +30,15 @@ async def check(client):
         result = await client.call_tool("fail", {"how": how})
         assert result.is_error and "secret" not in str(result), result
 
-    told = []
+    received = []
 
     async def progress(done, total, message):
-        told.append((done, message))
+        received.append((done, message))
 
     await client.call_tool("tell", {"times": 3}, progress_callback=progress)
-    assert told == [(1.0, "inner runs"), (2.0, "inner runs"), (3.0, "inner runs")], told
+    assert received == [(1.0, "inner started"), (2.0, "inner started"), (3.0, "inner started")], received
 
-    # A call that nobody waits for any more, and the server goes on.
+    # The client stops waiting for a call, and the server continues.
     try:
         await asyncio.wait_for(client.call_tool("wait", {}), 0.5)
         raise AssertionError("it waited for nothing")

@@ -30,17 +30,17 @@ async function check(client) {
   assert.deepEqual(result.structuredContent, { result: 5 });
   result = await call(client, "add", { a: "many" });
   assert.ok(result.isError && result.content[0].text.includes("$.a"), JSON.stringify(result));
-  await assert.rejects(call(client, "nobody", {}), (error) => error.code === -32602);
+  await assert.rejects(call(client, "unknown", {}), (error) => error.code === -32602);
   for (const how of ["panic", "panic_on_drop", "other"]) {
     result = await call(client, "fail", { how });
     assert.ok(result.isError && !JSON.stringify(result).includes("secret"));
   }
 
   // One with pauses: these SDKs drop progress that is read together with the answer.
-  const told = [];
-  const onprogress = (step) => told.push(step.progress);
+  const received = [];
+  const onprogress = (step) => received.push(step.progress);
   await call(client, "test_tool_with_progress", {}, { onprogress });
-  assert.deepEqual(told, [1, 2, 3]);
+  assert.deepEqual(received, [1, 2, 3]);
 
   const abort = new AbortController();
   setTimeout(() => abort.abort(), 300);

@@ -1,7 +1,8 @@
-//! Real servers, from the variables that `servers.sh` sets, for tests on Linux.
+//! Real servers for tests on Linux, from the variables that `servers.sh` sets.
 //!
-//! Shared with `examples/tests/mcp_servers.rs`: an orchestrator stands above this crate.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! Shared with `examples/tests/mcp_servers.rs`, because this crate cannot depend on the
+//! orchestrator.
+#![allow(dead_code, reason = "mcp_servers.rs uses a part of it")]
 
 use std::fmt;
 use std::future::Future;
@@ -14,10 +15,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 use toolwright_mcp::{McpClient, McpClientBuilder};
 
-/// A server, how it is reached and in which revision of the protocol.
+/// A server, its transport and its revision of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Under which its calls and its record are kept.
+    /// The name of its calls in `calls.json` and of its recording.
     pub(crate) name: &'static str,
     pub(crate) http: bool,
     arguments: &'static str,
@@ -31,10 +32,10 @@ pub(crate) const EVERYTHING: Kind = kind("everything", false, "");
 pub(crate) const EVERYTHING_HTTP: Kind = kind("everything", true, "");
 pub(crate) const MEMORY: Kind = kind("memory", false, "");
 pub(crate) const FILESYSTEM: Kind = kind("filesystem", false, "");
-/// In the revision of 2026.
+/// In revision 2026-07-28.
 pub(crate) const PYTHON: Kind = kind("python", false, "");
 pub(crate) const PYTHON_HTTP: Kind = kind("python", true, "");
-/// In that of 2025.
+/// In revision 2025-11-25.
 pub(crate) const PYTHON_2025: Kind = kind("python", false, "--handshake");
 pub(crate) const PYTHON_HTTP_2025: Kind = kind("python", true, "--handshake");
 pub(crate) const PYTHON_PAGED: Kind = kind("python", false, "--page 3");
@@ -50,17 +51,17 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A server with a state of its own.
+/// A server with its own folder.
 pub(crate) struct Real {
     pub(crate) kind: Kind,
     folder: TempDir,
     port: u16,
-    /// What listens on the port; over stdio the client starts it.
+    /// The process that listens on the port. Over stdio, the client starts the process.
     listening: Option<Child>,
 }
 
 impl Real {
-    /// Over HTTP it listens when this returns.
+    /// Starts a server over HTTP; it listens when this returns.
     pub(crate) fn new(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let served = folder.path().join("served");
@@ -104,7 +105,7 @@ impl Real {
         self.folder.path().display().to_string()
     }
 
-    /// A client of it; over stdio it starts the server.
+    /// A client of the server. Over stdio, it starts the server.
     pub(crate) fn client(&self) -> McpClientBuilder {
         let words = self.words();
         match self.kind.http {
@@ -113,7 +114,7 @@ impl Real {
         }
     }
 
-    /// The same, and what it sends is written down.
+    /// A client whose messages to the server are recorded in a file.
     pub(crate) fn overheard(&self) -> McpClientBuilder {
         assert!(!self.kind.http);
         let script = "sent=$1; shift; tee -a \"$sent\" | \"$@\"";
@@ -137,19 +138,19 @@ impl Real {
         self.folder.path().join("sent")
     }
 
-    /// How many messages of this method an overheard client sent.
+    /// The number of recorded messages with this method.
     pub(crate) fn sent(&self, method: &str) -> usize {
         let sent = std::fs::read_to_string(self.sent_file()).unwrap();
         let messages = sent.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         messages.filter(|message| message["method"] == method).count()
     }
 
-    /// The processes of this server, and what they started.
+    /// The processes of this server, and those that they started.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mark = format!("{MARK}={}\0", self.mark());
         let numbers = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
             let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            // Of a process that ended this is empty.
+            // For a process that has ended, this is empty.
             let environment = std::fs::read(format!("/proc/{number}/environ")).ok()?;
             let marked = environment.windows(mark.len()).any(|part| part == mark.as_bytes());
             marked.then_some(number)
@@ -157,7 +158,7 @@ impl Real {
         numbers.collect()
     }
 
-    /// Waits until none is left.
+    /// Waits until all processes have ended.
     pub(crate) async fn gone(&self) {
         let start = Instant::now();
         while !self.processes().is_empty() {
@@ -170,14 +171,14 @@ impl Real {
     /// Sends every process of this server a signal.
     pub(crate) fn signal(&self, signal: &str) {
         let processes = self.processes();
-        assert!(!processes.is_empty(), "{}: there is none", self.kind);
+        assert!(!processes.is_empty(), "{}: there is no process", self.kind);
         for process in processes {
-            let told = Command::new("kill").args([signal, &process.to_string()]).status();
-            assert!(told.unwrap().success());
+            let killed = Command::new("kill").args([signal, &process.to_string()]).status();
+            assert!(killed.unwrap().success());
         }
     }
 
-    /// Has a server over HTTP listen, again on its port.
+    /// Starts a server over HTTP on its port.
     pub(crate) fn start(&mut self) {
         let words = self.words();
         let mut command = Command::new(&words[0]);
@@ -193,7 +194,7 @@ impl Real {
         self.listening = Some(child);
     }
 
-    /// Ends a server over HTTP, whatever it does.
+    /// Kills a server over HTTP.
     pub(crate) fn kill(&mut self) {
         let mut child = self.listening.take().unwrap();
         child.kill().unwrap();
@@ -209,11 +210,11 @@ impl Drop for Real {
     }
 }
 
-/// By what a server's processes are known.
+/// The environment variable that marks a server's processes.
 const MARK: &str = "MCP_TEST_SERVER";
 
 fn here(name: &str) -> PathBuf {
-    // Of this package or of the examples.
+    // The current package is this one or the examples.
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let own = package.join("tests").join(name);
     if own.exists() { own } else { package.join("../toolsets/mcp/tests").join(name) }
@@ -223,12 +224,12 @@ fn file(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(here(name)).unwrap()).unwrap()
 }
 
-/// What the server listed when it was recorded.
+/// The server's recorded tools.
 pub(crate) fn recorded(name: &str) -> Vec<Value> {
     file(&format!("recorded/{name}.json"))["tools"].as_array().unwrap().clone()
 }
 
-/// Those of the reference server that appear for a client that can do something for it.
+/// The reference server's tools that need a capability that this client does not have.
 const FOR_OTHER_CLIENTS: [(&str, &str); 6] = [
     ("get-roots-list", "roots"),
     ("trigger-elicitation-request", "elicitation"),
@@ -238,16 +239,16 @@ const FOR_OTHER_CLIENTS: [(&str, &str); 6] = [
     ("trigger-elicitation-request-async", "elicitation and tasks"),
 ];
 
-/// Whether this client is not shown it, and why is said above.
+/// Whether the server hides a tool from this client.
 pub(crate) fn is_for_others(kind: Kind, tool: &str) -> bool {
     kind.name == "everything" && FOR_OTHER_CLIENTS.iter().any(|(other, _)| *other == tool)
 }
 
-/// Connects, and waits for all that the server has.
+/// Connects, and waits until the server lists all its tools.
 pub(crate) async fn connect(client: McpClientBuilder, kind: Kind) -> McpClient {
     let mut remote = soon(kind, client.connect()).await.unwrap();
     if kind.name == "everything" {
-        // Its last tool comes when it has seen the client.
+        // The server adds its last tool after the client has connected.
         soon(kind, async {
             while remote.tools().len() < recorded(kind.name).len() - FOR_OTHER_CLIENTS.len() {
                 remote.changed().await;
@@ -258,20 +259,20 @@ pub(crate) async fn connect(client: McpClientBuilder, kind: Kind) -> McpClient {
     remote
 }
 
-/// Closes it, and sees that nothing of a child process is left.
+/// Closes the client, and checks that no process of the server remains.
 pub(crate) async fn closes(real: &Real, remote: McpClient) {
     let kind = real.kind;
     assert!(!real.processes().is_empty(), "{kind}");
     soon(kind, remote.close()).await;
     if real.sent_file().exists() {
-        // What listens to an overheard one is the child, and the server the child's.
+        // The child process is the shell that records; the server is its child.
         real.gone().await;
     } else if !kind.http {
         assert_eq!(real.processes(), [0; 0], "{kind}");
     }
 }
 
-/// A call that is known, and what becomes of it.
+/// A known call, and its expected outcome.
 pub(crate) struct Case {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
@@ -279,16 +280,16 @@ pub(crate) struct Case {
 }
 
 pub(crate) enum Expected {
-    /// A part of the answer, and the value that comes with it if there is one.
+    /// A part of the result's text, and its structured value if there is one.
     Answer(String, Option<Value>),
-    /// A part of what the server says of its failure.
+    /// A part of the server's error text.
     Fails(String),
-    /// A part of what is said of arguments that are not sent.
+    /// A part of the error for arguments that are not sent.
     Refused(String),
 }
 
 impl Case {
-    /// The calls of these tools, in an order in which they can be made.
+    /// The calls of these tools, in an order that works.
     pub(crate) fn all(name: &str, tools: &[&str]) -> Vec<Self> {
         let calls = file("servers/calls.json");
         let mut cases = Vec::new();
@@ -304,7 +305,7 @@ impl Case {
                 let expected = answer
                     .or_else(|| text("fails").map(Expected::Fails))
                     .or_else(|| text("says").map(Expected::Refused));
-                // What ends the server has a test of its own.
+                // The call that ends the server has its own test.
                 let Some(expected) = expected else { continue };
                 let (tool, arguments) = (tool.clone(), case["arguments"].clone());
                 cases.push(Self { tool, arguments, expected });
@@ -318,7 +319,7 @@ impl Case {
     }
 }
 
-/// Fails instead of hanging.
+/// Waits for `work` with a timeout.
 pub(crate) async fn soon<T>(what: impl fmt::Display, work: impl Future<Output = T>) -> T {
     let late = tokio::time::timeout(Duration::from_secs(120), work).await;
     late.unwrap_or_else(|_| panic!("{what}: it hangs"))

@@ -3,7 +3,7 @@
     server.py [--http PORT] [--page SIZE] [--handshake]
 
 Speaks over standard input and output, or over HTTP on 127.0.0.1 (port 0: any free one),
-and then prints its address once it listens. Lists its tools in pages if told how large.
+and then prints its address once it listens. Lists its tools in pages if a page size is given.
 Told so, it knows only the revisions that begin with a handshake, as older servers do.
 Every tool answers from its arguments alone, so that what comes back can be compared with
 what was sent.
@@ -314,7 +314,7 @@ async def paged(ctx, call_next):
 
 
 async def without_discovery(ctx, call_next):
-    """Has clients begin with the handshake: the SDK serves both ways, and cannot be told."""
+    """Makes clients start with the handshake. The SDK has no setting for it."""
     if ctx.method == "server/discover":
         raise MCPError(METHOD_NOT_FOUND, "Method not found")
     return await call_next(ctx)

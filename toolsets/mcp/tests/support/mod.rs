@@ -1,5 +1,4 @@
-//! The tools that are served in these tests, and a client that speaks raw JSON-RPC.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! The tools that the tests serve, and a client that sends and receives JSON-RPC messages.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ pub(crate) struct StoreNote {
     pub(crate) title: String,
 }
 
-/// What became of it.
+/// The result.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Stored {
     pub(crate) title: String,
@@ -86,7 +85,7 @@ impl Signature for Fail {
     type Output = ();
 }
 
-/// Panics when it goes.
+/// Panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -95,7 +94,7 @@ impl Drop for Bomb {
     }
 }
 
-/// What the slow tool met with.
+/// The events of the slow tool.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) started: Notify,
@@ -104,7 +103,7 @@ pub(crate) struct Seen {
     pub(crate) calls: AtomicUsize,
 }
 
-/// Wait until somebody cancels.
+/// Wait until the call is cancelled.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Wait {}
 
@@ -197,7 +196,7 @@ pub(crate) fn server(seen: &Arc<Seen>) -> McpServer {
     McpServer::new("test", "1.2.3", tools(seen)).unwrap().with_instructions("Only in tests.")
 }
 
-/// A client of one server in this process: it writes lines and reads lines.
+/// A client of a server in this process, which writes and reads lines.
 pub(crate) struct Lines {
     pub(crate) write: WriteHalf<DuplexStream>,
     read: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -216,7 +215,7 @@ impl Lines {
         Self { write, read, serving, next: 0, modern: false }
     }
 
-    /// After the handshake of 2025-11-25.
+    /// A client after the handshake of revision 2025-11-25.
     pub(crate) async fn begun(server: McpServer) -> Self {
         let mut lines = Self::new(server);
         let params = json!({
@@ -229,7 +228,7 @@ impl Lines {
         lines
     }
 
-    /// As 2026-07-28 has it: every request says who asks.
+    /// A client of revision 2026-07-28, in which every request names the client.
     pub(crate) fn modern(server: McpServer) -> Self {
         Self { modern: true, ..Self::new(server) }
     }
@@ -248,7 +247,7 @@ impl Lines {
         self.line(&message.to_string()).await;
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request and returns its id.
     pub(crate) async fn send(&mut self, method: &str, mut params: Value) -> u64 {
         self.next += 1;
         if self.modern {
@@ -268,7 +267,7 @@ impl Lines {
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    /// The whole answer, without what stands around it.
+    /// Sends a request and returns the result or the error of the response.
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         let mut answer = self.receive().await.unwrap();
@@ -281,7 +280,7 @@ impl Lines {
         self.request("tools/call", json!({"name": name, "arguments": arguments})).await
     }
 
-    /// Hangs up and waits for the server to end.
+    /// Disconnects and waits for the server to end.
     pub(crate) async fn end(mut self) -> Vec<Value> {
         self.write.shutdown().await.unwrap();
         let mut rest = Vec::new();
@@ -299,7 +298,7 @@ pub(crate) fn texts(result: &Value) -> Vec<&str> {
     content.iter().filter_map(|block| block["text"].as_str()).collect()
 }
 
-/// Serves over HTTP: where, and what ends it.
+/// Serves over HTTP. Returns the URL, and the cancellation that shuts the server down.
 pub(crate) async fn listen(server: McpServer) -> (String, Cancellation) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -313,7 +312,7 @@ pub(crate) fn clients() -> PathBuf {
     example("clients")
 }
 
-/// Tests lie in target/…/deps, examples beside them in target/…/examples.
+/// The path of an example. Tests are in `target/…/deps`, examples in `target/…/examples`.
 pub(crate) fn example(name: &str) -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
@@ -324,7 +323,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
     path
 }
 
-/// What the server is at fault with.
+/// The source of an error that the server caused.
 pub(crate) fn cause(error: &Error) -> &toolwright_mcp::McpError {
     error.downcast_ref().unwrap_or_else(|| panic!("{error:#}"))
 }

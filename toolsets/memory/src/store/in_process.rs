@@ -1,4 +1,4 @@
-//! One map under one lock.
+//! The store in the process: a map under a lock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,29 +8,31 @@ use toolwright_module::Result;
 use toolwright_module::model::BoxFuture;
 
 use super::{Entry, Held, Store};
+use crate::blocking::run_blocking;
 use crate::limits::Limits;
-use crate::off_thread::off_thread;
 use crate::search::Search;
 use crate::tools::get_metadata::Metadata;
 
-/// Every method takes the lock once, so every call is atomic, and copies no text under it.
+/// A store in the process.
+///
+/// Every method takes the lock once, so every call is atomic. No text is copied under the lock.
 pub(crate) struct InProcess {
     entries: Mutex<Entries>,
-    /// Read under the lock, so that times follow the order of the changes.
+    /// The clock. It is read under the lock, so that times follow the order of the changes.
     now: fn() -> Timestamp,
 }
 
 #[derive(Default)]
 struct Entries {
-    by_key: HashMap<Arc<str>, Kept>,
+    by_key: HashMap<Arc<str>, StoredEntry>,
     bytes: usize,
-    /// The place of the next new key.
+    /// The `place` of the next new key.
     next_place: u64,
 }
 
-struct Kept {
-    /// Orders the entries by insertion. A number costs nothing on removal, where a
-    /// list would have to close the gap; only a search pays, by sorting.
+struct StoredEntry {
+    /// The position in the order of insertion. With a number, removal is cheap; a search sorts the
+    /// entries.
     place: u64,
     value: Arc<str>,
     tags: Arc<[String]>,
@@ -59,8 +61,8 @@ impl InProcess {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        // Whoever panicked under the lock left nothing half done: each change is a
-        // single insertion or removal, or sets fields of one entry.
+        // A panic under the lock leaves no partial change: each change is one insertion or removal,
+        // or sets the fields of one entry.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +77,7 @@ impl InProcess {
         let after = before.with(bytes, earlier.map(|(_, bytes)| bytes));
         limits.check(before, after)?;
         let place = earlier.map_or(entries.next_place, |(place, _)| place);
-        let kept = Kept {
+        let kept = StoredEntry {
             place,
             value,
             tags,
@@ -152,9 +154,9 @@ impl InProcess {
         })
     }
 
-    /// The entries of this moment, in the order of insertion.
+    /// A snapshot of the entries, in the order of insertion.
     fn entries(&self) -> Vec<(u64, Arc<str>, Arc<str>)> {
-        let shared = |(key, kept): (&Arc<str>, &Kept)| {
+        let shared = |(key, kept): (&Arc<str>, &StoredEntry)| {
             (kept.place, Arc::clone(key), Arc::clone(&kept.value))
         };
         let mut entries: Vec<_> = self.lock().by_key.iter().map(shared).collect();
@@ -175,7 +177,7 @@ impl Store for InProcess {
     fn search(&self, mut search: Search) -> BoxFuture<'_, Result<Search>> {
         Box::pin(async move {
             let entries = self.entries();
-            off_thread(move || {
+            run_blocking(move || {
                 for (_, key, value) in &entries {
                     if search.show(key, value).is_break() {
                         break;
@@ -230,7 +232,7 @@ mod tests {
         static SECOND: Cell<i64> = const { Cell::new(0) };
     }
 
-    /// A store whose clock stands until the test moves it.
+    /// A store with a clock that the test sets.
     fn store_at(second: i64) -> InProcess {
         move_to(second);
         InProcess::with_clock(|| at(SECOND.get()))
@@ -249,14 +251,14 @@ mod tests {
         store.put(entry, &Limits::default()).unwrap();
     }
 
-    /// Created, updated, last accessed.
+    /// The times of creation, update and last access.
     fn times(store: &InProcess) -> (Timestamp, Timestamp, Option<Timestamp>) {
         let known = store.describe("key").unwrap();
         (known.created_at, known.updated_at, known.last_accessed_at)
     }
 
     #[test]
-    fn s59_each_time_moves_with_its_own_event() {
+    fn each_time_changes_with_its_own_event() {
         let store = store_at(1);
         put(&store, "one");
         assert_eq!(times(&store), (at(1), at(1), None));
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_under_the_lock_loses_nothing() {
+    fn a_panic_under_the_lock_keeps_the_entries() {
         let store = InProcess::default();
         put(&store, "value");
         let panicked = thread::scope(|scope| {

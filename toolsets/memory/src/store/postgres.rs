@@ -1,4 +1,4 @@
-//! A PostgreSQL database, shared by any number of processes.
+//! The store in a PostgreSQL database, which any number of processes can share.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,19 +14,21 @@ use toolwright_module::model::BoxFuture;
 use toolwright_module::{Error, Result};
 
 use super::{Entry, Held, Store};
+use crate::blocking::run_blocking;
 use crate::limits::Limits;
-use crate::off_thread::off_thread;
 use crate::search::Search;
 use crate::tools::get_metadata::Metadata;
 
-/// The form of the tables below.
+/// The version of the tables below.
 const VERSION: i32 = 1;
-/// Two processes that make tables at once would get in each other's way.
+/// Locks the creation of the tables, because PostgreSQL fails if two processes create a table at
+/// the same time.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(6076556519430450533)";
 
-/// Texts are bytes: PostgreSQL's own cannot hold NUL, and sort as the server is set up.
-/// Whoever changes entries locks the one row of `toolwright_memory_held`, so that what it
-/// says is exact and places and times follow the order of the changes.
+/// The schema. Texts are stored as bytes, because PostgreSQL's texts cannot hold NUL and are
+/// sorted by the server's locale. Every change of entries locks the row of
+/// `toolwright_memory_held`, so that its numbers are exact, and places and times follow the order
+/// of the changes.
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS toolwright_memory (
     place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -48,15 +50,16 @@ CREATE TABLE IF NOT EXISTS toolwright_memory_held (
 );
 ";
 
-/// How many connections a memory has at most.
-const CONNECTIONS: usize = 8;
-/// How long a call waits for a connection that others have.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a server may take to let us in, or to answer at all.
-const SILENCE: Duration = Duration::from_secs(10);
-/// How many bytes of entries are matched at once.
-const BATCH: usize = 1 << 18;
+/// Maximum number of connections of a memory.
+const MAX_CONNECTIONS: usize = 8;
+/// Timeout of waiting for a free connection.
+const POOL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of connecting, and of an unresponsive server.
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Size of the batches of entries that a search matches, in bytes.
+const BATCH_BYTES: usize = 1 << 18;
 
+/// A store in a PostgreSQL database.
 pub(crate) struct Postgres {
     pool: Pool,
 }
@@ -69,18 +72,18 @@ impl Postgres {
         T::TlsConnect: Send + Sync,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        // What is wrong with a URL may be a part of a password: it is not repeated.
+        // The parse error is dropped, because it may contain a part of the password.
         let mut config: Config = url.parse().map_err(|_| {
-            let text = "the database's URL cannot be read; write \
-                `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, special characters \
+            let text = "the database's URL is not valid; use the form \
+                `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special characters \
                 percent-encoded";
             Error::other(text).at(Stage::Setup)
         })?;
-        be_impatient(&mut config, url);
+        set_timeouts(&mut config, url);
         let pool = Pool::builder(Manager::new(config, tls))
-            .max_size(CONNECTIONS)
-            .wait_timeout(Some(PATIENCE))
-            .create_timeout(Some(PATIENCE))
+            .max_size(MAX_CONNECTIONS)
+            .wait_timeout(Some(POOL_TIMEOUT))
+            .create_timeout(Some(POOL_TIMEOUT))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| Error::other(error).at(Stage::Setup))?;
@@ -92,7 +95,7 @@ impl Postgres {
     async fn make_tables(&self) -> Result<()> {
         let mut connection = self.connection().await?;
         let setup = connection.transaction().await.map_err(failed)?;
-        // Whoever has no right to make tables can use those that are there.
+        // A user who may not create tables can use existing ones.
         let sql = "SELECT to_regclass('toolwright_memory_held') IS NOT NULL";
         let row = setup.query_one(sql, &[]).await.map_err(failed)?;
         if !row.try_get::<_, bool>(0).map_err(failed)? {
@@ -107,7 +110,7 @@ impl Postgres {
         let version: i32 = row.try_get(0).map_err(failed)?;
         if version != VERSION {
             let text = "the memory in the database was written by a newer version of \
-                Toolwright; use that one";
+                Toolwright; use that version";
             return Err(Error::other(text));
         }
         setup.commit().await.map_err(failed)
@@ -117,40 +120,45 @@ impl Postgres {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => failed(error),
             PoolError::Timeout(_) => {
-                Error::other("the memory's database let us wait too long").retryable(true)
+                Error::other("no connection to the memory's database was free in time")
+                    .retryable(true)
             }
             error => Error::other(error),
         })
     }
 }
 
-/// Lets nobody wait for ever, unless the URL says otherwise: not for a server that is gone,
-/// and not for a lock of a process that stands still.
-fn be_impatient(config: &mut Config, url: &str) {
+/// Sets the timeouts that the URL does not set: for an unreachable server, and for a lock that
+/// another process holds.
+fn set_timeouts(config: &mut Config, url: &str) {
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(SILENCE);
+        config.connect_timeout(NETWORK_TIMEOUT);
     }
     if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(SILENCE);
+        config.tcp_user_timeout(NETWORK_TIMEOUT);
     }
     if !url.contains("keepalives") {
-        config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 4).keepalives_retries(4);
+        config
+            .keepalives_idle(NETWORK_TIMEOUT)
+            .keepalives_interval(NETWORK_TIMEOUT / 4)
+            .keepalives_retries(4);
     }
-    // Of two settings the last holds: the URL's.
-    let said = config.get_options().unwrap_or_default();
-    config
-        .options(format!("-c lock_timeout=30s -c idle_in_transaction_session_timeout=30s {said}"));
+    // If an option is set twice, the last one applies, which is the URL's.
+    let options = config.get_options().unwrap_or_default();
+    config.options(format!(
+        "-c lock_timeout=30s -c idle_in_transaction_session_timeout=30s {options}"
+    ));
 }
 
-/// What went wrong, in words without what a user stored, and whether it may pass.
+/// Converts an error. Its text contains no stored data; it is retryable if it may go away.
 fn failed(error: tokio_postgres::Error) -> Error {
-    if let Some(said) = error.as_db_error() {
-        let code = said.code();
-        // Of these classes the server ended the call for a reason of its own.
-        let passing = ["08", "40", "53", "55", "57"];
-        let retryable = passing.iter().any(|class| code.code().starts_with(class))
+    if let Some(error) = error.as_db_error() {
+        let code = error.code();
+        // In these error classes, the reason is the state of the server and not the statement.
+        let temporary = ["08", "40", "53", "55", "57"];
+        let retryable = temporary.iter().any(|class| code.code().starts_with(class))
             && *code != SqlState::QUERY_CANCELED;
-        let text = format!("the memory's database said: {} ({})", said.message(), code.code());
+        let text = format!("the memory's database failed: {} ({})", error.message(), code.code());
         return Error::other(text).retryable(retryable);
     }
     let lost = error.is_closed()
@@ -158,7 +166,7 @@ fn failed(error: tokio_postgres::Error) -> Error {
     Error::other(error).retryable(lost)
 }
 
-/// How much there is; nobody else changes it before the transaction ends.
+/// Returns the size of the store, and locks it until the end of the transaction.
 async fn lock(change: &Transaction<'_>) -> Result<Held> {
     let sql = "SELECT entries, bytes FROM toolwright_memory_held FOR UPDATE";
     let statement = change.prepare_cached(sql).await.map_err(failed)?;
@@ -176,7 +184,7 @@ async fn hold(change: &Transaction<'_>, held: Held) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of the entry under `key`, and of its value.
+/// Returns the size of an entry and of its value, in bytes.
 async fn find(change: &Transaction<'_>, key: &str) -> Result<Option<(usize, usize)>> {
     let sql = "SELECT bytes, octet_length(value)::bigint FROM toolwright_memory WHERE key = $1";
     let statement = change.prepare_cached(sql).await.map_err(failed)?;
@@ -248,26 +256,27 @@ impl Store for Postgres {
             let connection = self.connection().await?;
             let sql = "SELECT key, value FROM toolwright_memory ORDER BY place";
             let statement = connection.prepare_cached(sql).await.map_err(failed)?;
-            let none: [&str; 0] = [];
-            let rows = connection.query_raw(&statement, none).await.map_err(failed)?;
+            let no_parameters: [&str; 0] = [];
+            let rows = connection.query_raw(&statement, no_parameters).await.map_err(failed)?;
             let mut rows = pin!(rows);
             loop {
                 let (mut batch, mut bytes) = (Vec::new(), 0);
-                while bytes < BATCH {
+                while bytes < BATCH_BYTES {
                     let Some(row) = rows.try_next().await.map_err(failed)? else {
                         break;
                     };
                     bytes += row.raw_size_bytes();
                     batch.push(row);
                 }
-                let last = bytes < BATCH;
-                let (given, enough) = off_thread(move || show(search, &batch)).await??;
-                search = given;
+                let last = bytes < BATCH_BYTES;
+                let (returned, enough) = run_blocking(move || show(search, &batch)).await??;
+                search = returned;
                 if last {
                     return Ok(search);
                 }
                 if enough {
-                    // What is still on its way would have to be read before the next call.
+                    // The connection is closed, because the remaining rows would have to be read
+                    // before its next use.
                     drop(Object::take(connection));
                     return Ok(search);
                 }
@@ -375,7 +384,7 @@ impl Store for Postgres {
     }
 }
 
-/// Shows `rows`; whether the search has enough.
+/// Passes the rows to the search. Returns whether it needs no more.
 fn show(mut search: Search, rows: &[Row]) -> Result<(Search, bool)> {
     for row in rows {
         let bytes = |column| row.try_get::<_, &[u8]>(column).map_err(failed);

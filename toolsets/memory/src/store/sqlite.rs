@@ -1,4 +1,4 @@
-//! A file: an SQLite database.
+//! The store in a file, which is an SQLite database.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -17,26 +17,26 @@ use toolwright_module::model::BoxFuture;
 use toolwright_module::{Error, Result};
 
 use super::{Entry, Held, Store};
+use crate::blocking::run_blocking;
 use crate::limits::Limits;
-use crate::off_thread::off_thread;
 use crate::search::Search;
 use crate::tools::get_metadata::Metadata;
 
-/// Says in the head of the file that it is a memory: `TWme`.
+/// The `application_id` in the file's header that marks a memory: `TWme`.
 const APPLICATION: i32 = 0x5457_6d65;
-/// The form of the tables below.
+/// The version of the tables below.
 const VERSION: i32 = 1;
-/// How long a call waits for other changes, of this process and of others.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// How long a read waits in order to count itself.
-const SHORT: Duration = Duration::from_millis(100);
-/// How long reads do not try to count themselves after that failed.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How many connections for reads are kept open.
-const READERS: usize = 4;
+/// Timeout of a change, for changes by this and other processes.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// Timeout for writing the access that a read counts.
+const ACCESS_TIMEOUT: Duration = Duration::from_millis(100);
+/// Delay before accesses are written again after that failed.
+const ACCESS_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of idle connections for reads.
+const MAX_IDLE_READERS: usize = 4;
 
-/// `place` is the order of insertion. Accesses are apart, because SQLite writes a row
-/// anew with all its text when one number in it changes.
+/// The schema. `place` is the order of insertion. Accesses have their own table, because SQLite
+/// rewrites a row with all its text when one number changes.
 const TABLES: &str = "
 CREATE TABLE memory (
     place INTEGER PRIMARY KEY,
@@ -61,11 +61,11 @@ CREATE TABLE held (
 INSERT INTO held VALUES (1, 0, 0);
 ";
 
-/// One connection for changes, a few for reads, and another for each search, which may take
-/// long.
+/// A store in a file, with one connection for changes, a few for reads, and a new one for each
+/// search, because a search can take long.
 ///
-/// In SQLite's WAL mode whoever reads waits for nobody who writes. So nothing that reads
-/// waits for the connection that changes.
+/// In SQLite's WAL mode, reads do not wait for writes. Reads therefore never use the connection
+/// for changes.
 pub(crate) struct Sqlite {
     file: Arc<File>,
 }
@@ -73,26 +73,26 @@ pub(crate) struct Sqlite {
 struct File {
     path: PathBuf,
     writer: Arc<Mutex<Connection>>,
-    /// Those that nobody uses now.
+    /// The idle connections for reads.
     readers: std::sync::Mutex<Vec<Connection>>,
-    /// Locked while accesses are written, so that each is seen exactly once: here or in the
-    /// file.
+    /// It is locked while accesses are written, so that each access is counted exactly once: here
+    /// or in the file.
     accesses: std::sync::Mutex<Accesses>,
 }
 
-/// Accesses that are not in the file yet, by the place of the entry.
+/// Accesses that are not in the file yet, by the `place` of the entry.
 ///
-/// A read must not fail because the disk is full or because the file is locked, so it only
-/// tries to write that it took place. What could not be written is written later.
+/// A read must not fail because the disk is full or the file is locked. If its access cannot be
+/// written, it is written later.
 #[derive(Default)]
 struct Accesses {
     by_place: HashMap<i64, Access>,
-    /// Before this nobody tries again, unless a change goes well.
+    /// The earliest time of the next attempt. A successful change writes them earlier.
     not_before: Option<Instant>,
 }
 
 struct Access {
-    /// Tells the entry from a later one in the same place.
+    /// Distinguishes the entry from a later one with the same `place`.
     created_at: String,
     count: u64,
     last_at: Timestamp,
@@ -113,15 +113,15 @@ impl Accesses {
         access.last_at = access.last_at.max(now);
     }
 
-    /// Those of an entry.
+    /// Returns the accesses of an entry.
     fn of(&self, place: i64, created_at: &str) -> Option<&Access> {
         self.by_place.get(&place).filter(|access| access.created_at == created_at)
     }
 
-    /// Writes them and ends the transaction.
+    /// Writes the accesses and commits the transaction.
     fn commit(&mut self, change: Transaction<'_>) -> rusqlite::Result<()> {
         if !self.by_place.is_empty() {
-            // An entry may be gone, or be another one by now.
+            // The entry may have been removed or replaced since.
             let sql = "INSERT INTO access
                 SELECT place, ?3, ?4 FROM memory WHERE place = ?1 AND created_at = ?2
                 ON CONFLICT (place) DO UPDATE SET count = count + excluded.count,
@@ -148,19 +148,19 @@ impl File {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work` in a transaction that no other writer comes between.
+    /// Runs `work` in a transaction with exclusive write access.
     fn change<T>(
         &self,
         connection: &mut Connection,
         until: Instant,
         work: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
-        // The wait for this process's other changes counts.
+        // The time that was spent waiting for this process's other changes is subtracted.
         connection.busy_timeout(until.saturating_duration_since(Instant::now()))?;
         let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let given = work(&change)?;
+        let result = work(&change)?;
         self.accesses().commit(change)?;
-        Ok(given)
+        Ok(result)
     }
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
@@ -169,15 +169,15 @@ impl File {
             Some(connection) => connection,
             None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
         };
-        let given = work(&connection)?;
+        let result = work(&connection)?;
         let mut readers = self.readers();
-        if readers.len() < READERS {
+        if readers.len() < MAX_IDLE_READERS {
             readers.push(connection);
         }
-        Ok(given)
+        Ok(result)
     }
 
-    /// Writes the accesses, if nobody else changes the file now.
+    /// Writes the accesses, unless a change is running.
     fn count_accesses(&self) -> Result<()> {
         loop {
             let now = Instant::now();
@@ -187,13 +187,13 @@ impl File {
                 return Ok(());
             }
             drop(accesses);
-            // Whoever has it looks again once it is free.
+            // A running change calls this function again after it has released the lock.
             let Ok(mut writer) = self.writer.try_lock() else { return Ok(()) };
-            if let Err(error) = self.change(&mut writer, now + SHORT, |_| Ok(())) {
-                if !may_pass(&error) {
+            if let Err(error) = self.change(&mut writer, now + ACCESS_TIMEOUT, |_| Ok(())) {
+                if !is_temporary(&error) {
                     return Err(error);
                 }
-                self.accesses().not_before = Instant::now().checked_add(PAUSE);
+                self.accesses().not_before = Instant::now().checked_add(ACCESS_RETRY_DELAY);
             }
         }
     }
@@ -205,19 +205,19 @@ impl Drop for File {
         if !self.accesses().by_place.is_empty()
             && let Ok(mut writer) = writer.try_lock()
         {
-            // The last chance for what a busy file did not take before.
-            let _ = self.change(&mut writer, Instant::now() + PAUSE, |_| Ok(()));
+            // The last attempt to write accesses that could not be written before.
+            let _ = self.change(&mut writer, Instant::now() + ACCESS_RETRY_DELAY, |_| Ok(()));
         }
     }
 }
 
 impl Sqlite {
     pub(crate) async fn open(path: &Path) -> Result<Self> {
-        // Absolute, so that `:memory:` is the name of a file like any other, and a search
-        // finds the file when the working directory has changed.
+        // With an absolute path, `:memory:` is a normal file name, and a search finds the file
+        // after the working directory has changed.
         let path = std::path::absolute(path).map_err(|error| setup(path, &error))?;
         let opened = path.clone();
-        let connection = off_thread(move || prepare(&opened)).await??;
+        let connection = run_blocking(move || prepare(&opened)).await??;
         let file = File {
             path,
             writer: Arc::new(Mutex::new(connection)),
@@ -231,14 +231,14 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + CHANGE_TIMEOUT;
         let mut writer = Arc::clone(&self.file.writer).lock_owned().await;
         let file = Arc::clone(&self.file);
-        let changed = off_thread(move || {
-            let given = file.change(&mut writer, until, work)?;
+        let changed = run_blocking(move || {
+            let result = file.change(&mut writer, until, work)?;
             drop(writer);
             file.count_accesses()?;
-            Ok(given)
+            Ok(result)
         });
         changed.await?.map_err(failed)
     }
@@ -248,7 +248,7 @@ impl Sqlite {
         work: impl FnOnce(&File) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let file = Arc::clone(&self.file);
-        off_thread(move || work(&file)).await?.map_err(failed)
+        run_blocking(move || work(&file)).await?.map_err(failed)
     }
 }
 
@@ -256,8 +256,8 @@ fn code(error: &Error) -> Option<ErrorCode> {
     error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code)
 }
 
-/// Whether what failed is the disk or the lock of a file that is sound.
-fn may_pass(error: &Error) -> bool {
+/// Returns whether an error may go away: a full disk or a locked file, but not a damaged one.
+fn is_temporary(error: &Error) -> bool {
     use ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, FileLockingProtocolFailed,
         PermissionDenied, ReadOnly, SystemIoFailure,
@@ -277,24 +277,24 @@ fn may_pass(error: &Error) -> bool {
     )
 }
 
-/// A failure in words that a model can act on, where there are some.
+/// Converts an error of a call. If a model can react, the result has a text for it.
 fn failed(error: Error) -> Error {
-    let told = match code(&error) {
+    let for_model = match code(&error) {
         Some(
             ErrorCode::DatabaseBusy
             | ErrorCode::DatabaseLocked
             | ErrorCode::FileLockingProtocolFailed,
         ) => Error::retry("The memory is busy. Try again in a moment.").retryable(true),
         Some(ErrorCode::DiskFull) => Error::refuse(
-            "The memory was not changed: there is no space left on its disk. Delete entries that \
-             are no longer needed, or tell the user.",
+            "The memory was not changed, because there is no space left on its disk. Delete \
+             entries that are no longer needed, or tell the user.",
         ),
         Some(ErrorCode::ReadOnly) => {
-            Error::refuse("The memory was not changed: it can only be read. Tell the user.")
+            Error::refuse("The memory was not changed, because it is read-only. Tell the user.")
         }
         _ => return error,
     };
-    told.with_source(error.into_std())
+    for_model.with_source(error.into_std())
 }
 
 fn setup(path: &Path, reason: &dyn std::fmt::Display) -> Error {
@@ -307,9 +307,9 @@ fn prepare(path: &Path) -> Result<Connection> {
     loop {
         match make(path) {
             Ok(connection) => return Ok(connection),
-            // SQLite waits for other processes by itself, but for the change of the
-            // file's mode, of which the first to open it make several at once.
-            Err(error) if failed_busy(&error) && begun.elapsed() < PATIENCE => {
+            // SQLite's busy timeout does not cover the switch to WAL mode, which several processes
+            // may attempt when they open a new file.
+            Err(error) if failed_busy(&error) && begun.elapsed() < CHANGE_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(error) if error.stage() == Stage::Setup => return Err(error),
@@ -326,14 +326,14 @@ fn failed_busy(error: &Error) -> bool {
 fn make(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = connect(path, flags)?;
-    // Before anything is written: the file may be another program's. In a transaction:
-    // another process may be making it.
+    // This check comes before any write, because the file may belong to another program. It needs
+    // a transaction, because another process may be creating the tables.
     let new = is_new(&*connection.transaction()?, path)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
     if new {
         let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Another process may have been faster.
+        // Another process may have created the tables meanwhile.
         if is_new(&change, path)? {
             change.execute_batch(TABLES)?;
             change.pragma_update(None, "application_id", APPLICATION)?;
@@ -346,11 +346,11 @@ fn make(path: &Path) -> Result<Connection> {
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(CHANGE_TIMEOUT)?;
     Ok(connection)
 }
 
-/// Whether there is nothing in the file yet; an error, if it is no memory.
+/// Returns whether the file is empty. Fails if it is not a memory.
 fn is_new(connection: &Connection, path: &Path) -> Result<bool> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let sql = "SELECT EXISTS (SELECT * FROM sqlite_schema)";
@@ -359,9 +359,9 @@ fn is_new(connection: &Connection, path: &Path) -> Result<bool> {
         (0, 0, false) => Ok(true),
         (APPLICATION, VERSION, _) => Ok(false),
         (APPLICATION, ..) => {
-            Err(setup(path, &"it was written by a newer version of Toolwright; use that one"))
+            Err(setup(path, &"it was written by a newer version of Toolwright; use that version"))
         }
-        _ => Err(setup(path, &"it is another program's database; name another file")),
+        _ => Err(setup(path, &"it is the database of another program; use another path")),
     }
 }
 
@@ -377,7 +377,7 @@ fn hold(connection: &Connection, held: Held) -> Result<()> {
     Ok(())
 }
 
-/// Place and bytes of the entry under `key`, and the bytes of its value.
+/// Returns the place and the size of an entry, and the size of its value, in bytes.
 fn find(connection: &Connection, key: &str) -> Result<Option<(i64, usize, usize)>> {
     let sql = "SELECT place, bytes, octet_length(value) FROM memory WHERE key = ?1";
     let mut statement = connection.prepare(sql)?;
@@ -410,7 +410,7 @@ impl Store for Sqlite {
             let before = held(connection)?;
             let after = before.with(bytes, earlier.map(|(_, bytes, _)| bytes));
             limits.check(before, after)?;
-            // Read in the transaction, so that times follow the order of the changes.
+            // The clock is read in the transaction, so that times follow the order of the changes.
             let now = Timestamp::now();
             let sql = "INSERT INTO memory
                 (key, value, tags, bytes, characters, created_at, updated_at)
@@ -449,7 +449,7 @@ impl Store for Sqlite {
     fn search(&self, mut search: Search) -> BoxFuture<'_, Result<Search>> {
         let path = self.file.path.clone();
         Box::pin(async move {
-            let searched = off_thread(move || {
+            let searched = run_blocking(move || {
                 let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
                 let mut statement =
                     connection.prepare("SELECT key, value FROM memory ORDER BY place")?;
@@ -557,13 +557,13 @@ mod tests {
 
     use super::*;
 
-    /// A memory with one entry, in a file that is gone at the end.
-    struct World {
+    /// A store with one entry, in a file that is removed at the end.
+    struct Fixture {
         path: PathBuf,
         store: Sqlite,
     }
 
-    impl World {
+    impl Fixture {
         async fn new(name: &str) -> Self {
             let name = format!("toolwright-memory-{name}-{}.db", std::process::id());
             let path = std::env::temp_dir().join(name);
@@ -572,7 +572,7 @@ mod tests {
             Self { path, store }
         }
 
-        /// What every read gives, whatever becomes of writes.
+        /// Checks that reads work, even if writes fail.
         async fn check_reads(&self, accesses: u64) {
             let begun = Instant::now();
             let value = self.store.retrieve("color".to_owned()).await.unwrap();
@@ -585,7 +585,8 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
         }
 
-        async fn refused(&self) -> Error {
+        /// Returns the error of a change that must fail.
+        async fn store_error(&self) -> Error {
             self.store
                 .store(entry("size", &"9".repeat(1 << 20)), Limits::default())
                 .await
@@ -593,7 +594,7 @@ mod tests {
         }
     }
 
-    impl Drop for World {
+    impl Drop for Fixture {
         fn drop(&mut self) {
             for end in ["", "-wal", "-shm"] {
                 let _ = std::fs::remove_file(format!("{}{end}", self.path.display()));
@@ -605,60 +606,60 @@ mod tests {
         Entry { key: key.to_owned(), value: value.to_owned(), tags: vec![] }
     }
 
-    async fn set(world: &World, name: &str, value: i64) {
-        world.store.file.writer.lock().await.pragma_update(None, name, value).unwrap();
+    async fn set(fixture: &Fixture, name: &str, value: i64) {
+        fixture.store.file.writer.lock().await.pragma_update(None, name, value).unwrap();
     }
 
     #[tokio::test]
-    async fn a_full_disk_stops_no_read_and_says_what_to_do() {
-        let world = World::new("full").await;
-        set(&world, "max_page_count", 1).await;
-        let error = world.refused().await;
+    async fn a_full_disk_fails_changes_with_advice_and_allows_reads() {
+        let fixture = Fixture::new("full").await;
+        set(&fixture, "max_page_count", 1).await;
+        let error = fixture.store_error().await;
         assert_eq!(error.audience(), Audience::ModelFinal);
         assert!(error.for_model().contains("no space left"), "{error}");
         assert!(error.downcast_ref::<rusqlite::Error>().is_some());
-        world.check_reads(1).await;
-        world.check_reads(2).await;
-        // Space was made: what could not be written before is.
-        set(&world, "max_page_count", 1 << 20).await;
-        world.store.store(entry("size", "9"), Limits::default()).await.unwrap();
-        assert!(world.store.file.accesses().by_place.is_empty());
-        let known = world.store.metadata("color".to_owned()).await.unwrap().unwrap();
+        fixture.check_reads(1).await;
+        fixture.check_reads(2).await;
+        // With free space, the accesses are written.
+        set(&fixture, "max_page_count", 1 << 20).await;
+        fixture.store.store(entry("size", "9"), Limits::default()).await.unwrap();
+        assert!(fixture.store.file.accesses().by_place.is_empty());
+        let known = fixture.store.metadata("color".to_owned()).await.unwrap().unwrap();
         assert_eq!(known.access_count, 2);
     }
 
     #[tokio::test]
-    async fn a_file_that_can_only_be_read_is_read() {
-        let world = World::new("read-only").await;
-        set(&world, "query_only", 1).await;
-        let error = world.refused().await;
+    async fn a_read_only_file_can_be_read() {
+        let fixture = Fixture::new("read-only").await;
+        set(&fixture, "query_only", 1).await;
+        let error = fixture.store_error().await;
         assert_eq!(error.audience(), Audience::ModelFinal);
-        assert!(error.for_model().contains("only be read"), "{error}");
-        world.check_reads(1).await;
-        world.check_reads(2).await;
-        // An entry that was stored anew was never accessed.
-        set(&world, "query_only", 0).await;
-        world.store.store(entry("color", "red"), Limits::default()).await.unwrap();
-        let known = world.store.metadata("color".to_owned()).await.unwrap().unwrap();
+        assert!(error.for_model().contains("read-only"), "{error}");
+        fixture.check_reads(1).await;
+        fixture.check_reads(2).await;
+        // Storing the entry again resets its accesses.
+        set(&fixture, "query_only", 0).await;
+        fixture.store.store(entry("color", "red"), Limits::default()).await.unwrap();
+        let known = fixture.store.metadata("color".to_owned()).await.unwrap().unwrap();
         assert_eq!((known.access_count, known.last_accessed_at), (0, None));
     }
 
-    /// Eight changes wait for another process side by side, and not one after the other.
+    /// Eight changes wait for another process at the same time, and not one after the other.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn a_busy_file_holds_up_no_read_and_each_change_for_its_own_time() {
-        let world = Arc::new(World::new("busy").await);
-        let other = Connection::open(&world.path).unwrap();
+    async fn a_locked_file_delays_changes_only_and_each_by_its_own_timeout() {
+        let fixture = Arc::new(Fixture::new("busy").await);
+        let other = Connection::open(&fixture.path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let begun = Instant::now();
         let waiting: Vec<_> = (0..8)
             .map(|_| {
-                let world = Arc::clone(&world);
-                tokio::spawn(async move { world.refused().await })
+                let fixture = Arc::clone(&fixture);
+                tokio::spawn(async move { fixture.store_error().await })
             })
             .collect();
         tokio::time::sleep(Duration::from_millis(100)).await;
         for accesses in 1..=5 {
-            world.check_reads(accesses).await;
+            fixture.check_reads(accesses).await;
         }
         for error in waiting {
             let error = error.await.unwrap();
@@ -666,10 +667,10 @@ mod tests {
             assert!(error.is_retryable());
             assert_eq!(error.for_model(), "The memory is busy. Try again in a moment.");
         }
-        // One after the other they would take eight times as long.
-        assert!(begun.elapsed() < PATIENCE * 5, "{:?}", begun.elapsed());
+        // One after the other, they would take eight times as long.
+        assert!(begun.elapsed() < CHANGE_TIMEOUT * 5, "{:?}", begun.elapsed());
         other.execute_batch("ROLLBACK").unwrap();
-        world.store.store(entry("size", "9"), Limits::default()).await.unwrap();
+        fixture.store.store(entry("size", "9"), Limits::default()).await.unwrap();
         let sql = "SELECT count FROM access";
         assert_eq!(other.query_row(sql, (), |row| row.get::<_, i64>(0)).unwrap(), 5);
     }

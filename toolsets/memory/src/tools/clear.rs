@@ -1,3 +1,5 @@
+//! The tool `memory_clear`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
@@ -24,14 +26,14 @@ impl Signature for MemoryClear {
     }
 }
 
-/// Removes all entries in one step: fulfils [`MemoryClear`].
+/// The module of [`MemoryClear`]. Removes all entries in one step.
 #[derive(Debug, Clone)]
 pub struct MemoryClearModule {
     memory: Memory,
 }
 
 impl MemoryClearModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }

@@ -1,3 +1,5 @@
+//! The tool `memory_count`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
@@ -13,14 +15,14 @@ impl Signature for MemoryCount {
     type Output = usize;
 }
 
-/// Counts entries: fulfils [`MemoryCount`].
+/// The module of [`MemoryCount`]. Counts entries.
 #[derive(Debug, Clone)]
 pub struct MemoryCountModule {
     memory: Memory,
 }
 
 impl MemoryCountModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }

@@ -1,3 +1,5 @@
+//! The tool `memory_delete`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
@@ -34,14 +36,14 @@ impl Signature for MemoryDelete {
     }
 }
 
-/// Removes entries: fulfils [`MemoryDelete`].
+/// The module of [`MemoryDelete`]. Removes entries.
 #[derive(Debug, Clone)]
 pub struct MemoryDeleteModule {
     memory: Memory,
 }
 
 impl MemoryDeleteModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }
@@ -56,7 +58,7 @@ impl Module for MemoryDeleteModule {
         Ok(Deleted { key: input.key, found })
     }
 
-    /// Twice is the same as once, but no tool brings the entry back.
+    /// Repeating the call changes nothing, but no tool can restore the entry.
     fn effect(&self) -> Effect {
         Effect::Irreversible
     }

@@ -1,3 +1,5 @@
+//! The tool `memory_get_metadata`.
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,16 +36,16 @@ impl Signature for MemoryGetMetadata {
     type Output = Option<Metadata>;
 }
 
-/// Tells about entries: fulfils [`MemoryGetMetadata`].
+/// The module of [`MemoryGetMetadata`]. Returns the metadata of entries.
 ///
-/// Asking is no access.
+/// This does not count as an access.
 #[derive(Debug, Clone)]
 pub struct MemoryGetMetadataModule {
     memory: Memory,
 }
 
 impl MemoryGetMetadataModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }

@@ -1,3 +1,5 @@
+//! The tool `memory_list`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
@@ -13,14 +15,14 @@ impl Signature for MemoryList {
     type Output = Vec<String>;
 }
 
-/// Lists keys: fulfils [`MemoryList`].
+/// The module of [`MemoryList`]. Lists keys.
 #[derive(Debug, Clone)]
 pub struct MemoryListModule {
     memory: Memory,
 }
 
 impl MemoryListModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }

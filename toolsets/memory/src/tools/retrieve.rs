@@ -1,3 +1,5 @@
+//! The tool `memory_retrieve`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
@@ -16,16 +18,16 @@ impl Signature for MemoryRetrieve {
     type Output = Option<String>;
 }
 
-/// Reads values: fulfils [`MemoryRetrieve`].
+/// The module of [`MemoryRetrieve`]. Reads values.
 ///
-/// Each value read counts as an access of its entry.
+/// Each call that finds an entry counts as an access.
 #[derive(Debug, Clone)]
 pub struct MemoryRetrieveModule {
     memory: Memory,
 }
 
 impl MemoryRetrieveModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }
@@ -39,11 +41,11 @@ impl Module for MemoryRetrieveModule {
         self.memory.store().retrieve(input.key).await
     }
 
-    /// A read, although it counts itself, as a page with a visitor counter is one.
+    /// Counts as a read, although it counts the access.
     ///
-    /// Nobody reads in order to move the counter, reads commute, and one that is
-    /// repeated after a crash really is another access. As a write it would wait for
-    /// approval and run alone, which protects nothing.
+    /// The counter is a side effect without consequences: reads commute, and a read that is
+    /// repeated after a crash is another access. As a write, the tool would need approval and run
+    /// alone without a benefit.
     fn effect(&self) -> Effect {
         Effect::Read
     }

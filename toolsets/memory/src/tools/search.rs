@@ -1,3 +1,5 @@
+//! The tool `memory_search`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
@@ -36,20 +38,20 @@ impl Signature for MemorySearch {
     type Output = Vec<Found>;
 }
 
-/// Finds entries: fulfils [`MemorySearch`].
+/// The module of [`MemorySearch`]. Finds entries.
 ///
-/// What it finds stands in the order of insertion. Tags are not searched, and being
-/// found is no access. Patterns have the syntax of the [`regex`] crate, whose time
-/// grows with the text and never explodes, and a pattern's size is limited. Matching is
-/// done on a thread of its own, holds up no other call, and ends when nobody waits for it
-/// any more. What a search may give is limited too ([`Limits`](crate::Limits)).
+/// The result is in the order of insertion. Tags are not searched, and a search does not count as
+/// an access. Patterns have the syntax of the [`regex`] crate, whose time is linear in the size of
+/// the text, and the size of a pattern is limited. Matching runs on its own thread, does not block
+/// other calls, and ends when the call is dropped. The size of the result is limited by
+/// [`Limits`](crate::Limits).
 #[derive(Debug, Clone)]
 pub struct MemorySearchModule {
     memory: Memory,
 }
 
 impl MemorySearchModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }

@@ -1,3 +1,5 @@
+//! The tool `memory_store`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
@@ -34,17 +36,17 @@ impl Signature for MemoryStore {
     }
 }
 
-/// Stores entries: fulfils [`MemoryStore`].
+/// The module of [`MemoryStore`]. Stores entries.
 ///
-/// Storing under a key that is taken replaces everything: value, tags, times and
-/// access count. The key keeps its place in the order that a search gives.
+/// If the key exists, everything is replaced: value, tags, times and access count. The key keeps
+/// its position in the results of a search.
 #[derive(Debug, Clone)]
 pub struct MemoryStoreModule {
     memory: Memory,
 }
 
 impl MemoryStoreModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }
@@ -64,7 +66,7 @@ impl Module for MemoryStoreModule {
         Ok(Stored { key, replaced })
     }
 
-    /// The second of two equal calls leaves the same entry, but for its times.
+    /// Repeating the call changes only the times of the entry.
     fn effect(&self) -> Effect {
         Effect::Idempotent
     }

@@ -1,3 +1,5 @@
+//! The tool `memory_update`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
@@ -36,16 +38,16 @@ impl Signature for MemoryUpdate {
     }
 }
 
-/// Changes values: fulfils [`MemoryUpdate`].
+/// The module of [`MemoryUpdate`]. Changes values.
 ///
-/// Nothing but the value and the time of its last change is touched.
+/// Only the value and the update time change.
 #[derive(Debug, Clone)]
 pub struct MemoryUpdateModule {
     memory: Memory,
 }
 
 impl MemoryUpdateModule {
-    /// Works on the entries of `memory`.
+    /// Creates the module for the entries of `memory`.
     #[must_use]
     pub fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone() }
@@ -63,7 +65,7 @@ impl Module for MemoryUpdateModule {
         Ok(Updated { key, found })
     }
 
-    /// The second of two equal calls leaves the same entry, but for its time.
+    /// Repeating the call changes only the update time of the entry.
     fn effect(&self) -> Effect {
         Effect::Idempotent
     }

@@ -1,4 +1,4 @@
-//! Other processes on the same store: this test program, called again.
+//! Child processes that use the same store. They run this test program.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,9 +8,9 @@ use toolwright_module::Result;
 
 use crate::support::{metadata, retrieve, store};
 
-/// Where the store is, for a child: a path, or a URL.
+/// The path or URL of the store, for a child process.
 const PLACE: &str = "MEMORY_TEST_PLACE";
-/// What it does there: `count`, or `write` and the start of its keys.
+/// The task of a child process: `count`, or `write` with a prefix of its keys.
 const WORK: &str = "MEMORY_TEST_WORK";
 
 const CHILDREN: usize = 4;
@@ -29,7 +29,7 @@ pub(crate) async fn open(place: &str) -> Result<Memory> {
 
 fn child(place: &str, work: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["children::what_a_child_does", "--exact", "--ignored", "--nocapture"])
+        .args(["store::children::child_process", "--exact", "--ignored", "--nocapture"])
         .env(PLACE, place)
         .env(WORK, work)
         .stdout(Stdio::piped())
@@ -39,12 +39,12 @@ fn child(place: &str, work: &str) -> Child {
 
 #[test]
 #[ignore = "the other tests call it in processes of its own"]
-fn what_a_child_does() {
+fn child_process() {
     let Ok(place) = std::env::var(PLACE) else {
         return;
     };
     let work = std::env::var(WORK).unwrap();
-    crate::runtime().block_on(async {
+    super::runtime().block_on(async {
         let memory = open(&place).await.unwrap();
         for round in 0.. {
             if work == "count" && round == ROUNDS {
@@ -61,7 +61,7 @@ fn what_a_child_does() {
     });
 }
 
-/// Several processes write to one store: nothing is lost or counted twice.
+/// Several processes write to one store. Nothing is lost or counted twice.
 pub(crate) async fn share(place: &str) {
     let memory = open(place).await.unwrap();
     store(&memory, "shared", "value", &[]).await;
@@ -76,8 +76,8 @@ pub(crate) async fn share(place: &str) {
     assert_eq!(count, (CHILDREN * ROUNDS + 1).to_string());
 }
 
-/// A process is killed while it writes: what it had acknowledged is there, and whole, and
-/// the store goes on. Returns how many that were.
+/// A process is killed while it writes. All acknowledged changes are complete in the store, which
+/// still works. Returns their number.
 pub(crate) async fn survive(place: &str) -> usize {
     let mut acknowledged = Vec::new();
     for kill in 0..5 {
@@ -89,12 +89,12 @@ pub(crate) async fn survive(place: &str) -> usize {
                 return Some(key.to_owned());
             }
         };
-        // It is in the middle of its work, each time at another place.
+        // Each process is killed after a different number of writes.
         for _ in 0..10 + 17 * kill {
             acknowledged.push(more().unwrap());
         }
         child.kill().unwrap();
-        // What it said before it died counts as well.
+        // Output that was written before the kill counts too.
         acknowledged.extend(std::iter::from_fn(more));
         assert!(!child.wait().unwrap().success());
     }
@@ -104,7 +104,7 @@ pub(crate) async fn survive(place: &str) -> usize {
         assert_eq!(metadata(&memory, key).await.unwrap().tags, ["tag"], "{key}");
     }
     let count: usize = crate::support::text(&memory, "memory_count", "{}").await.parse().unwrap();
-    // One write of each process may have been made and not acknowledged.
+    // Each process may have made one write that it did not acknowledge.
     assert!((acknowledged.len()..=acknowledged.len() + 5).contains(&count), "{count}");
     acknowledged.len()
 }

@@ -1,4 +1,4 @@
-//! A store written from nothing: a list that is read from end to end.
+//! An example of a custom store, which is a list.
 
 use jiff::Timestamp;
 use tokio::sync::Mutex;

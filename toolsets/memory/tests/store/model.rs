@@ -1,4 +1,4 @@
-//! Any sequence of calls gives what the simplest possible memory gives.
+//! Random sequences of calls are compared with a simple model, which is a list.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -45,7 +45,7 @@ impl Op {
     }
 }
 
-/// A list that is searched from end to end.
+/// A list of entries.
 #[derive(Default)]
 struct Model(Vec<Entry>);
 
@@ -61,7 +61,7 @@ impl Model {
         self.0.iter_mut().find(|entry| entry.key == key)
     }
 
-    /// The value that the tool should give; of metadata all but the times.
+    /// Returns the expected value of the tool. Metadata has no times.
     fn apply(&mut self, op: Op) -> Value {
         match op {
             Op::Store(key, value, tags) => {
@@ -120,7 +120,7 @@ impl Model {
     }
 }
 
-/// Few enough keys that they meet each other often.
+/// A few short keys, so that they are often equal.
 fn key() -> impl Strategy<Value = String> {
     "[abAB\0]{0,2}"
 }
@@ -145,7 +145,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Takes the times out, after a look at how they stand to each other.
+/// Checks the order of the times and removes them.
 fn without_times(mut value: Value) -> Value {
     if let Some(known) = value.as_object_mut() {
         let mut time = |field| {
@@ -161,7 +161,7 @@ fn without_times(mut value: Value) -> Value {
     value
 }
 
-/// Tries `cases` sequences on `memory`, each from nothing.
+/// Tries `cases` sequences on `memory`, which is cleared before each.
 pub(crate) fn agrees(runtime: &Runtime, memory: &Memory, cases: u32) {
     let tools = memory.tools().unwrap();
     let cx = Context::default();
@@ -180,7 +180,7 @@ pub(crate) fn agrees(runtime: &Runtime, memory: &Memory, cases: u32) {
                     value = without_times(value);
                 }
                 let expected = model.apply(op.clone());
-                // How much earlier sequences left is not this one's matter.
+                // The number of entries of the previous sequence is not checked.
                 if place > 0 {
                     prop_assert_eq!(value, expected, "{:?}", op);
                 }

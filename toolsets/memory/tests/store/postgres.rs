@@ -1,4 +1,4 @@
-//! What holds of databases only. `tests/server.sh` starts a server and runs these.
+//! Tests of the store in a database. `tests/server.sh` starts a server and runs them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,8 +6,8 @@ use tokio_postgres::NoTls;
 use toolwright_memory::{Limits, Memory, MemoryStoreModule};
 use toolwright_module::error::{Audience, Stage};
 
+use crate::store::{children, runtime, suite};
 use crate::support::{call, metadata, retrieve, store, text};
-use crate::{children, runtime, suite};
 
 const URL: &str = "MEMORY_TEST_URL";
 
@@ -15,7 +15,7 @@ fn url() -> String {
     std::env::var(URL).unwrap_or_else(|_| panic!("{URL} is not set; run tests/server.sh"))
 }
 
-/// Sends `sql` on a connection of its own.
+/// Sends `sql` on a new connection.
 async fn send(url: &str, sql: &str) {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -24,7 +24,7 @@ async fn send(url: &str, sql: &str) {
     connection.await.unwrap().unwrap();
 }
 
-/// The URL of a schema that no other test has.
+/// Creates a schema for one test and returns its URL.
 async fn schema() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -35,7 +35,7 @@ async fn schema() -> String {
 
 #[test]
 #[ignore = "needs a server: tests/server.sh"]
-fn s66_a_database_passes_the_suite() {
+fn a_database_passes_the_suite() {
     let runtime = runtime();
     suite::pass(&runtime, || {
         runtime.block_on(async { Memory::connect(&schema().await).await.unwrap() })
@@ -44,7 +44,7 @@ fn s66_a_database_passes_the_suite() {
 
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
-async fn s66_two_memories_share_a_database_and_others_do_not() {
+async fn two_memories_of_one_schema_share_entries_and_others_do_not() {
     let (mine, theirs) = (schema().await, schema().await);
     let (one, two) = (Memory::connect(&mine).await.unwrap(), Memory::connect(&mine).await.unwrap());
     store(&one, "color", "blue", &["taste"]).await;
@@ -59,7 +59,7 @@ async fn s66_two_memories_share_a_database_and_others_do_not() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs a server: tests/server.sh"]
-async fn s51_limits_hold_for_two_pools_at_once() {
+async fn limits_hold_for_two_connection_pools() {
     let url = schema().await;
     let limits = Limits::default().with_entries(20);
     let pools = [Memory::connect(&url).await.unwrap(), Memory::connect(&url).await.unwrap()];
@@ -80,20 +80,20 @@ async fn s51_limits_hold_for_two_pools_at_once() {
 
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
-async fn s51_s52_several_processes_share_a_database() {
+async fn several_processes_share_a_database() {
     children::share(&schema().await).await;
 }
 
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
-async fn s51_what_a_database_acknowledged_survives_kill_9() {
+async fn acknowledged_changes_in_a_database_survive_kill_9() {
     let acknowledged = children::survive(&schema().await).await;
-    println!("{acknowledged} acknowledged writes, 5 kills, none lost");
+    println!("{acknowledged} acknowledged writes, 5 kills, 0 lost");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs a server: tests/server.sh"]
-async fn many_may_make_the_same_tables_at_once() {
+async fn many_tasks_can_create_the_same_tables() {
     let url = schema().await;
     let memories: Vec<_> = (0..16)
         .map(|_| {
@@ -108,20 +108,20 @@ async fn many_may_make_the_same_tables_at_once() {
     assert_eq!(text(&memory, "memory_count", "{}").await, "16");
 }
 
-/// A connection that the server ended is made again; the call it was ended under may be
-/// repeated.
+/// After the server ends a connection, the next call opens a new one. The interrupted call is
+/// retryable.
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
-async fn lost_connections_are_made_again() {
+async fn a_lost_connection_is_opened_again() {
     let url = schema().await;
-    // By this name other tests' connections are told apart.
+    // The name distinguishes this test's connections.
     let memory = Memory::connect(&format!("{url}&application_name=lost")).await.unwrap();
     store(&memory, "color", "blue", &[]).await;
     let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE application_name = 'lost'";
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     tokio::spawn(connection);
-    // Another's table: a call waits, is ended while it waits, and says it may be repeated.
+    // The table is locked, so the call waits and is ended while it waits.
     client.batch_execute("BEGIN; LOCK TABLE toolwright_memory").await.unwrap();
     let waiting = {
         let memory = memory.clone();
@@ -142,7 +142,7 @@ async fn lost_connections_are_made_again() {
     assert_eq!((error.audience(), error.stage()), (Audience::User, Stage::Module));
     assert_eq!(error.for_model(), "The tool failed. The reason is not shown to you.");
     client.batch_execute("COMMIT").await.unwrap();
-    // One that is idle may be lost too, and nobody notices before it is used.
+    // A lost idle connection is noticed only at its next use.
     let found = loop {
         match call(&memory, "memory_retrieve", r#"{"key": "color"}"#).await {
             Err(error) if error.is_retryable() => {}
@@ -153,13 +153,12 @@ async fn lost_connections_are_made_again() {
     assert_eq!(metadata(&memory, "color").await.unwrap().access_count, 1);
 }
 
-/// Another process stands still in the middle of a change: the others are told, and wait no
-/// longer than the server is set to let them.
+/// If another process holds the lock, a change fails after the server's lock timeout.
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
-async fn nobody_waits_for_ever_for_a_lock() {
+async fn waiting_for_a_lock_has_a_timeout() {
     let url = schema().await;
-    // Making the tables may wait for other tests that do.
+    // The tables are created first, because that may wait for other tests.
     drop(Memory::connect(&url).await.unwrap());
     let memory = Memory::connect(&format!("{url}%20-clock_timeout%3D50ms")).await.unwrap();
     store(&memory, "color", "blue", &[]).await;
@@ -169,7 +168,7 @@ async fn nobody_waits_for_ever_for_a_lock() {
     client.batch_execute(lock).await.unwrap();
     let error = call(&memory, "memory_clear", "{}").await.unwrap_err();
     assert!(error.is_retryable() && error.to_string().contains("55P03"), "{error}");
-    // Who only reads does not need it.
+    // Reads do not need the lock.
     assert_eq!(retrieve(&memory, "color").await.as_deref(), Some("blue"));
     assert_eq!(text(&memory, "memory_count", "{}").await, "1");
     client.batch_execute("COMMIT").await.unwrap();
@@ -178,7 +177,7 @@ async fn nobody_waits_for_ever_for_a_lock() {
 
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
-async fn a_newer_form_of_the_tables_is_refused() {
+async fn tables_of_a_newer_version_are_rejected() {
     let url = schema().await;
     drop(Memory::connect(&url).await.unwrap());
     send(&url, "UPDATE toolwright_memory_held SET version = 2").await;
@@ -186,13 +185,13 @@ async fn a_newer_form_of_the_tables_is_refused() {
     assert_eq!(error.stage(), Stage::Setup);
     assert_eq!(
         error.to_string(),
-        "the memory in the database was written by a newer version of Toolwright; use that one",
+        "the memory in the database was written by a newer version of Toolwright; use that version",
     );
 }
 
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
-async fn who_may_not_make_tables_can_use_them() {
+async fn a_user_who_cannot_create_tables_can_use_existing_ones() {
     let url = schema().await;
     let name = url.rsplit("%3D").next().unwrap();
     drop(Memory::connect(&url).await.unwrap());
@@ -211,7 +210,7 @@ async fn who_may_not_make_tables_can_use_them() {
     store(&memory, "color", "blue", &[]).await;
     assert_eq!(retrieve(&memory, "color").await.as_deref(), Some("blue"));
 
-    // With a wrong password nobody gets in, and nobody is told either of them.
+    // A wrong password is rejected, and the error contains no password.
     let wrong = format!("postgres://{user}:hunter3{}", &url[at..]);
     let error = Memory::connect(&wrong).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Setup);
@@ -219,12 +218,12 @@ async fn who_may_not_make_tables_can_use_them() {
     assert!(said.contains("28P01") && !said.contains("hunter"), "{said}");
 }
 
-/// These need no server.
+/// This test needs no server.
 #[tokio::test]
-async fn no_error_tells_a_password() {
-    let none = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+async fn no_error_contains_a_password() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in [
-        format!("postgres://me:hunter2@{none}/memory?connect_timeout=1"),
+        format!("postgres://me:hunter2@{closed}/memory?connect_timeout=1"),
         "postgres://me:hunter2@127.0.0.1:port/memory".to_owned(),
         "postgres://me:hunter2%@127.0.0.1/memory".to_owned(),
         "postgres://127.0.0.1/?hunter2=1".to_owned(),
@@ -240,7 +239,7 @@ async fn no_error_tells_a_password() {
 
 #[tokio::test]
 #[ignore = "needs a server: tests/server.sh"]
-async fn where_a_memory_is_does_not_show() {
+async fn debug_output_hides_the_path_or_url() {
     let memory = Memory::connect(&schema().await).await.unwrap();
     let shown = format!("{memory:?} {:?}", MemoryStoreModule::new(&memory));
     assert!(!shown.contains("postgres") && !shown.contains("127.0.0.1"), "{shown}");

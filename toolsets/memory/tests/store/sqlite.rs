@@ -1,4 +1,4 @@
-//! What holds of files only.
+//! Tests of the store in a file.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +7,10 @@ use rusqlite::Connection;
 use toolwright_memory::{Limits, Memory};
 use toolwright_module::error::{Audience, Stage};
 
+use crate::store::{children, runtime, suite};
 use crate::support::{call, metadata, retrieve, store, text};
-use crate::{children, runtime, suite};
 
-/// A folder that is gone at the end of the test.
+/// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -35,7 +35,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn s66_a_file_passes_the_suite() {
+fn a_file_passes_the_suite() {
     let (folder, runtime) = (Folder::new(), runtime());
     let next = AtomicUsize::new(0);
     suite::pass(&runtime, || {
@@ -45,7 +45,7 @@ fn s66_a_file_passes_the_suite() {
 }
 
 #[tokio::test]
-async fn s66_entries_in_a_file_outlive_the_memory() {
+async fn entries_in_a_file_outlive_the_memory() {
     let folder = Folder::new();
     let file = folder.file("größe 100%?mode=memory#.db");
     let memory = Memory::open(&file).await.unwrap();
@@ -60,7 +60,7 @@ async fn s66_entries_in_a_file_outlive_the_memory() {
     assert_eq!(metadata(&memory, "color").await, known);
     assert_eq!(retrieve(&memory, "color").await.as_deref(), Some("blue"));
     assert_eq!(metadata(&memory, "color").await.unwrap().access_count, 2);
-    // What limits count is known again too.
+    // The sizes for the limits are read again too.
     let full = memory.clone().with_limits(Limits::default().with_entries(2));
     let arguments = r#"{"key": "new", "value": ""}"#;
     let error = call(&full, "memory_store", arguments).await.unwrap_err();
@@ -74,16 +74,16 @@ async fn s66_entries_in_a_file_outlive_the_memory() {
 }
 
 #[tokio::test]
-async fn s51_s52_several_processes_share_a_file() {
+async fn several_processes_share_a_file() {
     let folder = Folder::new();
     children::share(folder.file("memory.db").to_str().unwrap()).await;
 }
 
 #[tokio::test]
-async fn s51_what_a_file_acknowledged_survives_kill_9() {
+async fn acknowledged_changes_in_a_file_survive_kill_9() {
     let folder = Folder::new();
     let acknowledged = children::survive(folder.file("memory.db").to_str().unwrap()).await;
-    println!("{acknowledged} acknowledged writes, 5 kills, none lost");
+    println!("{acknowledged} acknowledged writes, 5 kills, 0 lost");
     let connection = Connection::open(folder.file("memory.db")).unwrap();
     let check: String =
         connection.pragma_query_value(None, "integrity_check", |row| row.get(0)).unwrap();
@@ -91,7 +91,7 @@ async fn s51_what_a_file_acknowledged_survives_kill_9() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_may_make_the_same_file_at_once() {
+async fn many_tasks_can_create_the_same_file() {
     let folder = Folder::new();
     for round in 0..5 {
         let file = folder.file(&round.to_string());
@@ -104,9 +104,9 @@ async fn many_may_make_the_same_file_at_once() {
     }
 }
 
-/// The user is told what is wrong, with the file's name, and the file stays as it is.
+/// The error names the file, and the file is not changed.
 #[tokio::test]
-async fn a_file_that_is_no_memory_is_refused_and_not_touched() {
+async fn a_file_that_is_not_a_memory_is_rejected_and_unchanged() {
     let folder = Folder::new();
     let refused = async |file: PathBuf| {
         let before = std::fs::read(&file).ok();
@@ -121,14 +121,14 @@ async fn a_file_that_is_no_memory_is_refused_and_not_touched() {
 
     let other = folder.file("other.db");
     Connection::open(&other).unwrap().execute_batch("CREATE TABLE orders (id)").unwrap();
-    assert_eq!(refused(other).await, "it is another program's database; name another file");
+    assert_eq!(refused(other).await, "it is the database of another program; use another path");
 
     let newer = folder.file("newer.db");
     drop(Memory::open(&newer).await.unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 2).unwrap();
     assert_eq!(
         refused(newer).await,
-        "it was written by a newer version of Toolwright; use that one",
+        "it was written by a newer version of Toolwright; use that version",
     );
 
     let letter = folder.file("letter.txt");
@@ -139,7 +139,7 @@ async fn a_file_that_is_no_memory_is_refused_and_not_touched() {
     assert!(refused(folder.0.clone()).await.contains("unable to open"));
 }
 
-/// Damage is the user's to know; the model only learns that the tool failed.
+/// The user gets the reason; the model gets only a general text.
 #[tokio::test]
 async fn a_damaged_file_is_an_error_for_the_user() {
     let folder = Folder::new();
@@ -154,13 +154,13 @@ async fn a_damaged_file_is_an_error_for_the_user() {
         assert_eq!(error.for_model(), "The tool failed. The reason is not shown to you.");
         assert!(!error.is_retryable());
     }
-    // A call that failed changed nothing.
+    // A failed call changes nothing.
     assert_eq!(text(&memory, "memory_list", "{}").await, r#"["color"]"#);
     assert_eq!(text(&memory, "memory_count", "{}").await, "1");
 }
 
 #[tokio::test]
-async fn where_a_memory_is_does_not_show() {
+async fn debug_output_hides_the_path_or_url() {
     let folder = Folder::new();
     let memory = Memory::open(folder.file("memory.db")).await.unwrap();
     let shown = format!("{memory:?} {:?}", toolwright_memory::MemoryStoreModule::new(&memory));

@@ -1,4 +1,4 @@
-//! What holds of every store. `fresh` gives an empty memory each time.
+//! The suite that every store must pass. `fresh` returns an empty memory.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -17,21 +17,21 @@ use crate::support::{call, metadata, retrieve, store, text};
 const TASKS: usize = 64;
 
 pub(crate) fn pass(runtime: &Runtime, fresh: impl Fn() -> Memory) {
-    runtime.block_on(storing_replaces_all_but_the_place(&fresh()));
+    runtime.block_on(storing_replaces_everything_but_the_order(&fresh()));
     runtime.block_on(accesses_are_counted(&fresh()));
     runtime.block_on(updates_change_a_value_and_its_time(&fresh()));
-    runtime.block_on(removals_say_what_they_removed(&fresh()));
-    runtime.block_on(searches_look_where_they_are_told(&fresh()));
-    runtime.block_on(wrong_patterns_are_told(&fresh()));
-    runtime.block_on(any_text_comes_back_as_it_was(&fresh()));
-    runtime.block_on(what_is_too_long_is_refused(&fresh()));
-    runtime.block_on(a_full_memory_says_so(&fresh()));
-    runtime.block_on(a_search_gives_no_more_than_it_may(&fresh()));
+    runtime.block_on(removals_report_what_they_removed(&fresh()));
+    runtime.block_on(searches_look_in_the_selected_fields(&fresh()));
+    runtime.block_on(invalid_patterns_are_reported(&fresh()));
+    runtime.block_on(any_text_is_returned_unchanged(&fresh()));
+    runtime.block_on(oversized_fields_are_rejected(&fresh()));
+    runtime.block_on(a_full_memory_reports_it(&fresh()));
+    runtime.block_on(a_search_respects_its_limits(&fresh()));
     runtime.block_on(no_update_is_lost(&fresh()));
-    runtime.block_on(one_of_many_is_first(&fresh()));
-    runtime.block_on(limits_hold_for_many_at_once(&fresh()));
-    runtime.block_on(a_search_holds_up_nobody(&fresh()));
-    crate::model::agrees(runtime, &fresh(), 24);
+    runtime.block_on(only_one_of_many_is_first(&fresh()));
+    runtime.block_on(limits_hold_for_concurrent_calls(&fresh()));
+    runtime.block_on(a_search_does_not_block_other_calls(&fresh()));
+    super::model::agrees(runtime, &fresh(), 24);
 }
 
 async fn keys(memory: &Memory) -> Vec<String> {
@@ -63,7 +63,7 @@ async fn try_store(memory: &Memory, key: &str, value: &str) -> toolwright_module
     Ok(MemoryStoreModule::new(memory).call(input, &Context::default()).await?.replaced)
 }
 
-async fn storing_replaces_all_but_the_place(memory: &Memory) {
+async fn storing_replaces_everything_but_the_order(memory: &Memory) {
     let before = Timestamp::now();
     store(memory, "color", "grüße 👋", &["taste", "ui", "日本語", ""]).await;
     store(memory, "size", "9", &[]).await;
@@ -71,11 +71,11 @@ async fn storing_replaces_all_but_the_place(memory: &Memory) {
     assert_eq!(known.tags, ["taste", "ui", "日本語", ""]);
     assert_eq!((known.access_count, known.last_accessed_at), (0, None));
     assert_eq!(known.created_at, known.updated_at);
-    // A database may know microseconds only.
+    // A database may store microseconds only.
     assert!(before.as_microsecond() <= known.created_at.as_microsecond());
     assert!(known.created_at <= Timestamp::now());
     assert_eq!(known.value_length, 7);
-    // What a model reads is RFC 3339 in UTC.
+    // The model gets RFC 3339 in UTC.
     let shown = text(memory, "memory_get_metadata", r#"{"key": "color"}"#).await;
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let time = shown["created_at"].as_str().unwrap();
@@ -117,7 +117,7 @@ async fn accesses_are_counted(memory: &Memory) {
     assert_eq!(known.access_count, 3);
     let last = known.last_accessed_at.unwrap();
     assert!(before.as_microsecond() <= last.as_microsecond() && last <= Timestamp::now());
-    // None of these is an access, nor is a miss.
+    // None of these calls counts as an access, and neither does a missing key.
     found(memory, json!({"pattern": "blue"})).await;
     keys(memory).await;
     assert_eq!(retrieve(memory, "Color").await, None);
@@ -144,7 +144,7 @@ async fn updates_change_a_value_and_its_time(memory: &Memory) {
     assert_eq!(keys(memory).await, ["color"]);
 }
 
-async fn removals_say_what_they_removed(memory: &Memory) {
+async fn removals_report_what_they_removed(memory: &Memory) {
     assert_eq!(text(memory, "memory_list", "{}").await, "[]");
     assert_eq!(text(memory, "memory_clear", "{}").await, "Cleared 0 memories");
     for key in ["a", "b", "c"] {
@@ -157,7 +157,7 @@ async fn removals_say_what_they_removed(memory: &Memory) {
     assert_eq!(text(memory, "memory_delete", arguments).await, "Memory 'a' not found");
     assert_eq!(retrieve(memory, "a").await, None);
     assert_eq!(text(memory, "memory_count", "{}").await, "2");
-    // What was counted before does not come back with the key.
+    // A key that is stored again starts with no accesses.
     store(memory, "a", "a", &[]).await;
     assert_eq!(metadata(memory, "a").await.unwrap().access_count, 0);
     retrieve(memory, "b").await;
@@ -169,8 +169,8 @@ async fn removals_say_what_they_removed(memory: &Memory) {
     }
 }
 
-async fn searches_look_where_they_are_told(memory: &Memory) {
-    // Stored in an order that is no other order.
+async fn searches_look_in_the_selected_fields(memory: &Memory) {
+    // The order of insertion differs from the sorted order.
     store(memory, "zebra", "an animal", &["blue"]).await;
     store(memory, "blue_car", "a vehicle", &[]).await;
     store(memory, "sky", "is BLUE today", &[]).await;
@@ -182,7 +182,7 @@ async fn searches_look_where_they_are_told(memory: &Memory) {
     assert!(search(neither).await.is_empty());
     assert_eq!(search(json!({"pattern": ""})).await, ["zebra", "blue_car", "sky"]);
     assert_eq!(search(json!({"pattern": r"^\w{3}$|mal$"})).await, ["zebra", "sky"]);
-    // The same engine everywhere: Unicode, and no pattern of a database's own.
+    // Every store uses the same regex engine with Unicode, and not the patterns of a database.
     store(memory, "100%_sure", "ÄRGER\nund Öl", &[]).await;
     assert_eq!(search(json!({"pattern": "ärger"})).await, ["100%_sure"]);
     assert_eq!(search(json!({"pattern": "%_"})).await, ["100%_sure"]);
@@ -195,19 +195,19 @@ async fn searches_look_where_they_are_told(memory: &Memory) {
     );
 }
 
-async fn wrong_patterns_are_told(memory: &Memory) {
-    for (pattern, told) in [
+async fn invalid_patterns_are_reported(memory: &Memory) {
+    for (pattern, message) in [
         ("(unclosed", "`pattern` is not a regular expression"),
         (r"(\w{99}){99}", "`pattern` is too large"),
     ] {
         let arguments = json!({"pattern": pattern}).to_string();
         let error = call(memory, "memory_search", &arguments).await.unwrap_err();
         assert_eq!(error.audience(), Audience::ModelMayRetry);
-        assert!(error.for_model().starts_with(told), "{}", error.for_model());
+        assert!(error.for_model().starts_with(message), "{}", error.for_model());
     }
 }
 
-async fn any_text_comes_back_as_it_was(memory: &Memory) {
+async fn any_text_is_returned_unchanged(memory: &Memory) {
     let longest = "ß".repeat(Limits::KEY_BYTES / 2);
     let texts = [
         "",
@@ -256,12 +256,12 @@ async fn any_text_comes_back_as_it_was(memory: &Memory) {
     assert_eq!(metadata(memory, "large").await.unwrap().value_length, 1_600_000);
 }
 
-async fn what_is_too_long_is_refused(memory: &Memory) {
+async fn oversized_fields_are_rejected(memory: &Memory) {
     let small = memory.clone().with_limits(Limits::default().with_value_bytes(3));
     store(memory, "kept", "long enough", &[]).await;
     let key = "k".repeat(Limits::KEY_BYTES + 1);
     let many = vec!["tag"; Limits::TAGS + 1];
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for (name, arguments) in [
         ("memory_store", json!({"key": key, "value": ""})),
         ("memory_store", json!({"key": "k", "value": "", "tags": many})),
@@ -272,20 +272,20 @@ async fn what_is_too_long_is_refused(memory: &Memory) {
         let error = call(&small, name, &arguments.to_string()).await.unwrap_err();
         assert_eq!(error.audience(), Audience::ModelMayRetry);
         assert_eq!(error.stage(), Stage::Arguments);
-        told.push(error.for_model().into_owned());
+        messages.push(error.for_model().into_owned());
     }
     assert_eq!(
-        told,
+        messages,
         [
-            "`key` has a text of 1025 bytes and may have 1024; use a shorter one",
-            "`tags` has 101 tags and may have 100; use fewer",
-            "`tags` has a text of 1025 bytes and may have 1024; use shorter ones",
-            "`value` has a text of 4 bytes and may have 3; shorten it, or store it in parts under keys of their own",
-            "`value` has a text of 4 bytes and may have 3; shorten it, or store it in parts under keys of their own",
+            "`key` has 1025 bytes and the maximum is 1024; use a shorter one",
+            "`tags` has 101 tags and the maximum is 100; use fewer",
+            "`tags` has 1025 bytes and the maximum is 1024; use shorter tags",
+            "`value` has 4 bytes and the maximum is 3; shorten it, or store it in parts under several keys",
+            "`value` has 4 bytes and the maximum is 3; shorten it, or store it in parts under several keys",
         ],
     );
     assert_eq!(keys(memory).await, ["kept"]);
-    // No such key can be there, so looking for one is a miss and no error.
+    // A key that is too long cannot exist, so reading it is not an error.
     assert_eq!(retrieve(memory, &key).await, None);
     assert!(!delete(memory, &key).await);
     assert!(!update(memory, &key, "").await.unwrap());
@@ -297,7 +297,7 @@ async fn what_is_too_long_is_refused(memory: &Memory) {
     assert_eq!(metadata(memory, "k").await.unwrap().tags, tags);
 }
 
-async fn a_full_memory_says_so(memory: &Memory) {
+async fn a_full_memory_reports_it(memory: &Memory) {
     let two = memory.clone().with_limits(Limits::default().with_entries(2));
     store(&two, "a", "", &[]).await;
     store(&two, "b", "", &[]).await;
@@ -305,7 +305,7 @@ async fn a_full_memory_says_so(memory: &Memory) {
     assert_eq!((error.audience(), error.stage()), (Audience::ModelMayRetry, Stage::Limit));
     assert_eq!(
         error.for_model(),
-        "the memory is full: it may hold 2 entries; delete what is not needed, then try again",
+        "the memory is full: the maximum is 2 entries; delete entries that are not needed, then try again",
     );
     assert_eq!(keys(memory).await, ["a", "b"]);
     assert!(try_store(&two, "a", "replaced").await.unwrap());
@@ -313,13 +313,13 @@ async fn a_full_memory_says_so(memory: &Memory) {
     assert!(!try_store(&two, "c", "").await.unwrap());
     clear(memory).await;
 
-    // A key, a value and tags count, each with its bytes.
+    // The bytes of keys, values and tags count.
     let ten = memory.clone().with_limits(Limits::default().with_bytes(10));
     store(&ten, "é", "12345", &["t", "ag"]).await;
     let error = try_store(&ten, "b", "").await.unwrap_err();
     assert_eq!(
         error.for_model(),
-        "the memory is full: it may hold 10 bytes; delete what is not needed, then try again",
+        "the memory is full: the maximum is 10 bytes; delete entries that are not needed, then try again",
     );
     assert!(update(&ten, "é", "123456").await.is_err());
     assert_eq!(retrieve(memory, "é").await.as_deref(), Some("12345"));
@@ -332,7 +332,7 @@ async fn a_full_memory_says_so(memory: &Memory) {
     assert_eq!(clear(&ten).await, 1);
     assert!(!try_store(&ten, "c", "123456789").await.unwrap());
 
-    // What already holds more gives all of it and takes what makes it no larger.
+    // A memory above its limits can be read, and accepts changes that do not make it larger.
     let five = memory.clone().with_limits(Limits::default().with_bytes(5).with_entries(0));
     assert_eq!(retrieve(&five, "c").await.as_deref(), Some("123456789"));
     assert!(update(&five, "c", "12345678").await.unwrap());
@@ -342,7 +342,7 @@ async fn a_full_memory_says_so(memory: &Memory) {
     assert!(try_store(&five, "d", "").await.is_err());
 }
 
-async fn a_search_gives_no_more_than_it_may(memory: &Memory) {
+async fn a_search_respects_its_limits(memory: &Memory) {
     for number in 0..5 {
         store(memory, &number.to_string(), "12345", &["tag"]).await;
     }
@@ -358,15 +358,15 @@ async fn a_search_gives_no_more_than_it_may(memory: &Memory) {
         assert_eq!(
             error.for_model(),
             format!(
-                "more was found than one search may give ({entries} entries, {bytes} bytes); use a pattern that matches less, or list the keys and retrieve what is needed"
+                "the result exceeds the maximum of {entries} entries or {bytes} bytes; use a pattern that matches less, or list the keys and retrieve single entries"
             ),
         );
         let less = json!({"pattern": "[01]", "in_values": false});
         assert_eq!(found(&memory, less).await, ["0", "1"]);
-        // Everything else goes on as before, on the same connections.
+        // Other calls still work on the same connections.
         assert_eq!(text(&memory, "memory_count", "{}").await, "5");
     }
-    // More than a store would fetch at once.
+    // More than one batch of a store.
     for number in 0..40 {
         store(memory, &format!("large {number}"), &"12345".repeat(5_000), &[]).await;
     }
@@ -378,7 +378,7 @@ async fn a_search_gives_no_more_than_it_may(memory: &Memory) {
     assert_eq!(found(memory, json!({"pattern": ""})).await.len(), 45);
 }
 
-/// Runs `work` in many tasks at once and gives what each came to.
+/// Runs `work` in many concurrent tasks and returns their results.
 async fn race<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     work: impl Fn(usize) -> F,
 ) -> Vec<T> {
@@ -420,7 +420,7 @@ async fn no_update_is_lost(memory: &Memory) {
     }
 }
 
-async fn one_of_many_is_first(memory: &Memory) {
+async fn only_one_of_many_is_first(memory: &Memory) {
     for _ in 0..3 {
         let stored = race(|task| {
             let memory = memory.clone();
@@ -444,9 +444,9 @@ async fn one_of_many_is_first(memory: &Memory) {
     assert_eq!(cleared.await.iter().sum::<usize>() + clear(memory).await, TASKS);
 }
 
-async fn limits_hold_for_many_at_once(memory: &Memory) {
+async fn limits_hold_for_concurrent_calls(memory: &Memory) {
     let entries = Limits::default().with_entries(20);
-    // Two bytes of key and two of value.
+    // Each entry has two bytes of key and two of value.
     let bytes = Limits::default().with_bytes(20 * 4);
     for limits in [entries, bytes] {
         let stored = race(|task| {
@@ -458,9 +458,9 @@ async fn limits_hold_for_many_at_once(memory: &Memory) {
     }
 }
 
-/// While one search works on a nasty pattern, others are served.
-pub(crate) async fn a_search_holds_up_nobody(memory: &Memory) {
-    // Never matches, and the engine has to look at each character two hundred times.
+/// Other calls work while a search matches an expensive pattern.
+pub(crate) async fn a_search_does_not_block_other_calls(memory: &Memory) {
+    // It never matches, and the engine visits each character two hundred times.
     let mut random = 1_u32;
     let value = (0..1 << 17).map(|_| {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -477,7 +477,7 @@ pub(crate) async fn a_search_holds_up_nobody(memory: &Memory) {
     assert!(update(memory, "small", "changed").await.unwrap());
     assert_eq!(found(memory, json!({"pattern": "chang"})).await, ["small"]);
     assert!(delete(memory, "small").await);
-    assert!(!searching.is_finished(), "the pattern is not nasty enough to test anything");
-    // Nobody waits any more: it ends after the entry it is at.
+    assert!(!searching.is_finished(), "the pattern is not expensive enough for this test");
+    // The search ends after the current entry.
     searching.abort();
 }

@@ -1,6 +1,4 @@
-//! What the tests of this folder share.
-
-#![allow(dead_code, reason = "no test program needs all of it")]
+//! Helpers of the tests: calling a tool, and reading its output.
 
 use toolwright_memory::{
     Memory, MemoryGetMetadata, MemoryGetMetadataModule, MemoryRetrieve, MemoryRetrieveModule,
@@ -8,7 +6,7 @@ use toolwright_memory::{
 };
 use toolwright_module::{Context, Module, Result, Tool, ToolOutput};
 
-/// Waits for `work` on this thread.
+/// Runs `work` on this thread.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
@@ -18,7 +16,7 @@ pub(crate) async fn call(memory: &Memory, name: &str, arguments: &str) -> Result
     tool(memory, name).call(arguments, &Context::default()).await
 }
 
-/// What the model reads.
+/// Calls a tool and returns the text for the model.
 pub(crate) async fn text(memory: &Memory, name: &str, arguments: &str) -> String {
     let output = call(memory, name, arguments).await.unwrap();
     output.text().to_owned()

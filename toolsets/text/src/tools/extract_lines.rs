@@ -1,11 +1,13 @@
+//! The tool `text_extract_lines`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
+use crate::limited_call::LimitedCall;
 use crate::limits::Limits;
 use crate::text::Text;
-use crate::work::Work;
 
 /// Take a range of lines out of a text. Gives an empty text if there are no such lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,17 +24,17 @@ impl Signature for TextExtractLines {
     type Output = String;
 }
 
-/// Takes lines: fulfils [`TextExtractLines`].
+/// The module of [`TextExtractLines`]. Extracts lines.
 ///
-/// Lines keep their ends. A start before the first line is the first, an end after the last
-/// line is the last, and a range that holds no line gives an empty text.
+/// Lines keep their line ends. A range that starts before the first line or ends after the last
+/// one is cut to the text. If the range has no lines, the result is empty.
 #[derive(Debug, Clone)]
 pub struct TextExtractLinesModule {
     limits: Limits,
 }
 
 impl TextExtractLinesModule {
-    /// Works under the limits of `text`.
+    /// Creates the module with the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
         Self { limits: text.limits() }
@@ -44,12 +46,12 @@ impl Module for TextExtractLinesModule {
 
     async fn call(&self, input: TextExtractLines, cx: &Context) -> Result<String> {
         let TextExtractLines { text, start_line, end_line } = input;
-        let work = Work::on(&text, self.limits, cx)?;
+        let call = LimitedCall::start(&text, self.limits, cx)?;
         let first = start_line.max(1);
         let range = first..=end_line.unwrap_or(first);
-        let mut lines = work.result("take fewer lines");
+        let mut lines = call.output("take fewer lines");
         let mut number = 0;
-        work.lines(&text, |line| {
+        call.lines(&text, |line| {
             number += 1;
             if range.contains(&number) { lines.push(line) } else { Ok(()) }
         })?;

@@ -1,12 +1,14 @@
+//! The tool `text_filter_lines`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
+use crate::limited_call::LimitedCall;
 use crate::limits::Limits;
 use crate::pattern::Pattern;
 use crate::text::Text;
-use crate::work::Work;
 
 /// Keep the lines of a text that match a regular expression, in any case, or drop them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,16 +26,16 @@ impl Signature for TextFilterLines {
     type Output = String;
 }
 
-/// Keeps or drops lines: fulfils [`TextFilterLines`].
+/// The module of [`TextFilterLines`]. Keeps or drops lines.
 ///
-/// Lines stay as they are, with their ends; if none is kept, the text is empty.
+/// Lines keep their line ends. If no line is kept, the result is empty.
 #[derive(Debug, Clone)]
 pub struct TextFilterLinesModule {
     limits: Limits,
 }
 
 impl TextFilterLinesModule {
-    /// Works under the limits of `text`.
+    /// Creates the module with the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
         Self { limits: text.limits() }
@@ -45,12 +47,12 @@ impl Module for TextFilterLinesModule {
 
     async fn call(&self, input: TextFilterLines, cx: &Context) -> Result<String> {
         let TextFilterLines { text, pattern, invert } = input;
-        let work = Work::on(&text, self.limits, cx)?;
+        let call = LimitedCall::start(&text, self.limits, cx)?;
         let pattern = Pattern::new(&pattern, true)?;
-        let mut kept = work.result("use a `pattern` that keeps fewer lines");
-        // Where the last line that matched ends.
+        let mut kept = call.output("use a `pattern` that keeps fewer lines");
+        // The end of the last matching line.
         let mut done = 0;
-        pattern.search(&text, &work, |line| {
+        pattern.search(&text, &call, |line| {
             let between = done..line.start;
             done = line.end;
             kept.push(&text[if invert { between } else { line }])

@@ -1,13 +1,15 @@
+//! The tool `text_grep`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
+use crate::limited_call::LimitedCall;
 use crate::limits::Limits;
-use crate::matches::Matches;
 use crate::pattern::Pattern;
+use crate::search_output::Matches;
 use crate::text::Text;
-use crate::work::Work;
 
 /// Find the lines of a text that match a regular expression, in any case unless told otherwise, or count them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,17 +38,17 @@ impl Signature for TextGrep {
     }
 }
 
-/// Finds lines: fulfils [`TextGrep`].
+/// The module of [`TextGrep`]. Finds lines.
 ///
-/// Lines keep their ends, and the last one gets one if it has none. Of lines that are only
-/// counted nothing is kept, so any number fits.
+/// Lines keep their line ends, and a newline is added to a last line without one. With
+/// `count_only`, lines are not stored, so their size is not limited.
 #[derive(Debug, Clone)]
 pub struct TextGrepModule {
     limits: Limits,
 }
 
 impl TextGrepModule {
-    /// Works under the limits of `text`.
+    /// Creates the module with the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
         Self { limits: text.limits() }
@@ -58,11 +60,11 @@ impl Module for TextGrepModule {
 
     async fn call(&self, input: TextGrep, cx: &Context) -> Result<Matches> {
         let TextGrep { text, pattern, ignore_case, count_only } = input;
-        let work = Work::on(&text, self.limits, cx)?;
+        let call = LimitedCall::start(&text, self.limits, cx)?;
         let compiled = Pattern::new(&pattern, ignore_case)?;
-        let mut lines = work.result("use `count_only`, or a `pattern` that matches fewer lines");
+        let mut lines = call.output("use `count_only`, or a `pattern` that matches fewer lines");
         let mut count = 0;
-        compiled.search(&text, &work, |line| {
+        compiled.search(&text, &call, |line| {
             count += 1;
             if count_only { Ok(()) } else { lines.push_line(&text[line]) }
         })?;

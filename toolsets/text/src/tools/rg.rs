@@ -1,14 +1,16 @@
+//! The tool `text_rg`.
+
 use memchr::{memchr, memrchr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
+use crate::limited_call::{LimitedCall, LimitedOutput};
 use crate::limits::Limits;
-use crate::matches::Matches;
 use crate::pattern::Pattern;
+use crate::search_output::Matches;
 use crate::text::Text;
-use crate::work::{Lines, Work};
 
 /// Find the lines of a text that match a regular expression, with lines around them. Upper and lower case differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,17 +32,17 @@ impl Signature for TextRg {
     }
 }
 
-/// Finds lines and those around them: fulfils [`TextRg`].
+/// The module of [`TextRg`]. Finds lines, with context lines.
 ///
-/// Lines keep their ends, and the last one gets one if it has none. A negative context is
-/// none. [`Matches::count`] counts the lines that matched, not those around them.
+/// Lines keep their line ends, and a newline is added to a last line without one. A negative
+/// context means 0. [`Matches::count`] counts the matching lines, without the context lines.
 #[derive(Debug, Clone)]
 pub struct TextRgModule {
     limits: Limits,
 }
 
 impl TextRgModule {
-    /// Works under the limits of `text`.
+    /// Creates the module with the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
         Self { limits: text.limits() }
@@ -52,13 +54,13 @@ impl Module for TextRgModule {
 
     async fn call(&self, input: TextRg, cx: &Context) -> Result<Matches> {
         let TextRg { text, pattern, context } = input;
-        let work = Work::on(&text, self.limits, cx)?;
+        let call = LimitedCall::start(&text, self.limits, cx)?;
         let compiled = Pattern::new(&pattern, false)?;
         let context = usize::try_from(context.max(0)).unwrap_or(usize::MAX);
-        let lines = work.result("use a smaller `context`, or a `pattern` that matches fewer lines");
+        let lines = call.output("use a smaller `context`, or a `pattern` that matches fewer lines");
         let mut groups = Groups { text: &text, context, lines, done: 0 };
         let mut count = 0;
-        compiled.search(&text, &work, |line| {
+        compiled.search(&text, &call, |line| {
             count += 1;
             groups.add(line.start, line.end)
         })?;
@@ -71,12 +73,12 @@ impl Module for TextRgModule {
     }
 }
 
-/// Lines that matched and those around them, each once.
+/// The matching lines with their context lines, each once.
 struct Groups<'a> {
     text: &'a str,
     context: usize,
-    lines: Lines,
-    /// Where what was written so far ends in the text; 0 if nothing was.
+    lines: LimitedOutput,
+    /// The end of the written part in the text; 0 if nothing was written.
     done: usize,
 }
 
@@ -100,7 +102,7 @@ impl Groups<'_> {
         Ok(self.lines.finish())
     }
 
-    /// Where the lines after the last match end, at `limit` at the latest.
+    /// Returns the end of the context lines after the last match, at most `limit`.
     fn after(&self, limit: usize) -> usize {
         let mut end = self.done;
         for _ in 0..self.context {
@@ -113,7 +115,7 @@ impl Groups<'_> {
         end
     }
 
-    /// Where the lines before a match start that are not written yet.
+    /// Returns the start of the context lines before a match that are not written yet.
     fn before(&self, mut start: usize) -> usize {
         for _ in 0..self.context {
             if start <= self.done {

@@ -1,11 +1,13 @@
+//! The tool `text_sort_lines`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
+use crate::limited_call::{LimitedCall, without_line_end};
 use crate::limits::Limits;
 use crate::text::Text;
-use crate::work::{Work, bare};
 
 /// Sort the lines of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,18 +26,18 @@ impl Signature for TextSortLines {
     type Output = String;
 }
 
-/// Sorts lines: fulfils [`TextSortLines`].
+/// The module of [`TextSortLines`]. Sorts lines.
 ///
-/// In the order of bytes, which is that of code points, or by the number that a line starts
-/// with, such as `-1.5e3` after white space. Lines with equal numbers keep their order, also
-/// in reverse. `\r\n` becomes `\n`, and the last line gets one if it has none.
+/// Lines are sorted by bytes, which is the order of code points, or by the number at their start,
+/// such as `-1.5e3` after white space. Lines with equal numbers keep their order, also in reverse.
+/// `\r\n` becomes `\n`, and a newline is added to a last line without one.
 #[derive(Debug, Clone)]
 pub struct TextSortLinesModule {
     limits: Limits,
 }
 
 impl TextSortLinesModule {
-    /// Works under the limits of `text`.
+    /// Creates the module with the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
         Self { limits: text.limits() }
@@ -47,19 +49,19 @@ impl Module for TextSortLinesModule {
 
     async fn call(&self, input: TextSortLines, cx: &Context) -> Result<String> {
         let TextSortLines { text, reverse, numeric } = input;
-        let work = Work::on(&text, self.limits, cx)?;
+        let call = LimitedCall::start(&text, self.limits, cx)?;
         let mut lines = Vec::new();
-        work.lines(&text, |line| {
-            let line = bare(line);
+        call.lines(&text, |line| {
+            let line = without_line_end(line);
             lines.push((if numeric { number(line) } else { 0.0 }, line));
             Ok(())
         })?;
-        // Both are stable.
+        // The sort is stable, also in reverse.
         lines.sort_by(|(a, one), (b, other)| {
             let order = if numeric { a.total_cmp(b) } else { one.cmp(other) };
             if reverse { order.reverse() } else { order }
         });
-        work.joined(lines.into_iter().map(|(_, line)| line))
+        call.joined(lines.into_iter().map(|(_, line)| line))
     }
 
     fn effect(&self) -> Effect {
@@ -67,7 +69,7 @@ impl Module for TextSortLinesModule {
     }
 }
 
-/// The number that a line starts with, after white space; 0 if with none.
+/// Returns the number at the start of a line, after white space; 0 if there is no number.
 fn number(line: &str) -> f64 {
     let text = line.trim_start();
     let bytes = text.as_bytes();
@@ -91,7 +93,7 @@ fn number(line: &str) -> f64 {
             end = digits(exponent);
         }
     }
-    // Too large a number is infinite; -0 is 0.
+    // A number that is too large becomes infinite; -0 becomes 0.
     text[..end].parse().unwrap_or(0.0) + 0.0
 }
 

@@ -1,3 +1,5 @@
+//! The tool `text_summarize_text`.
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -7,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
+use crate::limited_call::LimitedCall;
 use crate::limits::Limits;
 use crate::text::Text;
-use crate::work::Work;
 
 /// Sum up a text in numbers: lines, words, characters, average lengths, the most frequent words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,7 +53,7 @@ impl Signature for TextSummarizeText {
         let Summary { lines, words, characters, .. } = summary;
         let average = |length: f64, of: usize| match of {
             0 => "0".to_owned(),
-            // With one decimal where it has none: 13.0.
+            // `{:?}` writes at least one decimal: 13.0.
             _ => format!("{length:?}"),
         };
         let mut text = format!(
@@ -70,46 +72,46 @@ impl Signature for TextSummarizeText {
     }
 }
 
-/// Sums up: fulfils [`TextSummarizeText`].
+/// The module of [`TextSummarizeText`]. Summarizes a text in numbers.
 ///
-/// A word counts in lower case and without what `\W` matches, so `Café,` and `café` are one;
-/// `don't` is `dont`. Text is not normalised: a letter and its combining mark are two
-/// characters, and are not the letter that has the mark in itself.
+/// Words are counted in lower case and without the characters that `\W` matches: `Café,` and
+/// `café` are the same word, and `don't` becomes `dont`. Text is not normalized: a letter with a
+/// combining mark is two characters, and differs from the precomposed letter.
 #[derive(Debug, Clone)]
 pub struct TextSummarizeTextModule {
     limits: Limits,
 }
 
 impl TextSummarizeTextModule {
-    /// Works under the limits of `text`.
+    /// Creates the module with the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
         Self { limits: text.limits() }
     }
 }
 
-/// How many words are named.
-const NAMED: usize = 5;
+/// Number of words in the list of frequent words.
+const MAX_FREQUENT: usize = 5;
 
-/// Characters of the shortest word that is named.
-const SHORTEST: usize = 3;
+/// Minimum number of characters of a frequent word.
+const MIN_CHARACTERS: usize = 3;
 
 impl Module for TextSummarizeTextModule {
     type Signature = TextSummarizeText;
 
     async fn call(&self, input: TextSummarizeText, cx: &Context) -> Result<Summary> {
         let text = input.text;
-        let work = Work::on(&text, self.limits, cx)?;
+        let call = LimitedCall::start(&text, self.limits, cx)?;
         let (mut lines, mut words, mut characters, mut in_words) = (0, 0, 0, 0);
-        // How often, and how many words were there before it.
+        // The count of each word, and the position of its first occurrence.
         let mut frequencies: HashMap<String, (usize, usize)> = HashMap::new();
-        work.lines(&text, |line| {
+        call.lines(&text, |line| {
             lines += 1;
             characters += line.chars().count();
             for word in line.split_whitespace() {
                 words += 1;
                 in_words += word.chars().count();
-                if let Some(word) = named(word) {
+                if let Some(word) = counted_form(word) {
                     frequencies.entry(word).or_insert((0, words)).0 += 1;
                 }
             }
@@ -117,14 +119,14 @@ impl Module for TextSummarizeTextModule {
         })?;
         let mut most: Vec<_> = frequencies.into_iter().collect();
         let rank = |(_, (count, first)): &(String, (usize, usize))| (Reverse(*count), *first);
-        if most.len() > NAMED {
-            most.select_nth_unstable_by_key(NAMED, rank);
-            most.truncate(NAMED);
+        if most.len() > MAX_FREQUENT {
+            most.select_nth_unstable_by_key(MAX_FREQUENT, rank);
+            most.truncate(MAX_FREQUENT);
         }
         most.sort_unstable_by_key(rank);
-        let named = most.iter().map(|(word, _)| word.len()).sum();
-        work.fits(named, "leave out words that are no words")?;
-        work.check()?;
+        let bytes = most.iter().map(|(word, _)| word.len()).sum();
+        call.check_output(bytes, "send text with shorter words")?;
+        call.check()?;
         let most = most.into_iter().map(|(word, (count, _))| Frequency { word, count });
         Ok(Summary {
             lines,
@@ -141,19 +143,19 @@ impl Module for TextSummarizeTextModule {
     }
 }
 
-/// A word as it is counted, if it is long enough.
-fn named(word: &str) -> Option<String> {
+/// Returns the counted form of a word, if it is long enough.
+fn counted_form(word: &str) -> Option<String> {
     let word: String = word.to_lowercase().chars().filter(|&c| is_word_character(c)).collect();
-    (word.chars().count() >= SHORTEST).then_some(word)
+    (word.chars().count() >= MIN_CHARACTERS).then_some(word)
 }
 
-/// What `\w` matches in a pattern.
+/// Returns whether `\w` matches a character.
 fn is_word_character(c: char) -> bool {
-    // The tables are compiled in, so this is never the fallback.
+    // The Unicode tables are compiled in, so the fallback is never used.
     regex_syntax::try_is_word_character(c).unwrap_or(c.is_alphanumeric())
 }
 
-/// To 2 decimals.
+/// Returns the average, rounded to 2 decimals.
 fn average(sum: usize, of: usize) -> f64 {
     if of == 0 { 0.0 } else { (sum as f64 / of as f64 * 100.0).round() / 100.0 }
 }

@@ -1,3 +1,5 @@
+//! The tool `text_unique_lines`.
+
 use std::collections::HashSet;
 
 use schemars::JsonSchema;
@@ -5,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
+use crate::limited_call::{LimitedCall, without_line_end};
 use crate::limits::Limits;
 use crate::text::Text;
-use crate::work::{Work, bare};
 
 /// Keep each line of a text once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,18 +29,18 @@ impl Signature for TextUniqueLines {
     type Output = String;
 }
 
-/// Keeps each line once: fulfils [`TextUniqueLines`].
+/// The module of [`TextUniqueLines`]. Keeps each line once.
 ///
-/// Lines are the same if their bytes are, apart from their ends: `\r\n` becomes `\n`, and
-/// the last line gets one if it has none. Sorted is in the order of bytes, which is that of
-/// code points.
+/// Lines are equal if their bytes are equal without the line end. `\r\n` becomes `\n`, and a
+/// newline is added to a last line without one. Sorting is by bytes, which is the order of code
+/// points.
 #[derive(Debug, Clone)]
 pub struct TextUniqueLinesModule {
     limits: Limits,
 }
 
 impl TextUniqueLinesModule {
-    /// Works under the limits of `text`.
+    /// Creates the module with the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
         Self { limits: text.limits() }
@@ -50,10 +52,10 @@ impl Module for TextUniqueLinesModule {
 
     async fn call(&self, input: TextUniqueLines, cx: &Context) -> Result<String> {
         let TextUniqueLines { text, preserve_order } = input;
-        let work = Work::on(&text, self.limits, cx)?;
+        let call = LimitedCall::start(&text, self.limits, cx)?;
         let (mut seen, mut unique) = (HashSet::new(), Vec::new());
-        work.lines(&text, |line| {
-            let line = bare(line);
+        call.lines(&text, |line| {
+            let line = without_line_end(line);
             if seen.insert(line) {
                 unique.push(line);
             }
@@ -62,7 +64,7 @@ impl Module for TextUniqueLinesModule {
         if !preserve_order {
             unique.sort_unstable();
         }
-        work.joined(unique)
+        call.joined(unique)
     }
 
     fn effect(&self) -> Effect {

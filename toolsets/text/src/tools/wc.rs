@@ -1,11 +1,13 @@
+//! The tool `text_wc`.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
+use crate::limited_call::LimitedCall;
 use crate::limits::Limits;
 use crate::text::Text;
-use crate::work::Work;
 
 /// Count the lines, words and characters of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,21 +42,22 @@ impl Signature for TextWc {
     fn render(counts: &Counts) -> toolwright_signature::Result<String> {
         let parts =
             [("Lines", counts.lines), ("Words", counts.words), ("Characters", counts.characters)];
-        let told = parts.iter().filter_map(|(name, count)| Some(format!("{name}: {}", (*count)?)));
-        Ok(told.collect::<Vec<_>>().join(", "))
+        let counts =
+            parts.iter().filter_map(|(name, count)| Some(format!("{name}: {}", (*count)?)));
+        Ok(counts.collect::<Vec<_>>().join(", "))
     }
 }
 
-/// Counts: fulfils [`TextWc`].
+/// The module of [`TextWc`]. Counts lines, words and characters.
 ///
-/// Of several flags the first counts, in the order of the fields.
+/// If several flags are set, the first one in the order of the fields applies.
 #[derive(Debug, Clone)]
 pub struct TextWcModule {
     limits: Limits,
 }
 
 impl TextWcModule {
-    /// Works under the limits of `text`.
+    /// Creates the module with the limits of `text`.
     #[must_use]
     pub fn new(text: &Text) -> Self {
         Self { limits: text.limits() }
@@ -66,9 +69,9 @@ impl Module for TextWcModule {
 
     async fn call(&self, input: TextWc, cx: &Context) -> Result<Counts> {
         let TextWc { text, lines_only, words_only, chars_only } = input;
-        let work = Work::on(&text, self.limits, cx)?;
+        let call = LimitedCall::start(&text, self.limits, cx)?;
         let (mut lines, mut words, mut characters) = (0, 0, 0);
-        work.lines(&text, |line| {
+        call.lines(&text, |line| {
             lines += 1;
             words += line.split_whitespace().count();
             characters += line.chars().count();

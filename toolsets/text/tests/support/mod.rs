@@ -1,6 +1,4 @@
-//! What the tests of this folder share.
-
-#![allow(dead_code, reason = "no test program needs all of it")]
+//! Helpers of the tests: calling a tool, and reading its output.
 
 use std::sync::LazyLock;
 
@@ -8,7 +6,7 @@ use serde_json::Value;
 use toolwright_module::{Context, Result, Tool, ToolOutput};
 use toolwright_text::Text;
 
-/// Waits for `work` on this thread.
+/// Runs `work` on this thread.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
@@ -18,20 +16,20 @@ pub(crate) fn tool(text: &Text, name: &str) -> Tool {
     tools.find(|tool| tool.name() == name).unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// Calls a tool as a model does.
+/// Calls a tool of `text` as a model does.
 pub(crate) fn call_in(text: &Text, name: &str, arguments: &Value) -> Result<ToolOutput> {
     wait(tool(text, name).call(&arguments.to_string(), &Context::default()))
 }
 
-/// The same under the limits that hold unless said.
+/// Calls a tool with the default limits.
 pub(crate) fn call(name: &str, arguments: Value) -> Result<ToolOutput> {
-    // Made once: a property calls thousands of times.
+    // The tools are created once, because property tests make thousands of calls.
     static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| Text::default().tools().unwrap());
     let tool = TOOLS.iter().find(|tool| tool.name() == name).unwrap();
     wait(tool.call(&arguments.to_string(), &Context::default()))
 }
 
-/// What the model reads.
-pub(crate) fn told(name: &str, arguments: Value) -> String {
+/// Calls a tool and returns the text for the model.
+pub(crate) fn output(name: &str, arguments: Value) -> String {
     call(name, arguments).unwrap().text().to_owned()
 }

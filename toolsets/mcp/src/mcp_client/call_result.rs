@@ -1,0 +1,129 @@
+//! [`CallResult`], the conversion of a server's call result to a tool output.
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
+use toolwright_module::error::Stage;
+use toolwright_module::message::Image;
+use toolwright_module::{Contract, Error, Result, ToolOutput};
+use toolwright_signature::Policy;
+
+/// The result of a call: text, images, and the structured value if the server sent one.
+pub(crate) struct CallResult {
+    pub(crate) text: String,
+    pub(crate) images: Vec<Image>,
+    pub(crate) value: Option<Value>,
+}
+
+impl CallResult {
+    /// Converts the server's result.
+    ///
+    /// Fails if it has more than `max_bytes`, or if the server marked it as an error.
+    pub(crate) fn new(result: CallToolResult, max_bytes: usize) -> Result<Self> {
+        let mut texts = Vec::new();
+        let mut images = Vec::new();
+        for block in result.content {
+            match part(block) {
+                Part::Text(text) => texts.push(text),
+                Part::Image(image) => images.push(image),
+            }
+        }
+        let text = texts.join("\n");
+        let bytes = text.len()
+            + images.iter().map(bytes).sum::<usize>()
+            + result.structured_content.as_ref().map_or(0, |value| value.to_string().len());
+        if bytes > max_bytes {
+            let text = format!(
+                "The tool ran, but the result has {bytes} bytes and the maximum is {max_bytes}. \
+                 Request less."
+            );
+            return Err(Error::retry(text).at(Stage::Limit));
+        }
+        if result.is_error == Some(true) {
+            let value = result.structured_content.filter(|_| text.is_empty());
+            let text = value.map_or(text, |value| value.to_string());
+            return Err(tool_error(text));
+        }
+        Ok(Self { text, images, value: result.structured_content })
+    }
+
+    /// Validates the value against the output schema of the tool's contract.
+    pub(crate) fn checked(mut self, contract: &Contract, tool: &str) -> Result<ToolOutput> {
+        if contract.output_to_read().is_some() {
+            let read = match &self.value {
+                Some(value) => contract
+                    .read_output_with(&value.to_string(), Policy::Strict)
+                    .map(|reading| reading.value),
+                // The server should have sent a structured value; the text may be its JSON.
+                None => contract.read_output(&self.text),
+            };
+            self.value = Some(read.map_err(|error| invalid_result(tool, error))?);
+        }
+        let text = match &self.value {
+            // The server's text for models is preferred.
+            Some(value) if self.text.is_empty() && self.images.is_empty() => value.to_string(),
+            _ => self.text,
+        };
+        let output = ToolOutput::text_only(text).with_images(self.images);
+        Ok(match self.value {
+            Some(value) => output.with_value(value),
+            None => output,
+        })
+    }
+}
+
+/// The server's error text, as an error that the model may react to.
+pub(crate) fn tool_error(text: String) -> Error {
+    let default = "The tool failed without an error message.";
+    Error::retry(if text.is_empty() { default.to_owned() } else { text })
+}
+
+/// The error of a result that does not match the output schema. A model cannot fix it.
+pub(crate) fn invalid_result(tool: &str, source: toolwright_signature::Error) -> Error {
+    let error = crate::McpError::Promise { tool: tool.to_owned(), source };
+    Error::other(error).at(Stage::Decoding)
+}
+
+enum Part {
+    Text(String),
+    Image(Image),
+}
+
+/// Converts a content block. Models get texts and images; of other content they get a note.
+fn part(block: ContentBlock) -> Part {
+    let note = |what: &str, kind: &str, bytes: usize| {
+        Part::Text(format!("[{what} of type {kind}, {bytes} bytes of base64, is not shown]"))
+    };
+    match block {
+        ContentBlock::Text(text) => Part::Text(text.text),
+        ContentBlock::Image(image) => image_of(&image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => note("audio", &audio.mime_type, audio.data.len()),
+        ContentBlock::Resource(resource) => match resource.resource {
+            ResourceContents::TextResourceContents { text, .. } => Part::Text(text),
+            ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
+                let kind = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                if kind.starts_with("image/") {
+                    image_of(&kind, &blob)
+                } else {
+                    note("a file", &kind, blob.len())
+                }
+            }
+            _ => Part::Text("[a resource of another kind is not shown]".to_owned()),
+        },
+        ContentBlock::ResourceLink(link) => Part::Text(match link.description {
+            Some(description) => format!("{}: {} ({description})", link.name, link.uri),
+            None => format!("{}: {}", link.name, link.uri),
+        }),
+        _ => Part::Text("[content of another kind is not shown]".to_owned()),
+    }
+}
+
+fn image_of(kind: &str, data: &str) -> Part {
+    Part::Image(Image::Url(format!("data:{kind};base64,{data}")))
+}
+
+fn bytes(image: &Image) -> usize {
+    match image {
+        Image::Url(url) => url.len(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,381 @@
+//! [`Session`], one connection to a server from its handshake to its end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation,
+    ListRootsRequestMethod, ProtocolVersion, SubscriptionFilter,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
+    RequestContext, RunningService, RunningServiceCancellationToken, ServiceError,
+};
+#[cfg(feature = "http-client")]
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::{ErrorData, Peer, RoleClient};
+use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, RwLock, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::error::{McpError, Result, Source};
+use crate::mcp_client::McpClientBuilder;
+use crate::mcp_client::builder::TransportConfig;
+use crate::mcp_client::child_process::Stderr;
+use crate::mcp_client::listing::Listing;
+use crate::mcp_client::secrets::Secrets;
+
+/// The revisions without a handshake, in order of preference. The others are negotiated in it.
+const WITHOUT_HANDSHAKE: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
+
+/// Timeout of closing a session.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// Minimum time between two requests of the tool list after change notifications.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A session with a server, which may have been lost.
+pub(crate) struct Session {
+    peer: Peer<RoleClient>,
+    pub(crate) since: Instant,
+    /// Calls hold the read lock; closing takes the value.
+    running: RwLock<Option<Running>>,
+    stop: Mutex<Option<RunningServiceCancellationToken>>,
+    lost: Arc<AtomicBool>,
+    secrets: Secrets,
+    /// Keeps reading the standard error of a child process.
+    _stderr: Option<Stderr>,
+    _watching: AbortOnDropHandle<()>,
+}
+
+type Running = RunningService<RoleClient, NotificationHandler>;
+
+/// The reason why a call has no result.
+pub(crate) enum CallFailure {
+    /// The server did not get the call.
+    NotRun(Source),
+    /// The connection was lost, and the call may have run.
+    Lost(Source),
+    /// The server responded with an error.
+    ServerError(String),
+    /// The server requires a token.
+    #[cfg(feature = "http-client")]
+    Unauthorized,
+    /// The response is not a result of a call.
+    Unexpected(&'static str),
+}
+
+impl Session {
+    /// Connects, lists the tools and compares them with the lock file, within the start timeout.
+    pub(crate) async fn open(
+        client: &McpClientBuilder,
+        listing: &Arc<watch::Sender<Arc<Listing>>>,
+    ) -> Result<Self> {
+        let opening = Box::pin(Self::open_without_timeout(client, listing));
+        let timeout = |_| McpError::Late { server: client.shown(), time: client.start_time };
+        tokio::time::timeout(client.start_time, opening).await.map_err(timeout)?
+    }
+
+    async fn open_without_timeout(
+        client: &McpClientBuilder,
+        listing: &Arc<watch::Sender<Arc<Listing>>>,
+    ) -> Result<Self> {
+        let changed = Arc::new(Notify::new());
+        let (running, stderr) = connect(client, &changed).await?;
+        let peer = running.peer().clone();
+        let listed = client.list(&peer).await?;
+        publish(listing, listed);
+        let lost = Arc::new(AtomicBool::new(false));
+        let watching = watch_tools(
+            peer.clone(),
+            client.clone(),
+            changed,
+            Arc::clone(listing),
+            Arc::clone(&lost),
+        );
+        Ok(Self {
+            peer,
+            since: Instant::now(),
+            stop: Mutex::new(Some(running.cancellation_token())),
+            running: RwLock::new(Some(running)),
+            lost,
+            secrets: client.secrets(),
+            _stderr: stderr,
+            _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
+        })
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        !self.lost.load(Ordering::Relaxed) && !self.peer.is_transport_closed()
+    }
+
+    /// Marks the session as lost, so that the next call connects again.
+    pub(crate) fn set_lost(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Sends a call. If the future is dropped, the call is cancelled at the server.
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<CallToolResult, CallFailure> {
+        let call = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let running = self.running.read().await;
+        let Some(running) = running.as_ref() else {
+            return Err(CallFailure::NotRun(Box::new(ServiceError::TransportClosed)));
+        };
+        // If the server asks for user input, rmcp responds that there is no user.
+        running
+            .call_tool(call)
+            .await
+            .map_err(|error| call_failure(error).without_secrets(&self.secrets))
+    }
+
+    /// Closes the session as the specification says.
+    pub(crate) async fn close(&self) {
+        // Cancelling makes running calls fail, which releases their read locks.
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(stop) = stop {
+            stop.cancel();
+        }
+        let running = self.running.write().await.take();
+        if let Some(mut running) = running {
+            let _ = running.close_with_timeout(CLOSE_TIMEOUT).await;
+        }
+    }
+}
+
+/// The mark of [`malformed_response`] in the data of the error, which passes through rmcp.
+const MALFORMED: &str = "toolwright/malformed";
+
+/// The error that replaces a malformed response, so that its request ends.
+pub(crate) fn malformed_response() -> ErrorData {
+    ErrorData::internal_error("the response is malformed", Some(json!({ MALFORMED: true })))
+}
+
+impl CallFailure {
+    fn without_secrets(self, secrets: &Secrets) -> Self {
+        match self {
+            Self::NotRun(source) => Self::NotRun(secrets.redact_error(source)),
+            Self::Lost(source) => Self::Lost(secrets.redact_error(source)),
+            Self::ServerError(text) => Self::ServerError(secrets.redact(text)),
+            failure => failure,
+        }
+    }
+}
+
+/// The text of [`CallFailure::Unexpected`].
+const NOT_A_RESULT: &str = "the server's response is not the result of a tool call";
+
+fn call_failure(error: ServiceError) -> CallFailure {
+    match error {
+        ServiceError::McpError(data) if has_mark(&data, MALFORMED) => {
+            CallFailure::Unexpected(NOT_A_RESULT)
+        }
+        // rmcp's mark of a stream that ended before the response.
+        ServiceError::McpError(data)
+            if has_mark(&data, "io.modelcontextprotocol/transportClosed") =>
+        {
+            CallFailure::Lost(Box::new(ServiceError::TransportClosed))
+        }
+        ServiceError::McpError(data) => CallFailure::ServerError(data.message.into_owned()),
+        ServiceError::Cancelled { .. } => {
+            CallFailure::ServerError("The server cancelled the call.".to_owned())
+        }
+        ServiceError::TransportSend(failed) => send_failure(failed.error),
+        ServiceError::UnexpectedResponse => CallFailure::Unexpected(NOT_A_RESULT),
+        ServiceError::InputRequiredRoundsExceeded { .. } => CallFailure::Unexpected(
+            "the tool asks for user input, which this client does not support",
+        ),
+        error => CallFailure::Lost(Box::new(error)),
+    }
+}
+
+/// The failure of a request that could not be sent.
+fn send_failure(error: Source) -> CallFailure {
+    #[cfg(feature = "http-client")]
+    if let Some(http) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        let not_run = match http {
+            StreamableHttpError::Client(error) => error.is_connect(),
+            StreamableHttpError::HttpStatus(status) => status.status == 429,
+            StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
+                return CallFailure::Unauthorized;
+            }
+            error => matches!(error, StreamableHttpError::SessionExpired),
+        };
+        let source = without_wrapper(error);
+        return if not_run { CallFailure::NotRun(source) } else { CallFailure::Lost(source) };
+    }
+    // A child process that did not read the whole line did not run the call.
+    let not_run = error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe);
+    if not_run { CallFailure::NotRun(error) } else { CallFailure::Lost(error) }
+}
+
+fn has_mark(data: &ErrorData, mark: &str) -> bool {
+    data.data.as_ref().is_some_and(|data| data.get(mark).is_some())
+}
+
+/// Connects with a revision without a handshake, or with a handshake if the server requires one.
+async fn connect(
+    client: &McpClientBuilder,
+    changed: &Arc<Notify>,
+) -> Result<(Running, Option<Stderr>)> {
+    let auto = ClientLifecycleMode::Auto {
+        preferred_versions: WITHOUT_HANDSHAKE.to_vec(),
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    };
+    let first = match connect_with(client, changed, auto).await {
+        Err(error @ McpError::Connect { .. }) => error,
+        outcome => return outcome,
+    };
+    // Some servers end, or respond with invalid JSON, if they do not know the first request.
+    connect_with(client, changed, ClientLifecycleMode::Initialize).await.map_err(|_| first)
+}
+
+async fn connect_with(
+    client: &McpClientBuilder,
+    changed: &Arc<Notify>,
+    mode: ClientLifecycleMode,
+) -> Result<(Running, Option<Stderr>)> {
+    let handler = NotificationHandler { changed: Arc::clone(changed) };
+    let max_bytes = client.max_message_bytes();
+    let (outcome, error_output, stderr) = match &client.transport {
+        TransportConfig::ChildProcess(command) => {
+            let (child, stderr) = command.start(max_bytes).map_err(|source| {
+                let command = client.shown();
+                McpError::Start { command, source }
+            })?;
+            let outcome = handler.serve_with_lifecycle(child, mode).await;
+            if outcome.is_err() {
+                // The last lines of its standard error may arrive a moment after its end.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            (outcome, stderr.text(), Some(stderr))
+        }
+        #[cfg(feature = "http-client")]
+        TransportConfig::Http(address) => {
+            let transport = address.transport(max_bytes)?;
+            (handler.serve_with_lifecycle(transport, mode).await, String::new(), None)
+        }
+    };
+    outcome.map(|running| (running, stderr)).map_err(|error| {
+        let server = client.shown();
+        if error.is_authorization_required() {
+            McpError::Unauthorized { server }
+        } else {
+            let source = client.secrets().redact_error(cause(error));
+            McpError::connect(&server, &error_output, source)
+        }
+    })
+}
+
+/// Returns the cause of rmcp's error, without its wrappers.
+fn cause(error: ClientInitializeError) -> Source {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => cause(*fallback),
+        ClientInitializeError::TransportError { error, .. } => without_wrapper(error.error),
+        error => Box::new(error),
+    }
+}
+
+/// Removes the wrapper of rmcp's HTTP errors, which does not return the source of the error.
+#[cfg(feature = "http-client")]
+fn without_wrapper(error: Source) -> Source {
+    match error.downcast::<StreamableHttpError<reqwest::Error>>() {
+        Ok(error) => match *error {
+            StreamableHttpError::Client(error) => Box::new(error),
+            error => Box::new(error),
+        },
+        Err(error) => error,
+    }
+}
+
+#[cfg(not(feature = "http-client"))]
+fn without_wrapper(error: Source) -> Source {
+    error
+}
+
+/// Stores the listing, and notifies its receivers if it differs from the previous one.
+fn publish(listing: &watch::Sender<Arc<Listing>>, listed: Listing) {
+    listing.send_if_modified(|now| {
+        let differs = !now.same(&listed);
+        *now = Arc::new(listed);
+        differs
+    });
+}
+
+/// Requests the tool list again after each change notification of the server.
+async fn watch_tools(
+    peer: Peer<RoleClient>,
+    client: McpClientBuilder,
+    changed: Arc<Notify>,
+    listing: Arc<watch::Sender<Arc<Listing>>>,
+    lost: Arc<AtomicBool>,
+) {
+    let can_subscribe = peer.peer_info().is_some_and(|info| {
+        let tools = info.capabilities.tools.as_ref();
+        let has_subscriptions = WITHOUT_HANDSHAKE.contains(&info.protocol_version);
+        has_subscriptions && tools.and_then(|tools| tools.list_changed) == Some(true)
+    });
+    let subscription = async {
+        if !can_subscribe {
+            return std::future::pending().await;
+        }
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(mut events) = peer.listen(filter).await else {
+            return std::future::pending().await;
+        };
+        while let Ok(Some(_)) = events.next().await {
+            changed.notify_one();
+        }
+    };
+    let mut subscription = std::pin::pin!(subscription);
+    loop {
+        tokio::select! {
+            () = changed.notified() => match client.list(&peer).await {
+                // A newer session may already have replaced this one.
+                Ok(_) if lost.load(Ordering::Relaxed) => return,
+                Ok(listed) => {
+                    publish(&listing, listed);
+                    // Changes during this interval cause only one further request.
+                    tokio::time::sleep(LIST_INTERVAL).await;
+                }
+                // The next call connects again, and gets the error if that fails.
+                Err(_) => return lost.store(true, Ordering::Relaxed),
+            },
+            // The subscription ended, so later changes would not be noticed.
+            () = &mut subscription => return lost.store(true, Ordering::Relaxed),
+        }
+    }
+}
+
+/// The handler of the server's notifications. It declares no capabilities.
+pub(crate) struct NotificationHandler {
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for NotificationHandler {
+    fn get_info(&self) -> ClientConfig {
+        let name = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), name)
+    }
+
+    /// Responds with an error, because this client has no roots. rmcp's default responds with an
+    /// empty list, which means that the server may not use any folder.
+    #[expect(deprecated, reason = "the newest revision has no roots, and older servers ask")]
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListRootsRequestMethod>())
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}

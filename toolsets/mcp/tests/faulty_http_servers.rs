@@ -1,0 +1,428 @@
+//! `McpClient` with faulty servers over HTTP.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::{Seen, cause, server};
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
+use toolwright_module::error::Stage;
+use toolwright_module::{Cancellation, Context, Effect, Result, ToolOutput};
+
+/// A request to a server in these tests.
+struct Asked {
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    /// `null` if there is no body.
+    message: Value,
+}
+
+impl Asked {
+    fn is(&self, method: &str) -> bool {
+        self.message["method"] == method
+    }
+
+    /// The response with a result.
+    fn answer(&self, result: &Value) -> Response<String> {
+        let answer = json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result});
+        respond(200, "application/json", answer.to_string())
+    }
+}
+
+fn respond(status: u16, kind: &str, body: impl Into<String>) -> Response<String> {
+    Response::builder().status(status).header("content-type", kind).body(body.into()).unwrap()
+}
+
+/// Starts a server that responds with `answer`, or disconnects if it returns `None`.
+async fn serve<F>(answer: F) -> SocketAddr
+where
+    F: Fn(Asked) -> Option<Response<String>> + Send + Sync + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(answer);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = Arc::clone(&answer);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = Arc::clone(&answer);
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+                    let asked = Asked {
+                        method: head.method,
+                        path: head.uri.path().to_owned(),
+                        headers: head.headers,
+                        message: serde_json::from_slice(&body).unwrap_or_default(),
+                    };
+                    match answer(asked) {
+                        Some(response) => Ok(response.map(|body| Full::new(Bytes::from(body)))),
+                        None => Err(std::io::Error::other("hung up")),
+                    }
+                }
+            });
+            let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            tokio::spawn(async move {
+                let _ = serving.await;
+                Ok::<_, Infallible>(())
+            });
+        }
+    });
+    address
+}
+
+/// A server of 2025-11-25 with one tool; sessions have numbers.
+#[derive(Default)]
+struct Legacy {
+    session: AtomicUsize,
+    calls: AtomicUsize,
+}
+
+impl Legacy {
+    /// Responds correctly, but with `forgotten` to a session that has expired.
+    fn answer(
+        &self,
+        asked: &Asked,
+        forgotten: impl Fn(&Asked) -> Response<String>,
+    ) -> Response<String> {
+        let current = self.session.load(Ordering::SeqCst).to_string();
+        if asked.is("initialize") {
+            let current = self.session.fetch_add(1, Ordering::SeqCst) + 1;
+            let mut answer = asked.answer(&json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "legacy", "version": "1"},
+            }));
+            let session = current.to_string().parse().unwrap();
+            answer.headers_mut().insert("mcp-session-id", session);
+            return answer;
+        }
+        match asked.headers.get("mcp-session-id") {
+            // The TypeScript SDK responds like this to `server/discover`.
+            None => {
+                let text = "Bad Request: Server not initialized";
+                let error = json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": text}, "id": null});
+                return respond(400, "application/json", error.to_string());
+            }
+            Some(session) if session.as_bytes() != current.as_bytes() => return forgotten(asked),
+            Some(_) => {}
+        }
+        if asked.method == Method::GET {
+            return respond(405, "text/plain", "");
+        }
+        if asked.is("tools/list") {
+            let tool = json!({"name": "count", "inputSchema": {"type": "object"}});
+            return asked.answer(&json!({"tools": [tool]}));
+        }
+        if asked.is("tools/call") {
+            let calls = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+            let text = calls.to_string();
+            return asked.answer(&json!({"content": [{"type": "text", "text": text}]}));
+        }
+        respond(202, "text/plain", "")
+    }
+}
+
+fn client(address: SocketAddr) -> McpClientBuilder {
+    McpClient::http(&format!("http://{address}/mcp"))
+        .unwrap()
+        .with_start_time(Duration::from_secs(20))
+        .with_tool_time(Duration::from_secs(10))
+}
+
+async fn call(remote: &McpClient, name: &str) -> Result<ToolOutput> {
+    let tool = remote.tools().into_iter().find(|tool| tool.name() == name).unwrap();
+    tool.call("{}", &Context::default()).await
+}
+
+#[tokio::test]
+async fn an_expired_session_is_started_again() {
+    let forgotten: [fn(&Asked) -> Response<String>; 2] = [
+        |_| respond(404, "text/plain", "no such session"),
+        // The TypeScript SDK responds like this.
+        |_| {
+            let text = "Bad Request: No valid session ID provided";
+            let error =
+                json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": text}, "id": null});
+            respond(400, "application/json", error.to_string())
+        },
+    ];
+    for forgotten in forgotten {
+        let legacy = Arc::new(Legacy::default());
+        let serving = Arc::clone(&legacy);
+        let address = serve(move |asked| Some(serving.answer(&asked, forgotten))).await;
+        let remote = client(address).connect().await.unwrap();
+        assert_eq!(remote.name(), "legacy");
+        assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+        legacy.session.fetch_add(1, Ordering::SeqCst);
+        // The rejected call did not run, so it may be sent again with any effect.
+        assert_eq!(call(&remote, "count").await.unwrap().text(), "2");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_requires_a_token_gets_it_or_is_named_in_the_error() {
+    let address = serve(|asked| {
+        let bearer =
+            asked.headers.get("authorization").is_some_and(|sent| sent == "Bearer hunter2");
+        if bearer {
+            return Some(Legacy::default().answer(&asked, |_| respond(404, "text/plain", "")));
+        }
+        let mut answer = respond(401, "text/plain", "who are you?");
+        answer.headers_mut().insert("www-authenticate", "Bearer".parse().unwrap());
+        Some(answer)
+    })
+    .await;
+    let error = client(address).connect().await.unwrap_err();
+    assert!(matches!(error, McpError::Unauthorized { .. }), "{error}");
+    let wrong = client(address).with_token("hunter3").unwrap();
+    let error = wrong.connect().await.unwrap_err();
+    assert!(!format!("{error:?}").contains("hunter3"), "{error:?}");
+
+    let seen = Arc::new(Seen::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server(&seen).with_token("hunter2").unwrap().serve_http(listener));
+    let authorized = client(address).with_token("hunter2").unwrap();
+    assert!(!format!("{authorized:?}").contains("hunter2"));
+    assert_eq!(call(&authorized.connect().await.unwrap(), "hello").await.unwrap().text(), "Hello!");
+    let error = client(address).connect().await.unwrap_err();
+    assert!(matches!(error, McpError::Unauthorized { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_mcp_is_a_connect_error() {
+    let page = "<html>It works!</html>";
+    let answers: [fn() -> Response<String>; 4] = [
+        || respond(200, "text/html", "<html>It works!</html>"),
+        || respond(404, "text/html", "<html>Not here</html>"),
+        || respond(500, "text/plain", "ouch"),
+        || respond(200, "application/json", "{}"),
+    ];
+    for answer in answers {
+        let address = serve(move |_| Some(answer())).await;
+        let error = client(address).connect().await.unwrap_err();
+        let message = error.to_string();
+        assert_eq!(message, format!("no MCP server responded at http://{address}/mcp"));
+        assert!(!message.contains(page));
+    }
+    // An address without a server.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let keyed = McpClient::http(&format!("http://{address}/mcp?key=secret-7")).unwrap();
+    let error = keyed.connect().await.unwrap_err();
+    assert!(matches!(error, McpError::Connect { .. }), "{error}");
+    let debug = format!("{error:?}");
+    let whole = format!("{debug} {:#}", toolwright_module::Error::from(error));
+    assert!(!whole.contains("secret-7") && whole.contains("onnect"), "{whole}");
+}
+
+#[tokio::test]
+async fn a_token_that_the_server_repeats_is_redacted() {
+    let said = |token: &str| {
+        format!(r#"{{"jsonrpc": "2.0", "error": {{"code": -32600, "message": "not {token}"}}}}"#)
+    };
+    for token in ["hunter2-secret", r"hunter2-\u0073ecret", "hunter2%2Dsecret"] {
+        let body = said(token);
+        let address = serve(move |_| Some(respond(200, "application/json", body.clone()))).await;
+        let client = client(address).with_token("hunter2-secret").unwrap();
+        let error = client.connect().await.unwrap_err();
+        let debug = format!("{error:?}");
+        let whole = format!("{debug} {:#}", toolwright_module::Error::from(error));
+        assert!(!whole.contains("ecret") && whole.contains("not [token]"), "{whole}");
+    }
+}
+
+#[tokio::test]
+async fn the_token_is_not_sent_to_another_server_by_a_redirect() {
+    let asked_elsewhere = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&asked_elsewhere);
+    let elsewhere = serve(move |_| {
+        counting.fetch_add(1, Ordering::SeqCst);
+        Some(respond(500, "text/plain", ""))
+    })
+    .await;
+    let address = serve(move |asked| {
+        let mut answer = respond(307, "text/plain", "");
+        let location = match asked.path.as_str() {
+            "/mcp" => "/mcp/".to_owned(),
+            _ => format!("http://{elsewhere}/mcp"),
+        };
+        answer.headers_mut().insert("location", location.parse().unwrap());
+        Some(answer)
+    })
+    .await;
+    client(address).with_token("hunter2").unwrap().connect().await.unwrap_err();
+    assert_eq!(asked_elsewhere.load(Ordering::SeqCst), 0);
+
+    // A redirect on the same server is followed; frameworks use it to add a missing slash.
+    let legacy = Arc::new(Legacy::default());
+    let address = serve(move |asked| {
+        if asked.path == "/mcp" {
+            let mut answer = respond(307, "text/plain", "");
+            answer.headers_mut().insert("location", "/mcp/".parse().unwrap());
+            return Some(answer);
+        }
+        Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+    })
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+}
+
+#[tokio::test]
+async fn an_interrupted_http_call_is_repeated_only_if_its_effect_allows_it() {
+    for (effect, sent) in [(Effect::Write, 1), (Effect::Irreversible, 1), (Effect::Idempotent, 3)] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&calls);
+        let legacy = Legacy::default();
+        let address = serve(move |asked| {
+            if asked.is("tools/call") {
+                counting.fetch_add(1, Ordering::SeqCst);
+                return None;
+            }
+            Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+        })
+        .await;
+        let remote = client(address).with_effect("count", effect).connect().await.unwrap();
+        let error = call(&remote, "count").await.unwrap_err();
+        assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
+        assert_eq!((error.stage(), calls.load(Ordering::SeqCst)), (Stage::Transport, sent));
+    }
+}
+
+#[tokio::test]
+async fn only_calls_that_did_not_run_are_sent_again() {
+    fn nameless() -> Response<String> {
+        let error = json!({"code": -32603, "message": "oops"});
+        let error = json!({"jsonrpc": "2.0", "error": error, "id": null});
+        respond(500, "application/json", error.to_string())
+    }
+    fn unauthorized() -> Response<String> {
+        let mut answer = respond(401, "text/plain", "");
+        answer.headers_mut().insert("www-authenticate", "Bearer".parse().unwrap());
+        answer
+    }
+    type Answer = fn() -> Response<String>;
+    let answers: [(Answer, usize, &str); 5] = [
+        (|| respond(503, "text/plain", ""), 1, "Lost"),
+        (|| respond(500, "text/plain", ""), 1, "Lost"),
+        (nameless, 1, "Lost"),
+        (|| respond(429, "text/plain", ""), 3, "NotRun"),
+        (unauthorized, 1, "NotRun"),
+    ];
+    for (answer, sent, kind) in answers {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&calls);
+        let legacy = Legacy::default();
+        let address = serve(move |asked| {
+            if asked.is("tools/call") {
+                counting.fetch_add(1, Ordering::SeqCst);
+                return Some(answer());
+            }
+            Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+        })
+        .await;
+        let error = call(&client(address).connect().await.unwrap(), "count").await.unwrap_err();
+        let known = match cause(&error) {
+            McpError::Lost { .. } => "Lost",
+            McpError::NotRun { .. } => "NotRun",
+            error => panic!("{error:?}"),
+        };
+        assert_eq!((known, calls.load(Ordering::SeqCst)), (kind, sent), "{error:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_50_running_calls_ends_when_the_server_is_restarted() {
+    let seen = Arc::new(Seen::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let abort = tokio::spawn(server(&seen).serve_http(listener)).abort_handle();
+    let remote = client(address).with_effect("hello", Effect::Read).connect().await.unwrap();
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
+    let calls: Vec<_> = (0..50)
+        .map(|index| {
+            let remote = remote.clone();
+            let outcomes = Arc::clone(&outcomes);
+            let name = if index % 5 == 0 { "wait" } else { "hello" };
+            tokio::spawn(async move {
+                let outcome = call(&remote, name).await;
+                outcomes.lock().unwrap().push((name, outcome));
+            })
+        })
+        .collect();
+    while seen.calls.load(Ordering::SeqCst) < 10 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // The server ends, and the connections are lost.
+    abort.abort();
+    let shutdown = Cancellation::default();
+    let listener = loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => break listener,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    tokio::spawn(server(&Arc::default()).with_shutdown(shutdown.clone()).serve_http(listener));
+    for call in calls {
+        call.await.unwrap();
+    }
+    for (name, outcome) in outcomes.lock().unwrap().iter() {
+        match (name, outcome) {
+            (&"hello", Ok(output)) => assert_eq!(output.text(), "Hello!"),
+            (&"wait", Err(error)) => {
+                let known = matches!(cause(error), McpError::Lost { .. } | McpError::NotRun { .. });
+                assert!(known || error.stage() == Stage::Limit, "{error:#}");
+            }
+            (name, outcome) => panic!("{name}: {outcome:?}"),
+        }
+    }
+    assert_eq!(call(&remote, "hello").await.unwrap().text(), "Hello!");
+}
+
+#[test]
+fn invalid_addresses_and_headers_are_rejected() {
+    let url = |text: &str| McpClient::http(text).map(drop).unwrap_err().to_string();
+    insta::assert_snapshot!(url("example.com/mcp"), @"the server's address cannot be used: it is not a URL; write the complete URL, such as http://127.0.0.1:8000/mcp");
+    insta::assert_snapshot!(url("ftp://example.com/mcp"), @"the server's address cannot be used: the scheme is not http or https");
+    insta::assert_snapshot!(url("https://me:secret-7@example.com/mcp"), @"the server's address cannot be used: it contains a user name or password; set a token with `with_token` instead");
+    let open = McpClient::http("http://example.com/mcp").unwrap();
+    insta::assert_snapshot!(open.clone().with_token("a").unwrap_err(), @"the server's address cannot be used: a token or header is not sent over http:// to another machine; use https://");
+    insta::assert_snapshot!(open.clone().with_header("x-key", "a").unwrap_err(), @"the server's address cannot be used: a token or header is not sent over http:// to another machine; use https://");
+    for local in [
+        "http://localhost:1/mcp",
+        "http://127.0.0.1:1/mcp",
+        "http://[::1]:1/mcp",
+        "http://[::ffff:127.0.0.1]:1/mcp",
+    ] {
+        McpClient::http(local).unwrap().with_token("a").unwrap();
+    }
+    let safe = McpClient::http("https://example.com/mcp?key=secret-7").unwrap();
+    let safe = safe.with_token("a").unwrap().with_header("x-key", "secret-7").unwrap();
+    assert!(!format!("{safe:?}").contains("secret-7"));
+    for (name, value) in
+        [("mcp-session-id", "1"), ("Authorization", "a"), ("a b", "a"), ("a", "\n")]
+    {
+        let error = safe.clone().with_header(name, value).unwrap_err();
+        assert!(matches!(error, McpError::Header { .. }), "{error}");
+    }
+    for token in ["", "a b", "a\n"] {
+        let error = safe.clone().with_token(token).unwrap_err();
+        assert!(matches!(error, McpError::Token), "{error}");
+    }
+    let child = McpClient::stdio("server", [""; 0]);
+    insta::assert_snapshot!(child.with_token("a").unwrap_err(), @"the server's address cannot be used: a child process has no headers; use `with_env`");
+}

@@ -1,0 +1,15 @@
+//! The tests of this crate, in one program: see `README.md` beside this file.
+#![cfg(test)]
+
+mod support;
+
+mod client;
+mod docs_pages;
+mod faulty_http_servers;
+mod faulty_servers;
+mod http;
+mod lowering;
+mod process;
+#[cfg(target_os = "linux")]
+mod servers;
+mod streams;
