@@ -20,9 +20,12 @@ use serde_json::{Map, Value};
 
 use crate::contract::shortened;
 use crate::error::{Side, shown};
+use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
 use crate::lowering::shape::{Schema, listed, members, required};
-use crate::reading::form::Kinds;
-use crate::schema::{Refusal, WRAPPER, is_object, normal, resolve};
+use crate::schema::keywords::{Role, is_annotation, keyword as known};
+use crate::schema::types::Types;
+use crate::schema::{Refusal, is_object, normal, resolve};
+use crate::wire_shapes::RESULT;
 
 /// One thing that keeps a contract from standing in for another.
 ///
@@ -49,28 +52,6 @@ impl fmt::Display for Difference {
         write!(f, "{side} {path}: ours {ours}, theirs {theirs}")
     }
 }
-
-/// So many are told; who has mended these will ask again.
-const MOST: usize = 50;
-
-/// How many pairs of places are looked at: two schemas that somebody wrote have thousands.
-const STEPS: usize = 100_000;
-
-/// How deep, references and members of unions included.
-const DEEPEST: usize = 200;
-
-/// Rules that nobody can compare unless both say the same, with the values they speak of.
-const RULES: [(&str, Kinds); 9] = [
-    ("not", Kinds::ALL),
-    ("if", Kinds::ALL),
-    ("then", Kinds::ALL),
-    ("else", Kinds::ALL),
-    ("contains", Kinds::LIST),
-    ("minContains", Kinds::LIST),
-    ("maxContains", Kinds::LIST),
-    ("unevaluatedItems", Kinds::LIST),
-    ("dependentSchemas", Kinds::OBJECT),
-];
 
 static ANY: Value = Value::Bool(true);
 static SAYS_NOTHING: LazyLock<Schema> = LazyLock::new(Map::new);
@@ -111,19 +92,19 @@ impl Sides<'_> {
             known: HashMap::new(),
             held: Vec::new(),
             level: 0,
-            left: STEPS,
+            left: ANALYSIS_STEPS,
             depth: 0,
         };
         // Where a protocol wants an object, an output that is none stands in a field.
         let wrapped = self.side == Side::Output && !is_object(self.takes);
         let fits = match unwrapped(&comes).filter(|_| wrapped) {
-            Some((inner, always)) => comparing.below_field(WRAPPER, |comparing| {
+            Some((inner, always)) => comparing.below_field(RESULT, |comparing| {
                 if !always {
                     comparing.differ(|_| ("may be missing".to_owned(), "is required".to_owned()));
                 }
-                comparing.fit(inner, Kinds::ALL, &takes)
+                comparing.fit(inner, Types::ALL, &takes)
             }),
-            None => comparing.fit(&comes, Kinds::ALL, &takes),
+            None => comparing.fit(&comes, Types::ALL, &takes),
         };
         let Comparing { mut found, left, .. } = comparing;
         // Never nothing where it was not shown that all fits.
@@ -146,8 +127,8 @@ fn unwrapped(root: &Value) -> Option<(&Value, bool)> {
     };
     let schema = schema.as_object().filter(|_| is_object(schema))?;
     let properties = schema.get("properties")?.as_object()?;
-    let inner = properties.get(WRAPPER).filter(|_| properties.len() == 1)?;
-    Some((inner, required(schema).any(|name| name == WRAPPER)))
+    let inner = properties.get(RESULT).filter(|_| properties.len() == 1)?;
+    Some((inner, required(schema).any(|name| name == RESULT)))
 }
 
 /// What comes of an input is ours, what comes of an output is theirs.
@@ -171,7 +152,7 @@ fn bounded(mut words: String) -> String {
 }
 
 /// Two places, and which types of values may come in the first.
-type Pair = (*const Value, Kinds, *const Value);
+type Pair = (*const Value, Types, *const Value);
 
 /// What is known of a pair.
 #[derive(Clone, Copy)]
@@ -206,7 +187,7 @@ struct Comparing<'a> {
 
 impl<'a> Comparing<'a> {
     /// Whether `takes` takes all of `kinds` that `comes` lets come.
-    fn fit(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+    fn fit(&mut self, comes: &'a Value, kinds: Types, takes: &'a Value) -> bool {
         if takes_all(takes) {
             return true;
         }
@@ -226,7 +207,7 @@ impl<'a> Comparing<'a> {
             Some(Known::Differs) if self.trying => return false,
             _ => {}
         }
-        if self.depth >= DEEPEST {
+        if self.depth >= WALK_DEPTH {
             return self.differ(|_| {
                 ("nests too deep to be compared".to_owned(), "nests as deep".to_owned())
             });
@@ -248,7 +229,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    fn look(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+    fn look(&mut self, comes: &'a Value, kinds: Types, takes: &'a Value) -> bool {
         if let Some(target) = behind(self.comes, comes) {
             return self.fit(target, kinds, takes);
         }
@@ -264,7 +245,7 @@ impl<'a> Comparing<'a> {
             return self.each_member(members, kinds, takes);
         }
         let own = kinds.common(kinds_of(ours));
-        if own == Kinds::NONE {
+        if own == Types::NONE {
             return true;
         }
         let Value::Object(theirs) = takes else {
@@ -288,8 +269,8 @@ impl<'a> Comparing<'a> {
         &mut self,
         comes: &'a Value,
         ours: &'a Schema,
-        own: Kinds,
-        kinds: Kinds,
+        own: Types,
+        kinds: Types,
         theirs: &'a Schema,
     ) -> bool {
         let over = own.without(kinds_of(theirs));
@@ -297,33 +278,33 @@ impl<'a> Comparing<'a> {
             return self.differ(|all| (all.may_be(ours, own, kinds), all.takes(theirs)));
         }
         let mut fits = true;
-        if over != Kinds::NONE {
+        if over != Types::NONE {
             // A number that may have a fraction is a number, whatever else it may be.
-            let over = if over.meets(Kinds::NUMBER) { over.with(Kinds::NUMBER) } else { over };
+            let over = if over.meets(Types::NUMBER) { over.with(Types::NUMBER) } else { over };
             let over = over.common(own);
             fits = self.differ(|all| {
-                let words = match over == own || own == Kinds::ALL {
+                let words = match over == own || own == Types::ALL {
                     true => all.may_be(ours, own, kinds),
-                    false => all.may_be(ours, over, Kinds::NONE),
+                    false => all.may_be(ours, over, Types::NONE),
                 };
                 (words, all.takes(theirs))
             });
-            if self.trying || own == Kinds::ALL {
+            if self.trying || own == Types::ALL {
                 return false;
             }
         }
-        let own = own.without(over.common(Kinds::NUMBER)).common(kinds_of(theirs));
-        let integer = !own.has(Kinds::NUMBER);
-        let mut look = |is: Kinds, look: &dyn Fn(&mut Self) -> bool| {
+        let own = own.without(over.common(Types::NUMBER)).common(kinds_of(theirs));
+        let integer = !own.has(Types::NUMBER);
+        let mut look = |is: Types, look: &dyn Fn(&mut Self) -> bool| {
             if own.meets(is) && (fits || !self.trying) {
                 fits &= look(self);
             }
         };
-        look(Kinds::NUMBER, &|all| all.numbers(ours, theirs, integer));
-        look(Kinds::TEXT, &|all| all.texts(ours, theirs));
-        look(Kinds::LIST, &|all| all.lists(ours, theirs));
-        look(Kinds::OBJECT, &|all| all.objects(ours, theirs));
-        look(Kinds::ALL, &|all| all.rules(comes, ours, own, theirs));
+        look(Types::NUMBER, &|all| all.numbers(ours, theirs, integer));
+        look(Types::TEXT, &|all| all.texts(ours, theirs));
+        look(Types::LIST, &|all| all.lists(ours, theirs));
+        look(Types::OBJECT, &|all| all.objects(ours, theirs));
+        look(Types::ALL, &|all| all.rules(comes, ours, own, theirs));
         fits
     }
 
@@ -332,7 +313,7 @@ impl<'a> Comparing<'a> {
         &mut self,
         comes: &'a Value,
         ours: &'a Schema,
-        own: Kinds,
+        own: Types,
         theirs: &'a Schema,
     ) -> bool {
         let mut fits = true;
@@ -348,11 +329,10 @@ impl<'a> Comparing<'a> {
         }
         let alike =
             |keyword: &str, rule: &Value| ours.get(keyword).is_some_and(|own| is_alike(own, rule));
-        let rules =
-            RULES.iter().filter(|(_, kinds)| own.meets(*kinds)).map(|(keyword, _)| *keyword);
-        let apart =
-            rules.filter(|keyword| theirs.get(*keyword).is_some_and(|rule| !alike(keyword, rule)));
-        let apart: Vec<_> = apart.map(|keyword| format!("`{keyword}`")).collect();
+        let apart = theirs.iter().filter(|(keyword, rule)| {
+            *keyword != "allOf" && is_rule(keyword, own) && !alike(keyword, rule)
+        });
+        let apart: Vec<_> = apart.map(|(keyword, _)| format!("`{keyword}`")).collect();
         if !apart.is_empty() {
             fits = self.differ(|_| {
                 let words = format!("has {}, which cannot be compared", apart.join(", "));
@@ -384,7 +364,7 @@ impl<'a> Comparing<'a> {
     }
 
     /// Only whether it fits, without a word.
-    fn tries(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+    fn tries(&mut self, comes: &'a Value, kinds: Types, takes: &'a Value) -> bool {
         let before = std::mem::replace(&mut self.trying, true);
         let fits = self.fit(comes, kinds, takes);
         self.trying = before;
@@ -405,7 +385,7 @@ impl<'a> Comparing<'a> {
 
     /// Whether no more can be told.
     fn is_over(&self) -> bool {
-        self.left == 0 || self.found.len() >= MOST
+        self.left == 0 || self.found.len() >= REPORTED
     }
 
     fn spend(&mut self, steps: usize) -> bool {
@@ -422,32 +402,30 @@ fn behind<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
 /// Whether nothing is said that a value could break.
 fn takes_all(schema: &Value) -> bool {
     match schema {
-        Value::Object(map) => {
-            map.keys().all(|keyword| matches!(keyword.as_str(), "description" | "default"))
-        }
+        Value::Object(map) => map.keys().all(|keyword| is_annotation(keyword)),
         other => *other == ANY,
     }
 }
 
 /// The types of values that a schema speaks of.
-fn kinds_of(map: &Schema) -> Kinds {
-    match map.get("type") {
-        Some(Value::String(name)) => Kinds::named(name),
-        Some(Value::Array(names)) => names
-            .iter()
-            .filter_map(Value::as_str)
-            .fold(Kinds::NONE, |kinds, name| kinds.with(Kinds::named(name))),
-        _ => Kinds::ALL,
-    }
+fn kinds_of(map: &Schema) -> Types {
+    map.get("type").map_or(Types::ALL, Types::of_keyword)
+}
+
+/// Whether a keyword is a rule about values of some types: it cannot be compared unless both
+/// schemas have the same one. Nothing reads what a text encodes.
+fn is_rule(keyword: &str, types: Types) -> bool {
+    let rule = known(keyword).filter(|known| known.role == Role::Rule);
+    keyword != "contentSchema" && rule.is_some_and(|rule| types.meets(rule.of))
 }
 
 /// All values of types that have few.
-fn all_of(kinds: Kinds) -> Option<Vec<&'static Value>> {
+fn all_of(kinds: Types) -> Option<Vec<&'static Value>> {
     static NULL: Value = Value::Null;
     static TRUTHS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
-    let few = Kinds::NULL.with(Kinds::BOOLEAN).has(kinds);
-    let null = kinds.has(Kinds::NULL).then_some(&NULL);
-    let truths = TRUTHS.iter().filter(|_| kinds.has(Kinds::BOOLEAN));
+    let few = Types::NULL.with(Types::BOOLEAN).has(kinds);
+    let null = kinds.has(Types::NULL).then_some(&NULL);
+    let truths = TRUTHS.iter().filter(|_| kinds.has(Types::BOOLEAN));
     few.then(|| truths.chain(null).collect())
 }
 

@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use self::lowered::shortened;
-use crate::error::{Error, NameFault, Result, Side};
+use crate::error::{Error, NameFault, Result, SchemaFault, Side};
+use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::overlap::say_one_of;
 use crate::reading::Readable;
@@ -70,10 +71,6 @@ impl Output {
         self.to_write.as_ref().unwrap_or(&self.to_read)
     }
 }
-
-/// How deep a schema may nest: what is stored must be readable again, and JSON deeper
-/// than 128 is not.
-const DEEPEST: usize = 100;
 
 impl Contract {
     /// The name of the tool that ends a typed run: no other tool of that run may have it.
@@ -236,9 +233,9 @@ impl Contract {
     ) -> Result<Self> {
         // First of all, because most of what can be done with a schema, dropping it
         // included, takes stack for each of its levels.
-        let deep = [(Side::Input, Some(&input)), (Side::Output, output.as_ref())]
-            .into_iter()
-            .find(|(_, schema)| schema.is_some_and(|schema| schema::is_deeper(schema, DEEPEST)));
+        let deep = [(Side::Input, Some(&input)), (Side::Output, output.as_ref())].into_iter().find(
+            |(_, schema)| schema.is_some_and(|schema| schema::is_deeper(schema, SCHEMA_DEPTH)),
+        );
         if let Some((side, _)) = deep {
             schema::take_apart([input].into_iter().chain(output));
             name::check(name)?;
@@ -261,7 +258,7 @@ impl Contract {
         for (side, schema) in
             [(Side::Input, &input)].into_iter().chain(outputs.map(|output| (Side::Output, output)))
         {
-            if schema::is_deeper(schema, DEEPEST) {
+            if schema::is_deeper(schema, SCHEMA_DEPTH) {
                 return Err(too_deep(&name, side));
             }
             schema::check(schema).map_err(|refusal| refused(&name, side, refusal))?;
@@ -273,7 +270,11 @@ impl Contract {
         }
         if !schema::is_object(&input) {
             let reason = "it is not an object; put the value in a field of a struct";
-            return Err(refused(&name, Side::Input, Refusal::new("$", reason)));
+            return Err(refused(
+                &name,
+                Side::Input,
+                Refusal::new(SchemaFault::NotAnObject, "$", reason),
+            ));
         }
         let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
         // What a type says of itself is always of one version; nobody needs to be told.
@@ -310,7 +311,11 @@ impl Contract {
         for (side, readable) in sides {
             if let Some(reference) = readable.and_then(Readable::circle) {
                 let advice = "the reference leads back to itself; refer to it from a property or an item instead";
-                return Err(refused(&name, side, Refusal::new(reference, advice)));
+                return Err(refused(
+                    &name,
+                    side,
+                    Refusal::new(SchemaFault::Circular, reference, advice),
+                ));
             }
         }
         Ok(Self {
@@ -390,8 +395,9 @@ impl Contract {
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self> {
         let refused = |reason: &str| {
+            let fault = SchemaFault::Field;
             let path = format!("$.{field}");
-            refused(&self.name, Side::Input, Refusal::new(&path, reason))
+            refused(&self.name, Side::Input, Refusal::new(fault, &path, reason))
         };
         let mut names: Vec<Value> = names.into_iter().map(Value::from).collect();
         if names.is_empty() {
@@ -433,8 +439,9 @@ impl Contract {
     /// [`Error::Schema`] if this contract does not say what it returns.
     pub fn asking_first(&self, field: &str, schema: Value) -> Result<Self> {
         let Some(output) = &self.output else {
-            let reason = "there is none, so nothing can be asked for beside it";
-            return Err(self.refused(Side::Output, reason));
+            return Err(
+                self.no_output("there is no output schema, so nothing can be asked for beside it")
+            );
         };
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
@@ -453,8 +460,7 @@ impl Contract {
     /// [`Error::Schema`] if this contract does not say what it returns.
     pub fn finish(&self) -> Result<Self> {
         let Some(Output { to_read, .. }) = &self.output else {
-            let reason = "there is none, so a run cannot end with it";
-            return Err(self.refused(Side::Output, reason));
+            return Err(self.no_output("there is no output schema, so a run cannot end with it"));
         };
         let output = Value::clone(&to_read.source);
         let input = if schema::is_object(&output) { output } else { schema::wrap(output) };
@@ -599,8 +605,10 @@ impl Contract {
         if may_break { self.check_written(output, json) } else { Ok(()) }
     }
 
-    fn refused(&self, side: Side, reason: &str) -> Error {
-        refused(&self.name, side, Refusal::new("$", reason))
+    /// The error of what needs an output schema where the contract has none.
+    fn no_output(&self, reason: &str) -> Error {
+        let (side, fault) = (Side::Output, SchemaFault::NoOutput);
+        refused(&self.name, side, Refusal::new(fault, "$", reason))
     }
 
     /// Writes an input as a model reads it: one line of JSON, `{}` where there are no
@@ -656,13 +664,18 @@ fn readable(source: Value, typed: bool) -> Readable {
 }
 
 fn too_deep(contract: &str, side: Side) -> Error {
-    refused(contract, side, Refusal::new("$", "it nests too deep; make it flatter"))
+    refused(
+        contract,
+        side,
+        Refusal::new(SchemaFault::TooDeep, "$", "it nests too deep; make it flatter"),
+    )
 }
 
 fn refused(contract: &str, side: Side, refusal: Refusal) -> Error {
     Error::Schema {
         contract: contract.to_owned(),
         side,
+        fault: refusal.fault,
         path: lowered::shortened(refusal.path),
         reason: refusal.advice,
     }

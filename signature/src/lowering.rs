@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::contract::shortened;
-use crate::error::{Fault, Side};
+use crate::error::{Fault, SchemaFault, Side};
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::limits::{check, check_words};
 use crate::lowering::rules::{Rules, Weight};
@@ -75,6 +75,7 @@ pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
     let with_letter = Rules::of(dialect).is_some_and(|rules| rules.starts_with_letter);
     if with_letter && !name.starts_with(starts) {
         return Err(Refusal::new(
+            SchemaFault::Name,
             "$",
             "a tool's name starts with a letter or `_` there; rename it",
         ));
@@ -128,10 +129,10 @@ impl Lowering<'_> {
         if rules.strict {
             let why = match self.may_be_strict.then(|| self.lower_by(rules, &plain, wrapper)) {
                 Some(Ok(parts)) => return Ok(parts),
-                Some(Err(Refusal { path, advice })) => {
-                    self.loss(&path, "strict", format!("is off: {advice}"))
+                Some(Err(Refusal { fault, path, advice })) => {
+                    self.loss(fault, &path, "strict", format!("is off: {advice}"))
                 }
-                None => self.loss("$", "strict", NO_ROOM),
+                None => self.loss(SchemaFault::TooLarge, "$", "strict", NO_ROOM),
             };
             losses.push(why);
         }
@@ -140,7 +141,7 @@ impl Lowering<'_> {
                 losses.extend(parts.losses);
                 Ok(Parts { losses, ..parts })
             }
-            Err(Refusal { path, advice }) => {
+            Err(Refusal { fault, path, advice }) => {
                 let mut open = json!({"type": "object", "properties": {}});
                 let text = base.to_string();
                 let what = if text.len() <= LONGEST_TOLD {
@@ -149,7 +150,7 @@ impl Lowering<'_> {
                 } else {
                     "are left out"
                 };
-                losses.push(self.loss(&path, "properties", format!("{what}: {advice}")));
+                losses.push(self.loss(fault, &path, "properties", format!("{what}: {advice}")));
                 Ok(as_it_is(open, losses, wrapper))
             }
         }
@@ -173,9 +174,15 @@ impl Lowering<'_> {
         Ok(Parts { schema: lowered, losses, strict: rules.strict, weight, form })
     }
 
-    fn loss(&self, path: &str, keyword: &str, why: impl Into<Cow<'static, str>>) -> Loss {
+    fn loss(
+        &self,
+        fault: SchemaFault,
+        path: &str,
+        keyword: &str,
+        why: impl Into<Cow<'static, str>>,
+    ) -> Loss {
         let (path, keyword) = (shortened(path.to_owned()), keyword.to_owned());
-        Loss { side: self.side, path, keyword, why: why.into() }
+        Loss { side: self.side, path, keyword, why: why.into(), fault: Some(fault) }
     }
 
     /// Whether the root is no object there, or a union, so that it needs a field of its
@@ -218,6 +225,6 @@ impl Lowering<'_> {
             "it is no plain object there and has to stand in a field `{}`, which it may have itself; put it in a field of a struct",
             self.wrapper
         );
-        Refusal::new("$", advice)
+        Refusal::new(SchemaFault::Ambiguous, "$", advice)
     }
 }

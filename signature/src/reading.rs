@@ -38,7 +38,7 @@ pub(crate) use crate::reading::form::Form;
 use crate::reading::policy::{Policy, Reading, Repair};
 use crate::reading::root::Root;
 use crate::reading::tape::{Kind, Tape};
-use crate::schema::{INPUT_WRAPPER, WRAPPER};
+use crate::wire_shapes::{INPUT, RESULT};
 
 /// A schema that texts are read against.
 #[derive(Debug, Clone)]
@@ -165,7 +165,7 @@ pub(crate) struct Target<'a> {
     pub(crate) readable: Option<&'a Readable>,
     /// The type is written `null` but asked for as an object.
     pub(crate) unit: bool,
-    /// The model was asked to put the value in [`WRAPPER`].
+    /// The model was asked to put the value in [`RESULT`].
     pub(crate) wrapped: bool,
 }
 
@@ -233,8 +233,8 @@ impl Target<'_> {
         policy: Policy,
     ) -> Result<Reading<T>> {
         let wrapper = match self.side {
-            Side::Input => INPUT_WRAPPER,
-            Side::Output => WRAPPER,
+            Side::Input => INPUT,
+            Side::Output => RESULT,
         };
         // An output may be asked for under a name that only the provider knows.
         let tool = (self.side == Side::Input).then_some(self.contract);
@@ -299,7 +299,7 @@ fn wrapped(tape: &Tape<'_>) -> Option<usize> {
     }
     let mut entries = tape.entries(0);
     let (key, value) = entries.next()?;
-    (entries.next().is_none() && tape.text(key) == WRAPPER).then_some(value)
+    (entries.next().is_none() && tape.text(key) == RESULT).then_some(value)
 }
 
 /// A repair where none is allowed.

@@ -1,9 +1,11 @@
 //! From a Rust type to the JSON Schema that a contract keeps.
 
+mod check;
 mod fold;
-mod keywords;
+pub(crate) mod keywords;
 mod modern;
 mod normal;
+pub(crate) mod types;
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,15 +15,12 @@ use schemars::generate::{Contract as Direction, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value};
 
-pub(crate) use self::keywords::check;
+pub(crate) use self::check::check;
+pub(crate) use self::keywords::{DEFINITIONS, below, below_mut, path_below};
 pub(crate) use self::modern::{modernise, modernise_marked};
 pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, normal};
-
-pub(crate) const TYPES: [&str; 7] =
-    ["string", "number", "integer", "boolean", "object", "array", "null"];
-
-/// Where definitions stand.
-pub(crate) const DEFINITIONS: &str = "$defs";
+use crate::limits::ROOT_PARTS;
+use crate::wire_shapes::RESULT;
 
 /// The schema of what serde reads into `T`, with all that schemars says of it.
 pub(crate) fn to_read<T: JsonSchema>() -> Value {
@@ -181,14 +180,11 @@ fn is_noise(keyword: &str) -> bool {
     matches!(keyword, "$schema" | "$id" | "$comment" | "title" | "description")
 }
 
-/// How many parts of a root are looked at.
-const MOST_PARTS: usize = 10_000;
-
 fn is_always_object(root: &Value) -> bool {
     let mut waiting = vec![root];
     let mut followed = HashSet::new();
     while let Some(schema) = waiting.pop() {
-        let Some(map) = schema.as_object().filter(|_| followed.len() < MOST_PARTS) else {
+        let Some(map) = schema.as_object().filter(|_| followed.len() < ROOT_PARTS) else {
             return false;
         };
         let list = |keyword: &str| map.get(keyword).and_then(Value::as_array);
@@ -280,7 +276,7 @@ pub(crate) fn close_fieldless(schema: &mut Value) {
 
 /// An object at the root for what is none: `{"result": …}`.
 pub(crate) fn wrap(schema: Value) -> Value {
-    object([(WRAPPER, schema)])
+    object([(RESULT, schema)])
 }
 
 /// An object of required properties, in order, with their definitions at its root.
@@ -417,74 +413,3 @@ pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     }
     String::from_utf8(bytes).ok()
 }
-
-/// Keywords that hold a schema, a list of them, or some by name. What stands under any
-/// other, such as `const` or `default`, is data and only may look like a schema.
-const ONE: [&str; 12] = [
-    "items",
-    "additionalItems",
-    "unevaluatedItems",
-    "contains",
-    "additionalProperties",
-    "unevaluatedProperties",
-    "propertyNames",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contentSchema",
-];
-const LIST: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
-const NAMED: [&str; 6] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
-
-/// The schemas directly below one: each with its keyword and, if it has one, its name.
-pub(crate) fn below(schema: &Map<String, Value>) -> Vec<(&str, Option<&str>, &Value)> {
-    let mut all = Vec::new();
-    for (keyword, value) in schema {
-        let keyword = keyword.as_str();
-        match value {
-            one if ONE.contains(&keyword) && !one.is_array() => all.push((keyword, None, one)),
-            Value::Array(list) if LIST.contains(&keyword) => {
-                all.extend(list.iter().map(|below| (keyword, None, below)));
-            }
-            Value::Object(named) if NAMED.contains(&keyword) => {
-                all.extend(named.iter().map(|(name, below)| (keyword, Some(name.as_str()), below)));
-            }
-            _ => {}
-        }
-    }
-    all
-}
-
-/// The path of a schema below another, in the values they speak of.
-pub(crate) fn path_below(path: &str, keyword: &str, name: Option<&str>) -> String {
-    match (keyword, name) {
-        ("properties", Some(name)) => format!("{path}.{name}"),
-        ("$defs" | "definitions", Some(name)) => format!("#/{keyword}/{name}"),
-        ("items" | "prefixItems", None) => format!("{path}[]"),
-        ("additionalProperties" | "patternProperties", _) => format!("{path}.*"),
-        _ => path.to_owned(),
-    }
-}
-
-/// The same to change them.
-pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
-    let mut all = Vec::new();
-    for (keyword, value) in schema {
-        let keyword = keyword.as_str();
-        match value {
-            one if ONE.contains(&keyword) && !one.is_array() => all.push(one),
-            Value::Array(list) if LIST.contains(&keyword) => all.extend(list),
-            Value::Object(named) if NAMED.contains(&keyword) => all.extend(named.values_mut()),
-            _ => {}
-        }
-    }
-    all
-}
-
-/// The one property of a wrapped output.
-pub(crate) const WRAPPER: &str = "result";
-
-/// The one property of an input that a dialect does not take at the root.
-pub(crate) const INPUT_WRAPPER: &str = "input";

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{ANY, Comparing};
 use crate::lowering::shape::Schema;
-use crate::reading::form::Kinds;
+use crate::schema::types::Types;
 
 /// What may stand in a list.
 struct Items<'a> {
@@ -62,6 +62,6 @@ impl<'a> Comparing<'a> {
             return self
                 .differ(|_| ("may have such an item".to_owned(), "takes no item here".to_owned()));
         }
-        self.fit(comes, Kinds::ALL, takes)
+        self.fit(comes, Types::ALL, takes)
     }
 }

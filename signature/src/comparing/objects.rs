@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::{ANY, Comparing, SAYS_NOTHING};
 use crate::error::{Side, shown};
+use crate::limits::ANALYSIS_STEPS;
 use crate::lowering::fits::Fits;
 use crate::lowering::shape::{Schema, required, takes_null};
 use crate::reading::coerce::folded;
-use crate::reading::form::Kinds;
 use crate::reading::pattern::Pattern;
+use crate::schema::types::Types;
 
 /// What fields an object may have.
 struct Fields<'a> {
@@ -81,7 +82,7 @@ impl<'a> Comparing<'a> {
         // What may be left out on the way is not surely there.
         comes.required.retain(|name| {
             let may_be_null = comes.named.get(*name).is_some_and(|one| takes_null(self.comes, one));
-            !may_be_null || self.kinds_that_come(name, &takes) == Kinds::ALL
+            !may_be_null || self.kinds_that_come(name, &takes) == Types::ALL
         });
         let (least, most) = (comes.required.len() as u64, comes.most());
         let counted = ("minProperties", "maxProperties", "fields");
@@ -169,11 +170,11 @@ impl<'a> Comparing<'a> {
     }
 
     /// A null for a field that may be left out and has none is left out by whoever reads.
-    fn kinds_that_come(&self, name: &str, takes: &Fields<'a>) -> Kinds {
+    fn kinds_that_come(&self, name: &str, takes: &Fields<'a>) -> Types {
         let dropped = takes.named.get(name).is_some_and(|schema| {
             !takes.required.contains(name) && !takes_null(self.takes, schema)
         });
-        if dropped { Kinds::ALL.without(Kinds::NULL) } else { Kinds::ALL }
+        if dropped { Types::ALL.without(Types::NULL) } else { Types::ALL }
     }
 
     fn unknown(&mut self, always: bool, theirs: &str) -> bool {
@@ -189,7 +190,7 @@ impl<'a> Comparing<'a> {
         };
         self.takes_value(names, &name.into())
             || self.differ(|all| {
-                let words = all.words(all.takes, names, Kinds::TEXT);
+                let words = all.words(all.takes, names, Types::TEXT);
                 ("has this field".to_owned(), format!("takes fields whose name is {words}"))
             })
     }
@@ -206,7 +207,7 @@ impl<'a> Comparing<'a> {
                     return false;
                 }
                 if let Some(same) = takes.patterns.get(pattern) {
-                    return all.fit(schema, Kinds::ALL, same);
+                    return all.fit(schema, Types::ALL, same);
                 }
                 let Some(rest) = takes.rest else {
                     return all.differ(|_| {
@@ -235,13 +236,13 @@ impl<'a> Comparing<'a> {
             names.keys().all(|keyword| matches!(keyword.as_str(), "type" | "pattern"))
         });
         same && alone
-            || self.tries(own, Kinds::TEXT, names)
+            || self.tries(own, Types::TEXT, names)
             || self.differ(|all| {
                 let own = match pattern {
                     Some(pattern) => format!("a string that matches {}", shown(pattern)),
-                    None => all.words(all.comes, own, Kinds::TEXT),
+                    None => all.words(all.comes, own, Types::TEXT),
                 };
-                let names = all.words(all.takes, names, Kinds::TEXT);
+                let names = all.words(all.takes, names, Types::TEXT);
                 let names = format!("takes fields whose name is {names}");
                 (format!("may have fields whose name is {own}"), names)
             })
@@ -251,7 +252,7 @@ impl<'a> Comparing<'a> {
     fn fit_all(&mut self, comes: &'a Value, takes: impl Iterator<Item = &'a Value>) -> bool {
         let mut fits = true;
         for takes in takes {
-            fits &= self.fit(comes, Kinds::ALL, takes);
+            fits &= self.fit(comes, Types::ALL, takes);
         }
         fits
     }
@@ -286,7 +287,7 @@ impl<'a> Comparing<'a> {
             names & all.fit_all(rest, takes.patterns.values().chain([other]))
         });
         let names = comes.names.map(|names| {
-            let fits = Fits { root: self.comes, left: Cell::new(super::STEPS) };
+            let fits = Fits { root: self.comes, left: Cell::new(ANALYSIS_STEPS) };
             let may = |name: &&String| fits.key(names, name);
             takes.named.keys().filter(may).map(String::as_str).collect::<HashSet<_>>()
         });

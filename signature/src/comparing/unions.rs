@@ -4,21 +4,19 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::{Comparing, RULES, Values, behind, kinds_of, numbers, takes_all};
+use super::{Comparing, Values, behind, is_rule, kinds_of, numbers, takes_all};
+use crate::limits::HOPS;
 use crate::lowering::fits::Fits;
 use crate::lowering::shape::{Schema, listed, members};
-use crate::reading::form::Kinds;
 use crate::reading::pattern::Pattern;
-
-/// How many references are followed for a value.
-const HOPS: usize = 64;
+use crate::schema::types::Types;
 
 impl<'a> Comparing<'a> {
     /// Whatever member it is that comes, it is taken.
     pub(super) fn each_member(
         &mut self,
         members: &'a [Value],
-        kinds: Kinds,
+        kinds: Types,
         takes: &'a Value,
     ) -> bool {
         let twins = takes.as_object().and_then(|takes| super::members(takes)).unwrap_or_default();
@@ -43,18 +41,17 @@ impl<'a> Comparing<'a> {
     pub(super) fn some_member(
         &mut self,
         comes: &'a Value,
-        own: Kinds,
-        kinds: Kinds,
+        own: Types,
+        kinds: Types,
         members: &'a [Value],
         takes: &'a Value,
     ) -> bool {
-        let parts: Vec<Kinds> =
-            [Kinds::NULL, Kinds::BOOLEAN, Kinds::NUMBER, Kinds::TEXT, Kinds::LIST, Kinds::OBJECT]
-                .into_iter()
-                .map(|part| part.common(own))
-                .filter(|part| *part != Kinds::NONE)
-                .collect();
-        if own != Kinds::ALL && parts.len() > 1 {
+        let parts: Vec<Types> = Types::EACH
+            .into_iter()
+            .map(|part| part.common(own))
+            .filter(|part| *part != Types::NONE)
+            .collect();
+        if own != Types::ALL && parts.len() > 1 {
             return self.each_part(comes, &parts, takes);
         }
         let fits = |this: &mut Self, part| {
@@ -80,7 +77,7 @@ impl<'a> Comparing<'a> {
         })
     }
 
-    fn each_part(&mut self, comes: &'a Value, parts: &[Kinds], takes: &'a Value) -> bool {
+    fn each_part(&mut self, comes: &'a Value, parts: &[Types], takes: &'a Value) -> bool {
         let some = std::mem::replace(&mut self.some, true);
         let mut fits = true;
         for part in parts {
@@ -91,7 +88,7 @@ impl<'a> Comparing<'a> {
     }
 
     /// Whether a member is of the type that comes, and no tag tells them apart.
-    fn may_be_meant(&self, ours: Option<&Schema>, own: Kinds, member: &'a Value) -> bool {
+    fn may_be_meant(&self, ours: Option<&Schema>, own: Types, member: &'a Value) -> bool {
         let member = behind(self.takes, member).unwrap_or(member);
         let (Some(ours), Some(member)) = (ours, member.as_object()) else {
             return true;
@@ -111,11 +108,9 @@ impl<'a> Comparing<'a> {
     }
 
     /// Each of some values is taken.
-    pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Kinds, takes: &'a Value) -> bool {
+    pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Types, takes: &'a Value) -> bool {
         // Where it says more than its values, each is looked at by itself.
-        let says_more = |map: &Schema| {
-            map.contains_key("allOf") || RULES.iter().any(|(rule, _)| map.contains_key(*rule))
-        };
+        let says_more = |map: &Schema| map.keys().any(|keyword| is_rule(keyword, Types::ALL));
         let map = takes.as_object().filter(|map| !says_more(map));
         let known = map.and_then(listed).map(Values::new);
         let of_own = |value: &&Value| own.has(kind_of(value));
@@ -164,7 +159,7 @@ impl<'a> Comparing<'a> {
             return members.iter().any(|member| self.takes_behind(member, value, hops - 1));
         }
         let own = kind_of(value);
-        let ruled = RULES.iter().any(|(rule, kinds)| own.meets(*kinds) && map.contains_key(*rule));
+        let ruled = map.keys().any(|keyword| keyword != "allOf" && is_rule(keyword, own));
         let parts = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
         let fits = Fits { root: self.takes, left: Cell::new(1_000) };
         !ruled
@@ -195,14 +190,14 @@ impl<'a> Comparing<'a> {
 }
 
 /// The type of a value.
-fn kind_of(value: &Value) -> Kinds {
+fn kind_of(value: &Value) -> Types {
     match value {
-        Value::Null => Kinds::NULL,
-        Value::Bool(_) => Kinds::BOOLEAN,
+        Value::Null => Types::NULL,
+        Value::Bool(_) => Types::BOOLEAN,
         // Which of the two it is, its schema says.
-        Value::Number(_) => Kinds::INTEGER,
-        Value::String(_) => Kinds::TEXT,
-        Value::Array(_) => Kinds::LIST,
-        Value::Object(_) => Kinds::OBJECT,
+        Value::Number(_) => Types::INTEGER,
+        Value::String(_) => Types::TEXT,
+        Value::Array(_) => Types::LIST,
+        Value::Object(_) => Types::OBJECT,
     }
 }

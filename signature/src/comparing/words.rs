@@ -4,47 +4,45 @@ use serde_json::Value;
 
 use super::{Comparing, behind, kinds_of, takes_all};
 use crate::error::shown;
+use crate::limits::GUESS_DEPTH;
 use crate::lowering::shape::{Schema, listed, members, required};
-use crate::reading::form::Kinds;
+use crate::schema::types::Types;
 
 /// So many values, fields or members are named.
 const MOST: usize = 8;
 
-/// So many references and unions are followed.
-const DEEP: usize = 4;
-
 impl<'a> Comparing<'a> {
     /// What comes: `own` of it, where `kinds` were asked for.
-    pub(super) fn may_be(&self, ours: &Schema, own: Kinds, kinds: Kinds) -> String {
-        let words = described(self.comes, ours, own, DEEP);
-        let only = !self.some && kinds != Kinds::NONE && own == kinds_of(ours);
-        if only && own != Kinds::ALL { format!("is {words}") } else { format!("may be {words}") }
+    pub(super) fn may_be(&self, ours: &Schema, own: Types, kinds: Types) -> String {
+        let words = described(self.comes, ours, own, GUESS_DEPTH);
+        let only = !self.some && kinds != Types::NONE && own == kinds_of(ours);
+        if only && own != Types::ALL { format!("is {words}") } else { format!("may be {words}") }
     }
 
     /// What it is that takes it.
     pub(super) fn takes(&self, theirs: &Schema) -> String {
-        format!("takes {}", described(self.takes, theirs, Kinds::ALL, DEEP))
+        format!("takes {}", described(self.takes, theirs, Types::ALL, GUESS_DEPTH))
     }
 
     /// What the values of a schema are, as a noun.
-    pub(super) fn words(&self, root: &Value, schema: &Value, kinds: Kinds) -> String {
-        of(root, schema, kinds, DEEP)
+    pub(super) fn words(&self, root: &Value, schema: &Value, kinds: Types) -> String {
+        of(root, schema, kinds, GUESS_DEPTH)
     }
 }
 
-fn of(root: &Value, schema: &Value, kinds: Kinds, deep: usize) -> String {
-    if takes_all(schema) && kinds == Kinds::ALL || deep == 0 {
+fn of(root: &Value, schema: &Value, kinds: Types, deep: usize) -> String {
+    if takes_all(schema) && kinds == Types::ALL || deep == 0 {
         return "any value".to_owned();
     }
     match (behind(root, schema), schema) {
         (Some(target), _) => of(root, target, kinds, deep - 1),
         (None, Value::Object(map)) => described(root, map, kinds, deep),
-        (None, Value::Bool(true)) if kinds == Kinds::TEXT => "any text".to_owned(),
+        (None, Value::Bool(true)) if kinds == Types::TEXT => "any text".to_owned(),
         (None, _) => "nothing".to_owned(),
     }
 }
 
-fn described(root: &Value, map: &Schema, kinds: Kinds, deep: usize) -> String {
+fn described(root: &Value, map: &Schema, kinds: Types, deep: usize) -> String {
     if let Some(members) = members(map) {
         let mut all: Vec<String> = Vec::new();
         for member in members.iter().take(MOST) {
@@ -63,17 +61,17 @@ fn described(root: &Value, map: &Schema, kinds: Kinds, deep: usize) -> String {
             all => format!("one of {}", values(all)),
         };
     }
-    if own == Kinds::ALL {
+    if own == Types::ALL {
         return "any value".to_owned();
     }
-    let number = if own.has(Kinds::NUMBER) { "a number" } else { "an integer" };
+    let number = if own.has(Types::NUMBER) { "a number" } else { "an integer" };
     let words = [
-        (Kinds::TEXT, text(map)),
-        (Kinds::INTEGER, number.to_owned()),
-        (Kinds::BOOLEAN, "true or false".to_owned()),
-        (Kinds::LIST, "a list".to_owned()),
-        (Kinds::OBJECT, object(map)),
-        (Kinds::NULL, "null".to_owned()),
+        (Types::TEXT, text(map)),
+        (Types::INTEGER, number.to_owned()),
+        (Types::BOOLEAN, "true or false".to_owned()),
+        (Types::LIST, "a list".to_owned()),
+        (Types::OBJECT, object(map)),
+        (Types::NULL, "null".to_owned()),
     ];
     let words = words.into_iter().filter(|(kind, _)| own.meets(*kind)).map(|(_, words)| words);
     let words: Vec<_> = words.collect();

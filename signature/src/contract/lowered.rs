@@ -4,11 +4,13 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use super::{Contract, DEEPEST};
+use super::Contract;
 use crate::error::{Error, Result, Side};
+use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::{Lowering, Parts, check_name};
 use crate::schema::{self, Refusal};
+use crate::wire_shapes;
 
 impl Contract {
     /// The input schema as `dialect` takes it; computed at the first call and kept.
@@ -41,7 +43,7 @@ impl Contract {
         // Not kept with the schema: the same contract may go by another name.
         check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;
         kept(&self.lowered_input[dialect.index()], || {
-            self.lower_now(dialect, Side::Input, self.input(), schema::INPUT_WRAPPER, true)
+            self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, true)
         })
     }
 
@@ -49,7 +51,7 @@ impl Contract {
     /// for another one with it.
     pub(crate) fn lower_loose(&self, dialect: Dialect) -> Result<&Lowered> {
         kept(&self.loose_input[dialect.index()], || {
-            self.lower_now(dialect, Side::Input, self.input(), schema::INPUT_WRAPPER, false)
+            self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, false)
         })
     }
 
@@ -70,10 +72,10 @@ impl Contract {
                 _ => self.output_to_read(),
             };
             let Some(output) = output else {
-                let reason = "there is none, so a model cannot be asked for it";
-                return Err(self.refused(Side::Output, reason));
+                let reason = "there is no output schema, so a model cannot be asked for the output";
+                return Err(self.no_output(reason));
             };
-            self.lower_now(dialect, Side::Output, output, schema::WRAPPER, true)
+            self.lower_now(dialect, Side::Output, output, wire_shapes::RESULT, true)
         })
     }
 
@@ -99,6 +101,7 @@ impl Contract {
         Error::Lowering {
             contract: self.name.clone(),
             dialect,
+            fault: refusal.fault,
             path: shortened(refusal.path),
             advice: refusal.advice,
         }
@@ -151,7 +154,11 @@ impl Contract {
             faults: vec![fault],
             more: 0,
             // Writing takes stack for each level too.
-            raw: if schema::is_deeper(value, DEEPEST) { "…".into() } else { value.to_string() },
+            raw: if schema::is_deeper(value, SCHEMA_DEPTH) {
+                "…".into()
+            } else {
+                value.to_string()
+            },
         })
     }
 

@@ -3,7 +3,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use crate::error::Side;
+use crate::error::{SchemaFault, Side};
 use crate::lowering::Form;
 use crate::lowering::rules::{RequestLimits, Weight};
 
@@ -147,6 +147,9 @@ pub struct Loss {
     pub keyword: String,
     /// What became of it.
     pub why: Cow<'static, str>,
+    /// Why the whole schema was lowered in a weaker form, for code to match: without `strict`, or as
+    /// an object of any fields. `None` for a loss at one place.
+    pub fault: Option<SchemaFault>,
 }
 
 impl fmt::Display for Loss {

@@ -7,7 +7,9 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::limits::HOPS;
 use crate::schema::{DEFINITIONS, resolve};
+use crate::wire_shapes::{KEY, VALUE};
 
 pub(crate) type Schema = Map<String, Value>;
 
@@ -43,18 +45,6 @@ pub(crate) struct Struct<'a> {
 pub(crate) struct Pairs<'a> {
     /// One for each pattern of keys.
     pub(crate) kinds: Vec<(Value, &'a Value)>,
-}
-
-/// The fields of a pair.
-pub(crate) const KEY: &str = "key";
-pub(crate) const VALUE: &str = "value";
-
-/// The field of a struct's further fields, as pairs.
-pub(crate) const FURTHER: &str = "additional_properties";
-
-/// The field that a tuple's item stands in.
-pub(crate) fn place(i: usize) -> String {
-    format!("item_{i}")
 }
 
 impl<'a> Shape<'a> {
@@ -173,9 +163,6 @@ pub(crate) fn required(schema: &Schema) -> impl Iterator<Item = &str> {
     let names = schema.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str)
 }
-
-/// How many references are followed to learn what a schema is.
-const HOPS: usize = 64;
 
 /// Whether some value that `is` tells of may fit a schema: its unions and references
 /// followed, each once.

@@ -5,21 +5,12 @@ use std::cell::Cell;
 use serde_json::{Map, Number, Value, json};
 
 use crate::error::{Fault, shown};
+use crate::limits::{CHECK_STEPS, HOPS, TEXT_DEPTH};
 use crate::lowering::fits::Fits;
 use crate::lowering::rules::{Rules, Values};
-use crate::lowering::shape::{
-    FURTHER, KEY, Pairs, Schema, Shape, Struct, VALUE, has_type, members, place,
-};
+use crate::lowering::shape::{Pairs, Schema, Shape, Struct, has_type, members};
 use crate::schema::{is_deeper, resolve};
-
-/// How deep a value may nest: as deep as JSON is read.
-const DEEPEST: usize = 128;
-
-/// How many references and unions may lead from one schema of a value to another.
-const HOPS: usize = 32;
-
-/// How much is tried to find the member of a union that a value fits.
-const STEPS: usize = 1_000_000;
+use crate::wire_shapes::{self, FURTHER, KEY, VALUE};
 
 /// How a dialect says which values there are.
 pub(crate) enum Listed {
@@ -171,13 +162,13 @@ pub(crate) fn render(
     value: &Value,
 ) -> Result<Value, Fault> {
     check_depth(value)?;
-    let fits = Fits { root, left: Cell::new(STEPS) };
+    let fits = Fits { root, left: Cell::new(CHECK_STEPS) };
     let render = Render { rules, fits, hops: Cell::new(0), in_union: Cell::new(false) };
     render.node(schema, value, "$")
 }
 
 pub(crate) fn check_depth(value: &Value) -> Result<(), Fault> {
-    if is_deeper(value, DEEPEST) {
+    if is_deeper(value, TEXT_DEPTH) {
         return Err(fault("$", "it nests too deep; make it flatter".to_owned()));
     }
     Ok(())
@@ -390,7 +381,7 @@ impl Render<'_> {
             return Ok(out.into());
         }
         let out: Map<_, _> =
-            out.into_iter().enumerate().map(|(i, item)| (place(i), item)).collect();
+            out.into_iter().enumerate().map(|(i, item)| (wire_shapes::item(i), item)).collect();
         Ok(out.into())
     }
 }

@@ -9,40 +9,14 @@ use std::mem;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::Side;
+use crate::error::{SchemaFault, Side};
+use crate::limits::{LOWERING_STEPS, NORMAL_DEPTH};
 use crate::lowering::cycles::Cycles;
 use crate::lowering::dialect::Loss;
 use crate::lowering::rules::{Recursion, Rules};
 use crate::lowering::shape::{Schema, Shape, definitions, has_type};
 use crate::lowering::value;
 use crate::schema::{DEFINITIONS, NOTHING_FITS, Refusal, keep_used, resolve};
-
-/// How many schemas are lowered: in a dialect whose references stand alone, what is
-/// described where it is used is written out there.
-const MOST: usize = 400_000;
-
-/// How many may stand in each other.
-const DEEPEST: usize = 110;
-
-/// Keywords that each shape brings to the dialect in its own way.
-const STRUCTURE: [&str; 16] = [
-    "type",
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "items",
-    "prefixItems",
-    "enum",
-    "const",
-    "anyOf",
-    "oneOf",
-    "$ref",
-    DEFINITIONS,
-    "description",
-    "default",
-];
 
 /// A constraint longer than this is not said in a description.
 const LONGEST_TOLD: usize = 300;
@@ -91,6 +65,7 @@ impl<'a> Walk<'a> {
         {
             let path = if reference == "#" { "$" } else { reference };
             return Err(Refusal::new(
+                SchemaFault::Recursive,
                 path,
                 "it contains itself; make it a few levels deep, or a list of items that name their parent",
             ));
@@ -114,11 +89,15 @@ impl<'a> Walk<'a> {
     fn node(&mut self, schema: &Value, path: &str) -> Lowered {
         self.steps += 1;
         // Written out where it is used, a definition nests in each that uses it.
-        if self.steps > MOST || self.depth > DEEPEST {
-            return Err(Refusal::new(path, "it grows too large there; make it smaller"));
+        if self.steps > LOWERING_STEPS || self.depth > NORMAL_DEPTH {
+            return Err(Refusal::new(
+                SchemaFault::TooLarge,
+                path,
+                "it grows too large there; make it smaller",
+            ));
         }
         let Some(map) = schema.as_object() else {
-            return Err(Refusal::new(path, NOTHING_FITS));
+            return Err(Refusal::new(SchemaFault::Contradiction, path, NOTHING_FITS));
         };
         self.depth += 1;
         let lowered = self.shape(map, path);
@@ -166,7 +145,11 @@ impl<'a> Walk<'a> {
     fn no_any(&self, map: &Schema, path: &str) -> Refusal {
         let object = has_type(map, "object");
         let any = "any value at all; give it a type";
-        Refusal::new(path, if object { "an object with any fields; name its fields" } else { any })
+        Refusal::new(
+            SchemaFault::Undescribed,
+            path,
+            if object { "an object with any fields; name its fields" } else { any },
+        )
     }
 
     fn reference(&mut self, reference: &str, map: &Schema, path: &str) -> Lowered {
@@ -197,7 +180,7 @@ impl<'a> Walk<'a> {
 
     fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
         let (path, keyword) = (path.to_owned(), keyword.to_owned());
-        self.losses.push(Loss { side: self.side, path, keyword, why: why.into() });
+        self.losses.push(Loss { side: self.side, path, keyword, why: why.into(), fault: None });
     }
 }
 

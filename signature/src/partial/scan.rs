@@ -1,9 +1,7 @@
 //! Reads on where the last piece ended: a state machine, without recursion.
 
 use super::tree::Tree;
-
-/// Deeper lists and objects are refused, as `serde_json` refuses them.
-const DEEPEST: usize = 127;
+use crate::limits::TEXT_DEPTH;
 
 /// The longest text whose places fit into 32 bits.
 const LONGEST: usize = u32::MAX as usize - 1;
@@ -192,7 +190,7 @@ impl Scan {
             _ => return Err(self.broken("a value", tree)),
         };
         let is_container = matches!(byte, b'{' | b'[');
-        if is_container && tree.open.len() >= DEEPEST {
+        if is_container && tree.open.len() >= TEXT_DEPTH {
             return Err(Broken { expected: "at most 127 levels", got: "one more".into() });
         }
         let token = tree.add(self.at);

@@ -1,12 +1,14 @@
 //! Values that are meant beyond doubt but written as another type.
 
+use crate::limits::{LIST_WORDS, REPAIR_STEPS_EACH};
 use crate::reading::exact::{Fits, number};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Kinds, Node};
+use crate::reading::form::Node;
 use crate::reading::lenient;
 use crate::reading::number::Decimal;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{excerpt, kind_words};
+use crate::schema::types::Types;
 
 impl Fit<'_> {
     /// A value of a type that the schema does not name here.
@@ -62,7 +64,7 @@ impl Fit<'_> {
         if node.takes_null() && is_nothing(trimmed) {
             return self.null(at, trimmed);
         }
-        if node.kinds.has(Kinds::BOOLEAN)
+        if node.kinds.has(Types::BOOLEAN)
             && let Some(word) = ["true", "false"].iter().find(|w| trimmed.eq_ignore_ascii_case(w))
             && node.values.as_ref().is_none_or(|values| values.contains(&(*word == "true").into()))
         {
@@ -70,15 +72,15 @@ impl Fit<'_> {
             self.out.push_str(word);
             return true;
         }
-        if node.kinds.meets(Kinds::NUMBER) && self.text_as_number(at, trimmed, node) {
+        if node.kinds.meets(Types::NUMBER) && self.text_as_number(at, trimmed, node) {
             return true;
         }
-        let object = node.kinds.has(Kinds::OBJECT) && trimmed.starts_with(['{', '[']);
-        let list = node.kinds.has(Kinds::LIST) && trimmed.starts_with(['{', '[']);
+        let object = node.kinds.has(Types::OBJECT) && trimmed.starts_with(['{', '[']);
+        let list = node.kinds.has(Types::LIST) && trimmed.starts_with(['{', '[']);
         if object || list {
             return self.text_as_json(at, trimmed, node);
         }
-        node.kinds.has(Kinds::LIST) && self.single(at, node)
+        node.kinds.has(Types::LIST) && self.single(at, node)
     }
 
     fn text_as_number(&mut self, at: At<'_>, trimmed: &str, node: &Node) -> bool {
@@ -89,7 +91,7 @@ impl Fit<'_> {
         {
             return false;
         }
-        if !node.kinds.has(Kinds::NUMBER) && may_be_thousands(literal) {
+        if !node.kinds.has(Types::NUMBER) && may_be_thousands(literal) {
             let (whole, _) = literal.split_once('.').unwrap_or_default();
             return self.fault(at, node, &format!("it may be {whole} or {whole}000"));
         }
@@ -125,7 +127,7 @@ impl Fit<'_> {
         if !matches!(tape.kind(0), Kind::List | Kind::Object) {
             return false;
         }
-        self.steps += 64 * tape.len();
+        self.steps += REPAIR_STEPS_EACH * tape.len();
         let what = kind_words(tape.kind(0));
         self.repaired(at.path, format!("read the string as the {what} that is written in it"));
         for note in notes {
@@ -136,8 +138,8 @@ impl Fit<'_> {
 
     fn inner(&mut self, at: At<'_>, node: &Node) -> bool {
         match at.kind() {
-            Kind::List if node.kinds.has(Kinds::LIST) => self.list(at, node, Level::Coerce),
-            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(at, node, Level::Coerce),
+            Kind::List if node.kinds.has(Types::LIST) => self.list(at, node, Level::Coerce),
+            Kind::Object if node.kinds.has(Types::OBJECT) => self.object(at, node, Level::Coerce),
             _ => self.other_kind(at, node, Level::Coerce),
         }
     }
@@ -150,8 +152,8 @@ impl Fit<'_> {
             return false;
         };
         let item = self.form.node(id);
-        let list_of_lists = item.kinds.without(Kinds::NULL) == Kinds::LIST;
-        if !node.kinds.has(Kinds::LIST)
+        let list_of_lists = item.kinds.without(Types::NULL) == Types::LIST;
+        if !node.kinds.has(Types::LIST)
             || !rule.prefix.is_empty()
             || inside_list
             || list_of_lists
@@ -190,7 +192,7 @@ fn may_be_thousands(literal: &str) -> bool {
 fn may_be_several(text: &str, item: &Node) -> bool {
     let listed = item.values.as_ref().is_some_and(|values| values.contains(&text.into()));
     let trimmed = text.trim();
-    let texts = item.kinds.has(Kinds::TEXT);
+    let texts = item.kinds.has(Types::TEXT);
     !listed
         && (is_nothing(trimmed)
             || trimmed.starts_with(['[', '-', '*', '•']) && trimmed.parse::<f64>().is_err()
@@ -233,16 +235,13 @@ fn says_several(text: &str) -> bool {
     if text.contains(SEPARATORS) || text.starts_with(['(', '{', '"', '\'', '`', '“', '<']) {
         return true;
     }
-    let words: Vec<&str> = text.split_whitespace().take(MOST_WORDS).collect();
+    let words: Vec<&str> = text.split_whitespace().take(LIST_WORDS).collect();
     let inner = words.get(1..words.len().saturating_sub(1)).unwrap_or_default();
     let joined = inner.iter().any(|word| WORDS.contains(&word.to_lowercase().as_str()));
     let marked =
         |word: &&str| word.starts_with(['#', '@']) || word.contains("://") || word.contains('@');
     joined || words.len() > 1 && words.iter().all(marked)
 }
-
-/// Maximum number of words of a text that are looked at.
-const MOST_WORDS: usize = 1_000;
 
 /// Texts that say there is no value.
 pub(super) fn is_nothing(text: &str) -> bool {

@@ -6,10 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::reading::date::Format;
 use crate::reading::form::{
-    Field, Form, Id, Kinds, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule, Union,
+    Field, Form, Id, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule, Union,
 };
 use crate::reading::number::Decimal;
 use crate::reading::pattern::Pattern;
+use crate::schema::keywords::{Role, keyword as known};
+use crate::schema::types::Types;
 use crate::schema::{normal, resolve};
 
 /// Objects with so many fields look them up by hash.
@@ -55,7 +57,7 @@ impl Form {
     /// [`strict`](crate::reading::strict) and [`probe`](crate::reading::probe) look after.
     fn keeps_to_serde(&self) -> bool {
         let root = self.node(self.root);
-        let struct_or_nothing = root.kinds == Kinds::OBJECT && root.union.is_none();
+        let struct_or_nothing = root.kinds == Types::OBJECT && root.union.is_none();
         let fields_known =
             root.object.patterns.is_empty() && !matches!(root.object.rest, Rest::Of(_));
         // Nodes that nothing leads to are rare; one of them only costs the short way.
@@ -74,15 +76,15 @@ impl Form {
 impl Node {
     fn is_plain(&self, is_root: bool) -> bool {
         let one_kind = [
-            Kinds::NONE,
-            Kinds::BOOLEAN,
-            Kinds::INTEGER,
-            Kinds::NUMBER,
-            Kinds::TEXT,
-            Kinds::LIST,
-            Kinds::OBJECT,
+            Types::NONE,
+            Types::BOOLEAN,
+            Types::INTEGER,
+            Types::NUMBER,
+            Types::TEXT,
+            Types::LIST,
+            Types::OBJECT,
         ]
-        .contains(&self.kinds.without(Kinds::NULL));
+        .contains(&self.kinds.without(Types::NULL));
         let values = self.values.as_deref().unwrap_or_default();
         let list = &self.list;
         let tuple = list.closed && list.shortest == list.prefix.len();
@@ -100,11 +102,11 @@ impl Node {
             && self.also.is_empty()
             && self.never.is_empty()
             && values.iter().all(Value::is_string)
-            && (!self.kinds.meets(Kinds::NUMBER) || self.number.implied)
+            && (!self.kinds.meets(Types::NUMBER) || self.number.implied)
             && self.text.is_free()
-            && (!self.kinds.has(Kinds::LIST)
+            && (!self.kinds.has(Types::LIST)
                 || ((tuple || free_list) && !list.unique && list.contains.is_none()))
-            && (!self.kinds.has(Kinds::OBJECT) || is_struct)
+            && (!self.kinds.has(Types::OBJECT) || is_struct)
     }
 }
 
@@ -182,9 +184,9 @@ impl<'s> Compiler<'s> {
         let Some(node) = self.nodes.get(id) else {
             return;
         };
-        let kinds_of = |id: &Id| self.nodes.get(*id).map_or(Kinds::ALL, |node| node.kinds);
+        let kinds_of = |id: &Id| self.nodes.get(*id).map_or(Types::ALL, |node| node.kinds);
         let members = node.union.iter().flat_map(|union| &union.members);
-        let kinds = members.map(kinds_of).fold(node.kinds, Kinds::with);
+        let kinds = members.map(kinds_of).fold(node.kinds, Types::with);
         let only = |field: &Field| self.nodes.get(field.node).and_then(Node::only_text);
         let tags: Vec<_> =
             node.object.fields.iter().map(|field| only(field).map(Box::from)).collect();
@@ -236,7 +238,7 @@ impl<'s> Compiler<'s> {
         members.retain(|member| !is_null(member));
         let nullable = members.len() < before;
         let mut node = match members.as_slice() {
-            [] if nullable => Node { kinds: Kinds::NULL, ..Node::any() },
+            [] if nullable => Node { kinds: Types::NULL, ..Node::any() },
             // Nothing but itself is in it.
             [] => Node::any(),
             [one] => self.simple(one),
@@ -246,7 +248,7 @@ impl<'s> Compiler<'s> {
             },
         };
         if nullable {
-            node.kinds = node.kinds.with(Kinds::NULL);
+            node.kinds = node.kinds.with(Types::NULL);
         }
         node
     }
@@ -279,12 +281,12 @@ impl<'s> Compiler<'s> {
         let ids = members.iter().map(|member| self.place(member));
         let union = Union { members: ids.collect(), tag };
         // What the members are is not known yet.
-        Node { kinds: Kinds::NONE, union: Some(Box::new(union)), ..Node::any() }
+        Node { kinds: Types::NONE, union: Some(Box::new(union)), ..Node::any() }
     }
 
     fn simple(&mut self, schema: &'s Value) -> Node {
         let Some(map) = schema.as_object() else {
-            let kinds = if schema == false { Kinds::NONE } else { Kinds::ALL };
+            let kinds = if schema == false { Types::NONE } else { Types::ALL };
             return Node { kinds, ..Node::any() };
         };
         let mut node = Node {
@@ -384,7 +386,7 @@ impl<'s> Compiler<'s> {
             let node = match (matching.map(|(_, id)| *id), rest) {
                 (Some(id), _) | (None, Rest::Of(id)) => id,
                 (None, Rest::Open) => self.push(Node::any()),
-                (None, Rest::Closed) => self.push(Node { kinds: Kinds::NONE, ..Node::any() }),
+                (None, Rest::Closed) => self.push(Node { kinds: Types::NONE, ..Node::any() }),
             };
             fields.push(Field { name: name.into(), node, required: true, only: None });
         }
@@ -394,7 +396,7 @@ impl<'s> Compiler<'s> {
     /// The field that each member which is an object fixes to texts of its own.
     fn tag(&self, members: &[&'s Value]) -> Option<String> {
         let maps = members.iter().filter_map(|member| member.as_object());
-        let objects: Vec<_> = maps.filter(|map| kinds(map).has(Kinds::OBJECT)).collect();
+        let objects: Vec<_> = maps.filter(|map| kinds(map).has(Types::OBJECT)).collect();
         let (first, rest) = objects.split_first()?;
         let differs = |name: &str| {
             let mut seen = HashSet::new();
@@ -440,15 +442,15 @@ fn values(map: &Map<String, Value>, node: &mut Node) {
         (None, None) => return,
     };
     if !values.iter().any(Value::is_null) {
-        node.kinds = node.kinds.without(Kinds::NULL);
+        node.kinds = node.kinds.without(Types::NULL);
     }
     let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
-    let present = values.iter().fold(Kinds::NULL, |kinds, value| kinds.with(kind_of(value)));
-    let narrowed =
-        [Kinds::NULL, Kinds::BOOLEAN, Kinds::NUMBER, Kinds::TEXT, Kinds::LIST, Kinds::OBJECT]
-            .into_iter()
-            .filter(|kind| !present.meets(*kind))
-            .fold(node.kinds, Kinds::without);
+    let present =
+        values.iter().fold(Types::NULL, |kinds, value| kinds.with(Types::of_value(value)));
+    let narrowed = Types::EACH
+        .into_iter()
+        .filter(|kind| !present.meets(*kind))
+        .fold(node.kinds, Types::without);
     node.kinds = narrowed;
     node.values = Some(values.into());
 }
@@ -477,36 +479,19 @@ fn depends(map: &Map<String, Value>) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-fn kind_of(value: &Value) -> Kinds {
-    match value {
-        Value::Null => Kinds::NULL,
-        Value::Bool(_) => Kinds::BOOLEAN,
-        Value::Number(_) => Kinds::NUMBER,
-        Value::String(_) => Kinds::TEXT,
-        Value::Array(_) => Kinds::LIST,
-        Value::Object(_) => Kinds::OBJECT,
-    }
-}
-
 /// The types a schema names, or those that its other keywords speak of.
-fn kinds(map: &Map<String, Value>) -> Kinds {
-    match map.get("type") {
-        Some(Value::String(name)) => return Kinds::named(name),
-        Some(Value::Array(names)) => {
-            let names = names.iter().filter_map(Value::as_str);
-            return names.fold(Kinds::NONE, |kinds, name| kinds.with(Kinds::named(name)));
-        }
-        _ => {}
+fn kinds(map: &Map<String, Value>) -> Types {
+    if let Some(kind) = map.get("type") {
+        return Types::of_keyword(kind);
     }
     // Without a type, keywords for objects do not exclude texts; whoever wrote them
     // meant an object all the same, and a reader needs to know what to read.
-    let object = ["properties", "required", "additionalProperties", "patternProperties"];
-    let list = ["items", "prefixItems"];
-    let has = |keywords: &[&str]| keywords.iter().any(|keyword| map.contains_key(*keyword));
-    match (has(&object), has(&list)) {
-        (true, false) => Kinds::OBJECT,
-        (false, true) => Kinds::LIST,
-        _ => Kinds::ALL,
+    let shapes = map.keys().filter_map(|keyword| known(keyword));
+    let shapes = shapes.filter(|known| known.role == Role::Shape && known.of != Types::ALL);
+    match shapes.map(|known| known.of).fold(Types::NONE, Types::with) {
+        Types::OBJECT => Types::OBJECT,
+        Types::LIST => Types::LIST,
+        _ => Types::ALL,
     }
 }
 
@@ -597,5 +582,5 @@ fn all_texts(members: &[&Value]) -> Option<Node> {
         }
         all.extend(texts.into_iter().cloned());
     }
-    Some(Node { kinds: Kinds::TEXT, values: Some(all.into()), ..Node::any() })
+    Some(Node { kinds: Types::TEXT, values: Some(all.into()), ..Node::any() })
 }

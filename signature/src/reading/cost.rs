@@ -7,19 +7,15 @@
 
 use std::collections::HashMap;
 
+use crate::limits::{TYPE_STEPS, TYPE_STEPS_EACH};
 use crate::reading::exact::{Exact, Fits};
-use crate::reading::form::{Form, Id, Kinds, Union};
+use crate::reading::form::{Form, Id, Union};
 use crate::reading::tape::{Kind, Tape};
+use crate::schema::types::Types;
 
 /// Why such a value is refused.
 pub(super) const TOO_DEEP: &str =
     "its unions without a tag nest too deep to be read in time; nest it less";
-
-/// Maximum number of values that a type may have to look at, for texts of any length.
-const LEAST: u64 = 200_000;
-
-/// The same for each value of a long text.
-const FOR_EACH: u64 = 64;
 
 /// Whether the type comes to an end with a value in time.
 pub(super) fn is_affordable(form: &Form, tape: &Tape<'_>, token: usize) -> bool {
@@ -29,10 +25,10 @@ pub(super) fn is_affordable(form: &Form, tape: &Tape<'_>, token: usize) -> bool 
     // All members at all levels: most values are affordable even so.
     let members = form.repeats as u64;
     let all = members.saturating_pow(tape.depth()).saturating_mul(tape.len() as u64);
-    if all <= LEAST {
+    if all <= TYPE_STEPS {
         return true;
     }
-    let most = LEAST + FOR_EACH * tape.len() as u64;
+    let most = TYPE_STEPS + TYPE_STEPS_EACH * tape.len() as u64;
     let mut cost = Cost { form, tape, exact: Exact::new(form, tape), known: HashMap::new() };
     cost.of(token, form.root) <= most
 }
@@ -54,8 +50,8 @@ impl Cost<'_, '_> {
         let cost = match &node.union {
             Some(union) => self.union(token, union),
             None => match self.tape.kind(token) {
-                Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(token, id),
-                Kind::List if node.kinds.has(Kinds::LIST) => self.list(token, id),
+                Kind::Object if node.kinds.has(Types::OBJECT) => self.object(token, id),
+                Kind::List if node.kinds.has(Types::LIST) => self.list(token, id),
                 _ => 1,
             },
         };

@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::reading::form::{
-    Form, Id, Kinds, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule,
-};
+use crate::limits::{CHECK_DEPTH, CHECK_MEMORY, CHECK_STEPS, CHECK_STEPS_EACH};
+use crate::reading::form::{Form, Id, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule};
 use crate::reading::number::Decimal;
 use crate::reading::tape::{Kind, Tape};
+use crate::schema::types::Types;
 
 /// How a value fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,12 +34,6 @@ impl Fits {
 /// Why a value is refused of which nobody can say in time whether it fits.
 pub(super) const INVOLVED: &str = "the schema is too involved to hold a value to";
 
-/// So many nodes at most ask for each other: a few for each level that a text may have.
-const DEEPEST: usize = 400;
-
-/// So much is remembered at once.
-const MOST_KNOWN: usize = 100_000;
-
 /// One text against one form.
 pub(super) struct Exact<'f> {
     form: &'f Form,
@@ -59,7 +53,7 @@ pub(super) struct Exact<'f> {
 
 impl<'f> Exact<'f> {
     pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
-        Self::within(form, tape, 1_000_000 + 512 * size(tape))
+        Self::within(form, tape, CHECK_STEPS + CHECK_STEPS_EACH * size(tape))
     }
 
     /// The same with what others have left.
@@ -91,7 +85,7 @@ impl<'f> Exact<'f> {
     /// whoever turns it round has to ask [`is_involved`](Self::is_involved).
     pub(super) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         self.spend(1);
-        if self.involved || self.depth >= DEEPEST {
+        if self.involved || self.depth >= CHECK_DEPTH {
             self.involved = true;
             return Fits::No;
         }
@@ -119,7 +113,7 @@ impl<'f> Exact<'f> {
             return *known;
         }
         let fits = self.found(tape, token, id);
-        if self.known.len() >= MOST_KNOWN {
+        if self.known.len() >= CHECK_MEMORY {
             self.known.clear();
         }
         self.known.insert(key, fits);
@@ -160,19 +154,19 @@ impl<'f> Exact<'f> {
     fn value(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
         let kind = tape.kind(token);
         let fits = match kind {
-            Kind::Null => return Fits::of(node.kinds.has(Kinds::NULL)),
-            Kind::True | Kind::False => Fits::of(node.kinds.has(Kinds::BOOLEAN)),
-            Kind::Number if node.kinds.meets(Kinds::NUMBER) => {
+            Kind::Null => return Fits::of(node.kinds.has(Types::NULL)),
+            Kind::True | Kind::False => Fits::of(node.kinds.has(Types::BOOLEAN)),
+            Kind::Number if node.kinds.meets(Types::NUMBER) => {
                 number(tape.raw(token), node.kinds, &node.number)
             }
-            Kind::Text | Kind::Escaped if node.kinds.has(Kinds::TEXT) => {
+            Kind::Text | Kind::Escaped if node.kinds.has(Types::TEXT) => {
                 if !node.text.is_free() {
                     self.spend(tape.raw(token).len() / BYTES);
                 }
                 Fits::of(text(&tape.text(token), &node.text))
             }
-            Kind::List if node.kinds.has(Kinds::LIST) => self.list(tape, token, &node.list),
-            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(tape, token, &node.object),
+            Kind::List if node.kinds.has(Types::LIST) => self.list(tape, token, &node.list),
+            Kind::Object if node.kinds.has(Types::OBJECT) => self.object(tape, token, &node.object),
             _ => Fits::No,
         };
         match &node.values {
@@ -331,7 +325,7 @@ impl<'f> Exact<'f> {
 
     fn member(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         let container = matches!(tape.kind(token), Kind::List | Kind::Object);
-        if !container || self.unions < 2 || self.depth >= DEEPEST {
+        if !container || self.unions < 2 || self.depth >= CHECK_DEPTH {
             return self.fits(tape, token, id);
         }
         self.spend(1);
@@ -361,7 +355,7 @@ pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
     match tape.kind(token) {
         Kind::Number => {
             let integer = !tape.raw(token).contains(['.', 'e', 'E']);
-            listed + u8::from(integer != node.kinds.has(Kinds::NUMBER))
+            listed + u8::from(integer != node.kinds.has(Types::NUMBER))
         }
         Kind::Text | Kind::Escaped => {
             let formal = node.text.format.is_some() || node.text.pattern.is_some();
@@ -407,16 +401,16 @@ pub(super) fn is_whole_float(literal: &str) -> bool {
 pub(super) fn is_rounded(form: &Form, members: &[Id], winner: &Node, literal: &str) -> bool {
     let whole = |id: &Id| {
         let kinds = form.node(*id).kinds;
-        kinds.has(Kinds::INTEGER) && !kinds.has(Kinds::NUMBER)
+        kinds.has(Types::INTEGER) && !kinds.has(Types::NUMBER)
     };
-    winner.kinds.has(Kinds::NUMBER)
+    winner.kinds.has(Types::NUMBER)
         && !literal.contains(['.', 'e', 'E'])
         && !is_whole_float(literal)
         && members.iter().any(whole)
 }
 
 /// How a number fits a node that takes some.
-pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
+pub(super) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     let integer = !literal.contains(['.', 'e', 'E']);
     if integer
         && let Some((low, high)) = rule.quick
@@ -427,9 +421,9 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
         return Fits::Yes;
     }
     // A decimal is asked for as a number or a text: the number goes through a float.
-    let is_decimal = kinds.has(Kinds::NUMBER) && kinds.has(Kinds::TEXT) && !rule.float;
+    let is_decimal = kinds.has(Types::NUMBER) && kinds.has(Types::TEXT) && !rule.float;
     if !integer
-        && kinds.has(Kinds::NUMBER)
+        && kinds.has(Types::NUMBER)
         && !is_decimal
         && let Some((low, high)) = rule.quick_fraction
         && literal.parse::<f64>().is_ok_and(|n| low < n && n < high && n != 0.0)
@@ -440,10 +434,10 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
         return Fits::No;
     };
     // Of any value nothing is known but that it will be kept as 64 bits.
-    if kinds == Kinds::ALL && !is_common(literal) {
+    if kinds == Types::ALL && !is_common(literal) {
         return Fits::No;
     }
-    let any_number = kinds.has(Kinds::NUMBER);
+    let any_number = kinds.has(Types::NUMBER);
     if !(any_number || decimal.is_integral()) || !rule.fits(&decimal, literal) || vanishes(literal)
     {
         return Fits::No;

@@ -6,11 +6,13 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::error::Fault;
+use crate::limits::{REPAIR_STEPS, REPAIR_STEPS_EACH, REPAIRS, REPORTED, WALK_DEPTH};
 use crate::reading::exact::{Exact, Fits, INVOLVED, anything, is_among, number, text};
-use crate::reading::form::{Form, Id, Kinds, Node};
+use crate::reading::form::{Form, Id, Node};
 use crate::reading::policy::Repair;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{expected, expected_in_full, got, shortened};
+use crate::schema::types::Types;
 
 /// How far a value may be from what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,16 +23,6 @@ pub(super) enum Level {
     /// As models write it all the same.
     Coerce,
 }
-
-/// So many faults are told; a model that made more will not read more.
-const MOST_FAULTS: usize = 50;
-
-/// So many repairs are told one by one: a text of a million small mistakes would
-/// otherwise take many times its own memory.
-const MOST_REPAIRS: usize = 1_000;
-
-/// So deep at most, texts inside texts included.
-const DEEPEST: usize = 200;
 
 /// The way to a value, from the root.
 #[derive(Clone, Copy)]
@@ -114,7 +106,7 @@ impl<'f> Fit<'f> {
             unknown: 0,
             left_out: Vec::new(),
             trying: false,
-            steps: 4_000 + 64 * tape.len(),
+            steps: REPAIR_STEPS + REPAIR_STEPS_EACH * tape.len(),
             depth: 0,
         }
     }
@@ -123,7 +115,7 @@ impl<'f> Fit<'f> {
         let form = self.form;
         let node = form.node(id);
         let start = self.out.len();
-        if self.steps == 0 || self.depth >= DEEPEST {
+        if self.steps == 0 || self.depth >= WALK_DEPTH {
             return self.fault(at, node, "it can be read in too many ways");
         }
         self.steps -= 1;
@@ -177,15 +169,15 @@ impl<'f> Fit<'f> {
         }
         match at.kind() {
             Kind::Null if node.takes_null() => self.keep(at),
-            Kind::True | Kind::False if node.kinds.has(Kinds::BOOLEAN) => self.listed(at, node),
-            Kind::Number if node.kinds.meets(Kinds::NUMBER) => {
+            Kind::True | Kind::False if node.kinds.has(Types::BOOLEAN) => self.listed(at, node),
+            Kind::Number if node.kinds.meets(Types::NUMBER) => {
                 let literal = at.tape.raw(at.token);
                 self.number(at, literal, node)
             }
-            Kind::Text | Kind::Escaped if node.kinds.has(Kinds::TEXT) => self.text(at, node, level),
+            Kind::Text | Kind::Escaped if node.kinds.has(Types::TEXT) => self.text(at, node, level),
             Kind::List | Kind::Object if node.values.is_some() => self.listed(at, node),
-            Kind::List if node.kinds.has(Kinds::LIST) => self.list(at, node, level),
-            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(at, node, level),
+            Kind::List if node.kinds.has(Types::LIST) => self.list(at, node, level),
+            Kind::Object if node.kinds.has(Types::OBJECT) => self.object(at, node, level),
             _ => self.other_kind(at, node, level),
         }
     }
@@ -308,7 +300,7 @@ impl<'f> Fit<'f> {
 
     /// Whether enough was told; what is not told is counted.
     fn is_full(&mut self) -> bool {
-        let full = self.faults.len() >= MOST_FAULTS;
+        let full = self.faults.len() >= REPORTED;
         self.more += usize::from(full);
         full
     }
@@ -336,7 +328,7 @@ impl<'f> Fit<'f> {
     }
 
     pub(super) fn repaired(&mut self, path: &Path<'_>, what: String) {
-        if self.repairs.len() < MOST_REPAIRS {
+        if self.repairs.len() < REPAIRS {
             self.repairs.push(Repair { path: path.to_string(), what });
         } else {
             self.more_repairs += 1;

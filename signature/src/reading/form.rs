@@ -10,6 +10,7 @@ use crate::reading::date::Format;
 use crate::reading::number::Decimal;
 use crate::reading::pattern::Pattern;
 use crate::reading::probe;
+use crate::schema::types::Types;
 
 /// Where in a [`Form`] a node stands.
 pub(super) type Id = usize;
@@ -81,7 +82,7 @@ impl Form {
 
     /// Whether a number without a value, which serde writes as null, would be no number here.
     pub(super) fn has_floats(&self) -> bool {
-        let float = |node: &Node| node.kinds.has(Kinds::NUMBER) && !node.takes_null();
+        let float = |node: &Node| node.kinds.has(Types::NUMBER) && !node.takes_null();
         self.nodes.iter().any(float)
     }
 
@@ -138,63 +139,10 @@ impl Form {
 /// What fits everywhere.
 static ANY: Node = Node::any();
 
-/// The types of JSON, as a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Kinds(u8);
-
-impl Kinds {
-    pub(crate) const NONE: Self = Self(0);
-    pub(crate) const NULL: Self = Self(1);
-    pub(crate) const BOOLEAN: Self = Self(2);
-    pub(crate) const INTEGER: Self = Self(4);
-    /// Every number, integers too.
-    pub(crate) const NUMBER: Self = Self(4 | 8);
-    pub(crate) const TEXT: Self = Self(16);
-    pub(crate) const LIST: Self = Self(32);
-    pub(crate) const OBJECT: Self = Self(64);
-    pub(crate) const ALL: Self = Self(127);
-
-    pub(crate) fn named(name: &str) -> Self {
-        match name {
-            "null" => Self::NULL,
-            "boolean" => Self::BOOLEAN,
-            "integer" => Self::INTEGER,
-            "number" => Self::NUMBER,
-            "string" => Self::TEXT,
-            "array" => Self::LIST,
-            "object" => Self::OBJECT,
-            _ => Self::NONE,
-        }
-    }
-
-    pub(crate) fn has(self, kinds: Self) -> bool {
-        self.0 & kinds.0 == kinds.0
-    }
-
-    pub(crate) fn meets(self, kinds: Self) -> bool {
-        self.0 & kinds.0 != 0
-    }
-
-    #[must_use]
-    pub(crate) const fn with(self, kinds: Self) -> Self {
-        Self(self.0 | kinds.0)
-    }
-
-    #[must_use]
-    pub(crate) fn common(self, kinds: Self) -> Self {
-        Self(self.0 & kinds.0)
-    }
-
-    #[must_use]
-    pub(crate) fn without(self, kinds: Self) -> Self {
-        Self(self.0 & !kinds.0)
-    }
-}
-
 /// What one place of a value may hold.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) kinds: Kinds,
+    pub(super) kinds: Types,
     /// The only values, of `enum` and `const`; null is said by `kinds`.
     pub(super) values: Option<Box<[Value]>>,
     pub(super) number: NumberRule,
@@ -212,7 +160,7 @@ pub(super) struct Node {
 impl Node {
     pub(super) const fn any() -> Self {
         Self {
-            kinds: Kinds::ALL,
+            kinds: Types::ALL,
             values: None,
             number: NumberRule {
                 least: None,
@@ -254,7 +202,7 @@ impl Node {
     }
 
     pub(super) fn is_any(&self) -> bool {
-        self.kinds == Kinds::ALL
+        self.kinds == Types::ALL
             && self.values.is_none()
             && self.union.is_none()
             && self.also.is_empty()
@@ -265,13 +213,13 @@ impl Node {
 
     /// Whether null is a value here.
     pub(super) fn takes_null(&self) -> bool {
-        self.kinds.has(Kinds::NULL)
+        self.kinds.has(Types::NULL)
     }
 
     /// The one text that fits, if there is only one value and it is a text.
     pub(super) fn only_text(&self) -> Option<&str> {
         match self.values.as_deref()? {
-            [Value::String(text)] if self.kinds == Kinds::TEXT => Some(text),
+            [Value::String(text)] if self.kinds == Types::TEXT => Some(text),
             _ => None,
         }
     }

@@ -4,11 +4,9 @@
 //! a cut is a guess, even if it were only a bracket. A quote that may belong to the inside of
 //! a text is refused as well: taken for the end of the text, it would cut the text short.
 
+use crate::limits::{TEXT_DEPTH, VAIN_BYTES, VAIN_SCANS};
 use crate::reading::fit::quoted;
 use crate::reading::tape::{Tape, unescaped_unicode};
-
-/// As deep as an exact text may be.
-const DEEPEST: usize = 127;
 
 /// A quote before this ends a text, or belongs to it.
 const INNER_QUOTE: &str =
@@ -26,13 +24,6 @@ const BARE_VALUE: &str = "this is a comment or a value without quotes; write it 
 const ARITHMETIC: &str = "this is a comment or arithmetic; write the number alone";
 
 const TOO_MANY: &str = "too many brackets open no value; give the value alone";
-
-/// How many times a text may be looked at from brackets that open no value: a comment takes the
-/// rest of a line, and each bracket on the line begins another.
-const MOST_VAIN: usize = 16;
-
-/// So many bytes may be, in a text of any length.
-const USUAL_VAIN: usize = 100_000;
 
 /// One kind of thing that was put right.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +145,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
     let mut words = vec![String::new()];
     let mut brackets = false;
     let mut at = 0;
-    let mut left = USUAL_VAIN + text.len().saturating_mul(MOST_VAIN);
+    let mut left = VAIN_BYTES + text.len().saturating_mul(VAIN_SCANS);
     while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
         if let Some(end) = comment(text, at) {
             at = end;
@@ -528,7 +519,7 @@ impl<'t> Parser<'t> {
     }
 
     fn open(&mut self, bracket: char) -> Result<(), Refusal> {
-        if self.path.len() >= DEEPEST {
+        if self.path.len() >= TEXT_DEPTH {
             return Err(Refusal::TooDeep);
         }
         self.bump();

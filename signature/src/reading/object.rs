@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use crate::limits::{GUESS_DEPTH, NEAR_NAMES};
 use crate::reading::coerce::{folded, is_nothing};
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Field, Form, Kinds, Node, ObjectRule, Rest};
+use crate::reading::form::{Field, Form, Node, ObjectRule, Rest};
 use crate::reading::policy::NULL_FOR_DEFAULT;
-use crate::reading::restore::FURTHER;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{counted, excerpt, expected, is_near, shortened};
+use crate::schema::types::Types;
+use crate::wire_shapes::FURTHER;
 
 /// Many systems say with this field what an object is; it never is a value.
 pub(super) const TAG: &str = "_type";
@@ -24,12 +26,6 @@ const AROUND: [&str; 7] = ["properties", "request", "result", "data", "body", "p
 
 /// What is said of a field that is left out.
 pub(super) const UNASKED: &str = "left out a field that is not asked for";
-
-/// Maximum number of unknown fields that are compared with the names of absent ones.
-const MOST_UNKNOWN: usize = 64;
-
-/// Maximum number of objects and lists around the fields that a wrapper is looked for in.
-const DEEPEST_WRAPPER: usize = 4;
 
 const NOT_ASKED_FOR: &str = "which is not asked for";
 
@@ -130,7 +126,7 @@ impl Fit<'_> {
     }
 
     fn takes(&self, at: At<'_>, node: &Node) -> bool {
-        let texts = |node: &Node| node.kinds.has(Kinds::TEXT);
+        let texts = |node: &Node| node.kinds.has(Types::TEXT);
         texts(node) && Exact::new(self.form, at.tape).fits_node(at.tape, at.token, node) != Fits::No
     }
 
@@ -180,7 +176,7 @@ impl Fit<'_> {
             Rest::Closed | Rest::Open => return false,
         };
         let mut values = rule.patterns.iter().map(|(_, id)| *id).chain(rest);
-        !values.any(|id| self.form.node(id).kinds.has(Kinds::LIST))
+        !values.any(|id| self.form.node(id).kinds.has(Types::LIST))
     }
 
     /// A field that nobody asked for: it goes on as it is, and is told.
@@ -279,7 +275,7 @@ impl Fit<'_> {
         // A name that is much longer than every declared one is not a slip.
         let longest = rule.fields.iter().map(|field| field.name.len()).max().unwrap_or_default();
         let unknown = plan.unknown(at, rule).filter(|entry| entry.name.len() <= 2 * longest + 8);
-        let unknown: Vec<&Entry<'_>> = unknown.take(MOST_UNKNOWN).collect();
+        let unknown: Vec<&Entry<'_>> = unknown.take(NEAR_NAMES).collect();
         if unknown.is_empty() {
             return true;
         }
@@ -322,7 +318,7 @@ impl Fit<'_> {
         // Without a type behind it, all of it goes on to whoever asked for it.
         let tagged = rule.fields.iter().any(|field| field.only.is_some());
         let lost = |entry: &&Entry<'_>| {
-            self.form.typed && !tagged || holds_a_field(at.tape, entry.value, rule, DEEPEST_WRAPPER)
+            self.form.typed && !tagged || holds_a_field(at.tape, entry.value, rule, GUESS_DEPTH)
         };
         let Some(entry) = plan.unknown(at, rule).find(lost) else {
             return true;
@@ -596,7 +592,7 @@ impl<'t> Plan<'t> {
     /// Whether a declared field is there with a value.
     fn says(&self, form: &Form, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
         let field = rule.fields.get(index).map(|field| form.node(field.node));
-        let takes_text = field.is_some_and(|node| node.kinds.has(Kinds::TEXT));
+        let takes_text = field.is_some_and(|node| node.kinds.has(Types::TEXT));
         let left_out = |value| match at.tape.kind(value) {
             Kind::Null => true,
             // Read as left out where no text is asked for.

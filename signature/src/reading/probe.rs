@@ -13,10 +13,8 @@ use serde::de::{
     SeqAccess, Visitor,
 };
 
+use crate::limits::PROBED_PLACES;
 use crate::reading::form::{Form, Id};
-
-/// Maximum number of places that are looked at; a type with more is checked by its schema.
-const MOST_PLACES: usize = 1_000;
 
 /// One step down into a value.
 #[derive(Clone, Copy)]
@@ -46,7 +44,7 @@ pub(super) fn lists_are_enums<T: DeserializeOwned>(form: &Form) -> bool {
             way.push(step);
             if form.node(below).values.is_some() {
                 places += 1;
-                if places > MOST_PLACES || !is_enum::<T>(&way) {
+                if places > PROBED_PLACES || !is_enum::<T>(&way) {
                     return false;
                 }
             } else if seen.insert(below) {

@@ -3,15 +3,10 @@
 use std::collections::HashSet;
 
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Kinds, Node};
+use crate::reading::form::Node;
 use crate::reading::tape::{Kind, Tape};
-
-/// The fields of a pair that stands for an entry of a map.
-const KEY: &str = "key";
-const VALUE: &str = "value";
-
-/// Where a struct keeps pairs for its further fields.
-pub(super) const FURTHER: &str = "additional_properties";
+use crate::schema::types::Types;
+use crate::wire_shapes::{self, KEY, VALUE};
 
 impl Fit<'_> {
     /// A map from pairs, a tuple from an object, a number or a boolean from the text
@@ -19,10 +14,10 @@ impl Fit<'_> {
     /// `None` if it is no such shape.
     pub(super) fn restored(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
         match at.kind() {
-            Kind::List if node.kinds.has(Kinds::OBJECT) && node.object.is_map() => {
+            Kind::List if node.kinds.has(Types::OBJECT) && node.object.is_map() => {
                 self.map_of_pairs(at, node, level)
             }
-            Kind::Object if node.kinds.has(Kinds::LIST) && !node.list.prefix.is_empty() => {
+            Kind::Object if node.kinds.has(Types::LIST) && !node.list.prefix.is_empty() => {
                 self.tuple(at, node, level)
             }
             Kind::Text | Kind::Escaped => self.listed_as_text(at, node),
@@ -69,7 +64,7 @@ impl Fit<'_> {
     fn tuple(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
         let entries: Vec<_> = at.tape.entries(at.token).collect();
         let of = |index: usize| {
-            let name = format!("item_{index}");
+            let name = wire_shapes::item(index);
             entries.iter().find(|(key, _)| at.tape.text(*key) == *name).map(|(_, value)| *value)
         };
         let items: Vec<usize> = (0..entries.len()).map_while(of).collect();
@@ -84,7 +79,7 @@ impl Fit<'_> {
             if index > 0 {
                 self.out.push(',');
             }
-            let name = format!("item_{index}");
+            let name = wire_shapes::item(index);
             let path = Path::Field(at.path, &name);
             fits &= match node.list.item(index) {
                 Some(Some(id)) => self.value(at.to(*item, &path), id, level),

@@ -1,16 +1,18 @@
 //! The value of a whole text, out of whatever it is wrapped in.
 
 use crate::error::Fault;
+use crate::limits::GUESS_DEPTH;
 use crate::reading::coerce::folded;
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Form, Kinds, Rest};
+use crate::reading::form::{Form, Rest};
 use crate::reading::lenient::{self, Asked, Note, Refusal};
 use crate::reading::object::{UNASKED, WRAPPERS, is_void};
 use crate::reading::policy::{Policy, Repair};
 use crate::reading::tape::{Broken, Kind, Tape};
 use crate::reading::words::{excerpt, is_near, shortened};
-use crate::schema::WRAPPER;
+use crate::schema::types::Types;
+use crate::wire_shapes::{INPUT, RESULT};
 
 /// Fields that APIs put a whole call into: its name and its arguments.
 const CALLS: [&str; 4] = ["function", "function_call", "tool_call", "tool_calls"];
@@ -37,13 +39,6 @@ const TOOLS: [&str; 2] = ["tool", "tool_name"];
 
 /// What the `type` of a call is, where it is not the name of the tool.
 const TYPES: [&str; 6] = ["function", "function_call", "tool", "tool_call", "tool_use", "object"];
-
-/// Maximum number of wrappers in each other: a list of calls, the call, its arguments, and the
-/// text that they are written in.
-const WRAPPED: usize = 4;
-
-/// Where lowering puts a union, for dialects that want an object at the root.
-const UNION: &str = "input";
 
 /// The value as JSON, where it was in the text, and what was put right.
 pub(super) struct Found {
@@ -83,7 +78,7 @@ impl Root<'_> {
                 Tape::parse(&lenient).map_err(|broken| no_json(text, &broken))?
             }
         };
-        let mut found = self.value(&tape, 0, "$", WRAPPED)?;
+        let mut found = self.value(&tape, 0, "$", GUESS_DEPTH)?;
         let noted = notes.into_iter().map(|Note { path, what }| Repair { path, what });
         found.repairs.splice(0..0, noted);
         Ok(found)
@@ -94,7 +89,7 @@ impl Root<'_> {
         if hopeless || self.policy < Policy::Repair {
             return Err(no_json(text, &broken));
         }
-        let lists = self.wrapped || self.form.node(self.form.root).kinds.has(Kinds::LIST);
+        let lists = self.wrapped || self.form.node(self.form.root).kinds.has(Types::LIST);
         let asked = Asked { lists, field: &|name| self.knows(name) };
         lenient::document(text, &asked).map_err(|refusal| match refusal {
             Refusal::EndsEarly => no_json(text, &Broken::EndsEarly),
@@ -109,7 +104,7 @@ impl Root<'_> {
     }
 
     fn is_input(&self) -> bool {
-        self.wrapper == UNION
+        self.wrapper == INPUT
     }
 
     fn leniently(&self) -> Self {
@@ -135,14 +130,14 @@ impl Root<'_> {
         // What one policy finds unclear is so under each: a stricter one must not read more.
         let lenient = self.leniently();
         if self.wrapped && tape.kind(token) == Kind::Object {
-            let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == WRAPPER);
+            let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == RESULT);
             if let Some((_, inner)) = inner {
-                let below = format!("{path}.{WRAPPER}");
+                let below = format!("{path}.{RESULT}");
                 let found = self.fit(tape, inner, &below);
                 let beside =
                     tape.entries(token).filter(|(_, value)| !is_void(tape, *value)).count();
                 if beside > 1 && found.is_ok() && lenient.fit(tape, token, path).is_ok() {
-                    return Err(may_be_either(path, WRAPPER));
+                    return Err(may_be_either(path, RESULT));
                 }
                 return match found.and_then(|found| self.beside_result(tape, token, path, found)) {
                     Ok(found) => Ok(found),
@@ -241,12 +236,12 @@ impl Root<'_> {
         for (key, _) in tape.entries(token).filter(|(_, value)| !is_void(tape, *value)) {
             let name = tape.text(key);
             let path = format!("{path}.{}", shortened(&name));
-            if is_near(WRAPPER, &name) && name != WRAPPER {
-                let got = format!("`{}` beside `{WRAPPER}`", shortened(&name));
-                let message = format!("there is `{WRAPPER}` too, and one of them is meant");
+            if is_near(RESULT, &name) && name != RESULT {
+                let got = format!("`{}` beside `{RESULT}`", shortened(&name));
+                let message = format!("there is `{RESULT}` too, and one of them is meant");
                 return Err(refused(&path, "one value", &got, &message));
             }
-            if name != WRAPPER {
+            if name != RESULT {
                 found.repairs.push(Repair { path, what: UNASKED.to_owned() });
             }
         }
@@ -279,7 +274,7 @@ impl Root<'_> {
         as_is: Result<Found, Refused>,
         left: usize,
     ) -> Result<Found, Refused> {
-        let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
+        let restoring = name == INPUT && self.form.node(self.form.root).union.is_some();
         let below = format!("{path}.{name}");
         let refused_as_is = match as_is {
             // An entry of a map that has to be repaired may be no entry.
@@ -402,7 +397,7 @@ impl Root<'_> {
         let holds = match tape.kind(value) {
             Kind::Object => true,
             // Where a text is a value, this may be one, or the JSON of another.
-            Kind::Text | Kind::Escaped => !root.kinds.has(Kinds::TEXT),
+            Kind::Text | Kind::Escaped => !root.kinds.has(Types::TEXT),
             _ => false,
         };
         if WRAPPERS.contains(&name) {

@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// As deep as `serde_json` goes: what is deeper could not be read after this either.
-const DEEPEST: usize = 127;
+use crate::limits::TEXT_DEPTH;
 
 /// What kind of value a token starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,7 +311,7 @@ impl Parser<'_> {
     }
 
     fn push_open(&mut self, kind: Kind) -> Result<(), Broken> {
-        if self.open.len() >= DEEPEST {
+        if self.open.len() >= TEXT_DEPTH {
             return Err(Broken::TooDeep);
         }
         self.open.push(self.tokens.len() as u32);

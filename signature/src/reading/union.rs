@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use crate::reading::coerce::folded;
 use crate::reading::exact::{Fits, INVOLVED, is_rounded, specificity};
 use crate::reading::fit::{At, Attempt, Fit, Level, Path};
-use crate::reading::form::{Id, Kinds, Node, Union};
+use crate::reading::form::{Id, Node, Union};
 use crate::reading::object::TAG;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{excerpt, expected, got, member};
+use crate::schema::types::Types;
 
 /// What a value would be as one member.
 struct Candidate {
@@ -269,8 +270,8 @@ impl Fit<'_> {
         }
         // Where only one member is of this kind, its faults say more than all names.
         let kind = match at.kind() {
-            Kind::List => Kinds::LIST,
-            Kind::Object => Kinds::OBJECT,
+            Kind::List => Types::LIST,
+            Kind::Object => Types::OBJECT,
             _ => return self.fault(at, node, ""),
         };
         let form = self.form;

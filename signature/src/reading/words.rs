@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::reading::form::{Form, Id, Kinds, Node, NumberRule};
+use crate::reading::form::{Form, Id, Node, NumberRule};
 use crate::reading::number::Decimal;
 use crate::reading::tape::{Kind, Tape};
+use crate::schema::types::Types;
 
 /// So many characters of what was found.
 const LONGEST: usize = 60;
@@ -121,23 +122,23 @@ fn expected_alone(node: &Node, in_full: bool) -> String {
     }
     let kinds = node.kinds;
     let mut all = Vec::new();
-    if kinds.has(Kinds::TEXT) {
+    if kinds.has(Types::TEXT) {
         all.push(text(node));
     }
-    if kinds.meets(Kinds::NUMBER) {
-        let what = if kinds.has(Kinds::NUMBER) { "a number" } else { "an integer" };
+    if kinds.meets(Types::NUMBER) {
+        let what = if kinds.has(Types::NUMBER) { "a number" } else { "an integer" };
         all.push(format!("{what}{}", bounds(&node.number, in_full)));
     }
-    if kinds.has(Kinds::BOOLEAN) {
+    if kinds.has(Types::BOOLEAN) {
         all.push("true or false".to_owned());
     }
-    if kinds.has(Kinds::LIST) {
+    if kinds.has(Types::LIST) {
         all.push(list(node));
     }
-    if kinds.has(Kinds::OBJECT) {
+    if kinds.has(Types::OBJECT) {
         all.push(object(node));
     }
-    if all.is_empty() && !kinds.has(Kinds::NULL) {
+    if all.is_empty() && !kinds.has(Types::NULL) {
         all.push("nothing here".to_owned());
     }
     all.join(" or ")

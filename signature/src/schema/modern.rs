@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::keywords::is_count;
-use super::{DEFINITIONS, below, below_mut, free_name, redirect, reference_to};
+use super::keywords::{DEFINITIONS, below, below_mut, is_count};
+use super::{free_name, redirect, reference_to};
 
 /// Whether the value of a keyword may be null; elsewhere null is how Go writes an empty
 /// list, and says nothing.

@@ -3,8 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::{Lowered, Walk, type_like};
-use crate::lowering::shape::{Schema, goes_on, place, stops_early};
+use crate::error::SchemaFault;
+use crate::lowering::shape::{Schema, goes_on, stops_early};
 use crate::schema::Refusal;
+use crate::wire_shapes;
 
 impl Walk<'_> {
     pub(super) fn list(
@@ -17,7 +19,11 @@ impl Walk<'_> {
         let empty = map.get("maxItems").and_then(Value::as_u64) == Some(0);
         let any = if empty { json!({"type": "null"}) } else { json!({}) };
         if !empty && items.is_none() && !self.rules.any {
-            return Err(Refusal::new(path, "a list of any values; give its items a type"));
+            return Err(Refusal::new(
+                SchemaFault::Undescribed,
+                path,
+                "a list of any values; give its items a type",
+            ));
         }
         let path = format!("{path}[]");
         // Chat Completions refuses a list that does not say what is in it.
@@ -37,6 +43,7 @@ impl Walk<'_> {
         }
         if goes_on(map, items.len()) {
             return Err(Refusal::new(
+                SchemaFault::Unsupported,
                 path,
                 "a list with its own first items and any number of others; put these in a field of their own",
             ));
@@ -49,7 +56,7 @@ impl Walk<'_> {
             );
         }
         let fields: Map<_, _> =
-            lowered.into_iter().enumerate().map(|(i, item)| (place(i), item)).collect();
+            lowered.into_iter().enumerate().map(|(i, item)| (wire_shapes::item(i), item)).collect();
         let required: Value = fields.keys().cloned().collect();
         Ok(Map::from_iter([
             ("type".to_owned(), type_like(map, "object")),

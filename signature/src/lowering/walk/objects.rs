@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::words::describe;
 use super::{Lowered, Walk, type_like};
+use crate::error::SchemaFault;
 use crate::lowering::rules::{Names, Recursion};
-use crate::lowering::shape::{
-    FURTHER, KEY, Pairs, Schema, Struct, VALUE, required, takes_list, takes_null,
-};
+use crate::lowering::shape::{Pairs, Schema, Struct, required, takes_list, takes_null};
 use crate::schema::{Refusal, below};
+use crate::wire_shapes::{FURTHER, KEY, VALUE};
 
 impl Walk<'_> {
     pub(super) fn structure(
@@ -49,6 +49,7 @@ impl Walk<'_> {
         if let (true, Some(pairs)) = (self.rules.closed, &further) {
             if !map.contains_key("additionalProperties") {
                 return Err(Refusal::new(
+                    SchemaFault::Undescribed,
                     path,
                     "fields of patterns beside its own, and any others as well; say what the others are, or let none in (`additionalProperties: false`)",
                 ));
@@ -153,7 +154,7 @@ impl Walk<'_> {
     ) -> Lowered<()> {
         if self.rules.closed {
             let advice = "its name must be 1 to 64 characters of A-Z a-z 0-9 _ . -; rename it";
-            return Err(Refusal::new(path, advice));
+            return Err(Refusal::new(SchemaFault::Name, path, advice));
         }
         let kind = if required { "Required" } else { "Optional" };
         told.push(format!("{kind} field {}: {field}.", Value::from(name)));
@@ -178,7 +179,11 @@ impl Walk<'_> {
             }
             if self.rules.closed {
                 let advice = "it is required but not described; describe it under `properties`";
-                return Err(Refusal::new(&format!("{path}.{name}"), advice));
+                return Err(Refusal::new(
+                    SchemaFault::Undescribed,
+                    &format!("{path}.{name}"),
+                    advice,
+                ));
             }
             required.push(name.into());
         }
@@ -261,7 +266,11 @@ impl Walk<'_> {
         if self.rules.closed {
             if let Some(name) = required(map).next() {
                 let advice = "it is required but not described; describe it under `properties`";
-                return Err(Refusal::new(&format!("{path}.{name}"), advice));
+                return Err(Refusal::new(
+                    SchemaFault::Undescribed,
+                    &format!("{path}.{name}"),
+                    advice,
+                ));
             }
             let items = self.pairs(pairs, path)?;
             return Ok(Map::from_iter([
@@ -281,6 +290,7 @@ impl Walk<'_> {
     fn further(&mut self, pairs: &Pairs<'_>, own: &Schema, path: &str) -> Lowered {
         if pairs.are_any() {
             return Err(Refusal::new(
+                SchemaFault::Undescribed,
                 path,
                 "fields of any name and value beside its own; give their values a type, or let none in (`additionalProperties: false`)",
             ));
@@ -288,6 +298,7 @@ impl Walk<'_> {
         let lists = pairs.kinds.iter().any(|(_, value)| takes_list(self.root, value));
         if own.contains_key(FURTHER) || lists {
             return Err(Refusal::new(
+                SchemaFault::Ambiguous,
                 path,
                 format!(
                     "further fields stand under `{FURTHER}` there, and could not be told from one of that name; put them in a map of their own"

@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::{Lowered, TOLD, Walk, typed};
+use crate::error::SchemaFault;
 use crate::lowering::overlap::Overlap;
 use crate::lowering::rules::Values;
-use crate::lowering::shape::{
-    FURTHER, Schema, Shape, has_type, may, place, takes_object, takes_pairs,
-};
+use crate::lowering::shape::{Schema, Shape, has_type, may, takes_object, takes_pairs};
 use crate::lowering::value::{Listed, listed_as};
 use crate::schema::Refusal;
+use crate::wire_shapes::{self, FURTHER};
 
 impl Walk<'_> {
     pub(super) fn union(&mut self, members: &[Value], map: &Schema, path: &str) -> Lowered<Schema> {
@@ -53,6 +53,7 @@ impl Walk<'_> {
         let maps = self.rules.closed && is(&|shape| matches!(shape, Shape::Map(_))) > 0;
         if maps && members.iter().any(|member| takes_pairs(self.root, member)) {
             return Err(Refusal::new(
+                SchemaFault::Ambiguous,
                 path,
                 "a map is a list of keys and values there, and another member is such a list itself; give each a field of its own",
             ));
@@ -63,12 +64,15 @@ impl Walk<'_> {
                 others().any(|other| takes_object(self.root, other, field, &known))
             };
             let tuple = |map: &Schema| match Shape::of(map) {
-                Shape::Tuple(items) => is_taken(&place(0), &|name| is_place(name, items.len())),
+                Shape::Tuple(items) => {
+                    is_taken(&wire_shapes::item(0), &|name| is_place(name, items.len()))
+                }
                 _ => false,
             };
-            let first = place(0);
+            let first = wire_shapes::item(0);
             if !self.rules.tuples && may(self.root, member, &tuple) {
                 return Err(Refusal::new(
+                    SchemaFault::Ambiguous,
                     path,
                     format!(
                         "a tuple is an object with the field `{first}` there, and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own"
@@ -83,6 +87,7 @@ impl Walk<'_> {
             };
             if self.rules.closed && may(self.root, member, &further) {
                 return Err(Refusal::new(
+                    SchemaFault::Ambiguous,
                     path,
                     format!(
                         "further fields stand under `{FURTHER}` there, and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own"
@@ -102,7 +107,7 @@ impl Walk<'_> {
     ) -> Lowered<Schema> {
         if self.rules.closed && values.iter().any(|value| holds_list(value)) {
             let advice = "a list among the values it may have; describe its items instead";
-            return Err(Refusal::new(path, advice));
+            return Err(Refusal::new(SchemaFault::Unsupported, path, advice));
         }
         let as_it_is = || {
             let mut out = typed(map.get("type").cloned().unwrap_or_else(|| json!("string")));
@@ -150,7 +155,7 @@ impl Walk<'_> {
 
 /// Whether it is the name of one of a tuple's places.
 fn is_place(name: &str, places: usize) -> bool {
-    (0..places).any(|i| place(i) == name)
+    (0..places).any(|i| wire_shapes::item(i) == name)
 }
 
 /// A list would be written as a tuple is, and not be the listed value any more.

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{LEFT_OUT, LONGEST_TOLD, Lowered, STRUCTURE, TOLD, Walk};
+use super::{LEFT_OUT, LONGEST_TOLD, Lowered, TOLD, Walk};
 use crate::lowering::shape::{Schema, Shape, has_type};
+use crate::schema::keywords::{Role, keyword as known};
 
 impl Walk<'_> {
     /// Adds the words of a schema to its lowered form.
@@ -20,8 +21,11 @@ impl Walk<'_> {
                     out.insert("description".into(), value.clone());
                 }
                 "default" => self.default(value, map, out, &mut told),
-                _ if STRUCTURE.contains(&keyword.as_str()) => {}
-                _ => self.constraint(keyword, value, map, out, &mut told, path),
+                // Each shape brings its own keywords to the dialect.
+                _ => match known(keyword).map(|known| known.role) {
+                    Some(Role::Shape | Role::Other) => {}
+                    _ => self.constraint(keyword, value, map, out, &mut told, path),
+                },
             }
         }
         describe(out, &told);
