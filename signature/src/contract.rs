@@ -314,7 +314,7 @@ impl Contract {
                 return Err(refused(
                     &name,
                     side,
-                    Refusal::new(SchemaFault::Circular, reference, advice),
+                    Refusal::new(SchemaFault::Circular, &reference, advice),
                 ));
             }
         }

@@ -71,6 +71,9 @@ pub(crate) const CHECK_STEPS: usize = 1_000_000;
 /// Further steps to check a value, for each token of its text.
 pub(crate) const CHECK_STEPS_EACH: usize = 512;
 
+/// Number of steps to check one value of a schema against another schema.
+pub(crate) const TRIAL_STEPS: usize = 1_000;
+
 /// Maximum number of results that a check remembers at once, to bound its memory.
 pub(crate) const CHECK_MEMORY: usize = 100_000;
 

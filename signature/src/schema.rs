@@ -2,6 +2,7 @@
 
 mod check;
 mod fold;
+pub(crate) mod graph;
 pub(crate) mod keywords;
 mod modern;
 mod normal;
@@ -376,7 +377,7 @@ fn free_name(name: &str, number: &mut usize, is_taken: impl Fn(&str) -> bool) ->
     free
 }
 
-fn reference_to(definition: &str) -> String {
+pub(crate) fn reference_to(definition: &str) -> String {
     format!("#/$defs/{}", definition.replace('~', "~0").replace('/', "~1"))
 }
 

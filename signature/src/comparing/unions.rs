@@ -1,34 +1,30 @@
 //! Unions and lists of values: each that may come is taken by some.
 
-use std::cell::Cell;
-
 use serde_json::Value;
 
-use super::{Comparing, Values, behind, is_rule, kinds_of, numbers, takes_all};
+use super::{Comparing, Values, is_rule, takes_all};
 use crate::limits::HOPS;
-use crate::lowering::fits::Fits;
-use crate::lowering::shape::{Schema, listed, members};
+use crate::lowering::Schema;
 use crate::reading::pattern::Pattern;
+use crate::schema::graph::{Id, Node, Shape};
 use crate::schema::types::Types;
 
 impl<'a> Comparing<'a> {
     /// Whatever member it is that comes, it is taken.
-    pub(super) fn each_member(
-        &mut self,
-        members: &'a [Value],
-        kinds: Types,
-        takes: &'a Value,
-    ) -> bool {
-        let twins = takes.as_object().and_then(|takes| super::members(takes)).unwrap_or_default();
+    pub(super) fn each_member(&mut self, members: &'a [Id], kinds: Types, takes: Id) -> bool {
+        let twins = match self.takes.graph.shape(takes) {
+            Shape::Union(members) => members.as_slice(),
+            _ => &[],
+        };
         let some = std::mem::replace(&mut self.some, true);
         let mut fits = true;
         for (i, member) in members.iter().enumerate() {
             // Unions of one origin have their members in one order.
             let twin = twins.get(i);
-            if twin.is_some_and(|twin| self.tries(member, kinds, twin)) {
+            if twin.is_some_and(|twin| self.tries(*member, kinds, *twin)) {
                 continue;
             }
-            fits &= self.fit(member, kinds, takes);
+            fits &= self.fit(*member, kinds, takes);
             if !fits && (self.trying || self.is_over()) {
                 break;
             }
@@ -40,11 +36,11 @@ impl<'a> Comparing<'a> {
     /// Some member takes all that comes, of each type by itself.
     pub(super) fn some_member(
         &mut self,
-        comes: &'a Value,
+        comes: Id,
         own: Types,
         kinds: Types,
-        members: &'a [Value],
-        takes: &'a Value,
+        members: &'a [Id],
+        takes: Id,
     ) -> bool {
         let parts: Vec<Types> = Types::EACH
             .into_iter()
@@ -55,7 +51,7 @@ impl<'a> Comparing<'a> {
             return self.each_part(comes, &parts, takes);
         }
         let fits = |this: &mut Self, part| {
-            !this.is_over() && members.iter().any(|member| this.tries(comes, part, member))
+            !this.is_over() && members.iter().any(|member| this.tries(comes, part, *member))
         };
         if parts.iter().all(|part| fits(self, *part)) {
             return true;
@@ -63,21 +59,16 @@ impl<'a> Comparing<'a> {
         if self.trying {
             return false;
         }
-        let ours = comes.as_object();
-        let mut near = members.iter().filter(|member| self.may_be_meant(ours, own, member));
+        let ours = self.comes.graph.node(comes);
+        let mut near = members.iter().filter(|member| self.may_be_meant(ours, own, **member));
         // What is meant for one member alone differs from that one.
         if let (Some(only), None) = (near.next(), near.next()) {
-            return self.fit(comes, own, only);
+            return self.fit(comes, own, *only);
         }
-        let takes = takes.as_object();
-        self.differ(|all| {
-            let comes = ours.map(|ours| all.may_be(ours, own, kinds));
-            let comes = comes.unwrap_or_else(|| "may be any value".to_owned());
-            (comes, takes.map(|takes| all.takes(takes)).unwrap_or_default())
-        })
+        self.differ(|all| (all.may_be(comes, own, kinds), all.takes(takes)))
     }
 
-    fn each_part(&mut self, comes: &'a Value, parts: &[Types], takes: &'a Value) -> bool {
+    fn each_part(&mut self, comes: Id, parts: &[Types], takes: Id) -> bool {
         let some = std::mem::replace(&mut self.some, true);
         let mut fits = true;
         for part in parts {
@@ -88,105 +79,81 @@ impl<'a> Comparing<'a> {
     }
 
     /// Whether a member is of the type that comes, and no tag tells them apart.
-    fn may_be_meant(&self, ours: Option<&Schema>, own: Types, member: &'a Value) -> bool {
-        let member = behind(self.takes, member).unwrap_or(member);
-        let (Some(ours), Some(member)) = (ours, member.as_object()) else {
-            return true;
-        };
-        if members(member).is_some() {
+    fn may_be_meant(&self, ours: &Node, own: Types, member: Id) -> bool {
+        let theirs = self.takes.graph.node(member);
+        if let Shape::Union(_) = theirs.shape {
             return true;
         }
-        let field = |name: &str| member.get("properties")?.get(name)?.as_object();
-        let ours_of = |name: &str| ours.get("properties")?.get(name)?.as_object();
-        let names = ours.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let apart = names.map(|(name, _)| name).any(|name| {
-            let theirs = field(name).and_then(listed).map(Values::new);
-            let ours = ours_of(name).and_then(listed);
-            theirs.zip(ours).is_some_and(|(theirs, ours)| !ours.iter().any(|one| theirs.has(one)))
+        let apart = ours.object.described().any(|field| {
+            let other = theirs.object.described_field(&field.name);
+            let other = other.map(|other| self.takes.graph.node(other.node));
+            let other = other.filter(|other| other.shape == Shape::Values);
+            let ours = self.comes.graph.node(field.node);
+            other.filter(|_| ours.shape == Shape::Values).is_some_and(|other| {
+                let theirs = Values::new(other.listed());
+                !ours.listed().iter().any(|one| theirs.has(one))
+            })
         });
-        kinds_of(member).meets(own) && !apart
+        theirs.kinds.meets(own) && !apart
     }
 
     /// Each of some values is taken.
-    pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Types, takes: &'a Value) -> bool {
+    pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Types, takes: Id) -> bool {
+        let theirs = self.takes.graph.node(takes);
         // Where it says more than its values, each is looked at by itself.
-        let says_more = |map: &Schema| map.keys().any(|keyword| is_rule(keyword, Types::ALL));
-        let map = takes.as_object().filter(|map| !says_more(map));
-        let known = map.and_then(listed).map(Values::new);
+        let says_more = self.takes.words(takes).keys().any(|word| is_rule(word, Types::ALL));
+        let listed = theirs.shape == Shape::Values && !says_more;
+        let known = listed.then(|| Values::new(theirs.listed()));
         let of_own = |value: &&Value| own.has(kind_of(value));
         let mut refused = Vec::new();
         for value in values.into_iter().filter(of_own) {
-            let taken = match &known {
-                // Beside its values, a schema may say what each of them has to be.
-                Some(known) => {
-                    known.has(value)
-                        && takes.as_object().is_some_and(|map| self.has_form(map, value))
-                }
-                None => self.takes_value(takes, value),
-            };
-            if !taken {
+            // Most that are not listed need no closer look.
+            let listed = known.as_ref().is_none_or(|known| known.has(value));
+            if !listed || !self.takes_value(takes, value) {
                 refused.push(value);
             }
         }
-        let takes = takes.as_object();
         refused.is_empty()
             || self.differ(|all| {
-                let takes =
-                    takes.map_or_else(|| "takes nothing".to_owned(), |takes| all.takes(takes));
-                (format!("may be {}", super::words::values(&refused)), takes)
+                let values = format!("may be {}", super::words::values(&refused));
+                (values, all.takes(takes))
             })
     }
 
     /// Whether a value is taken, as far as can be seen without reading it.
-    pub(super) fn takes_value(&mut self, takes: &'a Value, value: &Value) -> bool {
+    pub(super) fn takes_value(&mut self, takes: Id, value: &Value) -> bool {
         self.takes_behind(takes, value, HOPS)
     }
 
-    fn takes_behind(&mut self, takes: &'a Value, value: &Value, hops: usize) -> bool {
-        if takes_all(takes) {
+    fn takes_behind(&mut self, takes: Id, value: &Value, hops: usize) -> bool {
+        if takes_all(self.takes, takes) {
             return true;
         }
-        let Value::Object(map) = takes else {
-            return false;
-        };
         if hops == 0 || !self.spend(1) {
             return false;
         }
-        if let Some(target) = behind(self.takes, takes) {
-            return self.takes_behind(target, value, hops - 1);
-        }
-        if let Some(members) = members(map) {
-            return members.iter().any(|member| self.takes_behind(member, value, hops - 1));
-        }
-        let own = kind_of(value);
-        let ruled = map.keys().any(|keyword| keyword != "allOf" && is_rule(keyword, own));
-        let parts = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
-        let fits = Fits { root: self.takes, left: Cell::new(1_000) };
-        !ruled
-            && fits.fits(takes, value)
-            && self.has_form(map, value)
-            && parts.into_iter().all(|part| self.takes_behind(part, value, hops - 1))
-    }
-
-    /// Whether a scalar has the form that is asked for, and is inside its bounds.
-    fn has_form(&self, map: &Schema, value: &Value) -> bool {
-        match value {
-            Value::String(text) => {
-                let length = text.chars().count() as u64;
-                let count = |keyword: &str| map.get(keyword).and_then(Value::as_u64);
-                let pattern = map.get("pattern").and_then(Value::as_str);
-                let matches = |pattern: &str| {
-                    Pattern::new(pattern).is_some_and(|pattern| pattern.is_match(text))
-                };
-                count("minLength").is_none_or(|least| length >= least)
-                    && count("maxLength").is_none_or(|most| length <= most)
-                    && pattern.is_none_or(matches)
-                    && self.format(map).is_none_or(|format| format.fits(text))
+        let graph = &self.takes.graph;
+        match graph.shape(takes) {
+            Shape::Reference(target) => return self.takes_behind(*target, value, hops - 1),
+            Shape::Union(members) => {
+                return members.iter().any(|member| self.takes_behind(*member, value, hops - 1));
             }
-            Value::Number(number) => numbers::takes(map, number),
-            _ => true,
+            _ => {}
         }
+        let (words, own) = (self.takes.words(takes), kind_of(value));
+        let ruled = words.keys().any(|keyword| keyword != "allOf" && is_rule(keyword, own));
+        let parts = &graph.node(takes).also;
+        !ruled
+            && !(value.is_string() && has_unknown_pattern(words))
+            && graph.takes(takes, value)
+            && parts.iter().all(|part| self.takes_behind(*part, value, hops - 1))
     }
+}
+
+/// Whether there is a pattern that cannot be matched here.
+fn has_unknown_pattern(words: &Schema) -> bool {
+    let pattern = words.get("pattern").and_then(Value::as_str);
+    pattern.is_some_and(|pattern| !Pattern::new(pattern).is_known())
 }
 
 /// The type of a value.

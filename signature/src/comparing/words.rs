@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Comparing, behind, kinds_of, takes_all};
+use super::{Comparing, takes_all};
 use crate::error::shown;
 use crate::limits::GUESS_DEPTH;
-use crate::lowering::shape::{Schema, listed, members, required};
+use crate::schema::graph::{Field, Id, Node, Schemas, Shape};
 use crate::schema::types::Types;
 
 /// So many values, fields or members are named.
@@ -13,50 +13,52 @@ const MOST: usize = 8;
 
 impl<'a> Comparing<'a> {
     /// What comes: `own` of it, where `kinds` were asked for.
-    pub(super) fn may_be(&self, ours: &Schema, own: Types, kinds: Types) -> String {
-        let words = described(self.comes, ours, own, GUESS_DEPTH);
-        let only = !self.some && kinds != Types::NONE && own == kinds_of(ours);
+    pub(super) fn may_be(&self, ours: Id, own: Types, kinds: Types) -> String {
+        let words = of(self.comes, ours, own, GUESS_DEPTH);
+        let only = !self.some && kinds != Types::NONE && own == self.comes.graph.node(ours).kinds;
         if only && own != Types::ALL { format!("is {words}") } else { format!("may be {words}") }
     }
 
     /// What it is that takes it.
-    pub(super) fn takes(&self, theirs: &Schema) -> String {
-        format!("takes {}", described(self.takes, theirs, Types::ALL, GUESS_DEPTH))
+    pub(super) fn takes(&self, theirs: Id) -> String {
+        format!("takes {}", of(self.takes, theirs, Types::ALL, GUESS_DEPTH))
     }
 
     /// What the values of a schema are, as a noun.
-    pub(super) fn words(&self, root: &Value, schema: &Value, kinds: Types) -> String {
-        of(root, schema, kinds, GUESS_DEPTH)
+    pub(super) fn words(&self, schemas: &Schemas<'_>, schema: Id, kinds: Types) -> String {
+        of(schemas, schema, kinds, GUESS_DEPTH)
     }
 }
 
-fn of(root: &Value, schema: &Value, kinds: Types, deep: usize) -> String {
-    if takes_all(schema) && kinds == Types::ALL || deep == 0 {
-        return "any value".to_owned();
-    }
-    match (behind(root, schema), schema) {
-        (Some(target), _) => of(root, target, kinds, deep - 1),
-        (None, Value::Object(map)) => described(root, map, kinds, deep),
-        (None, Value::Bool(true)) if kinds == Types::TEXT => "any text".to_owned(),
-        (None, _) => "nothing".to_owned(),
+fn of(schemas: &Schemas<'_>, id: Id, kinds: Types, deep: usize) -> String {
+    let graph = &schemas.graph;
+    match graph.shape(id) {
+        _ if takes_all(schemas, id) && kinds == Types::TEXT => "any text".to_owned(),
+        _ if takes_all(schemas, id) && kinds == Types::ALL || deep == 0 => "any value".to_owned(),
+        Shape::Reference(target) => of(schemas, *target, kinds, deep - 1),
+        Shape::Union(members) => union(schemas, members, kinds, deep),
+        Shape::Nothing => "nothing".to_owned(),
+        _ => described(schemas, id, kinds),
     }
 }
 
-fn described(root: &Value, map: &Schema, kinds: Types, deep: usize) -> String {
-    if let Some(members) = members(map) {
-        let mut all: Vec<String> = Vec::new();
-        for member in members.iter().take(MOST) {
-            let words = of(root, member, kinds, deep.saturating_sub(1));
-            if !all.contains(&words) {
-                all.push(words);
-            }
+fn union(schemas: &Schemas<'_>, members: &[Id], kinds: Types, deep: usize) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for member in members.iter().take(MOST) {
+        let words = of(schemas, *member, kinds, deep - 1);
+        if !all.contains(&words) {
+            all.push(words);
         }
-        let more = if members.len() > MOST { " or others" } else { "" };
-        return all.join(" or ") + more;
     }
-    let own = kinds.common(kinds_of(map));
-    if let Some(listed) = listed(map) {
-        return match listed.as_slice() {
+    let more = if members.len() > MOST { " or others" } else { "" };
+    all.join(" or ") + more
+}
+
+fn described(schemas: &Schemas<'_>, id: Id, kinds: Types) -> String {
+    let node = schemas.graph.node(id);
+    let own = kinds.common(node.kinds);
+    if node.shape == Shape::Values {
+        return match node.listed().as_slice() {
             [one] => quoted(one),
             all => format!("one of {}", values(all)),
         };
@@ -66,11 +68,11 @@ fn described(root: &Value, map: &Schema, kinds: Types, deep: usize) -> String {
     }
     let number = if own.has(Types::NUMBER) { "a number" } else { "an integer" };
     let words = [
-        (Types::TEXT, text(map)),
+        (Types::TEXT, text(node)),
         (Types::INTEGER, number.to_owned()),
         (Types::BOOLEAN, "true or false".to_owned()),
         (Types::LIST, "a list".to_owned()),
-        (Types::OBJECT, object(map)),
+        (Types::OBJECT, object(schemas, node)),
         (Types::NULL, "null".to_owned()),
     ];
     let words = words.into_iter().filter(|(kind, _)| own.meets(*kind)).map(|(_, words)| words);
@@ -78,21 +80,24 @@ fn described(root: &Value, map: &Schema, kinds: Types, deep: usize) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(" or ") }
 }
 
-fn text(map: &Schema) -> String {
-    match map.get("pattern").and_then(Value::as_str) {
-        Some(pattern) => format!("a string that matches {}", shown(pattern)),
+fn text(node: &Node) -> String {
+    match &node.text.pattern {
+        Some(pattern) => format!("a string that matches {}", shown(&pattern.text)),
         None => "a string".to_owned(),
     }
 }
 
-fn object(map: &Schema) -> String {
-    let property = |name: &str| map.get("properties")?.get(name)?.as_object();
-    let tagged = |name: &str| match property(name).and_then(listed).as_deref() {
-        Some([only]) => format!("`{}` {}", shown(name), quoted(only)),
-        _ => format!("`{}`", shown(name)),
+fn object(schemas: &Schemas<'_>, node: &Node) -> String {
+    let required = || node.object.fields.iter().filter(|field| field.required);
+    let tagged = |field: &Field| {
+        let values = schemas.graph.node(field.node).listed();
+        match values.as_slice() {
+            [only] => format!("`{}` {}", shown(&field.name), quoted(only)),
+            _ => format!("`{}`", shown(&field.name)),
+        }
     };
-    let names: Vec<_> = required(map).take(4).map(tagged).collect();
-    let more = if required(map).nth(4).is_some() { ", …" } else { "" };
+    let names: Vec<_> = required().take(4).map(tagged).collect();
+    let more = if required().nth(4).is_some() { ", …" } else { "" };
     match names.as_slice() {
         [] => "an object".to_owned(),
         names => format!("an object with {}{more}", names.join(", ")),

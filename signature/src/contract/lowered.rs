@@ -90,11 +90,11 @@ impl Contract {
         let wrapped = side == Side::Output && !schema::is_object(schema);
         let typed = self.input.typed;
         let lowering = Lowering { dialect, side, schema, typed, wrapped, wrapper, may_be_strict };
-        let Parts { schema, losses, strict, weight, form } =
+        let Parts { schema, losses, strict, weight, renderer } =
             lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
         let schema = serde_json::value::to_raw_value(&schema)
             .map_err(|source| Error::write(self.name.clone(), source))?;
-        Ok(Lowered { schema, losses, strict, weight, form })
+        Ok(Lowered { schema, losses, strict, weight, renderer })
     }
 
     fn not_lowered(&self, dialect: Dialect, refusal: Refusal) -> Error {
@@ -148,7 +148,7 @@ impl Contract {
     }
 
     fn render(&self, lowered: &Lowered, side: Side, value: &Value) -> Result<Value> {
-        lowered.form.render(value).map_err(|fault| Error::Reading {
+        lowered.renderer.render(value).map_err(|fault| Error::Reading {
             contract: self.name.clone(),
             side,
             faults: vec![fault],

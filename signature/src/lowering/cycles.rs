@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::shape::definitions;
 use crate::schema::{DEFINITIONS, below};
 
 /// The definitions that lead back to themselves, with a number for each such circle.
@@ -20,7 +19,8 @@ impl Cycles {
     pub(crate) fn of(root: &Value) -> Self {
         let mut names = vec!["#".to_owned()];
         let mut schemas = vec![root];
-        for (name, schema) in definitions(root).into_iter().flatten() {
+        for (name, schema) in root.get(DEFINITIONS).and_then(Value::as_object).into_iter().flatten()
+        {
             names.push(format!("#/{DEFINITIONS}/{name}"));
             schemas.push(schema);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use serde_json::value::RawValue;
 
 use crate::error::{SchemaFault, Side};
-use crate::lowering::Form;
+use crate::lowering::Renderer;
 use crate::lowering::rules::{RequestLimits, Weight};
 
 /// The JSON Schema that one kind of provider accepts.
@@ -129,7 +129,7 @@ pub struct Lowered {
     /// What it takes of the limits of a request.
     pub(crate) weight: Weight,
     /// How values are brought to its shape.
-    pub(crate) form: Form,
+    pub(crate) renderer: Renderer,
 }
 
 /// Something a dialect could not say, so that a model is not told or not held to it.

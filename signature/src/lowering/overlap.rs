@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::shape::{Schema, Shape, has_type, listed, required};
+use super::{Schema, has_type, listed, required};
 use crate::limits::{ANALYSIS_STEPS, GUESS_DEPTH};
 use crate::schema::types::TYPE_NAMES;
 use crate::schema::{below_mut, resolve};
@@ -63,16 +63,16 @@ impl<'a> Overlap<'a> {
             return *one != Value::Bool(false) && *other != Value::Bool(false);
         };
         for (map, against) in [(a, other), (b, one)] {
-            match Shape::of(map) {
-                Shape::Reference(reference) => {
-                    let target = resolve(self.root, reference);
-                    return target.is_none_or(|target| self.two(target, against, depth - 1));
-                }
-                Shape::Union(members) => {
-                    return members.iter().any(|member| self.two(member, against, depth));
-                }
-                Shape::Any if !map.contains_key("type") => return true,
-                _ => {}
+            if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+                let target = resolve(self.root, reference);
+                return target.is_none_or(|target| self.two(target, against, depth - 1));
+            }
+            let union = map.get("anyOf").or_else(|| map.get("oneOf")).and_then(Value::as_array);
+            if let Some(members) = union {
+                return members.iter().any(|member| self.two(member, against, depth));
+            }
+            if !map.contains_key("type") && listed(map).is_none() {
+                return true;
             }
         }
         self.plain(a, b, depth)

@@ -3,11 +3,11 @@
 use crate::limits::{LIST_WORDS, REPAIR_STEPS_EACH};
 use crate::reading::exact::{Fits, number};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::Node;
 use crate::reading::lenient;
 use crate::reading::number::Decimal;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{excerpt, kind_words};
+use crate::schema::graph::Node;
 use crate::schema::types::Types;
 
 impl Fit<'_> {
@@ -151,7 +151,7 @@ impl Fit<'_> {
         let Some(Some(id)) = rule.item(0) else {
             return false;
         };
-        let item = self.form.node(id);
+        let item = self.graph.node(id);
         let list_of_lists = item.kinds.without(Types::NULL) == Types::LIST;
         if !node.kinds.has(Types::LIST)
             || !rule.prefix.is_empty()

@@ -6,14 +6,14 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use crate::limits::{CHECK_DEPTH, CHECK_MEMORY, CHECK_STEPS, CHECK_STEPS_EACH};
-use crate::reading::form::{Form, Id, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule};
 use crate::reading::number::Decimal;
 use crate::reading::tape::{Kind, Tape};
+use crate::schema::graph::{Graph, Id, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule};
 use crate::schema::types::Types;
 
 /// How a value fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fits {
+pub(crate) enum Fits {
     No,
     /// As JSON Schema has it, but not as the type behind it reads: an integer written
     /// `5.0`, a field that nobody asked for, a union that needs a closer look.
@@ -34,9 +34,9 @@ impl Fits {
 /// Why a value is refused of which nobody can say in time whether it fits.
 pub(super) const INVOLVED: &str = "the schema is too involved to hold a value to";
 
-/// One text against one form.
-pub(super) struct Exact<'f> {
-    form: &'f Form,
+/// One text against one graph.
+pub(crate) struct Exact<'f> {
+    graph: &'f Graph,
     /// What was found out, where it may be asked for many times: of members of unions
     /// inside unions, and of all values once the work has grown beyond the usual.
     known: HashMap<(usize, usize, Id), Fits>,
@@ -52,15 +52,15 @@ pub(super) struct Exact<'f> {
 }
 
 impl<'f> Exact<'f> {
-    pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
-        Self::within(form, tape, CHECK_STEPS + CHECK_STEPS_EACH * size(tape))
+    pub(crate) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
+        Self::within(graph, tape, CHECK_STEPS + CHECK_STEPS_EACH * size(tape))
     }
 
     /// The same with what others have left.
-    fn within(form: &'f Form, tape: &Tape<'_>, left: usize) -> Self {
+    pub(crate) fn within(graph: &'f Graph, tape: &Tape<'_>, left: usize) -> Self {
         let usual = left.saturating_sub(2_000 + 32 * size(tape));
         let known = HashMap::new();
-        Self { form, known, unions: 0, depth: 0, left, usual, involved: false }
+        Self { graph, known, unions: 0, depth: 0, left, usual, involved: false }
     }
 
     /// Looks at another text at the expense of this one; `None` if that came to no end.
@@ -69,7 +69,7 @@ impl<'f> Exact<'f> {
         tape: &Tape<'_>,
         look: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
-        let mut other = Self::within(self.form, tape, self.left);
+        let mut other = Self::within(self.graph, tape, self.left);
         let found = look(&mut other);
         self.left = other.left;
         self.involved |= other.involved;
@@ -77,13 +77,13 @@ impl<'f> Exact<'f> {
     }
 
     /// Whether something came to no end, and was taken not to fit.
-    pub(super) fn is_involved(&self) -> bool {
+    pub(crate) fn is_involved(&self) -> bool {
         self.involved
     }
 
     /// How a value fits. What comes to no end does not, which is no answer to a `not`:
     /// whoever turns it round has to ask [`is_involved`](Self::is_involved).
-    pub(super) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
+    pub(crate) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         self.spend(1);
         if self.involved || self.depth >= CHECK_DEPTH {
             self.involved = true;
@@ -122,8 +122,8 @@ impl<'f> Exact<'f> {
 
     #[inline]
     fn found(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
-        let form = self.form;
-        let node = form.node(id);
+        let graph = self.graph;
+        let node = graph.node(id);
         let fits = match &node.union {
             Some(union) => {
                 let null = tape.kind(token) == Kind::Null && node.takes_null();
@@ -269,14 +269,14 @@ impl<'f> Exact<'f> {
             Rest::Of(id) => self.fits(tape, value, id),
             Rest::Closed => Fits::No,
             // A struct without fields, to a type, passes over it.
-            Rest::Open if rule.fields.is_empty() && !self.form.typed => self.anything(tape, value),
+            Rest::Open if rule.fields.is_empty() && !self.graph.typed => self.anything(tape, value),
             // Nobody asked for it: worth a word.
             Rest::Open => Fits::Nearly,
         }
     }
 
     fn union(&mut self, tape: &Tape<'_>, token: usize, members: &[Id]) -> Fits {
-        let form = self.form;
+        let graph = self.graph;
         let (mut found, mut exact) = (0, 0);
         // The first that fits at all, and the first that does exactly.
         let (mut first, mut winner): (Option<Id>, Option<Id>) = (None, None);
@@ -304,14 +304,14 @@ impl<'f> Exact<'f> {
         self.unions -= 1;
         if tape.kind(token) == Kind::Number
             && let Some(winner) = winner.or(first)
-            && is_rounded(form, members, form.node(winner), tape.raw(token))
+            && is_rounded(graph, members, graph.node(winner), tape.raw(token))
         {
             return Fits::No;
         }
         match found {
             0 | 1 => fits,
             // Without a type behind it, the value is its text, whichever it is.
-            _ if !self.form.typed && winner.is_some() => Fits::Yes,
+            _ if !self.graph.typed && winner.is_some() => Fits::Yes,
             // serde takes the first, so that has to be the one that is meant.
             _ if exact == 1 && winner == first => Fits::Yes,
             // Two that fit have to be told apart.
@@ -320,7 +320,7 @@ impl<'f> Exact<'f> {
     }
 
     fn specificity(&self, tape: &Tape<'_>, token: usize, id: Id) -> u8 {
-        specificity(self.form.node(id), tape, token)
+        specificity(self.graph.node(id), tape, token)
     }
 
     fn member(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
@@ -398,9 +398,9 @@ pub(super) fn is_whole_float(literal: &str) -> bool {
 
 /// Whether reading an integer as a float would change its digits where they matter: some
 /// other member of the union takes integers.
-pub(super) fn is_rounded(form: &Form, members: &[Id], winner: &Node, literal: &str) -> bool {
+pub(super) fn is_rounded(graph: &Graph, members: &[Id], winner: &Node, literal: &str) -> bool {
     let whole = |id: &Id| {
-        let kinds = form.node(*id).kinds;
+        let kinds = graph.node(*id).kinds;
         kinds.has(Types::INTEGER) && !kinds.has(Types::NUMBER)
     };
     winner.kinds.has(Types::NUMBER)

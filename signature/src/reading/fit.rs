@@ -8,10 +8,10 @@ use std::ops::Range;
 use crate::error::Fault;
 use crate::limits::{REPAIR_STEPS, REPAIR_STEPS_EACH, REPAIRS, REPORTED, WALK_DEPTH};
 use crate::reading::exact::{Exact, Fits, INVOLVED, anything, is_among, number, text};
-use crate::reading::form::{Form, Id, Node};
 use crate::reading::policy::Repair;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{expected, expected_in_full, got, shortened};
+use crate::schema::graph::{Graph, Id, Node};
 use crate::schema::types::Types;
 
 /// How far a value may be from what is written.
@@ -68,7 +68,7 @@ impl<'a> At<'a> {
 
 /// What a walk has found and written so far.
 pub(super) struct Fit<'f> {
-    pub(super) form: &'f Form,
+    pub(super) graph: &'f Graph,
     /// What is known of the whole text, and where that is in memory: texts inside it
     /// come and go, and must not be taken for one another.
     pub(super) exact: Exact<'f>,
@@ -93,10 +93,10 @@ pub(super) struct Fit<'f> {
 }
 
 impl<'f> Fit<'f> {
-    pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
+    pub(super) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
         Self {
-            form,
-            exact: Exact::new(form, tape),
+            graph,
+            exact: Exact::new(graph, tape),
             source: tape.source.as_ptr() as usize,
             out: String::with_capacity(tape.source.len()),
             faults: Vec::new(),
@@ -112,8 +112,8 @@ impl<'f> Fit<'f> {
     }
 
     pub(super) fn value(&mut self, at: At<'_>, id: Id, level: Level) -> bool {
-        let form = self.form;
-        let node = form.node(id);
+        let graph = self.graph;
+        let node = graph.node(id);
         let start = self.out.len();
         if self.steps == 0 || self.depth >= WALK_DEPTH {
             return self.fault(at, node, "it can be read in too many ways");
@@ -157,7 +157,7 @@ impl<'f> Fit<'f> {
         });
         match found {
             None => self.fault(at, node, INVOLVED),
-            Some((Some(missed), _)) => self.fault(at, self.form.node(*missed), ""),
+            Some((Some(missed), _)) => self.fault(at, self.graph.node(*missed), ""),
             Some((None, true)) => self.fault(at, node, "it is just what is excluded"),
             Some((None, false)) => true,
         }
@@ -220,7 +220,7 @@ impl<'f> Fit<'f> {
                 if self.trying || !node.number.overflows(literal) {
                     return self.fault(at, node, "");
                 }
-                let expected = expected_in_full(self.form, node);
+                let expected = expected_in_full(self.graph, node);
                 return self.push_fault(at.path, expected, got(at.tape, at.token), "");
             }
         }
@@ -293,7 +293,7 @@ impl<'f> Fit<'f> {
         if self.trying || self.is_full() {
             return false;
         }
-        let expected = expected(self.form, node);
+        let expected = expected(self.graph, node);
         let got = got(at.tape, at.token);
         self.push_fault(at.path, expected, got, why)
     }

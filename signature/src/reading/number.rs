@@ -71,7 +71,7 @@ impl Decimal {
     }
 
     /// As an `i64`; `outer` in place of one that none can hold on that side.
-    pub(super) fn as_i64(&self, outer: i64) -> Option<i64> {
+    pub(crate) fn as_i64(&self, outer: i64) -> Option<i64> {
         if !self.is_integral() {
             return None;
         }

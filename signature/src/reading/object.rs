@@ -7,10 +7,10 @@ use crate::limits::{GUESS_DEPTH, NEAR_NAMES};
 use crate::reading::coerce::{folded, is_nothing};
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Field, Form, Node, ObjectRule, Rest};
 use crate::reading::policy::NULL_FOR_DEFAULT;
 use crate::reading::tape::{Kind, Tape};
 use crate::reading::words::{counted, excerpt, expected, is_near, shortened};
+use crate::schema::graph::{Field, Graph, Node, ObjectRule, Rest};
 use crate::schema::types::Types;
 use crate::wire_shapes::FURTHER;
 
@@ -89,7 +89,7 @@ impl Fit<'_> {
 
     /// A declared field; what stands for an absent one is left out.
     fn field(&mut self, at: At<'_>, key: usize, field: &Field, level: Level) -> bool {
-        let node = self.form.node(field.node);
+        let node = self.graph.node(field.node);
         if !field.required && self.is_absent(at, node, level) {
             return true;
         }
@@ -127,7 +127,8 @@ impl Fit<'_> {
 
     fn takes(&self, at: At<'_>, node: &Node) -> bool {
         let texts = |node: &Node| node.kinds.has(Types::TEXT);
-        texts(node) && Exact::new(self.form, at.tape).fits_node(at.tape, at.token, node) != Fits::No
+        texts(node)
+            && Exact::new(self.graph, at.tape).fits_node(at.tape, at.token, node) != Fits::No
     }
 
     fn undeclared(
@@ -140,14 +141,14 @@ impl Fit<'_> {
     ) -> bool {
         let rule = &node.object;
         let name = at.tape.text(key);
-        if self.form.typed && rule.is_free() {
+        if self.graph.typed && rule.is_free() {
             // A struct without fields passes over all it gets.
             let tag = name == TAG && at.tape.is_text(at.token);
             return if tag { self.leave_out(at, key) } else { self.unasked(at, key) };
         }
         if !rule.fields.is_empty() {
             if name == TAG && at.tape.is_text(at.token) && !matches!(rule.rest, Rest::Of(_)) {
-                if self.form.typed {
+                if self.graph.typed {
                     self.repaired(at.path, UNASKED.to_owned());
                 }
                 // Where any field is let in, it may be one of a map: that is for the type.
@@ -176,13 +177,13 @@ impl Fit<'_> {
             Rest::Closed | Rest::Open => return false,
         };
         let mut values = rule.patterns.iter().map(|(_, id)| *id).chain(rest);
-        !values.any(|id| self.form.node(id).kinds.has(Types::LIST))
+        !values.any(|id| self.graph.node(id).kinds.has(Types::LIST))
     }
 
     /// A field that nobody asked for: it goes on as it is, and is told.
     fn unasked(&mut self, at: At<'_>, key: usize) -> bool {
         self.unknown += 1;
-        if self.form.typed {
+        if self.graph.typed {
             self.repaired(at.path, UNASKED.to_owned());
         }
         self.leave_out(at, key)
@@ -192,7 +193,7 @@ impl Fit<'_> {
     fn leave_out(&mut self, at: At<'_>, key: usize) -> bool {
         let start = self.out.len();
         let fits = self.pass_on(at, key);
-        if self.form.typed {
+        if self.graph.typed {
             self.left_out.push(start..self.out.len());
         }
         fits
@@ -239,7 +240,8 @@ impl Fit<'_> {
         };
         let key_at = at.to(key, at.path);
         let Some(found) = self.attempt(key_at, names, level) else {
-            let expected = format!("a key that is {}", expected(self.form, self.form.node(names)));
+            let expected =
+                format!("a key that is {}", expected(self.graph, self.graph.node(names)));
             let got = excerpt(&at.tape.text(key));
             self.push_fault(at.path, expected, got, "");
             return None;
@@ -282,7 +284,7 @@ impl Fit<'_> {
         let mut fits = true;
         // What is required and absent is a fault by itself, and names the slip.
         for (index, field) in rule.fields.iter().enumerate().filter(|(_, field)| !field.required) {
-            if plan.says(self.form, rule, at, index) {
+            if plan.says(self.graph, rule, at, index) {
                 continue;
             }
             for entry in &unknown {
@@ -311,14 +313,14 @@ impl Fit<'_> {
         let mut own =
             rule.fields.iter().enumerate().filter(|(_, field)| field.only.is_none()).peekable();
         if own.peek().is_none()
-            || own.any(|(index, field)| field.required || plan.says(self.form, rule, at, index))
+            || own.any(|(index, field)| field.required || plan.says(self.graph, rule, at, index))
         {
             return true;
         }
         // Without a type behind it, all of it goes on to whoever asked for it.
         let tagged = rule.fields.iter().any(|field| field.only.is_some());
         let lost = |entry: &&Entry<'_>| {
-            self.form.typed && !tagged || holds_a_field(at.tape, entry.value, rule, GUESS_DEPTH)
+            self.graph.typed && !tagged || holds_a_field(at.tape, entry.value, rule, GUESS_DEPTH)
         };
         let Some(entry) = plan.unknown(at, rule).find(lost) else {
             return true;
@@ -333,14 +335,14 @@ impl Fit<'_> {
     /// Whether a field that is absent here is in a field around it that nobody asked for:
     /// `{"dry_run": true, "arguments": {"prefix": "tmp"}}`.
     fn holds_nothing_deeper(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if !self.form.typed {
+        if !self.graph.typed {
             return true;
         }
         let around = |name: &str| WRAPPERS.contains(&name) || AROUND.contains(&name);
         let absent = |name: &str| {
             let name = folded(name);
             let field = rule.fields.iter().position(|field| folded(&field.name) == name);
-            field.is_some_and(|index| !plan.says(self.form, rule, at, index))
+            field.is_some_and(|index| !plan.says(self.graph, rule, at, index))
         };
         let inside = |entry: &&Entry<'_>| {
             let holds = |tape: &Tape<'_>, object| {
@@ -374,7 +376,7 @@ impl Fit<'_> {
             .fields
             .iter()
             .enumerate()
-            .any(|(index, field)| field.only.is_none() && plan.says(self.form, rule, at, index))
+            .any(|(index, field)| field.only.is_none() && plan.says(self.graph, rule, at, index))
             // What nobody asked for may be the tag by another name, and another tag.
             && plan.entries.iter().all(|entry| entry.field.is_some());
         for (field, given) in rule.fields.iter().zip(&plan.given) {
@@ -396,7 +398,7 @@ impl Fit<'_> {
             if self.trying {
                 return false;
             }
-            let expected = expected(self.form, self.form.node(field.node));
+            let expected = expected(self.graph, self.graph.node(field.node));
             let unknown = plan.entries.iter().filter(|entry| entry.field.is_none());
             let near = unknown.take(64).find(|entry| is_near(&field.name, &entry.name));
             let why = near.map(|entry| format!("there is `{}`", shortened(&entry.name)));
@@ -409,15 +411,15 @@ impl Fit<'_> {
     /// Whether what an object is called may be meant of its fields that are unions: models
     /// write a tag one level too high.
     fn agrees_with_tags(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if !self.form.typed || plan.entries.iter().all(|entry| entry.field.is_some()) {
+        if !self.graph.typed || plan.entries.iter().all(|entry| entry.field.is_some()) {
             return true;
         }
-        let form = self.form;
+        let graph = self.graph;
         let mut fits = true;
         for entry in &plan.entries {
             let field = entry.field.and_then(|index| rule.fields.get(index));
             if let Some(field) = field
-                && let Some(union) = &form.node(field.node).union
+                && let Some(union) = &graph.node(field.node).union
                 && at.tape.kind(entry.value) == Kind::Object
             {
                 let path = Path::Field(at.path, &entry.name);
@@ -433,7 +435,7 @@ impl Fit<'_> {
                     if self.contradicts(&said, below, union) {
                         let why =
                             format!("`{}` above says that it is {}", other.name, excerpt(&said));
-                        fits = self.fault(below, form.node(field.node), &why);
+                        fits = self.fault(below, graph.node(field.node), &why);
                     }
                 }
             }
@@ -461,7 +463,7 @@ impl Fit<'_> {
     /// A field that is there must not be there once more under nearly its name: which of
     /// the two was meant is a guess.
     fn said_once(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if !self.form.typed || matches!(rule.rest, Rest::Of(_)) {
+        if !self.graph.typed || matches!(rule.rest, Rest::Of(_)) {
             return true;
         }
         let given = rule.fields.iter().zip(&plan.given).filter(|(_, given)| **given);
@@ -590,8 +592,8 @@ impl<'t> Plan<'t> {
     }
 
     /// Whether a declared field is there with a value.
-    fn says(&self, form: &Form, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
-        let field = rule.fields.get(index).map(|field| form.node(field.node));
+    fn says(&self, graph: &Graph, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
+        let field = rule.fields.get(index).map(|field| graph.node(field.node));
         let takes_text = field.is_some_and(|node| node.kinds.has(Types::TEXT));
         let left_out = |value| match at.tape.kind(value) {
             Kind::Null => true,

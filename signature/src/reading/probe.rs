@@ -14,7 +14,8 @@ use serde::de::{
 };
 
 use crate::limits::PROBED_PLACES;
-use crate::reading::form::{Form, Id};
+use crate::reading::read_plan::ReadPlan;
+use crate::schema::graph::Id;
 
 /// One step down into a value.
 #[derive(Clone, Copy)]
@@ -27,22 +28,22 @@ enum Step<'f> {
 ///
 /// `false` as well where nobody can tell, such as behind the first place of a tuple: the
 /// schema is then checked, which is never wrong.
-pub(super) fn lists_are_enums<T: DeserializeOwned>(form: &Form) -> bool {
-    let mut seen = HashSet::from([form.root]);
-    let mut waiting: Vec<(Id, Vec<Step<'_>>)> = vec![(form.root, Vec::new())];
+pub(super) fn lists_are_enums<T: DeserializeOwned>(plan: &ReadPlan) -> bool {
+    let mut seen = HashSet::from([plan.root()]);
+    let mut waiting: Vec<(Id, Vec<Step<'_>>)> = vec![(plan.root(), Vec::new())];
     let mut places = 0;
     while let Some((id, way)) = waiting.pop() {
-        let node = form.node(id);
+        let node = plan.node(id);
         let fields = node.object.fields.iter().map(|field| (Step::Field(&field.name), field.node));
         let items = node.list.items.map(|id| (Step::First, id));
         let first = node.list.prefix.first().map(|id| (Step::First, *id));
-        if node.list.prefix.iter().skip(1).any(|id| form.lists_below(*id)) {
+        if node.list.prefix.iter().skip(1).any(|id| plan.lists_below(*id)) {
             return false;
         }
         for (step, below) in fields.chain(items).chain(first) {
             let mut way = way.clone();
             way.push(step);
-            if form.node(below).values.is_some() {
+            if plan.node(below).values.is_some() {
                 places += 1;
                 if places > PROBED_PLACES || !is_enum::<T>(&way) {
                     return false;

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::Node;
 use crate::reading::tape::{Kind, Tape};
+use crate::schema::graph::Node;
 use crate::schema::types::Types;
 use crate::wire_shapes::{self, KEY, VALUE};
 

@@ -5,12 +5,12 @@ use crate::limits::GUESS_DEPTH;
 use crate::reading::coerce::folded;
 use crate::reading::exact::{Exact, Fits};
 use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Form, Rest};
 use crate::reading::lenient::{self, Asked, Note, Refusal};
 use crate::reading::object::{UNASKED, WRAPPERS, is_void};
 use crate::reading::policy::{Policy, Repair};
 use crate::reading::tape::{Broken, Kind, Tape};
 use crate::reading::words::{excerpt, is_near, shortened};
+use crate::schema::graph::{Graph, Rest};
 use crate::schema::types::Types;
 use crate::wire_shapes::{INPUT, RESULT};
 
@@ -53,7 +53,7 @@ type Refused = (Vec<Fault>, usize);
 
 /// What a text is read against.
 pub(super) struct Root<'f> {
-    pub(super) form: &'f Form,
+    pub(super) graph: &'f Graph,
     /// The tool whose arguments these are; `None` where a call may have another name.
     pub(super) tool: Option<&'f str>,
     pub(super) policy: Policy,
@@ -89,7 +89,7 @@ impl Root<'_> {
         if hopeless || self.policy < Policy::Repair {
             return Err(no_json(text, &broken));
         }
-        let lists = self.wrapped || self.form.node(self.form.root).kinds.has(Types::LIST);
+        let lists = self.wrapped || self.graph.node(self.graph.root).kinds.has(Types::LIST);
         let asked = Asked { lists, field: &|name| self.knows(name) };
         lenient::document(text, &asked).map_err(|refusal| match refusal {
             Refusal::EndsEarly => no_json(text, &Broken::EndsEarly),
@@ -112,7 +112,7 @@ impl Root<'_> {
     }
 
     fn is_map(&self) -> bool {
-        self.form.node(self.form.root).object.is_map()
+        self.graph.node(self.graph.root).object.is_map()
     }
 
     fn level(&self) -> Level {
@@ -193,8 +193,8 @@ impl Root<'_> {
 
     /// Whether what was left out of the arguments says that they are those of another tool.
     fn names_no_other(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<(), Refused> {
-        let object = &self.form.node(self.form.root).object;
-        let leaves_out = self.form.typed && matches!(object.rest, Rest::Open);
+        let object = &self.graph.node(self.graph.root).object;
+        let leaves_out = self.graph.typed && matches!(object.rest, Rest::Open);
         if !leaves_out || tape.kind(token) != Kind::Object {
             return Ok(());
         }
@@ -251,7 +251,7 @@ impl Root<'_> {
     /// The value in the field that lowering gave it: a union, or a map as its pairs.
     /// None if the object is one as it is, with a field of that name.
     fn set_apart(&self, tape: &Tape<'_>, token: usize) -> Option<usize> {
-        let root = self.form.node(self.form.root);
+        let root = self.graph.node(self.graph.root);
         if tape.kind(token) != Kind::Object || self.knows(self.wrapper) {
             return None;
         }
@@ -261,7 +261,7 @@ impl Root<'_> {
             return None;
         }
         let pairs = root.object.is_map() && tape.kind(inner) == Kind::List;
-        let as_is = || Exact::new(self.form, tape).fits(tape, token, self.form.root) == Fits::Yes;
+        let as_is = || Exact::new(self.graph, tape).fits(tape, token, self.graph.root) == Fits::Yes;
         ((root.union.is_some() || pairs) && !as_is()).then_some(inner)
     }
 
@@ -274,7 +274,7 @@ impl Root<'_> {
         as_is: Result<Found, Refused>,
         left: usize,
     ) -> Result<Found, Refused> {
-        let restoring = name == INPUT && self.form.node(self.form.root).union.is_some();
+        let restoring = name == INPUT && self.graph.node(self.graph.root).union.is_some();
         let below = format!("{path}.{name}");
         let refused_as_is = match as_is {
             // An entry of a map that has to be repaired may be no entry.
@@ -287,7 +287,7 @@ impl Root<'_> {
             // What fits as it stands needs no guess at what is around it.
             Ok(found) if !restoring => {
                 // A type without fields takes the call of any other tool.
-                if self.form.typed && self.form.node(self.form.root).object.is_free() {
+                if self.graph.typed && self.graph.node(self.graph.root).object.is_free() {
                     self.is_own_call(tape, token, path)?;
                 }
                 return Ok(found);
@@ -393,7 +393,7 @@ impl Root<'_> {
 
     /// The value that a field of this name is put around, and the way to it.
     fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<(String, usize)> {
-        let root = self.form.node(self.form.root);
+        let root = self.graph.node(self.graph.root);
         let holds = match tape.kind(value) {
             Kind::Object => true,
             // Where a text is a value, this may be one, or the JSON of another.
@@ -422,9 +422,9 @@ impl Root<'_> {
 
     /// Whether a field is asked for, under this name or nearly.
     fn knows(&self, name: &str) -> bool {
-        let root = self.form.node(self.form.root);
+        let root = self.graph.node(self.graph.root);
         let members = root.union.iter().flat_map(|union| &union.members);
-        let nodes = members.map(|id| self.form.node(*id)).chain([root]);
+        let nodes = members.map(|id| self.graph.node(*id)).chain([root]);
         let mut fields = nodes.flat_map(|node| &node.object.fields);
         fields.any(|field| folded(&field.name) == folded(name))
     }
@@ -468,10 +468,10 @@ impl Root<'_> {
     }
 
     fn fit(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<Found, Refused> {
-        let mut fit = Fit::new(self.form, tape);
+        let mut fit = Fit::new(self.graph, tape);
         let root = Path::Root(path);
         let null = self.unit && tape.kind(token) == Kind::Null;
-        if null || fit.value(At { tape, token, path: &root }, self.form.root, self.level()) {
+        if null || fit.value(At { tape, token, path: &root }, self.graph.root, self.level()) {
             if fit.more_repairs > 0 {
                 let what = format!("and {} more of these", fit.more_repairs);
                 fit.repairs.push(Repair { path: path.to_owned(), what });

@@ -8,7 +8,7 @@ use crate::limits::TEXT_DEPTH;
 
 /// What kind of value a token starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Null,
     False,
     True,
@@ -35,7 +35,7 @@ pub(super) struct Token {
 
 /// Why a text is no JSON, and where: an offset in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// It stops before its value does.
     EndsEarly,
     /// Something cannot stand where it stands.
@@ -50,13 +50,13 @@ pub(super) enum Broken {
 
 /// A text and its tokens.
 #[derive(Debug)]
-pub(super) struct Tape<'t> {
-    pub(super) source: &'t str,
+pub(crate) struct Tape<'t> {
+    pub(crate) source: &'t str,
     tokens: Vec<Token>,
 }
 
 impl<'t> Tape<'t> {
-    pub(super) fn parse(source: &'t str) -> Result<Self, Broken> {
+    pub(crate) fn parse(source: &'t str) -> Result<Self, Broken> {
         if u32::try_from(source.len()).is_err() {
             return Err(Broken::TooLong);
         }
@@ -71,12 +71,12 @@ impl<'t> Tape<'t> {
         Ok(Self { source, tokens: parser.tokens })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.tokens.len()
     }
 
     /// How many lists and objects are in each other.
-    pub(super) fn depth(&self) -> u32 {
+    pub(crate) fn depth(&self) -> u32 {
         let (mut depth, mut open) = (0, Vec::new());
         for (at, token) in self.tokens.iter().enumerate() {
             while open.last().is_some_and(|end| *end as usize <= at) {
@@ -90,18 +90,18 @@ impl<'t> Tape<'t> {
         depth
     }
 
-    pub(super) fn kind(&self, token: usize) -> Kind {
+    pub(crate) fn kind(&self, token: usize) -> Kind {
         self.tokens.get(token).map_or(Kind::Null, |token| token.kind)
     }
 
     /// The source of a number; of a text, what stands between its quotes.
-    pub(super) fn raw(&self, token: usize) -> &'t str {
+    pub(crate) fn raw(&self, token: usize) -> &'t str {
         let range = self.tokens.get(token).map(|token| token.start as usize..token.end as usize);
         range.and_then(|range| self.source.get(range)).unwrap_or_default()
     }
 
     /// The source of any value, quotes included.
-    pub(super) fn whole(&self, token: usize) -> &'t str {
+    pub(crate) fn whole(&self, token: usize) -> &'t str {
         let Some(found) = self.tokens.get(token) else {
             return "";
         };
@@ -111,7 +111,7 @@ impl<'t> Tape<'t> {
     }
 
     /// The text that a token stands for.
-    pub(super) fn text(&self, token: usize) -> Cow<'t, str> {
+    pub(crate) fn text(&self, token: usize) -> Cow<'t, str> {
         match self.kind(token) {
             Kind::Escaped => Cow::Owned(decoded(self.raw(token))),
             _ => Cow::Borrowed(self.raw(token)),
@@ -123,12 +123,12 @@ impl<'t> Tape<'t> {
     }
 
     /// The token after this one and all that is in it.
-    pub(super) fn next(&self, token: usize) -> usize {
+    pub(crate) fn next(&self, token: usize) -> usize {
         self.tokens.get(token).map_or(usize::MAX, |token| token.next as usize)
     }
 
     /// The items of a list.
-    pub(super) fn items(&self, list: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn items(&self, list: usize) -> impl Iterator<Item = usize> + Clone {
         let end = self.next(list);
         let mut at = list + 1;
         std::iter::from_fn(move || {
@@ -139,7 +139,7 @@ impl<'t> Tape<'t> {
     }
 
     /// The keys of an object, each with its value.
-    pub(super) fn entries(&self, object: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+    pub(crate) fn entries(&self, object: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
         let end = self.next(object);
         let mut at = object + 1;
         std::iter::from_fn(move || {

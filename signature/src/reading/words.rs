@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::reading::form::{Form, Id, Node, NumberRule};
 use crate::reading::number::Decimal;
 use crate::reading::tape::{Kind, Tape};
+use crate::schema::graph::{Graph, Id, Node, NumberRule};
 use crate::schema::types::Types;
 
 /// So many characters of what was found.
@@ -82,21 +82,21 @@ fn brief(name: &str) -> String {
 }
 
 /// What a node takes.
-pub(super) fn expected(form: &Form, node: &Node) -> String {
-    expected_by(form, node, false)
+pub(super) fn expected(graph: &Graph, node: &Node) -> String {
+    expected_by(graph, node, false)
 }
 
 /// The same with the range of a large type of numbers, for one that has left it.
-pub(super) fn expected_in_full(form: &Form, node: &Node) -> String {
-    expected_by(form, node, true)
+pub(super) fn expected_in_full(graph: &Graph, node: &Node) -> String {
+    expected_by(graph, node, true)
 }
 
-fn expected_by(form: &Form, node: &Node, in_full: bool) -> String {
+fn expected_by(graph: &Graph, node: &Node, in_full: bool) -> String {
     let mut all = Vec::new();
     match &node.union {
         Some(union) => {
             for id in union.members.iter().take(MOST) {
-                push_new(&mut all, expected_alone(form.node(*id), in_full));
+                push_new(&mut all, expected_alone(graph.node(*id), in_full));
             }
         }
         None => push_new(&mut all, expected_alone(node, in_full)),
@@ -269,6 +269,6 @@ pub(super) fn is_near(name: &str, other: &str) -> bool {
 }
 
 /// What a member of a union is called in an advice.
-pub(super) fn member(form: &Form, id: Id) -> String {
-    expected(form, form.node(id))
+pub(super) fn member(graph: &Graph, id: Id) -> String {
+    expected(graph, graph.node(id))
 }
