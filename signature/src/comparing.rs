@@ -5,12 +5,12 @@
 //! again on the way below itself counts as fitting until something else shows that it does
 //! not, which is how schemas that contain themselves are compared.
 
+mod descriptions;
 mod lists;
 mod numbers;
 mod objects;
 mod texts;
 mod unions;
-mod words;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -97,7 +97,7 @@ impl Sides<'_> {
             left: ANALYSIS_STEPS,
             depth: 0,
         };
-        // Where a protocol wants an object, an output that is none stands in a field.
+        // Where a protocol wants an object, an output of another type stands in a field.
         let wrapped = self.side == Side::Output && !is_object(self.takes);
         let fits = match unwrapped(&comes).filter(|_| wrapped) {
             Some((inner, always)) => comparing.below_field(RESULT, |comparing| {
@@ -123,7 +123,7 @@ impl Sides<'_> {
 /// whether it is always there.
 fn unwrapped(schemas: &Schemas<'_>) -> Option<(Id, bool)> {
     let root = schemas.graph.node(schemas.graph.root);
-    let field = root.object.described_field(RESULT).filter(|_| root.kinds == Types::OBJECT)?;
+    let field = root.object.described_field(RESULT).filter(|_| root.types == Types::OBJECT)?;
     (root.object.described().count() == 1).then_some((field.node, field.required))
 }
 
@@ -239,7 +239,7 @@ impl<'a> Comparing<'a> {
         if let Shape::Union(members) = &ours.shape {
             return self.each_member(members, kinds, takes);
         }
-        let own = kinds.common(ours.kinds);
+        let own = kinds.common(ours.types);
         if own == Types::NONE {
             return true;
         }
@@ -260,7 +260,7 @@ impl<'a> Comparing<'a> {
     /// Neither is a union or a reference, and what comes is not a list of values.
     fn plain(&mut self, comes: Id, own: Types, kinds: Types, takes: Id) -> bool {
         let (ours, theirs) = (self.comes.graph.node(comes), self.takes.graph.node(takes));
-        let over = own.without(theirs.kinds);
+        let over = own.without(theirs.types);
         if theirs.shape == Shape::Values {
             return self.differ(|all| (all.may_be(comes, own, kinds), all.takes(takes)));
         }
@@ -280,7 +280,7 @@ impl<'a> Comparing<'a> {
                 return false;
             }
         }
-        let own = own.without(over.common(Types::NUMBER)).common(theirs.kinds);
+        let own = own.without(over.common(Types::NUMBER)).common(theirs.types);
         let integer = !own.has(Types::NUMBER);
         let mut look = |is: Types, look: &dyn Fn(&mut Self) -> bool| {
             if own.meets(is) && (fits || !self.trying) {

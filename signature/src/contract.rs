@@ -1,3 +1,11 @@
+//! The [`Contract`]: a signature as a value.
+//!
+//! Construction is the start of the pipeline. A type or a foreign schema comes in, is checked
+//! ([`schema::check`]), rewritten in the words of JSON Schema 2020-12
+//! ([`schema::modernise`]) and compiled into what reading needs ([`Readable`]). The
+//! submodules are what a contract does afterwards: `lowered` brings it to a dialect, `read`
+//! reads texts against it, `compared` compares it with another one, `stored` serializes it.
+
 mod compared;
 mod lowered;
 mod read;
@@ -111,16 +119,9 @@ impl Contract {
         if shared {
             return Err(Error::Name { name: own_name.into_owned(), fault: NameFault::Generic });
         }
-        let mut input = schema::to_read::<S>();
-        let unit_input = input.get("type").is_some_and(|kind| kind == "null");
-        if unit_input {
-            input = schema::nothing();
-        } else {
-            schema::close_empty(&mut input);
-        }
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
-        let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<S> });
+        let (input, typed) = input_of::<S>();
         let mut contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
         contract.input.ask::<S>();
@@ -166,20 +167,13 @@ impl Contract {
         if type_name::<T>().ends_with('>') && name.is_empty() {
             return Err(Error::Name { name: own_name, fault: NameFault::Generic });
         }
-        let mut input = schema::to_read::<T>();
-        let unit_input = input.get("type").is_some_and(|kind| kind == "null");
-        if unit_input {
-            input = schema::nothing();
-        } else {
-            schema::close_empty(&mut input);
-        }
         let name = if name.is_empty() { own_name } else { name.to_owned() };
         name::check(&name)?;
         let description = match description {
             "" => Self::description_of::<T>().unwrap_or_default(),
             text => text.to_owned(),
         };
-        let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<T> });
+        let (input, typed) = input_of::<T>();
         Self::checked(name, description, input, typed, None)
     }
 
@@ -277,7 +271,7 @@ impl Contract {
             ));
         }
         let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
-        // What a type says of itself is always of one version; nobody needs to be told.
+        // What a type says of itself is always of one version; so it is dropped.
         let mut marker = None;
         for schema in [&mut input].into_iter().chain(outputs) {
             if typed.is_some() {
@@ -656,6 +650,18 @@ impl Contract {
 struct Typed {
     unit_input: bool,
     input_to_write: fn() -> Value,
+}
+
+/// The schema of a type's input, and what is known of the type.
+fn input_of<T: JsonSchema>() -> (Value, Option<Typed>) {
+    let mut input = schema::to_read::<T>();
+    let unit_input = input.get("type").is_some_and(|kind| kind == "null");
+    if unit_input {
+        input = schema::nothing();
+    } else {
+        schema::close_empty(&mut input);
+    }
+    (input, Some(Typed { unit_input, input_to_write: schema::to_write::<T> }))
 }
 
 fn readable(source: Value, typed: bool) -> Readable {

@@ -1,3 +1,7 @@
+//! Errors of the crate: names, schemas, lowering, reading, writing.
+//!
+//! The texts are for people and models; [`SchemaFault`] and [`NameFault`] are for code.
+
 use std::fmt;
 
 use crate::Dialect;

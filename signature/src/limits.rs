@@ -25,6 +25,10 @@ pub(crate) const NORMAL_DEPTH: usize = 110;
 /// checked here, but not deserialized afterwards.
 pub(crate) const TEXT_DEPTH: usize = 127;
 
+/// Maximum depth of an example value that is brought to a dialect: that of a text, and the object
+/// around it.
+pub(crate) const VALUE_DEPTH: usize = TEXT_DEPTH + 1;
+
 /// Maximum depth of the walks that repair a value or compare two schemas.
 ///
 /// Each level of a value may take a union and a text inside a text as well.

@@ -1,10 +1,17 @@
-//! Rewriting a schema into what a dialect accepts, and values with it.
+//! From a contract's schema to one that a dialect accepts, and values with it.
+//!
+//! In goes one side of a contract and a dialect; out come the lowered schema, its losses, and
+//! a [`Renderer`] that brings example values to the same shape. Each dialect is a table
+//! (`rules`). `walk` goes through the [graph](crate::schema::graph) of the normal form and
+//! looks up what the dialect accepts; `value` takes the same way with a value.
+//! `provider_limits` then finds what the provider would refuse. If the strict form is refused, the
+//! loose one is tried, and at last an object of any fields.
 
 mod cycles;
 pub(crate) mod dialect;
-mod limits;
 pub(crate) mod overlap;
 mod pairs;
+mod provider_limits;
 pub(crate) mod request;
 mod rules;
 mod value;
@@ -18,8 +25,8 @@ use serde_json::{Map, Value, json};
 use crate::contract::shortened;
 use crate::error::{Fault, SchemaFault, Side};
 use crate::lowering::dialect::{Dialect, Loss};
-use crate::lowering::limits::{check, check_words};
 use crate::lowering::pairs::pairs;
+use crate::lowering::provider_limits::{check, check_words};
 use crate::lowering::rules::{Rules, Weight};
 use crate::lowering::walk::Walk;
 use crate::schema::graph::{Graph, Node, Rest, Schemas, Shape};
@@ -124,7 +131,7 @@ impl Lowering<'_> {
         };
         let Some(rules) = Rules::of(self.dialect) else {
             check_words(&base)?;
-            // Nobody could read what comes back.
+            // What comes back could not be read.
             normal(&base)?;
             return Ok(as_it_is(base, Vec::new(), wrapper));
         };
@@ -198,7 +205,7 @@ impl Lowering<'_> {
         let graph = &Graph::of(root);
         let node = graph.node(graph.root);
         let further = |node: &Node, types: Types| {
-            pairs(graph, node).iter().any(|(_, value)| graph.node(*value).kinds.meets(types))
+            pairs(graph, node).iter().any(|(_, value)| graph.node(*value).types.meets(types))
         };
         match graph.shape(graph.root) {
             _ if !rules.object_root => return Ok(false),

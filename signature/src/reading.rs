@@ -1,15 +1,23 @@
 //! From the text on the wire to a value of the contract's type.
 //!
-//! A text that is as it should be takes one of two short ways: plain contracts go
-//! straight into the type, the others are checked against their [schema graph](crate::schema::graph) first. All
-//! other texts are walked once more, slowly, to put right what has one meaning and to
-//! say what does not fit.
+//! A text goes the shortest way that is safe:
+//!
+//! 1. A plain contract is read by serde alone (`strict_serde`), in one pass.
+//! 2. Any other contract gets a tape of tokens (`tape`), a check against the
+//!    [graph](crate::schema::graph) (`fit_check`), and then serde.
+//! 3. A text that fails is read slowly: `lenient` makes JSON of what is nearly JSON, `document`
+//!    finds the value in what is around it, and `repair_walk` writes it anew, with `object`,
+//!    `union`, `restore` and `coerce` for its parts. What has one meaning is repaired and
+//!    listed; everything else is a fault.
+//!
+//! [`ReadPlan`] is what a contract keeps for this: its graph, and what is known of the type.
 
 pub(crate) mod coerce;
 mod cost;
 pub(crate) mod date;
-pub(crate) mod exact;
-mod fit;
+mod document;
+mod fault_words;
+pub(crate) mod fit_check;
 mod lenient;
 pub(crate) mod number;
 mod object;
@@ -17,12 +25,11 @@ pub(crate) mod pattern;
 pub(crate) mod policy;
 mod probe;
 mod read_plan;
+mod repair_walk;
 mod restore;
-mod root;
-mod strict;
+mod strict_serde;
 pub(crate) mod tape;
 mod union;
-mod words;
 
 use std::sync::Arc;
 
@@ -31,11 +38,11 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Fault, Result, Side};
-use crate::reading::exact::{Exact, Fits};
+use crate::reading::document::Document;
+use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::policy::{Policy, Reading, Repair};
 use crate::reading::read_plan::ReadPlan;
-use crate::reading::root::Root;
-use crate::reading::tape::{Kind, Tape};
+use crate::reading::tape::{Tape, TokenKind};
 use crate::wire_shapes::{INPUT, RESULT};
 
 /// A schema that texts are read against.
@@ -98,7 +105,7 @@ impl Readable {
         let from_option = |(name, schema): (&String, &Value)| {
             schema.get("default").is_none() && !takes_null(name)
         };
-        if !optional().any(from_option) || !strict::flattens::<T>() {
+        if !optional().any(from_option) || !strict_serde::flattens::<T>() {
             return;
         }
         let writes = writes();
@@ -157,7 +164,7 @@ impl Readable {
     /// asks for a closer look.
     #[inline]
     pub(crate) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
-        if self.plan.is_short() { strict::read(wire, &self.plan) } else { None }
+        if self.plan.is_short() { strict_serde::read(wire, &self.plan) } else { None }
     }
 }
 
@@ -205,7 +212,7 @@ impl Target<'_> {
         };
         let plan = &*readable.plan;
         if let Ok(tape) = Tape::parse(json)
-            && Exact::new(&plan.graph, &tape).fits(&tape, 0, plan.graph.root) != Fits::No
+            && FitCheck::new(&plan.graph, &tape).fits(&tape, 0, plan.graph.root) != Fits::No
         {
             return Ok(());
         }
@@ -219,7 +226,7 @@ impl Target<'_> {
         }
         let tape = Tape::parse(wire).ok()?;
         let token = if self.wrapped { wrapped(&tape)? } else { 0 };
-        if Exact::new(&plan.graph, &tape).fits(&tape, token, plan.graph.root) != Fits::Yes {
+        if FitCheck::new(&plan.graph, &tape).fits(&tape, token, plan.graph.root) != Fits::Yes {
             return None;
         }
         if !cost::is_affordable(plan, &tape, token) {
@@ -242,7 +249,7 @@ impl Target<'_> {
         };
         // An output may be asked for under a name that only the provider knows.
         let tool = (self.side == Side::Input).then_some(self.contract);
-        let root = Root {
+        let root = Document {
             graph: &plan.graph,
             tool,
             policy,
@@ -305,7 +312,7 @@ impl Target<'_> {
 
 /// The value in an object that has nothing else.
 fn wrapped(tape: &Tape<'_>) -> Option<usize> {
-    if tape.kind(0) != Kind::Object {
+    if tape.kind(0) != TokenKind::Object {
         return None;
     }
     let mut entries = tape.entries(0);

@@ -1,11 +1,23 @@
-//! From a Rust type to the JSON Schema that a contract keeps.
+//! From a Rust type or a foreign schema to the schema that a contract keeps, and on to its
+//! graph.
+//!
+//! This file makes the schema of a type from what schemars says and adds what schemars leaves
+//! out. The submodules are the steps after it, in order:
+//!
+//! 1. `check` refuses a foreign schema with keywords of the wrong kind,
+//! 2. `older_drafts` rewrites older drafts and OpenAPI in the words of JSON Schema 2020-12,
+//! 3. `fold` writes the schema of a recursive type once,
+//! 4. `normal` brings a schema to the normal form: one way to say each thing,
+//! 5. [`graph`] makes the typed graph that reading, lowering and comparing read.
+//!
+//! [`keywords`] is the table of keywords for all of them, [`types`] the set of JSON types.
 
 mod check;
 mod fold;
 pub(crate) mod graph;
 pub(crate) mod keywords;
-mod modern;
 mod normal;
+mod older_drafts;
 pub(crate) mod types;
 
 use std::collections::{HashMap, HashSet};
@@ -18,8 +30,8 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::check::check;
 pub(crate) use self::keywords::{DEFINITIONS, below, below_mut, path_below};
-pub(crate) use self::modern::{modernise, modernise_marked};
 pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, normal};
+pub(crate) use self::older_drafts::{modernise, modernise_marked};
 use crate::limits::ROOT_PARTS;
 use crate::wire_shapes::RESULT;
 
@@ -205,7 +217,7 @@ fn is_always_object(root: &Value) -> bool {
         {
             waiting.push(part);
         } else if map.contains_key("properties") {
-            // Nobody describes fields of what is none.
+            // Only an object has fields.
         } else if let Some(members) = list("anyOf").or_else(|| list("oneOf")) {
             waiting.extend(members);
         } else if !std::ptr::eq(schema, root) || !map.keys().all(|keyword| is_noise(keyword)) {
@@ -275,7 +287,7 @@ pub(crate) fn close_fieldless(schema: &mut Value) {
     }
 }
 
-/// An object at the root for what is none: `{"result": …}`.
+/// Wraps a value that is not an object: `{"result": …}`.
 pub(crate) fn wrap(schema: Value) -> Value {
     object([(RESULT, schema)])
 }

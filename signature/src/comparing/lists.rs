@@ -1,4 +1,4 @@
-//! Lists: place by place, and then the rest.
+//! Comparing lists: place by place, and then the rest.
 
 use super::Comparing;
 use crate::schema::graph::{ANY_ID, Id, ListRule};

@@ -1,4 +1,4 @@
-//! Numbers: the bounds of what takes them follow from those of what comes.
+//! Comparing numbers: the bounds of the side that takes them must follow from the other's.
 
 use std::cmp::Ordering;
 
@@ -6,8 +6,8 @@ use super::Comparing;
 use crate::reading::number::Decimal;
 use crate::schema::graph::NumberRule;
 
-/// The largest integer that every reader of JSON keeps. Generators write it, or more, where
-/// nobody asked for a bound.
+/// The largest integer that every reader of JSON keeps. Generators write it, or more, for
+/// numbers without a bound.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// One end of a range.

@@ -1,4 +1,4 @@
-//! Objects: field by field, and then the fields that have no name.
+//! Comparing objects: field by field, and then the fields that have no name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,8 +33,8 @@ impl<'a> Fields<'a> {
         Self { rule, required: required.map(|field| &*field.name).collect(), rest, silent }
     }
 
-    /// The fields of what comes: where nothing is said of others, there are none. Whoever
-    /// lists the fields of a struct lists all of them.
+    /// The fields of what comes. A schema that lists fields and says nothing of others lists all
+    /// of them.
     fn that_come(schemas: &'a Schemas<'a>, id: Id) -> Self {
         let fields = Self::of(schemas, id);
         Self { rest: fields.rest.filter(|_| !fields.silent), ..fields }
@@ -48,9 +48,13 @@ impl<'a> Fields<'a> {
         self.rule.described_field(name).is_some()
     }
 
+    /// Whether it has no fields but those that it names.
+    fn lists_all(&self) -> bool {
+        self.rest.is_none() && self.rule.patterns.is_empty()
+    }
+
     fn most(&self) -> usize {
-        let known = self.rest.is_none() && self.rule.patterns.is_empty();
-        if known { self.named().count() } else { usize::MAX }
+        if self.lists_all() { self.named().count() } else { usize::MAX }
     }
 
     /// Those that the other side does not name, or not so: reading takes a field by nearly
@@ -64,7 +68,7 @@ impl<'a> Fields<'a> {
     }
 
     fn may_have(&self, name: &str) -> bool {
-        self.most() == usize::MAX || self.names(name)
+        !self.lists_all() || self.names(name)
     }
 
     /// The schemas of all fields that have no name of their own.
@@ -131,7 +135,7 @@ impl<'a> Comparing<'a> {
         let bare = bare.into_iter().map(|name| (name, comes.rest.unwrap_or(ANY_ID)));
         let near = takes.nearly_named(comes);
         for (name, schema) in comes.named().chain(bare) {
-            if self.comes.graph.node(schema).kinds == Types::NONE {
+            if self.comes.graph.node(schema).types == Types::NONE {
                 continue;
             }
             if !self.spend(patterns.len() + 1) || self.is_over() || !fits && self.trying {
@@ -151,7 +155,7 @@ impl<'a> Comparing<'a> {
                         let words = "takes no such field";
                         return all.unknown(comes.required.contains(name), words);
                     };
-                    // It would be let in and passed over, which nobody would notice.
+                    // It would be accepted and silently ignored.
                     if takes.silent && all.side == Side::Input && !takes.required.contains(name) {
                         let words = "does not name it";
                         return all.unknown(comes.required.contains(name), words);
@@ -169,7 +173,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// A null for a field that may be left out and has none is left out by whoever reads.
+    /// Reading leaves out a null for an optional field that does not accept null.
     fn kinds_that_come(&self, name: &str, takes: &Fields<'a>) -> Types {
         let dropped = takes
             .rule

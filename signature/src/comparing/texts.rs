@@ -1,4 +1,4 @@
-//! Texts, and how long or how many anything may be.
+//! Comparing texts, and the counts of characters, items and fields.
 
 use serde_json::Value;
 

@@ -1,10 +1,11 @@
-//! Unions and lists of values: each that may come is taken by some.
+//! Comparing unions and listed values: each that may come must be taken by some member.
 
 use serde_json::Value;
 
 use super::{Comparing, Values, is_rule, takes_all};
 use crate::limits::HOPS;
 use crate::lowering::Schema;
+use crate::reading::fit_check::{Fits, number, text};
 use crate::reading::pattern::Pattern;
 use crate::schema::graph::{Id, Node, Shape};
 use crate::schema::types::Types;
@@ -94,7 +95,7 @@ impl<'a> Comparing<'a> {
                 !ours.listed().iter().any(|one| theirs.has(one))
             })
         });
-        theirs.kinds.meets(own) && !apart
+        theirs.types.meets(own) && !apart
     }
 
     /// Each of some values is taken.
@@ -104,18 +105,22 @@ impl<'a> Comparing<'a> {
         let says_more = self.takes.words(takes).keys().any(|word| is_rule(word, Types::ALL));
         let listed = theirs.shape == Shape::Values && !says_more;
         let known = listed.then(|| Values::new(theirs.listed()));
-        let of_own = |value: &&Value| own.has(kind_of(value));
+        let can_match = !has_unknown_pattern(self.takes.words(takes));
+        let of_own = |value: &&Value| own.meets(Types::of_value(value));
         let mut refused = Vec::new();
         for value in values.into_iter().filter(of_own) {
-            // Most that are not listed need no closer look.
-            let listed = known.as_ref().is_none_or(|known| known.has(value));
-            if !listed || !self.takes_value(takes, value) {
+            let is_taken = match &known {
+                // Beside its values, a schema may say what each of them has to be.
+                Some(known) => known.has(value) && can_match && has_form(theirs, value),
+                None => self.takes_value(takes, value),
+            };
+            if !is_taken {
                 refused.push(value);
             }
         }
         refused.is_empty()
             || self.differ(|all| {
-                let values = format!("may be {}", super::words::values(&refused));
+                let values = format!("may be {}", super::descriptions::values(&refused));
                 (values, all.takes(takes))
             })
     }
@@ -140,13 +145,22 @@ impl<'a> Comparing<'a> {
             }
             _ => {}
         }
-        let (words, own) = (self.takes.words(takes), kind_of(value));
-        let ruled = words.keys().any(|keyword| keyword != "allOf" && is_rule(keyword, own));
+        let (words, own) = (self.takes.words(takes), Types::of_value(value));
+        let ruled = words.keys().any(|keyword| keyword != "allOf" && is_rule(keyword, own))
+            || value.is_string() && has_unknown_pattern(words);
         let parts = &graph.node(takes).also;
         !ruled
-            && !(value.is_string() && has_unknown_pattern(words))
             && graph.takes(takes, value)
             && parts.iter().all(|part| self.takes_behind(*part, value, hops - 1))
+    }
+}
+
+/// Whether a scalar has the form that is asked for, and is inside its bounds.
+fn has_form(node: &Node, value: &Value) -> bool {
+    match value {
+        Value::String(found) => text(found, &node.text),
+        Value::Number(found) => number(&found.to_string(), node.types, &node.number) != Fits::No,
+        _ => true,
     }
 }
 
@@ -154,17 +168,4 @@ impl<'a> Comparing<'a> {
 fn has_unknown_pattern(words: &Schema) -> bool {
     let pattern = words.get("pattern").and_then(Value::as_str);
     pattern.is_some_and(|pattern| !Pattern::new(pattern).is_known())
-}
-
-/// The type of a value.
-fn kind_of(value: &Value) -> Types {
-    match value {
-        Value::Null => Types::NULL,
-        Value::Bool(_) => Types::BOOLEAN,
-        // Which of the two it is, its schema says.
-        Value::Number(_) => Types::INTEGER,
-        Value::String(_) => Types::TEXT,
-        Value::Array(_) => Types::LIST,
-        Value::Object(_) => Types::OBJECT,
-    }
 }

@@ -1,4 +1,6 @@
-//! A contract as a dialect takes it: schemas, values, the whole tool.
+//! A contract in a dialect: its schemas, example values, and the whole tool.
+//!
+//! Each schema is lowered at the first call and kept.
 
 use std::sync::OnceLock;
 

@@ -1,3 +1,5 @@
+//! Dialects and what lowering returns: the schema, and the losses it could not avoid.
+
 use std::borrow::Cow;
 use std::fmt;
 

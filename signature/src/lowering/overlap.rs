@@ -1,4 +1,8 @@
 //! Whether two members of a union could take the same value.
+//!
+//! A contract's schema says `oneOf` where they could not, and lowering reports a loss where a
+//! dialect has only `anyOf` and they could. It reads schemas before the normal form too, so it
+//! is the one part that works on keywords instead of the graph.
 
 use std::collections::HashSet;
 

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use serde_json::{Map, Number, Value, json};
 
 use crate::error::{Fault, shown};
-use crate::limits::{CHECK_STEPS, HOPS, TEXT_DEPTH};
+use crate::limits::{CHECK_STEPS, HOPS, VALUE_DEPTH};
 use crate::lowering::pairs::{Pairs, pairs};
 use crate::lowering::rules::{Rules, Values};
-use crate::reading::exact::{Exact, Fits};
-use crate::reading::tape::{Kind, Tape};
+use crate::reading::fit_check::{FitCheck, Fits};
+use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Node, Shape};
 use crate::schema::is_deeper;
 use crate::schema::types::{TYPE_NAMES, Types};
@@ -169,15 +169,16 @@ pub(crate) fn render(
 ) -> Result<Value, Fault> {
     check_depth(value)?;
     let text = value.to_string();
-    let tape = Tape::parse(&text).map_err(|_| fault("$", "it is too long".to_owned()))?;
-    let exact = Exact::new(graph, &tape);
+    // The innermost list may be empty, which is one level more.
+    let tape = Tape::parse_to(&text, VALUE_DEPTH + 1).map_err(|_| too_deep("$"))?;
+    let exact = FitCheck::new(graph, &tape);
     let (hops, in_union, left) = (0, false, CHECK_STEPS);
     Render { rules, graph, tape: &tape, exact, hops, in_union, left }.node(id, 0, "$")
 }
 
 pub(crate) fn check_depth(value: &Value) -> Result<(), Fault> {
-    if is_deeper(value, TEXT_DEPTH) {
-        return Err(fault("$", "it nests too deep; make it flatter".to_owned()));
+    if is_deeper(value, VALUE_DEPTH) {
+        return Err(too_deep("$"));
     }
     Ok(())
 }
@@ -188,7 +189,7 @@ struct Render<'a> {
     graph: &'a Graph,
     tape: &'a Tape<'a>,
     /// Whether a part fits a schema.
-    exact: Exact<'a>,
+    exact: FitCheck<'a>,
     /// The references followed and unions entered since the value last changed.
     hops: usize,
     /// As when the schema was lowered.
@@ -206,7 +207,7 @@ impl<'a> Render<'a> {
             let why = "its unions have more ways through them than can be tried";
             return Err(fault(path, why.to_owned()));
         }
-        let container = matches!(self.tape.kind(token), Kind::List | Kind::Object);
+        let container = matches!(self.tape.kind(token), TokenKind::List | TokenKind::Object);
         match self.graph.shape(id) {
             Shape::Nothing => Err(fault(path, "no value fits here".to_owned())),
             Shape::Reference(_) | Shape::Union(_) => self.hop(id, token, path),
@@ -221,8 +222,8 @@ impl<'a> Render<'a> {
         }
     }
 
-    fn value(&self, token: usize) -> Value {
-        serde_json::from_str(self.tape.whole(token)).unwrap_or_default()
+    fn value(&self, token: usize, path: &str) -> Rendered {
+        serde_json::from_str(self.tape.whole(token)).map_err(|_| too_deep(path))
     }
 
     fn fits(&mut self, id: Id, token: usize) -> bool {
@@ -231,9 +232,9 @@ impl<'a> Render<'a> {
 
     fn as_it_is(&mut self, id: Id, token: usize, path: &str) -> Rendered {
         if self.fits(id, token) {
-            return Ok(self.value(token));
+            return self.value(token, path);
         }
-        let types = words(self.graph.node(id).kinds);
+        let types = words(self.graph.node(id).types);
         let got = told(self.tape, token);
         Err(fault(path, format!("got {got}, expected {types} that fits its schema")))
     }
@@ -250,13 +251,13 @@ impl<'a> Render<'a> {
         let (graph, tape) = (self.graph, self.tape);
         let node = graph.node(id);
         match (shape, tape.kind(token)) {
-            (Shape::Struct, Kind::Object) => self.fields(node, token, path),
-            (Shape::Map, Kind::Object) => {
+            (Shape::Struct, TokenKind::Object) => self.fields(node, token, path),
+            (Shape::Map, TokenKind::Object) => {
                 let entries = tape.entries(token).map(|(key, value)| (tape.text(key), value));
                 self.map(&pairs(graph, node), entries, path)
             }
-            (Shape::Tuple, Kind::List) => self.places(node, token, path),
-            (Shape::List, Kind::List) if let Some(schema) = node.list.items => {
+            (Shape::Tuple, TokenKind::List) => self.places(node, token, path),
+            (Shape::List, TokenKind::List) if let Some(schema) = node.list.items => {
                 let items = tape.items(token).enumerate();
                 items.map(|(i, item)| self.node(schema, item, &format!("{path}[{i}]"))).collect()
             }
@@ -295,7 +296,7 @@ impl<'a> Render<'a> {
 
     fn listed(&mut self, node: &Node, token: usize, path: &str) -> Rendered {
         let values = node.listed();
-        let value = self.value(token);
+        let value = self.value(token, path)?;
         let Some(known) = values.iter().find(|known| same(known, &value)) else {
             let all: Vec<_> = values.iter().map(|value| value.to_string()).collect();
             let (got, all) = (told(self.tape, token), shown(&all.join(", ")));
@@ -305,7 +306,7 @@ impl<'a> Render<'a> {
             Listed::Texts(_) if !known.is_null() => Ok(known.to_string().into()),
             Listed::WrittenOut(parts) => {
                 let graph = Graph::of(&parts);
-                let exact = Exact::new(&graph, self.tape);
+                let exact = FitCheck::new(&graph, self.tape);
                 Render { graph: &graph, exact, ..*self }.node(graph.root, token, path)
             }
             _ => Ok(value),
@@ -339,7 +340,7 @@ impl<'a> Render<'a> {
         if !self.rules.closed {
             for (name, value) in further {
                 let value = match pairs.is_empty() {
-                    true => self.value(value),
+                    true => self.value(value, path)?,
                     false => self.further(&pairs, &name, value, path)?,
                 };
                 out.insert(name.into_owned(), value);
@@ -412,7 +413,7 @@ impl<'a> Render<'a> {
             let below = format!("{path}[{i}]");
             out.push(match schema {
                 Some(schema) => self.node(schema, item, &below)?,
-                None => self.value(item),
+                None => self.value(item, path)?,
             });
         }
         if self.rules.tuples {
@@ -446,6 +447,10 @@ fn words(types: Types) -> String {
 
 fn told(tape: &Tape<'_>, token: usize) -> String {
     shown(tape.whole(token))
+}
+
+fn too_deep(path: &str) -> Fault {
+    fault(path, "it nests too deep; make it flatter".to_owned())
 }
 
 fn fault(path: &str, message: String) -> Fault {

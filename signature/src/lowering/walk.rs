@@ -1,9 +1,12 @@
-//! From a schema of the normal form to one that a dialect accepts.
+//! The walk from a graph of the normal form to a schema that a dialect accepts.
+//!
+//! Each [`Shape`] has its own method in a submodule; `constraints` adds the keywords that say
+//! more than the shape.
 
+mod constraints;
 mod lists;
 mod objects;
 mod unions;
-mod words;
 
 use std::mem;
 
@@ -78,7 +81,7 @@ impl<'a> Walk<'a> {
         }
         let mut lowered = self.node(self.graph().root, "$")?;
         let mut done = Map::new();
-        // Whoever refers to it may be in a union.
+        // What refers to it may be in a union.
         self.in_union = true;
         let definitions = self.schemas.root.get(DEFINITIONS).and_then(Value::as_object);
         for (name, _) in definitions.into_iter().flatten() {

@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 
 use crate::limits::{TYPE_STEPS, TYPE_STEPS_EACH};
-use crate::reading::exact::{Exact, Fits};
+use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::read_plan::ReadPlan;
-use crate::reading::tape::{Kind, Tape};
+use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Union};
 use crate::schema::types::Types;
 
@@ -31,14 +31,14 @@ pub(super) fn is_affordable(plan: &ReadPlan, tape: &Tape<'_>, token: usize) -> b
         return true;
     }
     let most = TYPE_STEPS + TYPE_STEPS_EACH * tape.len() as u64;
-    let mut cost = Cost { graph, tape, exact: Exact::new(graph, tape), known: HashMap::new() };
+    let mut cost = Cost { graph, tape, exact: FitCheck::new(graph, tape), known: HashMap::new() };
     cost.of(token, graph.root) <= most
 }
 
 struct Cost<'f, 't> {
     graph: &'f Graph,
     tape: &'t Tape<'t>,
-    exact: Exact<'f>,
+    exact: FitCheck<'f>,
     known: HashMap<(usize, Id), u64>,
 }
 
@@ -52,8 +52,8 @@ impl Cost<'_, '_> {
         let cost = match &node.union {
             Some(union) => self.union(token, union),
             None => match self.tape.kind(token) {
-                Kind::Object if node.kinds.has(Types::OBJECT) => self.object(token, id),
-                Kind::List if node.kinds.has(Types::LIST) => self.list(token, id),
+                TokenKind::Object if node.types.has(Types::OBJECT) => self.object(token, id),
+                TokenKind::List if node.types.has(Types::LIST) => self.list(token, id),
                 _ => 1,
             },
         };

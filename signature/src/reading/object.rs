@@ -1,16 +1,16 @@
-//! Objects: structs with declared fields, and maps whose keys are data.
+//! Repairing objects: structs with declared fields, and maps whose keys are data.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::limits::{GUESS_DEPTH, NEAR_NAMES};
 use crate::reading::coerce::{folded, is_nothing};
-use crate::reading::exact::{Exact, Fits};
-use crate::reading::fit::{At, Fit, Level, Path};
+use crate::reading::fault_words::{counted, excerpt, expected, is_near, shortened};
+use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::policy::NULL_FOR_DEFAULT;
-use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{counted, excerpt, expected, is_near, shortened};
-use crate::schema::graph::{Field, Graph, Node, ObjectRule, Rest};
+use crate::reading::repair_walk::{At, Level, Path, RepairWalk};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::{FieldRule, Graph, Node, ObjectRule, Rest};
 use crate::schema::types::Types;
 use crate::wire_shapes::FURTHER;
 
@@ -46,13 +46,13 @@ struct Entry<'t> {
 /// Whether nothing is lost with a value.
 pub(super) fn is_void(tape: &Tape<'_>, value: usize) -> bool {
     match tape.kind(value) {
-        Kind::Null => true,
-        Kind::List | Kind::Object => tape.next(value) == value + 1,
+        TokenKind::Null => true,
+        TokenKind::List | TokenKind::Object => tape.next(value) == value + 1,
         _ => false,
     }
 }
 
-impl Fit<'_> {
+impl RepairWalk<'_> {
     pub(super) fn object(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         let rule = &node.object;
         let mut plan = Plan::new(at.tape, at.token, rule);
@@ -88,7 +88,7 @@ impl Fit<'_> {
     }
 
     /// A declared field; what stands for an absent one is left out.
-    fn field(&mut self, at: At<'_>, key: usize, field: &Field, level: Level) -> bool {
+    fn field(&mut self, at: At<'_>, key: usize, field: &FieldRule, level: Level) -> bool {
         let node = self.graph.node(field.node);
         if !field.required && self.is_absent(at, node, level) {
             return true;
@@ -109,7 +109,7 @@ impl Fit<'_> {
         if node.takes_null() || level < Level::Restore {
             return false;
         }
-        if at.kind() == Kind::Null {
+        if at.kind() == TokenKind::Null {
             self.repaired(at.path, NULL_FOR_DEFAULT.to_owned());
             return true;
         }
@@ -126,9 +126,9 @@ impl Fit<'_> {
     }
 
     fn takes(&self, at: At<'_>, node: &Node) -> bool {
-        let texts = |node: &Node| node.kinds.has(Types::TEXT);
+        let texts = |node: &Node| node.types.has(Types::TEXT);
         texts(node)
-            && Exact::new(self.graph, at.tape).fits_node(at.tape, at.token, node) != Fits::No
+            && FitCheck::new(self.graph, at.tape).fits_node(at.tape, at.token, node) != Fits::No
     }
 
     fn undeclared(
@@ -177,10 +177,10 @@ impl Fit<'_> {
             Rest::Closed | Rest::Open => return false,
         };
         let mut values = rule.patterns.iter().map(|(_, id)| *id).chain(rest);
-        !values.any(|id| self.graph.node(id).kinds.has(Types::LIST))
+        !values.any(|id| self.graph.node(id).types.has(Types::LIST))
     }
 
-    /// A field that nobody asked for: it goes on as it is, and is told.
+    /// A field that is not declared: it is passed on as it is, and listed.
     fn unasked(&mut self, at: At<'_>, key: usize) -> bool {
         self.unknown += 1;
         if self.graph.typed {
@@ -291,7 +291,7 @@ impl Fit<'_> {
                 let (asked, said) = (folded(&field.name), folded(&entry.name));
                 let same = asked == said;
                 // One that is the same but for case and separators was looked at before; of
-                // several, nobody can say which is meant.
+                // several, it is unclear which is meant.
                 let rivals = || unknown.iter().filter(|other| folded(&other.name) == said).count();
                 let near = is_near(&field.name, &entry.name) || is_near(&asked, &said);
                 if same && rivals() > 1 || !same && near {
@@ -317,7 +317,7 @@ impl Fit<'_> {
         {
             return true;
         }
-        // Without a type behind it, all of it goes on to whoever asked for it.
+        // Without a type behind it, the caller gets all of it.
         let tagged = rule.fields.iter().any(|field| field.only.is_some());
         let lost = |entry: &&Entry<'_>| {
             self.graph.typed && !tagged || holds_a_field(at.tape, entry.value, rule, GUESS_DEPTH)
@@ -349,11 +349,11 @@ impl Fit<'_> {
                 tape.entries(object).any(|(key, _)| absent(&tape.text(key)))
             };
             match at.tape.kind(entry.value) {
-                Kind::Object => holds(at.tape, entry.value),
-                Kind::Text | Kind::Escaped => {
+                TokenKind::Object => holds(at.tape, entry.value),
+                TokenKind::Text | TokenKind::Escaped => {
                     let text = at.tape.text(entry.value);
                     let tape = Tape::parse(&text).ok();
-                    tape.is_some_and(|tape| tape.kind(0) == Kind::Object && holds(&tape, 0))
+                    tape.is_some_and(|tape| tape.kind(0) == TokenKind::Object && holds(&tape, 0))
                 }
                 _ => false,
             }
@@ -420,7 +420,7 @@ impl Fit<'_> {
             let field = entry.field.and_then(|index| rule.fields.get(index));
             if let Some(field) = field
                 && let Some(union) = &graph.node(field.node).union
-                && at.tape.kind(entry.value) == Kind::Object
+                && at.tape.kind(entry.value) == TokenKind::Object
             {
                 let path = Path::Field(at.path, &entry.name);
                 let below = at.to(entry.value, &path);
@@ -562,12 +562,12 @@ fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) 
     }
     let below = |value| holds_a_field(tape, value, rule, left - 1);
     match tape.kind(value) {
-        Kind::List => tape.items(value).any(below),
-        Kind::Object => tape.entries(value).any(|(key, value)| {
+        TokenKind::List => tape.items(value).any(below),
+        TokenKind::Object => tape.entries(value).any(|(key, value)| {
             let name = folded(&tape.text(key));
             rule.fields.iter().any(|field| folded(&field.name) == name) || below(value)
         }),
-        Kind::Text | Kind::Escaped if tape.raw(value).trim_start().starts_with('{') => {
+        TokenKind::Text | TokenKind::Escaped if tape.raw(value).trim_start().starts_with('{') => {
             let text = tape.text(value);
             Tape::parse(&text).is_ok_and(|tape| holds_a_field(&tape, 0, rule, left - 1))
         }
@@ -576,7 +576,7 @@ fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) 
 }
 
 impl<'t> Plan<'t> {
-    /// The fields that nobody asked for and that would be lost.
+    /// The fields that are not declared and would be lost.
     fn unknown<'a>(
         &'a self,
         at: At<'a>,
@@ -594,9 +594,9 @@ impl<'t> Plan<'t> {
     /// Whether a declared field is there with a value.
     fn says(&self, graph: &Graph, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
         let field = rule.fields.get(index).map(|field| graph.node(field.node));
-        let takes_text = field.is_some_and(|node| node.kinds.has(Types::TEXT));
+        let takes_text = field.is_some_and(|node| node.types.has(Types::TEXT));
         let left_out = |value| match at.tape.kind(value) {
-            Kind::Null => true,
+            TokenKind::Null => true,
             // Read as left out where no text is asked for.
             _ => !takes_text && at.tape.is_text(value) && is_nothing(&at.tape.text(value)),
         };

@@ -8,7 +8,7 @@ use regex_lite::Regex;
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) text: String,
-    row: Option<Vec<Step>>,
+    row: Option<Vec<ClassRun>>,
     /// `None` for a pattern that the engine does not know.
     regex: Option<Regex>,
     /// Whether a pattern that the engine does not know matches.
@@ -42,19 +42,19 @@ impl Pattern {
 
 /// ASCII characters, and how many of them in a row.
 #[derive(Debug, Clone)]
-struct Step {
+struct ClassRun {
     class: u128,
     fewest: usize,
     most: usize,
 }
 
-impl Step {
+impl ClassRun {
     fn has(&self, byte: u8) -> bool {
         byte < 128 && self.class >> byte & 1 == 1
     }
 }
 
-fn matches(row: &[Step], text: &[u8]) -> bool {
+fn matches(row: &[ClassRun], text: &[u8]) -> bool {
     let mut rest = text;
     for step in row {
         let count = rest.iter().take(step.most).take_while(|byte| step.has(**byte)).count();
@@ -68,13 +68,13 @@ fn matches(row: &[Step], text: &[u8]) -> bool {
 
 /// The steps of a pattern from start to end, if each can take all it gets: then taking
 /// as much as there is never is too much.
-fn row(pattern: &str) -> Option<Vec<Step>> {
+fn row(pattern: &str) -> Option<Vec<ClassRun>> {
     let mut rest = pattern.strip_prefix('^')?.strip_suffix('$')?.as_bytes();
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<ClassRun> = Vec::new();
     while !rest.is_empty() {
         let (class, after) = class(rest)?;
         let (fewest, most, after) = count(after)?;
-        steps.push(Step { class, fewest, most });
+        steps.push(ClassRun { class, fewest, most });
         rest = after;
     }
     let greedy = steps.windows(2).all(|two| match two {

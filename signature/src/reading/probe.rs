@@ -19,7 +19,7 @@ use crate::schema::graph::Id;
 
 /// One step down into a value.
 #[derive(Clone, Copy)]
-enum Step<'f> {
+enum ProbeStep<'f> {
     Field(&'f str),
     First,
 }
@@ -30,13 +30,14 @@ enum Step<'f> {
 /// schema is then checked, which is never wrong.
 pub(super) fn lists_are_enums<T: DeserializeOwned>(plan: &ReadPlan) -> bool {
     let mut seen = HashSet::from([plan.root()]);
-    let mut waiting: Vec<(Id, Vec<Step<'_>>)> = vec![(plan.root(), Vec::new())];
+    let mut waiting: Vec<(Id, Vec<ProbeStep<'_>>)> = vec![(plan.root(), Vec::new())];
     let mut places = 0;
     while let Some((id, way)) = waiting.pop() {
         let node = plan.node(id);
-        let fields = node.object.fields.iter().map(|field| (Step::Field(&field.name), field.node));
-        let items = node.list.items.map(|id| (Step::First, id));
-        let first = node.list.prefix.first().map(|id| (Step::First, *id));
+        let fields =
+            node.object.fields.iter().map(|field| (ProbeStep::Field(&field.name), field.node));
+        let items = node.list.items.map(|id| (ProbeStep::First, id));
+        let first = node.list.prefix.first().map(|id| (ProbeStep::First, *id));
         if node.list.prefix.iter().skip(1).any(|id| plan.lists_below(*id)) {
             return false;
         }
@@ -56,7 +57,7 @@ pub(super) fn lists_are_enums<T: DeserializeOwned>(plan: &ReadPlan) -> bool {
     true
 }
 
-fn is_enum<T: DeserializeOwned>(way: &[Step<'_>]) -> bool {
+fn is_enum<T: DeserializeOwned>(way: &[ProbeStep<'_>]) -> bool {
     let found = Cell::new(false);
     // It never comes to a value: the end of the way is an error.
     let _ = T::deserialize(Way { steps: way, found: &found });
@@ -65,7 +66,7 @@ fn is_enum<T: DeserializeOwned>(way: &[Step<'_>]) -> bool {
 
 /// Leads a type down to one place.
 struct Way<'w> {
-    steps: &'w [Step<'w>],
+    steps: &'w [ProbeStep<'w>],
     found: &'w Cell<bool>,
 }
 
@@ -74,14 +75,14 @@ fn another() -> Error {
 }
 
 impl<'w> Way<'w> {
-    fn next(&self) -> Option<(Step<'w>, Self)> {
+    fn next(&self) -> Option<(ProbeStep<'w>, Self)> {
         let (step, steps) = self.steps.split_first()?;
         Some((*step, Self { steps, found: self.found }))
     }
 
     fn list<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.next() {
-            Some((Step::First, below)) => {
+            Some((ProbeStep::First, below)) => {
                 visitor.visit_seq(Only { name: None, below: Some(below) })
             }
             _ => Err(another()),
@@ -152,7 +153,7 @@ impl<'de> Deserializer<'de> for Way<'_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.next() {
-            Some((Step::Field(name), below)) => {
+            Some((ProbeStep::Field(name), below)) => {
                 visitor.visit_map(Only { name: Some(name), below: Some(below) })
             }
             _ => Err(another()),

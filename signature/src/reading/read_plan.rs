@@ -101,7 +101,7 @@ impl ReadPlan {
 
     /// Whether a number without a value, which serde writes as null, would be no number here.
     pub(super) fn has_floats(&self) -> bool {
-        self.all().any(|(_, node)| node.kinds.has(Types::NUMBER) && !node.takes_null())
+        self.all().any(|(_, node)| node.types.has(Types::NUMBER) && !node.takes_null())
     }
 
     /// Whether some place at or below a node lists its texts.
@@ -136,10 +136,10 @@ impl ReadPlan {
     }
 
     /// Whether serde alone refuses what the schema refuses, but for what
-    /// [`strict`](crate::reading::strict) and [`probe`](crate::reading::probe) look after.
+    /// [`strict`](crate::reading::strict_serde) and [`probe`](crate::reading::probe) look after.
     fn keeps_to_serde(&self) -> bool {
         let root = self.node(self.root());
-        let struct_or_nothing = root.kinds == Types::OBJECT && root.union.is_none();
+        let struct_or_nothing = root.types == Types::OBJECT && root.union.is_none();
         let fields_known =
             root.object.patterns.is_empty() && !matches!(root.object.rest, Rest::Of(_));
         struct_or_nothing
@@ -165,7 +165,7 @@ impl Node {
             Types::LIST,
             Types::OBJECT,
         ]
-        .contains(&self.kinds.without(Types::NULL));
+        .contains(&self.types.without(Types::NULL));
         let values = self.values.as_deref().unwrap_or_default();
         let list = &self.list;
         let tuple = list.closed && list.shortest == list.prefix.len();
@@ -183,10 +183,10 @@ impl Node {
             && self.also.is_empty()
             && self.never.is_empty()
             && values.iter().all(Value::is_string)
-            && (!self.kinds.meets(Types::NUMBER) || self.number.implied)
+            && (!self.types.meets(Types::NUMBER) || self.number.implied)
             && self.text.is_free()
-            && (!self.kinds.has(Types::LIST)
+            && (!self.types.has(Types::LIST)
                 || ((tuple || free_list) && !list.unique && list.contains.is_none()))
-            && (!self.kinds.has(Types::OBJECT) || is_struct)
+            && (!self.types.has(Types::OBJECT) || is_struct)
     }
 }

@@ -1,13 +1,13 @@
-//! Unions: the one member that is meant, or none.
+//! Repairing unions: finding the one member that is meant.
 
 use std::collections::HashSet;
 
 use crate::reading::coerce::folded;
-use crate::reading::exact::{Fits, INVOLVED, is_rounded, specificity};
-use crate::reading::fit::{At, Attempt, Fit, Level, Path};
+use crate::reading::fault_words::{excerpt, expected, got, member};
+use crate::reading::fit_check::{Fits, INVOLVED, is_rounded, specificity};
 use crate::reading::object::TAG;
-use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{excerpt, expected, got, member};
+use crate::reading::repair_walk::{At, Attempt, Level, Path, RepairWalk};
+use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Id, Node, Union};
 use crate::schema::types::Types;
 
@@ -25,24 +25,24 @@ enum Choice {
     None,
 }
 
-impl Fit<'_> {
+impl RepairWalk<'_> {
     pub(super) fn union(&mut self, at: At<'_>, node: &Node, union: &Union, level: Level) -> bool {
-        if at.kind() == Kind::Null && node.takes_null() {
+        if at.kind() == TokenKind::Null && node.takes_null() {
             return self.keep(at);
         }
-        if at.kind() == Kind::Object
+        if at.kind() == TokenKind::Object
             && let Some(said) = self.said_beside(at, union)
             && self.contradicts(&said, at, union)
         {
             return self.fault(at, node, &format!("`{TAG}` says that it is {}", excerpt(&said)));
         }
-        if at.kind() == Kind::Object
+        if at.kind() == TokenKind::Object
             && let Some(tag) = &union.tag
             && let Some(fits) = self.by_tag(at, union, tag, level)
         {
             return fits;
         }
-        let tagged = at.kind() == Kind::Object && union.tag.is_some();
+        let tagged = at.kind() == TokenKind::Object && union.tag.is_some();
         match self.choose(at, union, level, tagged) {
             Choice::One(candidate) => self.take(candidate.attempt),
             Choice::Doubt(why) => self.fault(at, node, &why),
@@ -129,7 +129,7 @@ impl Fit<'_> {
         let mut candidates: Vec<Candidate> = Vec::new();
         for step in [Level::Exact, Level::Restore, Level::Coerce] {
             // Coercion only where nothing reads all that is there as it is. Without a
-            // type, fields that nobody asked for are kept, so nothing is lost by them.
+            // type, fields that are not declared are kept, so nothing is lost by them.
             let settled =
                 |candidate: &Candidate| !self.graph.typed || candidate.attempt.unknown == 0;
             let settled = candidates.iter().any(settled);
@@ -193,7 +193,7 @@ impl Fit<'_> {
                 other == index || smaller.is_subset(set) && smaller.len() < set.len()
             })
         });
-        if let (Some((index, _)), Kind::Object) = (largest, at.kind()) {
+        if let (Some((index, _)), TokenKind::Object) = (largest, at.kind()) {
             candidates.retain(|candidate| candidate.index == *index);
         }
     }
@@ -222,14 +222,14 @@ impl Fit<'_> {
             return None;
         }
         let others = |index: usize| index != winner.index;
-        if winner.attempt.unknown > 0 && at.kind() == Kind::Object {
+        if winner.attempt.unknown > 0 && at.kind() == TokenKind::Object {
             let own = self.graph.node(winner.id);
             if own.object.fields.is_empty() && !tagged {
                 return Some("it has fields, and none that a member declares".to_owned());
             }
             let entries = at.tape.entries(at.token);
             let lost = entries
-                .filter(|(_, value)| at.tape.kind(*value) != Kind::Null)
+                .filter(|(_, value)| at.tape.kind(*value) != TokenKind::Null)
                 .map(|(key, _)| at.tape.text(key))
                 .filter(|name| own.object.field(name, 0).is_none())
                 .find(|name| {
@@ -253,7 +253,7 @@ impl Fit<'_> {
         let earlier = self.exact.aside(&tape, |exact| {
             union.members.iter().take(winner.index).find(|id| {
                 let fits = exact.fits(&tape, 0, **id);
-                fits == Fits::Yes || fits == Fits::Nearly && tape.kind(0) != Kind::Number
+                fits == Fits::Yes || fits == Fits::Nearly && tape.kind(0) != TokenKind::Number
             })
         });
         let Some(earlier) = earlier else {
@@ -270,18 +270,18 @@ impl Fit<'_> {
         }
         // Where only one member is of this kind, its faults say more than all names.
         let kind = match at.kind() {
-            Kind::List => Types::LIST,
-            Kind::Object => Types::OBJECT,
+            TokenKind::List => Types::LIST,
+            TokenKind::Object => Types::OBJECT,
             _ => return self.fault(at, node, ""),
         };
         let graph = self.graph;
-        let mut alike = union.members.iter().filter(|id| graph.node(**id).kinds.has(kind));
+        let mut alike = union.members.iter().filter(|id| graph.node(**id).types.has(kind));
         let first = alike.next();
         let only = first.filter(|_| alike.next().is_none()).or_else(|| self.by_keys(at, union));
         let faults = self.faults.len() + self.more;
         if let Some(id) = only {
             self.value(at, *id, level);
-        } else if let (Kind::Object, Some(tag)) = (at.kind(), &union.tag) {
+        } else if let (TokenKind::Object, Some(tag)) = (at.kind(), &union.tag) {
             let expected = self.all_tags(union, tag);
             self.push_fault(&Path::Field(at.path, tag), expected, "nothing".to_owned(), "");
         }

@@ -10,7 +10,7 @@ use regex_lite::Regex;
 use serde_json::{Map, Value};
 
 use super::keywords::{Expects, below, keyword, path_below};
-use super::modern::may_be_null;
+use super::older_drafts::may_be_null;
 use super::types::{TYPE_NAMES, Types};
 use super::{Refusal, percent_decoded, resolve};
 use crate::error::{SchemaFault, shown};
@@ -47,7 +47,7 @@ impl Expects {
         }
     }
 
-    /// What to make of a value that is none.
+    /// What the value has to be, for the error about one that is something else.
     fn words(self) -> String {
         let fixed = match self {
             Self::Types => {

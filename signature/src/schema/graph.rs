@@ -13,16 +13,18 @@
 //! description: they hold the normal form beside the graph ([`Schemas`]).
 
 mod build;
+mod circles;
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
 use self::build::Builder;
+pub(crate) use self::circles::circles;
 use super::types::Types;
 use crate::limits::TRIAL_STEPS;
 use crate::reading::date::Format;
-use crate::reading::exact::{Exact, Fits};
+use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::number::Decimal;
 use crate::reading::pattern::Pattern;
 use crate::reading::tape::Tape;
@@ -87,13 +89,12 @@ impl Graph {
     /// The node of an id, references followed.
     #[inline]
     pub(crate) fn node(&self, id: Id) -> &Node {
-        match self.nodes.get(id) {
-            Some(Node { shape: Shape::Reference(target), .. }) => {
-                self.nodes.get(*target).unwrap_or(&ANY)
-            }
-            Some(node) => node,
-            None => &ANY,
-        }
+        let node = match self.nodes.get(id) {
+            Some(node) if node.link == NO_LINK => Some(node),
+            Some(node) => self.nodes.get(node.link as usize),
+            None => None,
+        };
+        node.unwrap_or(&ANY)
     }
 
     /// How the schema of an id is written, references included.
@@ -153,18 +154,18 @@ impl Graph {
 
     /// Whether null fits.
     pub(crate) fn takes_null(&self, id: Id) -> bool {
-        self.node(id).kinds.has(Types::NULL)
+        self.node(id).types.has(Types::NULL)
     }
 
     /// Whether a list may fit.
     pub(crate) fn takes_list(&self, id: Id) -> bool {
-        self.node(id).kinds.has(Types::LIST)
+        self.node(id).types.has(Types::LIST)
     }
 
     /// Whether a small value fits, as JSON Schema has it.
     pub(crate) fn takes(&self, id: Id, value: &Value) -> bool {
         let text = value.to_string();
-        let exact = |tape: &Tape<'_>| Exact::within(self, tape, TRIAL_STEPS);
+        let exact = |tape: &Tape<'_>| FitCheck::within(self, tape, TRIAL_STEPS);
         let fits = |tape: &Tape<'_>| exact(tape).fits(tape, 0, id) != Fits::No;
         Tape::parse(&text).is_ok_and(|tape| fits(&tape))
     }
@@ -203,45 +204,23 @@ impl Graph {
     /// value fits would depend on whether it fits. `$` if only the root does.
     pub(crate) fn circle(&self) -> Option<String> {
         let beside = |id: Id| {
-            let node = self.node(id);
+            // What leads to a reference leads to its target.
+            let node = if self.target(id) == id { self.node(id) } else { &ANY };
             let members = node.union.iter().flat_map(|union| &union.members);
             let parts = members.chain(&node.also).chain(&node.never);
-            parts.map(|id| self.target(*id)).collect::<Vec<_>>()
+            parts.map(|id| self.target(*id)).collect()
         };
-        let (mut seen, mut around) = (HashSet::new(), HashSet::new());
-        for start in 0..self.nodes.len() {
-            // Not by recursion, because a chain may be long.
-            let mut way = Vec::new();
-            let mut next = vec![self.target(start)];
-            loop {
-                match next.pop() {
-                    Some(id) if around.contains(&id) => {
-                        let circle = way.iter().rev().map(|(id, _)| *id);
-                        let circle = circle.take_while(|other| *other != id).chain([id]);
-                        return Some(self.name_of_one(circle));
-                    }
-                    Some(id) if seen.insert(id) => {
-                        around.insert(id);
-                        way.push((id, std::mem::replace(&mut next, beside(id))));
-                    }
-                    Some(_) => {}
-                    None => {
-                        let Some((done, others)) = way.pop() else {
-                            break;
-                        };
-                        around.remove(&done);
-                        next = others;
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    fn name_of_one(&self, mut ids: impl Iterator<Item = Id>) -> String {
-        let name_of = |id: Id| self.targets.iter().find(|(_, target)| **target == id);
-        let name = ids.find_map(|id| Some(name_of(id)?.0.as_str()));
-        name.filter(|name| *name != "#").unwrap_or("$").to_owned()
+        let edges: Vec<Vec<Id>> = (0..self.nodes.len()).map(beside).collect();
+        let circle = circles(&edges).into_iter().next()?;
+        let mut names: Vec<_> = self
+            .targets
+            .iter()
+            .filter(|(_, id)| circle.contains(id))
+            .map(|(name, _)| name)
+            .collect();
+        names.sort_unstable();
+        let name = names.into_iter().find(|name| *name != "#");
+        Some(name.map_or("$", String::as_str).to_owned())
     }
 }
 
@@ -263,6 +242,9 @@ impl<'s> Schemas<'s> {
     }
 }
 
+/// The link of a node that is no reference.
+const NO_LINK: u32 = u32::MAX;
+
 /// What fits everywhere.
 static ANY: Node = Node::any();
 
@@ -271,8 +253,11 @@ static ANY: Node = Node::any();
 pub(crate) struct Node {
     /// How the schema is written; the other fields say what it means.
     pub(crate) shape: Shape,
-    pub(crate) kinds: Types,
-    /// The only values, of `enum` and `const`; null is said by `kinds`.
+    /// What a reference leads to, or [`NO_LINK`]: as in `shape`, but beside `types` in memory,
+    /// because every look at a value asks for both.
+    link: u32,
+    pub(crate) types: Types,
+    /// The only values, of `enum` and `const`; null is said by `types`.
     pub(crate) values: Option<Box<[Value]>>,
     pub(crate) number: NumberRule,
     pub(crate) text: TextRule,
@@ -290,7 +275,8 @@ impl Node {
     pub(crate) const fn any() -> Self {
         Self {
             shape: Shape::Any,
-            kinds: Types::ALL,
+            link: NO_LINK,
+            types: Types::ALL,
             values: None,
             number: NumberRule {
                 least: None,
@@ -332,7 +318,7 @@ impl Node {
     }
 
     pub(crate) fn is_any(&self) -> bool {
-        self.kinds == Types::ALL
+        self.types == Types::ALL
             && self.values.is_none()
             && self.union.is_none()
             && self.also.is_empty()
@@ -352,7 +338,7 @@ impl Node {
 
     /// Whether null is a value here.
     pub(crate) fn takes_null(&self) -> bool {
-        self.kinds.has(Types::NULL)
+        self.types.has(Types::NULL)
     }
 
     /// The values that are listed, null among them.
@@ -364,7 +350,7 @@ impl Node {
     /// The one text that fits, if there is only one value and it is a text.
     pub(crate) fn only_text(&self) -> Option<&str> {
         match self.values.as_deref()? {
-            [Value::String(text)] if self.kinds == Types::TEXT => Some(text),
+            [Value::String(text)] if self.types == Types::TEXT => Some(text),
             _ => None,
         }
     }
@@ -479,7 +465,7 @@ impl ListRule {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectRule {
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<FieldRule>,
     /// Where each field is, for objects with many.
     pub(crate) index: Option<HashMap<Box<str>, usize>>,
     pub(crate) rest: Rest,
@@ -505,12 +491,12 @@ impl ObjectRule {
     }
 
     /// The fields that have a schema of their own.
-    pub(crate) fn described(&self) -> impl Iterator<Item = &Field> {
+    pub(crate) fn described(&self) -> impl Iterator<Item = &FieldRule> {
         self.fields.iter().filter(|field| field.described)
     }
 
     /// The field of a name, if it has a schema of its own.
-    pub(crate) fn described_field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn described_field(&self, name: &str) -> Option<&FieldRule> {
         let field = self.fields.get(self.field(name, 0)?)?;
         field.described.then_some(field)
     }
@@ -563,7 +549,7 @@ impl Rest {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Field {
+pub(crate) struct FieldRule {
     pub(crate) name: Box<str>,
     pub(crate) node: Id,
     pub(crate) required: bool,

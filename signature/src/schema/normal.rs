@@ -1,4 +1,7 @@
-//! One form for all schemas, whoever wrote them.
+//! The normal form: one way to say each thing, for schemas from any source.
+//!
+//! In goes a checked schema in the words of JSON Schema 2020-12, out comes one that means the
+//! same and from which the [graph](super::graph) is made.
 //!
 //! In the normal form
 //! - definitions stand at the root, under `$defs`, and only those that are used;
@@ -8,7 +11,7 @@
 //!   of all members is said in each;
 //! - `allOf` is merged; what has no merged form is left in it, and constrains only;
 //! - everything else has a `type`, with at most one type besides null if that is
-//!   object or array; `{}` is any value, `false` is none;
+//!   object or array; `{}` is any value, `false` is no value;
 //! - what tells a validator nothing is gone, but for description and default.
 
 mod finish;

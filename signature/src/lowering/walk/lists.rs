@@ -1,4 +1,4 @@
-//! Lists and tuples.
+//! Lowering of lists and tuples.
 
 use serde_json::{Map, Value, json};
 

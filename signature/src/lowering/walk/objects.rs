@@ -1,14 +1,14 @@
-//! Structs and maps.
+//! Lowering of structs and maps.
 
 use serde_json::{Map, Value, json};
 
-use super::words::describe;
+use super::constraints::describe;
 use super::{Lowered, Walk, type_like};
 use crate::error::SchemaFault;
 use crate::lowering::pairs::{Pairs, pairs};
 use crate::lowering::rules::{Names, Recursion};
 use crate::lowering::{Schema, required};
-use crate::schema::graph::{Field, Node, Rest, Shape};
+use crate::schema::graph::{FieldRule, Node, Rest, Shape};
 use crate::schema::{Refusal, below};
 use crate::wire_shapes::{FURTHER, KEY, VALUE};
 
@@ -83,7 +83,7 @@ impl Walk<'_> {
         self.rules.closed && !self.typed && path != "$" && no_fields && nothing_said
     }
 
-    fn field(&mut self, field: &Field, path: &str) -> Lowered {
+    fn field(&mut self, field: &FieldRule, path: &str) -> Lowered {
         let lowered = self.node(field.node, path)?;
         if self.rules.optional || field.required {
             return Ok(lowered);
@@ -92,7 +92,7 @@ impl Walk<'_> {
             return Ok(nullable(lowered));
         }
         // Only what takes null can tell null from absent. A type that takes both reads
-        // them alike, unless it has a default; of a bare schema nobody knows.
+        // them alike, unless it has a default; for a bare schema it is unknown.
         let default = self.schemas.words(field.node).get("default");
         let told_apart = match default {
             Some(default) => !default.is_null(),
@@ -105,7 +105,7 @@ impl Walk<'_> {
         Ok(lowered)
     }
 
-    fn is_required(&mut self, field: &Field, path: &str) -> bool {
+    fn is_required(&mut self, field: &FieldRule, path: &str) -> bool {
         if !self.rules.optional {
             return true;
         }

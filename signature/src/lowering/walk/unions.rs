@@ -1,4 +1,4 @@
-//! Unions, enums and constants.
+//! Lowering of unions, enums and constants.
 
 use serde_json::{Map, Value, json};
 
@@ -177,7 +177,7 @@ fn takes_object(graph: &Graph, id: Id, field: &str, known: &dyn Fn(&str) -> bool
         let object = &node.object;
         let own = object.described_field(field).is_some();
         let mut needed = object.fields.iter().filter(|field| field.required);
-        node.kinds.has(Types::OBJECT)
+        node.types.has(Types::OBJECT)
             && (own || !matches!(object.rest, Rest::Closed))
             && needed.all(|field| known(&field.name))
     })

@@ -8,7 +8,8 @@ use super::super::keywords::{DEFINITIONS, Role, keyword as known};
 use super::super::types::Types;
 use super::super::{reference_to, resolve};
 use super::{
-    Field, Graph, Id, ListRule, Node, NumberRule, ObjectRule, Rest, Schemas, Shape, TextRule, Union,
+    FieldRule, Graph, Id, ListRule, NO_LINK, Node, NumberRule, ObjectRule, Rest, Schemas, Shape,
+    TextRule, Union,
 };
 use crate::reading::date::Format;
 use crate::reading::number::Decimal;
@@ -84,7 +85,7 @@ impl<'s> Builder<'s> {
         let Some(map) = schema.as_object() else {
             return match schema {
                 Value::Bool(false) => {
-                    Node { shape: Shape::Nothing, kinds: Types::NONE, ..Node::any() }
+                    Node { shape: Shape::Nothing, types: Types::NONE, ..Node::any() }
                 }
                 _ => Node::any(),
             };
@@ -103,7 +104,7 @@ impl<'s> Builder<'s> {
     /// The node of a schema that is no union and no reference.
     fn plain(&mut self, map: &'s Map<String, Value>) -> Node {
         let mut node = Node {
-            kinds: kinds(map),
+            types: types_of(map),
             number: number(map),
             text: text(map),
             list: self.list(map),
@@ -178,7 +179,7 @@ impl<'s> Builder<'s> {
         map: &'s Map<String, Value>,
         patterns: &[(Pattern, Id)],
         rest: Rest,
-    ) -> Vec<Field> {
+    ) -> Vec<FieldRule> {
         let required: HashSet<&str> = texts(map.get("required")).collect();
         let mut fields = Vec::new();
         let mut declared = HashSet::new();
@@ -186,7 +187,7 @@ impl<'s> Builder<'s> {
             declared.insert(name.as_str());
             let required = required.contains(name.as_str());
             let node = self.node(property);
-            fields.push(Field {
+            fields.push(FieldRule {
                 name: name.as_str().into(),
                 node,
                 required,
@@ -201,10 +202,10 @@ impl<'s> Builder<'s> {
                 (Some(id), _) | (None, Rest::Of(id)) => id,
                 (None, Rest::Open) => self.push(Node::any(), &TRUE),
                 (None, Rest::Closed) => {
-                    self.push(Node { kinds: Types::NONE, ..Node::any() }, &TRUE)
+                    self.push(Node { types: Types::NONE, ..Node::any() }, &TRUE)
                 }
             };
-            fields.push(Field {
+            fields.push(FieldRule {
                 name: name.into(),
                 node,
                 required: true,
@@ -261,8 +262,9 @@ impl Graph {
                 && let Shape::Reference(target) = &mut node.shape
             {
                 *target = end;
+                node.link = u32::try_from(end).unwrap_or(NO_LINK);
                 if is_circle {
-                    node.shape = Shape::Any;
+                    (node.shape, node.link) = (Shape::Any, NO_LINK);
                 }
             }
         }
@@ -293,31 +295,31 @@ impl Graph {
     fn joined(&self, id: Id) -> Node {
         let mut members = self.leaves(id);
         let before = members.len();
-        members.retain(|id| self.node(*id).kinds != Types::NULL);
+        members.retain(|id| self.node(*id).types != Types::NULL);
         let nullable = members.len() < before;
         let mut node = match members.as_slice() {
-            [] if nullable => Node { kinds: Types::NULL, ..Node::any() },
+            [] if nullable => Node { types: Types::NULL, ..Node::any() },
             // Nothing but itself is in it.
             [] => Node::any(),
             [one] => self.node(*one).clone(),
             many => self.all_texts(many).unwrap_or_else(|| self.union(many)),
         };
         if nullable {
-            node.kinds = node.kinds.with(Types::NULL);
+            node.types = node.types.with(Types::NULL);
         }
         node
     }
 
     fn union(&self, members: &[Id]) -> Node {
-        let kinds = members.iter().map(|id| self.node(*id).kinds).fold(Types::NONE, Types::with);
+        let types = members.iter().map(|id| self.node(*id).types).fold(Types::NONE, Types::with);
         let union = Union { members: members.to_vec(), tag: self.tag(members).map(Into::into) };
-        Node { kinds, union: Some(Box::new(union)), ..Node::any() }
+        Node { types, union: Some(Box::new(union)), ..Node::any() }
     }
 
     /// The field that each member which is an object fixes to texts of its own.
     fn tag(&self, members: &[Id]) -> Option<&str> {
         let members = members.iter().map(|id| self.node(*id));
-        let objects: Vec<_> = members.filter(|node| node.kinds.has(Types::OBJECT)).collect();
+        let objects: Vec<_> = members.filter(|node| node.types.has(Types::OBJECT)).collect();
         let (first, rest) = objects.split_first()?;
         let differs = |name: &str| {
             let mut seen = HashSet::new();
@@ -336,7 +338,7 @@ impl Graph {
     fn fixed(&self, id: Id) -> Option<Vec<&str>> {
         let node = self.node(id);
         let texts = node.values.as_deref().filter(|_| node.shape == Shape::Values)?;
-        let only_texts = !texts.is_empty() && node.kinds == Types::TEXT;
+        let only_texts = !texts.is_empty() && node.types == Types::TEXT;
         only_texts.then(|| texts.iter().filter_map(Value::as_str).collect())
     }
 
@@ -353,11 +355,11 @@ impl Graph {
             }
             all.extend(texts.iter().cloned());
         }
-        Some(Node { kinds: Types::TEXT, values: Some(all.into()), ..Node::any() })
+        Some(Node { types: Types::TEXT, values: Some(all.into()), ..Node::any() })
     }
 
     fn node_texts<'n>(&self, node: &'n Node) -> Option<&'n [Value]> {
-        node.values.as_deref().filter(|_| node.kinds == Types::TEXT)
+        node.values.as_deref().filter(|_| node.types == Types::TEXT)
     }
 
     /// Notes which fields may hold one text only.
@@ -366,7 +368,7 @@ impl Graph {
             let Some(node) = self.nodes.get(id) else {
                 continue;
             };
-            let only = |field: &Field| self.node(field.node).only_text().map(Box::from);
+            let only = |field: &FieldRule| self.node(field.node).only_text().map(Box::from);
             let tags: Vec<_> = node.object.fields.iter().map(only).collect();
             if let Some(node) = self.nodes.get_mut(id) {
                 for (field, only) in node.object.fields.iter_mut().zip(tags) {
@@ -388,16 +390,16 @@ fn values(map: &Map<String, Value>, node: &mut Node) {
         (None, None) => return,
     };
     if !values.iter().any(Value::is_null) {
-        node.kinds = node.kinds.without(Types::NULL);
+        node.types = node.types.without(Types::NULL);
     }
     let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
     let present =
-        values.iter().fold(Types::NULL, |kinds, value| kinds.with(Types::of_value(value)));
+        values.iter().fold(Types::NULL, |types, value| types.with(Types::of_value(value)));
     let narrowed = Types::EACH
         .into_iter()
         .filter(|kind| !present.meets(*kind))
-        .fold(node.kinds, Types::without);
-    node.kinds = narrowed;
+        .fold(node.types, Types::without);
+    node.types = narrowed;
     node.values = Some(values.into());
 }
 
@@ -426,12 +428,12 @@ fn depends(map: &Map<String, Value>) -> Vec<(String, Vec<String>)> {
 }
 
 /// The types a schema names, or those that its other keywords speak of.
-fn kinds(map: &Map<String, Value>) -> Types {
+fn types_of(map: &Map<String, Value>) -> Types {
     if let Some(kind) = map.get("type") {
         return Types::of_keyword(kind);
     }
-    // Without a type, keywords for objects do not exclude texts; whoever wrote them
-    // meant an object all the same, and a reader needs to know what to read.
+    // Without a type, keywords for objects do not exclude texts. Schemas that have them mean an
+    // object all the same, and a reader needs to know what to read.
     let shapes = map.keys().filter_map(|keyword| known(keyword));
     let shapes = shapes.filter(|known| known.role == Role::Shape && known.of != Types::ALL);
     match shapes.map(|known| known.of).fold(Types::NONE, Types::with) {

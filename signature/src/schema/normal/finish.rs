@@ -1,4 +1,6 @@
-//! Types, values and unions in their one form, once all that is said stands together.
+//! The last step to the normal form: types, listed values and unions in their one form.
+//!
+//! It runs on a schema whose parts are merged, so that all it says stands together.
 
 use std::collections::HashSet;
 

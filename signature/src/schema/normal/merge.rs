@@ -1,4 +1,4 @@
-//! Two schemas that both hold, as one.
+//! Merging two schemas that both hold into one, for `allOf` and keywords beside a reference.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -343,7 +343,7 @@ pub(super) fn union_of(map: &Map<String, Value>) -> Option<&'static str> {
     ["anyOf", "oneOf"].into_iter().find(|keyword| map.contains_key(*keyword))
 }
 
-/// Adds annotations where there are none yet.
+/// Adds annotations that a schema does not have yet.
 fn annotate(map: &mut Map<String, Value>, annotations: Map<String, Value>) {
     for (keyword, value) in annotations {
         map.entry(keyword).or_insert(value);

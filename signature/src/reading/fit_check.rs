@@ -1,5 +1,7 @@
-//! Whether a text fits as it stands: the way of nearly every text, so nothing is
-//! written and nothing is explained here.
+//! The check whether a value fits a schema as it stands, without repairs or explanations.
+//!
+//! Every text of a contract that is not plain passes it, so it writes nothing. Lowering and
+//! comparing use it for example values and listed values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +9,7 @@ use serde_json::Value;
 
 use crate::limits::{CHECK_DEPTH, CHECK_MEMORY, CHECK_STEPS, CHECK_STEPS_EACH};
 use crate::reading::number::Decimal;
-use crate::reading::tape::{Kind, Tape};
+use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule};
 use crate::schema::types::Types;
 
@@ -16,7 +18,7 @@ use crate::schema::types::Types;
 pub(crate) enum Fits {
     No,
     /// As JSON Schema has it, but not as the type behind it reads: an integer written
-    /// `5.0`, a field that nobody asked for, a union that needs a closer look.
+    /// `5.0`, a field that is not declared, a union that needs a closer look.
     Nearly,
     Yes,
 }
@@ -31,11 +33,11 @@ impl Fits {
     }
 }
 
-/// Why a value is refused of which nobody can say in time whether it fits.
+/// Why a value is refused if the check exceeds its limits.
 pub(super) const INVOLVED: &str = "the schema is too involved to hold a value to";
 
 /// One text against one graph.
-pub(crate) struct Exact<'f> {
+pub(crate) struct FitCheck<'f> {
     graph: &'f Graph,
     /// What was found out, where it may be asked for many times: of members of unions
     /// inside unions, and of all values once the work has grown beyond the usual.
@@ -51,7 +53,7 @@ pub(crate) struct Exact<'f> {
     involved: bool,
 }
 
-impl<'f> Exact<'f> {
+impl<'f> FitCheck<'f> {
     pub(crate) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
         Self::within(graph, tape, CHECK_STEPS + CHECK_STEPS_EACH * size(tape))
     }
@@ -82,7 +84,7 @@ impl<'f> Exact<'f> {
     }
 
     /// How a value fits. What comes to no end does not, which is no answer to a `not`:
-    /// whoever turns it round has to ask [`is_involved`](Self::is_involved).
+    /// a caller that negates the answer has to ask [`is_involved`](Self::is_involved).
     pub(crate) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         self.spend(1);
         if self.involved || self.depth >= CHECK_DEPTH {
@@ -126,7 +128,7 @@ impl<'f> Exact<'f> {
         let node = graph.node(id);
         let fits = match &node.union {
             Some(union) => {
-                let null = tape.kind(token) == Kind::Null && node.takes_null();
+                let null = tape.kind(token) == TokenKind::Null && node.takes_null();
                 if null {
                     return Fits::Yes;
                 }
@@ -154,19 +156,21 @@ impl<'f> Exact<'f> {
     fn value(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
         let kind = tape.kind(token);
         let fits = match kind {
-            Kind::Null => return Fits::of(node.kinds.has(Types::NULL)),
-            Kind::True | Kind::False => Fits::of(node.kinds.has(Types::BOOLEAN)),
-            Kind::Number if node.kinds.meets(Types::NUMBER) => {
-                number(tape.raw(token), node.kinds, &node.number)
+            TokenKind::Null => return Fits::of(node.types.has(Types::NULL)),
+            TokenKind::True | TokenKind::False => Fits::of(node.types.has(Types::BOOLEAN)),
+            TokenKind::Number if node.types.meets(Types::NUMBER) => {
+                number(tape.raw(token), node.types, &node.number)
             }
-            Kind::Text | Kind::Escaped if node.kinds.has(Types::TEXT) => {
+            TokenKind::Text | TokenKind::Escaped if node.types.has(Types::TEXT) => {
                 if !node.text.is_free() {
                     self.spend(tape.raw(token).len() / BYTES);
                 }
                 Fits::of(text(&tape.text(token), &node.text))
             }
-            Kind::List if node.kinds.has(Types::LIST) => self.list(tape, token, &node.list),
-            Kind::Object if node.kinds.has(Types::OBJECT) => self.object(tape, token, &node.object),
+            TokenKind::List if node.types.has(Types::LIST) => self.list(tape, token, &node.list),
+            TokenKind::Object if node.types.has(Types::OBJECT) => {
+                self.object(tape, token, &node.object)
+            }
             _ => Fits::No,
         };
         match &node.values {
@@ -270,7 +274,7 @@ impl<'f> Exact<'f> {
             Rest::Closed => Fits::No,
             // A struct without fields, to a type, passes over it.
             Rest::Open if rule.fields.is_empty() && !self.graph.typed => self.anything(tape, value),
-            // Nobody asked for it: worth a word.
+            // It is not declared, and gets listed.
             Rest::Open => Fits::Nearly,
         }
     }
@@ -284,7 +288,8 @@ impl<'f> Exact<'f> {
         self.unions += 1;
         for id in members {
             let member = self.member(tape, token, *id);
-            if member == Fits::No || member == Fits::Nearly && tape.kind(token) == Kind::Number {
+            if member == Fits::No || member == Fits::Nearly && tape.kind(token) == TokenKind::Number
+            {
                 fits = fits.max(member);
                 continue;
             }
@@ -302,7 +307,7 @@ impl<'f> Exact<'f> {
             }
         }
         self.unions -= 1;
-        if tape.kind(token) == Kind::Number
+        if tape.kind(token) == TokenKind::Number
             && let Some(winner) = winner.or(first)
             && is_rounded(graph, members, graph.node(winner), tape.raw(token))
         {
@@ -324,7 +329,7 @@ impl<'f> Exact<'f> {
     }
 
     fn member(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
-        let container = matches!(tape.kind(token), Kind::List | Kind::Object);
+        let container = matches!(tape.kind(token), TokenKind::List | TokenKind::Object);
         if !container || self.unions < 2 || self.depth >= CHECK_DEPTH {
             return self.fits(tape, token, id);
         }
@@ -341,7 +346,7 @@ impl<'f> Exact<'f> {
     }
 }
 
-/// So many bytes of a text are one step.
+/// Number of bytes of a text that count as one step.
 const BYTES: usize = 16;
 
 /// How much work it is to look at a text once.
@@ -353,11 +358,11 @@ fn size(tape: &Tape<'_>) -> usize {
 pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
     let listed = if node.values.is_some() { 4 } else { 0 };
     match tape.kind(token) {
-        Kind::Number => {
+        TokenKind::Number => {
             let integer = !tape.raw(token).contains(['.', 'e', 'E']);
-            listed + u8::from(integer != node.kinds.has(Types::NUMBER))
+            listed + u8::from(integer != node.types.has(Types::NUMBER))
         }
-        Kind::Text | Kind::Escaped => {
+        TokenKind::Text | TokenKind::Escaped => {
             let formal = node.text.format.is_some() || node.text.pattern.is_some();
             listed + if formal { 1 } else { 0 }
         }
@@ -369,7 +374,7 @@ pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
 /// rounded without a word.
 pub(super) fn anything(tape: &Tape<'_>, token: usize) -> Fits {
     let range = token..tape.next(token);
-    let mut numbers = range.filter(|token| tape.kind(*token) == Kind::Number);
+    let mut numbers = range.filter(|token| tape.kind(*token) == TokenKind::Number);
     Fits::of(numbers.all(|token| is_common(tape.raw(token))))
 }
 
@@ -400,17 +405,17 @@ pub(super) fn is_whole_float(literal: &str) -> bool {
 /// other member of the union takes integers.
 pub(super) fn is_rounded(graph: &Graph, members: &[Id], winner: &Node, literal: &str) -> bool {
     let whole = |id: &Id| {
-        let kinds = graph.node(*id).kinds;
+        let kinds = graph.node(*id).types;
         kinds.has(Types::INTEGER) && !kinds.has(Types::NUMBER)
     };
-    winner.kinds.has(Types::NUMBER)
+    winner.types.has(Types::NUMBER)
         && !literal.contains(['.', 'e', 'E'])
         && !is_whole_float(literal)
         && members.iter().any(whole)
 }
 
 /// How a number fits a node that takes some.
-pub(super) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
+pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     let integer = !literal.contains(['.', 'e', 'E']);
     if integer
         && let Some((low, high)) = rule.quick
@@ -463,7 +468,7 @@ fn survives(literal: &str, decimal: &Decimal) -> bool {
 }
 
 /// Whether a text keeps its rules; lengths are counted in characters.
-pub(super) fn text(text: &str, rule: &TextRule) -> bool {
+pub(crate) fn text(text: &str, rule: &TextRule) -> bool {
     if rule.is_free() {
         return true;
     }
@@ -477,15 +482,15 @@ pub(super) fn text(text: &str, rule: &TextRule) -> bool {
 /// Whether a value is one of those listed.
 pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool {
     match tape.kind(token) {
-        Kind::Text | Kind::Escaped => {
+        TokenKind::Text | TokenKind::Escaped => {
             let text = tape.text(token);
             values.iter().any(|value| value.as_str() == Some(&*text))
         }
-        Kind::Number => {
-            let number = Decimal::parse(tape.raw(token));
-            values
-                .iter()
-                .any(|value| value.is_number() && Decimal::parse(&value.to_string()) == number)
+        TokenKind::Number => {
+            // Equal decimals are equal floats, which are compared much faster.
+            let (number, float) = (Decimal::parse(tape.raw(token)), tape.raw(token).parse().ok());
+            let near = values.iter().filter(|value| value.is_number() && value.as_f64() == float);
+            near.into_iter().any(|value| Decimal::parse(&value.to_string()) == number)
         }
         _ => {
             let found = canonical(tape.whole(token));
@@ -499,8 +504,8 @@ fn all_differ(tape: &Tape<'_>, list: usize) -> bool {
     let mut seen = HashSet::new();
     tape.items(list).all(|item| {
         let same_form = match tape.kind(item) {
-            Kind::Text | Kind::Escaped => format!("\"{}", tape.text(item)),
-            Kind::Number => format!("{:?}", Decimal::parse(tape.raw(item))),
+            TokenKind::Text | TokenKind::Escaped => format!("\"{}", tape.text(item)),
+            TokenKind::Number => format!("{:?}", Decimal::parse(tape.raw(item))),
             _ => canonical(tape.whole(item)),
         };
         seen.insert(same_form)

@@ -1,5 +1,7 @@
-//! One walk over a text and the form it is read against: checks, undoes what lowering
-//! did, coerces, and writes down the value as JSON.
+//! The slow walk over a text and the graph it is read against.
+//!
+//! It checks each part, restores what lowering did to its shape, coerces what has one meaning,
+//! and writes the value as JSON. Faults and repairs are collected on the way.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,10 +9,10 @@ use std::ops::Range;
 
 use crate::error::Fault;
 use crate::limits::{REPAIR_STEPS, REPAIR_STEPS_EACH, REPAIRS, REPORTED, WALK_DEPTH};
-use crate::reading::exact::{Exact, Fits, INVOLVED, anything, is_among, number, text};
+use crate::reading::fault_words::{expected, expected_in_full, got, shortened};
+use crate::reading::fit_check::{FitCheck, Fits, INVOLVED, anything, is_among, number, text};
 use crate::reading::policy::Repair;
-use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{expected, expected_in_full, got, shortened};
+use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Node};
 use crate::schema::types::Types;
 
@@ -57,7 +59,7 @@ pub(super) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> TokenKind {
         self.tape.kind(self.token)
     }
 
@@ -67,36 +69,36 @@ impl<'a> At<'a> {
 }
 
 /// What a walk has found and written so far.
-pub(super) struct Fit<'f> {
+pub(super) struct RepairWalk<'f> {
     pub(super) graph: &'f Graph,
     /// What is known of the whole text, and where that is in memory: texts inside it
     /// come and go, and must not be taken for one another.
-    pub(super) exact: Exact<'f>,
+    pub(super) exact: FitCheck<'f>,
     source: usize,
     /// The value as JSON; of no meaning after a fault.
     pub(super) out: String,
     pub(super) faults: Vec<Fault>,
-    /// Faults beyond those that are told.
+    /// Number of faults that are not listed.
     pub(super) more: usize,
     pub(super) repairs: Vec<Repair>,
     pub(super) more_repairs: usize,
-    /// Fields with a value that nobody asked for.
+    /// Number of fields with a value that are not declared.
     pub(super) unknown: usize,
     /// Where in `out` they are: the type may know one of them by an alias, so serde gets
     /// them, and nobody else does.
     pub(super) left_out: Vec<Range<usize>>,
-    /// Nobody will hear of the faults: it is only being tried.
+    /// The value is only tried, so faults are not recorded.
     pub(super) trying: bool,
     /// Steps left: a union of unions could be tried in too many ways.
     pub(super) steps: usize,
     pub(super) depth: usize,
 }
 
-impl<'f> Fit<'f> {
+impl<'f> RepairWalk<'f> {
     pub(super) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
         Self {
             graph,
-            exact: Exact::new(graph, tape),
+            exact: FitCheck::new(graph, tape),
             source: tape.source.as_ptr() as usize,
             out: String::with_capacity(tape.source.len()),
             faults: Vec::new(),
@@ -168,16 +170,20 @@ impl<'f> Fit<'f> {
             return self.any(at, node);
         }
         match at.kind() {
-            Kind::Null if node.takes_null() => self.keep(at),
-            Kind::True | Kind::False if node.kinds.has(Types::BOOLEAN) => self.listed(at, node),
-            Kind::Number if node.kinds.meets(Types::NUMBER) => {
+            TokenKind::Null if node.takes_null() => self.keep(at),
+            TokenKind::True | TokenKind::False if node.types.has(Types::BOOLEAN) => {
+                self.listed(at, node)
+            }
+            TokenKind::Number if node.types.meets(Types::NUMBER) => {
                 let literal = at.tape.raw(at.token);
                 self.number(at, literal, node)
             }
-            Kind::Text | Kind::Escaped if node.kinds.has(Types::TEXT) => self.text(at, node, level),
-            Kind::List | Kind::Object if node.values.is_some() => self.listed(at, node),
-            Kind::List if node.kinds.has(Types::LIST) => self.list(at, node, level),
-            Kind::Object if node.kinds.has(Types::OBJECT) => self.object(at, node, level),
+            TokenKind::Text | TokenKind::Escaped if node.types.has(Types::TEXT) => {
+                self.text(at, node, level)
+            }
+            TokenKind::List | TokenKind::Object if node.values.is_some() => self.listed(at, node),
+            TokenKind::List if node.types.has(Types::LIST) => self.list(at, node, level),
+            TokenKind::Object if node.types.has(Types::OBJECT) => self.object(at, node, level),
             _ => self.other_kind(at, node, level),
         }
     }
@@ -205,7 +211,7 @@ impl<'f> Fit<'f> {
 
     /// Writes a number, integers as serde reads them.
     pub(super) fn number(&mut self, at: At<'_>, literal: &str, node: &Node) -> bool {
-        let fits = number(literal, node.kinds, &node.number);
+        let fits = number(literal, node.types, &node.number);
         let listed = node
             .values
             .as_ref()
@@ -315,7 +321,7 @@ impl<'f> Fit<'f> {
         if self.trying || self.is_full() {
             return false;
         }
-        // What was only tried told nobody why.
+        // A value that was only tried did not report why.
         let why = if why.is_empty() && self.exact.is_involved() { INVOLVED } else { why };
         let message = match (got.as_str(), why) {
             ("nothing", "") => format!("this field is missing; expected {expected}"),
@@ -366,7 +372,7 @@ impl<'f> Fit<'f> {
         true
     }
 
-    /// The value without the fields that were left out; `None` if there are none.
+    /// The value without the fields that were left out; `None` if there are no such fields.
     pub(super) fn without_left_out(&self) -> Option<String> {
         self.left_out.first()?;
         let mut json = String::with_capacity(self.out.len());

@@ -1,18 +1,18 @@
-//! What was expected and what was there, in words that a model can act on.
+//! Words for faults: what was expected and what was there, so that a model can act on it.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use crate::reading::number::Decimal;
-use crate::reading::tape::{Kind, Tape};
+use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Node, NumberRule};
 use crate::schema::types::Types;
 
-/// So many characters of what was found.
+/// Maximum number of characters that are quoted of a text.
 const LONGEST: usize = 60;
 
-/// So many values or members are listed.
+/// Maximum number of values or members that are listed.
 const MOST: usize = 20;
 
 /// A text in quotes, as one line, and not too much of it.
@@ -33,30 +33,32 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn kind_words(kind: Kind) -> &'static str {
+pub(super) fn kind_words(kind: TokenKind) -> &'static str {
     match kind {
-        Kind::Null => "null",
-        Kind::True | Kind::False => "boolean",
-        Kind::Number => "number",
-        Kind::Text | Kind::Escaped => "string",
-        Kind::List => "list",
-        Kind::Object => "object",
+        TokenKind::Null => "null",
+        TokenKind::True | TokenKind::False => "boolean",
+        TokenKind::Number => "number",
+        TokenKind::Text | TokenKind::Escaped => "string",
+        TokenKind::List => "list",
+        TokenKind::Object => "object",
     }
 }
 
 /// What stands at a token.
 pub(super) fn got(tape: &Tape<'_>, token: usize) -> String {
     match tape.kind(token) {
-        Kind::Null => "null".to_owned(),
-        Kind::True => "true".to_owned(),
-        Kind::False => "false".to_owned(),
-        Kind::Number => format!("the number {}", shortened(tape.raw(token))),
-        Kind::Text | Kind::Escaped => format!("the string {}", excerpt(&tape.text(token))),
-        Kind::List => match tape.items(token).count() {
+        TokenKind::Null => "null".to_owned(),
+        TokenKind::True => "true".to_owned(),
+        TokenKind::False => "false".to_owned(),
+        TokenKind::Number => format!("the number {}", shortened(tape.raw(token))),
+        TokenKind::Text | TokenKind::Escaped => {
+            format!("the string {}", excerpt(&tape.text(token)))
+        }
+        TokenKind::List => match tape.items(token).count() {
             0 => "an empty list".to_owned(),
             n => format!("a list of {n}"),
         },
-        Kind::Object => {
+        TokenKind::Object => {
             let keys: Vec<_> = tape.entries(token).take(4).map(|(key, _)| tape.text(key)).collect();
             let more = if tape.entries(token).count() > 3 { ", …" } else { "" };
             match keys.as_slice() {
@@ -120,7 +122,7 @@ fn expected_alone(node: &Node, in_full: bool) -> String {
     if let Some(values) = &node.values {
         return listed(values);
     }
-    let kinds = node.kinds;
+    let kinds = node.types;
     let mut all = Vec::new();
     if kinds.has(Types::TEXT) {
         all.push(text(node));

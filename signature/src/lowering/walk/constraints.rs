@@ -1,4 +1,5 @@
-//! What a schema says of its value beyond its shape: kept, or told in the description.
+//! Lowering of keywords that say more of a value than its shape: kept where the dialect has
+//! them, otherwise written into the description as a loss.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a provider would refuse with HTTP 400, found when a contract is lowered.
+//! Checks of a lowered schema against what a provider would refuse with HTTP 400.
 
 use serde_json::{Map, Value};
 

@@ -1,21 +1,21 @@
-//! What comes and what is taken, in words that a person can act on.
+//! Schemas in words, for the lines that report a difference.
 
 use serde_json::Value;
 
 use super::{Comparing, takes_all};
 use crate::error::shown;
 use crate::limits::GUESS_DEPTH;
-use crate::schema::graph::{Field, Id, Node, Schemas, Shape};
+use crate::schema::graph::{FieldRule, Id, Node, Schemas, Shape};
 use crate::schema::types::Types;
 
-/// So many values, fields or members are named.
+/// Maximum number of values or members that are named.
 const MOST: usize = 8;
 
 impl<'a> Comparing<'a> {
     /// What comes: `own` of it, where `kinds` were asked for.
     pub(super) fn may_be(&self, ours: Id, own: Types, kinds: Types) -> String {
         let words = of(self.comes, ours, own, GUESS_DEPTH);
-        let only = !self.some && kinds != Types::NONE && own == self.comes.graph.node(ours).kinds;
+        let only = !self.some && kinds != Types::NONE && own == self.comes.graph.node(ours).types;
         if only && own != Types::ALL { format!("is {words}") } else { format!("may be {words}") }
     }
 
@@ -56,7 +56,7 @@ fn union(schemas: &Schemas<'_>, members: &[Id], kinds: Types, deep: usize) -> St
 
 fn described(schemas: &Schemas<'_>, id: Id, kinds: Types) -> String {
     let node = schemas.graph.node(id);
-    let own = kinds.common(node.kinds);
+    let own = kinds.common(node.types);
     if node.shape == Shape::Values {
         return match node.listed().as_slice() {
             [one] => quoted(one),
@@ -89,7 +89,7 @@ fn text(node: &Node) -> String {
 
 fn object(schemas: &Schemas<'_>, node: &Node) -> String {
     let required = || node.object.fields.iter().filter(|field| field.required);
-    let tagged = |field: &Field| {
+    let tagged = |field: &FieldRule| {
         let values = schemas.graph.node(field.node).listed();
         match values.as_slice() {
             [only] => format!("`{}` {}", shown(&field.name), quoted(only)),

@@ -1,4 +1,7 @@
-//! Older drafts and OpenAPI, said in the words of JSON Schema 2020-12.
+//! Schemas of older drafts and OpenAPI, rewritten in the words of JSON Schema 2020-12.
+//!
+//! It changes what 2020-12 says in other words or refuses, and leaves the rest alone. The
+//! result is the base schema that everybody sees.
 
 use std::collections::{HashMap, HashSet};
 
@@ -111,7 +114,7 @@ fn once(map: &mut Map<String, Value>, keyword: &str) {
     }
 }
 
-/// `2.0` is a whole number to JSON Schema, and none to most who read one.
+/// `2.0` is a whole number to JSON Schema, but not to most parsers of a count.
 fn whole(map: &mut Map<String, Value>) {
     for (keyword, value) in map {
         if let Some(count) = value.as_f64().filter(|_| value.is_f64() && is_count(keyword)) {
