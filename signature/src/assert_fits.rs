@@ -1,3 +1,5 @@
+//! The assertion that a signature can be sent to a provider, for unit tests of users.
+
 use std::any::type_name;
 
 use crate::contract::Contract;

@@ -5,24 +5,26 @@
 //! again on the way below itself counts as fitting until something else shows that it does
 //! not, which is how schemas that contain themselves are compared.
 
+mod descriptions;
 mod lists;
 mod numbers;
 mod objects;
 mod texts;
 mod unions;
-mod words;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::LazyLock;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::contract::shortened;
 use crate::error::{Side, shown};
-use crate::lowering::shape::{Schema, listed, members, required};
-use crate::reading::form::Kinds;
-use crate::schema::{Refusal, WRAPPER, is_object, normal, resolve};
+use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
+use crate::schema::graph::{Id, Node, Schemas, Shape};
+use crate::schema::keywords::{Role, is_annotation, keyword as known};
+use crate::schema::types::Types;
+use crate::schema::{Refusal, is_object, normal};
+use crate::wire_shapes::RESULT;
 
 /// One thing that keeps a contract from standing in for another.
 ///
@@ -50,31 +52,6 @@ impl fmt::Display for Difference {
     }
 }
 
-/// So many are told; who has mended these will ask again.
-const MOST: usize = 50;
-
-/// How many pairs of places are looked at: two schemas that somebody wrote have thousands.
-const STEPS: usize = 100_000;
-
-/// How deep, references and members of unions included.
-const DEEPEST: usize = 200;
-
-/// Rules that nobody can compare unless both say the same, with the values they speak of.
-const RULES: [(&str, Kinds); 9] = [
-    ("not", Kinds::ALL),
-    ("if", Kinds::ALL),
-    ("then", Kinds::ALL),
-    ("else", Kinds::ALL),
-    ("contains", Kinds::LIST),
-    ("minContains", Kinds::LIST),
-    ("maxContains", Kinds::LIST),
-    ("unevaluatedItems", Kinds::LIST),
-    ("dependentSchemas", Kinds::OBJECT),
-];
-
-static ANY: Value = Value::Bool(true);
-static SAYS_NOTHING: LazyLock<Schema> = LazyLock::new(Map::new);
-
 /// What comes on one side of a call, and what has to take it.
 pub(crate) struct Sides<'a> {
     pub(crate) side: Side,
@@ -100,6 +77,12 @@ impl Sides<'_> {
                 return vec![difference(self.side, path, comes, takes)];
             }
         };
+        let (comes, mut takes) = (Schemas::of(&comes), Schemas::of(&takes));
+        if self.side == Side::Input {
+            // We are held to formats and widths. To others they may be hints.
+            takes.graph.for_each(Node::drop_hints);
+        }
+        let (ours, theirs) = (comes.graph.root, takes.graph.root);
         let mut comparing = Comparing {
             side: self.side,
             comes: &comes,
@@ -111,19 +94,19 @@ impl Sides<'_> {
             known: HashMap::new(),
             held: Vec::new(),
             level: 0,
-            left: STEPS,
+            left: ANALYSIS_STEPS,
             depth: 0,
         };
-        // Where a protocol wants an object, an output that is none stands in a field.
+        // Where a protocol wants an object, an output of another type stands in a field.
         let wrapped = self.side == Side::Output && !is_object(self.takes);
         let fits = match unwrapped(&comes).filter(|_| wrapped) {
-            Some((inner, always)) => comparing.below_field(WRAPPER, |comparing| {
+            Some((inner, always)) => comparing.below_field(RESULT, |comparing| {
                 if !always {
                     comparing.differ(|_| ("may be missing".to_owned(), "is required".to_owned()));
                 }
-                comparing.fit(inner, Kinds::ALL, &takes)
+                comparing.fit(inner, Types::ALL, theirs)
             }),
-            None => comparing.fit(&comes, Kinds::ALL, &takes),
+            None => comparing.fit(ours, Types::ALL, theirs),
         };
         let Comparing { mut found, left, .. } = comparing;
         // Never nothing where it was not shown that all fits.
@@ -138,16 +121,10 @@ impl Sides<'_> {
 
 /// The schema of the one field that an object has, if it is that of a wrapped value, and
 /// whether it is always there.
-fn unwrapped(root: &Value) -> Option<(&Value, bool)> {
-    let map = root.as_object()?;
-    let schema = match map.get("$ref").and_then(Value::as_str) {
-        Some(reference) => resolve(root, reference)?,
-        None => root,
-    };
-    let schema = schema.as_object().filter(|_| is_object(schema))?;
-    let properties = schema.get("properties")?.as_object()?;
-    let inner = properties.get(WRAPPER).filter(|_| properties.len() == 1)?;
-    Some((inner, required(schema).any(|name| name == WRAPPER)))
+fn unwrapped(schemas: &Schemas<'_>) -> Option<(Id, bool)> {
+    let root = schemas.graph.node(schemas.graph.root);
+    let field = root.object.described_field(RESULT).filter(|_| root.types == Types::OBJECT)?;
+    (root.object.described().count() == 1).then_some((field.node, field.required))
 }
 
 /// What comes of an input is ours, what comes of an output is theirs.
@@ -171,7 +148,7 @@ fn bounded(mut words: String) -> String {
 }
 
 /// Two places, and which types of values may come in the first.
-type Pair = (*const Value, Kinds, *const Value);
+type Pair = (Id, Types, Id);
 
 /// What is known of a pair.
 #[derive(Clone, Copy)]
@@ -185,10 +162,10 @@ enum Known {
 
 struct Comparing<'a> {
     side: Side,
-    /// The root of what comes.
-    comes: &'a Value,
-    /// The root of what takes it.
-    takes: &'a Value,
+    /// The schemas of what comes.
+    comes: &'a Schemas<'a>,
+    /// Those of what takes it.
+    takes: &'a Schemas<'a>,
     path: String,
     found: Vec<Difference>,
     /// Only whether there is a difference is asked, not which.
@@ -206,14 +183,14 @@ struct Comparing<'a> {
 
 impl<'a> Comparing<'a> {
     /// Whether `takes` takes all of `kinds` that `comes` lets come.
-    fn fit(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
-        if takes_all(takes) {
+    fn fit(&mut self, comes: Id, kinds: Types, takes: Id) -> bool {
+        if takes_all(self.takes, takes) {
             return true;
         }
         if !self.spend(1) || self.is_over() {
             return false;
         }
-        let pair = (std::ptr::from_ref(comes), kinds, std::ptr::from_ref(takes));
+        let pair = (comes, kinds, takes);
         match self.known.get(&pair) {
             // A union that is a member of itself: without a step down, nothing is shown.
             Some(Known::Open(level)) if *level == self.level => {
@@ -226,7 +203,7 @@ impl<'a> Comparing<'a> {
             Some(Known::Differs) if self.trying => return false,
             _ => {}
         }
-        if self.depth >= DEEPEST {
+        if self.depth >= WALK_DEPTH {
             return self.differ(|_| {
                 ("nests too deep to be compared".to_owned(), "nests as deep".to_owned())
             });
@@ -248,111 +225,96 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    fn look(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
-        if let Some(target) = behind(self.comes, comes) {
-            return self.fit(target, kinds, takes);
+    fn look(&mut self, comes: Id, kinds: Types, takes: Id) -> bool {
+        let (from, to) = (&self.comes.graph, &self.takes.graph);
+        let (ours, theirs) = (from.node(comes), to.node(takes));
+        match from.shape(comes) {
+            Shape::Reference(target) => return self.fit(*target, kinds, takes),
+            Shape::Nothing => return true,
+            _ => {}
         }
-        if let Some(target) = behind(self.takes, takes) {
-            return self.fit(comes, kinds, target);
+        if let Shape::Reference(target) = to.shape(takes) {
+            return self.fit(comes, kinds, *target);
         }
-        let ours = match comes {
-            Value::Bool(false) => return true,
-            Value::Object(map) => map,
-            _ => &*SAYS_NOTHING,
-        };
-        if let Some(members) = members(ours) {
+        if let Shape::Union(members) = &ours.shape {
             return self.each_member(members, kinds, takes);
         }
-        let own = kinds.common(kinds_of(ours));
-        if own == Kinds::NONE {
+        let own = kinds.common(ours.types);
+        if own == Types::NONE {
             return true;
         }
-        let Value::Object(theirs) = takes else {
-            return self.differ(|all| (all.may_be(ours, own, kinds), "takes nothing".to_owned()));
+        let values = match ours.shape {
+            Shape::Values => Some(ours.listed()),
+            _ => all_of(own).filter(|_| matches!(theirs.shape, Shape::Values | Shape::Union(_))),
         };
-        if let Some(values) = listed(ours) {
-            return self.values(values, own, takes);
-        }
-        let union = members(theirs);
-        if let Some(values) = all_of(own).filter(|_| union.is_some() || listed(theirs).is_some()) {
-            return self.values(values, own, takes);
-        }
-        match union {
-            Some(members) => self.some_member(comes, own, kinds, members, takes),
-            None => self.plain(comes, ours, own, kinds, theirs),
+        match (&theirs.shape, values) {
+            (Shape::Nothing, _) => {
+                self.differ(|all| (all.may_be(comes, own, kinds), "takes nothing".to_owned()))
+            }
+            (_, Some(values)) => self.values(values, own, takes),
+            (Shape::Union(members), None) => self.some_member(comes, own, kinds, members, takes),
+            _ => self.plain(comes, own, kinds, takes),
         }
     }
 
-    /// Neither is a union or a reference, and what comes is no list of values.
-    fn plain(
-        &mut self,
-        comes: &'a Value,
-        ours: &'a Schema,
-        own: Kinds,
-        kinds: Kinds,
-        theirs: &'a Schema,
-    ) -> bool {
-        let over = own.without(kinds_of(theirs));
-        if listed(theirs).is_some() {
-            return self.differ(|all| (all.may_be(ours, own, kinds), all.takes(theirs)));
+    /// Neither is a union or a reference, and what comes is not a list of values.
+    fn plain(&mut self, comes: Id, own: Types, kinds: Types, takes: Id) -> bool {
+        let (ours, theirs) = (self.comes.graph.node(comes), self.takes.graph.node(takes));
+        let over = own.without(theirs.types);
+        if theirs.shape == Shape::Values {
+            return self.differ(|all| (all.may_be(comes, own, kinds), all.takes(takes)));
         }
         let mut fits = true;
-        if over != Kinds::NONE {
+        if over != Types::NONE {
             // A number that may have a fraction is a number, whatever else it may be.
-            let over = if over.meets(Kinds::NUMBER) { over.with(Kinds::NUMBER) } else { over };
+            let over = if over.meets(Types::NUMBER) { over.with(Types::NUMBER) } else { over };
             let over = over.common(own);
             fits = self.differ(|all| {
-                let words = match over == own || own == Kinds::ALL {
-                    true => all.may_be(ours, own, kinds),
-                    false => all.may_be(ours, over, Kinds::NONE),
+                let words = match over == own || own == Types::ALL {
+                    true => all.may_be(comes, own, kinds),
+                    false => all.may_be(comes, over, Types::NONE),
                 };
-                (words, all.takes(theirs))
+                (words, all.takes(takes))
             });
-            if self.trying || own == Kinds::ALL {
+            if self.trying || own == Types::ALL {
                 return false;
             }
         }
-        let own = own.without(over.common(Kinds::NUMBER)).common(kinds_of(theirs));
-        let integer = !own.has(Kinds::NUMBER);
-        let mut look = |is: Kinds, look: &dyn Fn(&mut Self) -> bool| {
+        let own = own.without(over.common(Types::NUMBER)).common(theirs.types);
+        let integer = !own.has(Types::NUMBER);
+        let mut look = |is: Types, look: &dyn Fn(&mut Self) -> bool| {
             if own.meets(is) && (fits || !self.trying) {
                 fits &= look(self);
             }
         };
-        look(Kinds::NUMBER, &|all| all.numbers(ours, theirs, integer));
-        look(Kinds::TEXT, &|all| all.texts(ours, theirs));
-        look(Kinds::LIST, &|all| all.lists(ours, theirs));
-        look(Kinds::OBJECT, &|all| all.objects(ours, theirs));
-        look(Kinds::ALL, &|all| all.rules(comes, ours, own, theirs));
+        look(Types::NUMBER, &|all| all.numbers(&ours.number, &theirs.number, integer));
+        look(Types::TEXT, &|all| all.texts(comes, takes));
+        look(Types::LIST, &|all| all.lists(&ours.list, &theirs.list));
+        look(Types::OBJECT, &|all| all.objects(comes, takes));
+        look(Types::ALL, &|all| all.rules(comes, own, takes));
         fits
     }
 
     /// What can only be compared with its like.
-    fn rules(
-        &mut self,
-        comes: &'a Value,
-        ours: &'a Schema,
-        own: Kinds,
-        theirs: &'a Schema,
-    ) -> bool {
+    fn rules(&mut self, comes: Id, own: Types, takes: Id) -> bool {
+        let (from, to) = (self.comes, self.takes);
+        let (ours, theirs) = (from.words(comes), to.words(takes));
+        let parts = &from.graph.node(comes).also;
         let mut fits = true;
-        let parts =
-            |map: &'a Schema| map.get("allOf").and_then(Value::as_array).into_iter().flatten();
-        for part in parts(theirs) {
-            if !self.spend(parts(ours).count()) {
+        for part in &to.graph.node(takes).also {
+            if !self.spend(parts.len()) {
                 return false;
             }
-            if !parts(ours).any(|own| is_alike(own, part)) {
-                fits &= self.fit(comes, own, part);
+            if !parts.iter().any(|own| is_alike(from.source(*own), to.source(*part))) {
+                fits &= self.fit(comes, own, *part);
             }
         }
         let alike =
             |keyword: &str, rule: &Value| ours.get(keyword).is_some_and(|own| is_alike(own, rule));
-        let rules =
-            RULES.iter().filter(|(_, kinds)| own.meets(*kinds)).map(|(keyword, _)| *keyword);
-        let apart =
-            rules.filter(|keyword| theirs.get(*keyword).is_some_and(|rule| !alike(keyword, rule)));
-        let apart: Vec<_> = apart.map(|keyword| format!("`{keyword}`")).collect();
+        let apart = theirs.iter().filter(|(keyword, rule)| {
+            *keyword != "allOf" && is_rule(keyword, own) && !alike(keyword, rule)
+        });
+        let apart: Vec<_> = apart.map(|(keyword, _)| format!("`{keyword}`")).collect();
         if !apart.is_empty() {
             fits = self.differ(|_| {
                 let words = format!("has {}, which cannot be compared", apart.join(", "));
@@ -384,7 +346,7 @@ impl<'a> Comparing<'a> {
     }
 
     /// Only whether it fits, without a word.
-    fn tries(&mut self, comes: &'a Value, kinds: Kinds, takes: &'a Value) -> bool {
+    fn tries(&mut self, comes: Id, kinds: Types, takes: Id) -> bool {
         let before = std::mem::replace(&mut self.trying, true);
         let fits = self.fit(comes, kinds, takes);
         self.trying = before;
@@ -405,7 +367,7 @@ impl<'a> Comparing<'a> {
 
     /// Whether no more can be told.
     fn is_over(&self) -> bool {
-        self.left == 0 || self.found.len() >= MOST
+        self.left == 0 || self.found.len() >= REPORTED
     }
 
     fn spend(&mut self, steps: usize) -> bool {
@@ -414,40 +376,28 @@ impl<'a> Comparing<'a> {
     }
 }
 
-/// What a reference leads to.
-fn behind<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
-    resolve(root, schema.get("$ref")?.as_str()?)
-}
-
 /// Whether nothing is said that a value could break.
-fn takes_all(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => {
-            map.keys().all(|keyword| matches!(keyword.as_str(), "description" | "default"))
-        }
-        other => *other == ANY,
+fn takes_all(schemas: &Schemas<'_>, id: Id) -> bool {
+    match schemas.source(id) {
+        Value::Object(map) => map.keys().all(|keyword| is_annotation(keyword)),
+        other => *other == Value::Bool(true),
     }
 }
 
-/// The types of values that a schema speaks of.
-fn kinds_of(map: &Schema) -> Kinds {
-    match map.get("type") {
-        Some(Value::String(name)) => Kinds::named(name),
-        Some(Value::Array(names)) => names
-            .iter()
-            .filter_map(Value::as_str)
-            .fold(Kinds::NONE, |kinds, name| kinds.with(Kinds::named(name))),
-        _ => Kinds::ALL,
-    }
+/// Whether a keyword is a rule about values of some types: it cannot be compared unless both
+/// schemas have the same one. Nothing reads what a text encodes.
+fn is_rule(keyword: &str, types: Types) -> bool {
+    let rule = known(keyword).filter(|known| known.role == Role::Rule);
+    keyword != "contentSchema" && rule.is_some_and(|rule| types.meets(rule.of))
 }
 
 /// All values of types that have few.
-fn all_of(kinds: Kinds) -> Option<Vec<&'static Value>> {
+fn all_of(kinds: Types) -> Option<Vec<&'static Value>> {
     static NULL: Value = Value::Null;
     static TRUTHS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
-    let few = Kinds::NULL.with(Kinds::BOOLEAN).has(kinds);
-    let null = kinds.has(Kinds::NULL).then_some(&NULL);
-    let truths = TRUTHS.iter().filter(|_| kinds.has(Kinds::BOOLEAN));
+    let few = Types::NULL.with(Types::BOOLEAN).has(kinds);
+    let null = kinds.has(Types::NULL).then_some(&NULL);
+    let truths = TRUTHS.iter().filter(|_| kinds.has(Types::BOOLEAN));
     few.then(|| truths.chain(null).collect())
 }
 

@@ -1,3 +1,11 @@
+//! The [`Contract`]: a signature as a value.
+//!
+//! Construction is the start of the pipeline. A type or a foreign schema comes in, is checked
+//! ([`schema::check`]), rewritten in the words of JSON Schema 2020-12
+//! ([`schema::modernise`]) and compiled into what reading needs ([`Readable`]). The
+//! submodules are what a contract does afterwards: `lowered` brings it to a dialect, `read`
+//! reads texts against it, `compared` compares it with another one, `stored` serializes it.
+
 mod compared;
 mod lowered;
 mod read;
@@ -12,7 +20,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use self::lowered::shortened;
-use crate::error::{Error, NameFault, Result, Side};
+use crate::error::{Error, NameFault, Result, SchemaFault, Side};
+use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::overlap::say_one_of;
 use crate::reading::Readable;
@@ -71,10 +80,6 @@ impl Output {
     }
 }
 
-/// How deep a schema may nest: what is stored must be readable again, and JSON deeper
-/// than 128 is not.
-const DEEPEST: usize = 100;
-
 impl Contract {
     /// The name of the tool that ends a typed run: no other tool of that run may have it.
     pub const FINISH: &'static str = "finish";
@@ -114,16 +119,9 @@ impl Contract {
         if shared {
             return Err(Error::Name { name: own_name.into_owned(), fault: NameFault::Generic });
         }
-        let mut input = schema::to_read::<S>();
-        let unit_input = input.get("type").is_some_and(|kind| kind == "null");
-        if unit_input {
-            input = schema::nothing();
-        } else {
-            schema::close_empty(&mut input);
-        }
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
-        let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<S> });
+        let (input, typed) = input_of::<S>();
         let mut contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
         contract.input.ask::<S>();
@@ -169,20 +167,13 @@ impl Contract {
         if type_name::<T>().ends_with('>') && name.is_empty() {
             return Err(Error::Name { name: own_name, fault: NameFault::Generic });
         }
-        let mut input = schema::to_read::<T>();
-        let unit_input = input.get("type").is_some_and(|kind| kind == "null");
-        if unit_input {
-            input = schema::nothing();
-        } else {
-            schema::close_empty(&mut input);
-        }
         let name = if name.is_empty() { own_name } else { name.to_owned() };
         name::check(&name)?;
         let description = match description {
             "" => Self::description_of::<T>().unwrap_or_default(),
             text => text.to_owned(),
         };
-        let typed = Some(Typed { unit_input, input_to_write: schema::to_write::<T> });
+        let (input, typed) = input_of::<T>();
         Self::checked(name, description, input, typed, None)
     }
 
@@ -236,9 +227,9 @@ impl Contract {
     ) -> Result<Self> {
         // First of all, because most of what can be done with a schema, dropping it
         // included, takes stack for each of its levels.
-        let deep = [(Side::Input, Some(&input)), (Side::Output, output.as_ref())]
-            .into_iter()
-            .find(|(_, schema)| schema.is_some_and(|schema| schema::is_deeper(schema, DEEPEST)));
+        let deep = [(Side::Input, Some(&input)), (Side::Output, output.as_ref())].into_iter().find(
+            |(_, schema)| schema.is_some_and(|schema| schema::is_deeper(schema, SCHEMA_DEPTH)),
+        );
         if let Some((side, _)) = deep {
             schema::take_apart([input].into_iter().chain(output));
             name::check(name)?;
@@ -261,7 +252,7 @@ impl Contract {
         for (side, schema) in
             [(Side::Input, &input)].into_iter().chain(outputs.map(|output| (Side::Output, output)))
         {
-            if schema::is_deeper(schema, DEEPEST) {
+            if schema::is_deeper(schema, SCHEMA_DEPTH) {
                 return Err(too_deep(&name, side));
             }
             schema::check(schema).map_err(|refusal| refused(&name, side, refusal))?;
@@ -273,10 +264,14 @@ impl Contract {
         }
         if !schema::is_object(&input) {
             let reason = "it is not an object; put the value in a field of a struct";
-            return Err(refused(&name, Side::Input, Refusal::new("$", reason)));
+            return Err(refused(
+                &name,
+                Side::Input,
+                Refusal::new(SchemaFault::NotAnObject, "$", reason),
+            ));
         }
         let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
-        // What a type says of itself is always of one version; nobody needs to be told.
+        // What a type says of itself is always of one version; so it is dropped.
         let mut marker = None;
         for schema in [&mut input].into_iter().chain(outputs) {
             if typed.is_some() {
@@ -310,7 +305,11 @@ impl Contract {
         for (side, readable) in sides {
             if let Some(reference) = readable.and_then(Readable::circle) {
                 let advice = "the reference leads back to itself; refer to it from a property or an item instead";
-                return Err(refused(&name, side, Refusal::new(reference, advice)));
+                return Err(refused(
+                    &name,
+                    side,
+                    Refusal::new(SchemaFault::Circular, &reference, advice),
+                ));
             }
         }
         Ok(Self {
@@ -390,8 +389,9 @@ impl Contract {
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self> {
         let refused = |reason: &str| {
+            let fault = SchemaFault::Field;
             let path = format!("$.{field}");
-            refused(&self.name, Side::Input, Refusal::new(&path, reason))
+            refused(&self.name, Side::Input, Refusal::new(fault, &path, reason))
         };
         let mut names: Vec<Value> = names.into_iter().map(Value::from).collect();
         if names.is_empty() {
@@ -433,8 +433,9 @@ impl Contract {
     /// [`Error::Schema`] if this contract does not say what it returns.
     pub fn asking_first(&self, field: &str, schema: Value) -> Result<Self> {
         let Some(output) = &self.output else {
-            let reason = "there is none, so nothing can be asked for beside it";
-            return Err(self.refused(Side::Output, reason));
+            return Err(
+                self.no_output("there is no output schema, so nothing can be asked for beside it")
+            );
         };
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
@@ -453,8 +454,7 @@ impl Contract {
     /// [`Error::Schema`] if this contract does not say what it returns.
     pub fn finish(&self) -> Result<Self> {
         let Some(Output { to_read, .. }) = &self.output else {
-            let reason = "there is none, so a run cannot end with it";
-            return Err(self.refused(Side::Output, reason));
+            return Err(self.no_output("there is no output schema, so a run cannot end with it"));
         };
         let output = Value::clone(&to_read.source);
         let input = if schema::is_object(&output) { output } else { schema::wrap(output) };
@@ -599,8 +599,10 @@ impl Contract {
         if may_break { self.check_written(output, json) } else { Ok(()) }
     }
 
-    fn refused(&self, side: Side, reason: &str) -> Error {
-        refused(&self.name, side, Refusal::new("$", reason))
+    /// The error of what needs an output schema where the contract has none.
+    fn no_output(&self, reason: &str) -> Error {
+        let (side, fault) = (Side::Output, SchemaFault::NoOutput);
+        refused(&self.name, side, Refusal::new(fault, "$", reason))
     }
 
     /// Writes an input as a model reads it: one line of JSON, `{}` where there are no
@@ -650,19 +652,36 @@ struct Typed {
     input_to_write: fn() -> Value,
 }
 
+/// The schema of a type's input, and what is known of the type.
+fn input_of<T: JsonSchema>() -> (Value, Option<Typed>) {
+    let mut input = schema::to_read::<T>();
+    let unit_input = input.get("type").is_some_and(|kind| kind == "null");
+    if unit_input {
+        input = schema::nothing();
+    } else {
+        schema::close_empty(&mut input);
+    }
+    (input, Some(Typed { unit_input, input_to_write: schema::to_write::<T> }))
+}
+
 fn readable(source: Value, typed: bool) -> Readable {
     let schema = if typed { schema::without_noise(source.clone()) } else { source.clone() };
     Readable::new(schema, source, typed)
 }
 
 fn too_deep(contract: &str, side: Side) -> Error {
-    refused(contract, side, Refusal::new("$", "it nests too deep; make it flatter"))
+    refused(
+        contract,
+        side,
+        Refusal::new(SchemaFault::TooDeep, "$", "it nests too deep; make it flatter"),
+    )
 }
 
 fn refused(contract: &str, side: Side, refusal: Refusal) -> Error {
     Error::Schema {
         contract: contract.to_owned(),
         side,
+        fault: refusal.fault,
         path: lowered::shortened(refusal.path),
         reason: refusal.advice,
     }

@@ -1,3 +1,7 @@
+//! Errors of the crate: names, schemas, lowering, reading, writing.
+//!
+//! The texts are for people and models; [`SchemaFault`] and [`NameFault`] are for code.
+
 use std::fmt;
 
 use crate::Dialect;
@@ -28,6 +32,8 @@ pub enum Error {
         contract: String,
         /// Which of its schemas.
         side: Side,
+        /// What is wrong, for code to match.
+        fault: SchemaFault,
         /// Where in the value, from `$`.
         path: String,
         /// What is wrong and what to do.
@@ -41,6 +47,8 @@ pub enum Error {
         contract: String,
         /// The dialect it was lowered to.
         dialect: Dialect,
+        /// What is wrong, for code to match.
+        fault: SchemaFault,
         /// Where in the value, from `$`.
         path: String,
         /// What is not expressible and what to do instead.
@@ -88,6 +96,30 @@ pub enum Error {
 }
 
 impl Error {
+    /// What is wrong with a schema; `None` for an error that is not about one.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_signature::{Contract, SchemaFault};
+    ///
+    /// let input = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}});
+    /// let contract = Contract::dynamic("find", "Find something.", input, None)?;
+    /// let error = contract.lower(toolwright_signature::Dialect::Mcp).unwrap_err();
+    /// match error.schema_fault() {
+    ///     // The server left a definition out: skip its tool, keep the others.
+    ///     Some(SchemaFault::Unresolved) => {}
+    ///     _ => return Err(error),
+    /// }
+    /// # Ok::<(), toolwright_signature::Error>(())
+    /// ```
+    #[must_use]
+    pub fn schema_fault(&self) -> Option<SchemaFault> {
+        match self {
+            Self::Schema { fault, .. } | Self::Lowering { fault, .. } => Some(*fault),
+            _ => None,
+        }
+    }
+
     pub(crate) fn write(contract: String, source: serde_json::Error) -> Self {
         Self::Write { contract, source }
     }
@@ -191,6 +223,46 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.message)
     }
+}
+
+/// What is wrong with a schema, or what a dialect cannot say.
+///
+/// The error's text names the place and the fix; this is for code that decides what to do.
+/// A [`Loss`](crate::Loss) has one where the whole schema was lowered in a weaker form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SchemaFault {
+    /// A keyword has a value that JSON Schema does not allow. Fix the schema where it is made.
+    Malformed,
+    /// A reference leads to no schema. Put the definition under `$defs`.
+    Unresolved,
+    /// A schema is a part of itself without a step down into the value. Refer to it from a
+    /// property or an item.
+    Circular,
+    /// No value fits, because parts of the schema exclude each other. Change or remove one.
+    Contradiction,
+    /// It nests deeper than is accepted. Make it flatter.
+    TooDeep,
+    /// It has more of something than is accepted, or a request has no room left. Split it.
+    TooLarge,
+    /// An input is not an object. Put the value into a field of a struct.
+    NotAnObject,
+    /// The contract has no output schema, and one is needed. Give it one when it is made.
+    NoOutput,
+    /// A field does not allow what was asked for it: see
+    /// [`Contract::allowing`](crate::Contract::allowing).
+    Field,
+    /// The name of a tool or a field is not accepted. Rename it.
+    Name,
+    /// Something may hold any value, and the dialect wants it described. Give it a type.
+    Undescribed,
+    /// Two shapes of a value would look alike in the dialect. Give each a field of its own.
+    Ambiguous,
+    /// The type contains itself, and the dialect has no references. Make it a few levels deep,
+    /// or a list of items that name their parent.
+    Recursive,
+    /// The dialect has no form for it. The error's text says what to use instead.
+    Unsupported,
 }
 
 /// The rule that a name breaks.

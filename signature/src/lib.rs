@@ -54,6 +54,28 @@
 //! # Ok::<(), toolwright_signature::Error>(())
 //! ```
 //!
+//! # How it works
+//!
+//! A contract's schemas go through one pipeline, each step in a module of its own:
+//!
+//! ```text
+//! Rust type ─► schema ─► normal form ─► graph ─┬─► lowering: schemas and examples of a dialect
+//!   foreign schema ─┘                          ├─► reading: texts to values, faults, repairs
+//!                                              └─► comparing: differences of two contracts
+//! ```
+//!
+//! - The *schema* is what everybody sees: in the words of JSON Schema 2020-12, inlined.
+//! - The *normal form* has one way to say each thing: `allOf` merged, types inferred,
+//!   references to definitions only.
+//! - The *graph* is the normal form as typed nodes. Everything after it reads the graph, so no
+//!   two steps can understand a schema differently.
+//! - The *wire shapes* (`key` and `value`, `item_0`, `additional_properties`, `input`,
+//!   `result`) are what lowering makes of a value that a dialect cannot say, and what reading
+//!   takes back.
+//!
+//! Every step has limits of depth and work, because schemas and texts come from elsewhere.
+//! What exceeds one is an error that names the place.
+//!
 //! # Features
 //!
 //! None is on by itself. Each lets types of one crate stand in a signature, by turning on
@@ -64,6 +86,7 @@ mod assert_fits;
 mod comparing;
 mod contract;
 mod error;
+mod limits;
 mod lowering;
 mod name;
 mod partial;
@@ -71,11 +94,12 @@ mod reading;
 mod schema;
 mod signature;
 mod type_tag;
+mod wire_shapes;
 
 pub use assert_fits::assert_fits;
 pub use comparing::Difference;
 pub use contract::Contract;
-pub use error::{Error, Fault, NameFault, Result, Side};
+pub use error::{Error, Fault, NameFault, Result, SchemaFault, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use lowering::request::LoweredRequest;
 pub use partial::{Field, Partial};

@@ -1,32 +1,44 @@
-//! Rewriting a schema into what a dialect accepts, and values with it.
+//! From a contract's schema to one that a dialect accepts, and values with it.
+//!
+//! In goes one side of a contract and a dialect; out come the lowered schema, its losses, and
+//! a [`Renderer`] that brings example values to the same shape. Each dialect is a table
+//! (`rules`). `walk` goes through the [graph](crate::schema::graph) of the normal form and
+//! looks up what the dialect accepts; `value` takes the same way with a value.
+//! `provider_limits` then finds what the provider would refuse. If the strict form is refused, the
+//! loose one is tried, and at last an object of any fields.
 
 mod cycles;
 pub(crate) mod dialect;
-pub(crate) mod fits;
-mod limits;
 pub(crate) mod overlap;
+mod pairs;
+mod provider_limits;
 pub(crate) mod request;
 mod rules;
-pub(crate) mod shape;
 mod value;
 mod walk;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::contract::shortened;
-use crate::error::{Fault, Side};
+use crate::error::{Fault, SchemaFault, Side};
 use crate::lowering::dialect::{Dialect, Loss};
-use crate::lowering::limits::{check, check_words};
+use crate::lowering::pairs::pairs;
+use crate::lowering::provider_limits::{check, check_words};
 use crate::lowering::rules::{Rules, Weight};
-use crate::lowering::shape::{Shape, may, members, takes_list};
 use crate::lowering::walk::Walk;
+use crate::schema::graph::{Graph, Node, Rest, Schemas, Shape};
+use crate::schema::types::Types;
 use crate::schema::{Refusal, normal, object};
 
-/// How values are brought to the shape of a lowered schema.
+/// The keywords of one schema.
+pub(crate) type Schema = Map<String, Value>;
+
+/// Brings values to the shape of a lowered schema.
 #[derive(Debug, Clone)]
-pub(crate) struct Form {
+pub(crate) struct Renderer {
     /// `None` where the dialect takes values as they are.
     plan: Option<Plan>,
     /// The one field of the root that holds the value.
@@ -36,11 +48,11 @@ pub(crate) struct Form {
 #[derive(Debug, Clone)]
 struct Plan {
     rules: &'static Rules,
-    /// In the normal form, with the wrapper around it.
-    schema: Value,
+    /// Of the normal form, with the wrapper around it.
+    graph: Arc<Graph>,
 }
 
-impl Form {
+impl Renderer {
     /// A value in the shape of the lowered schema.
     pub(crate) fn render(&self, value: &Value) -> Result<Value, Fault> {
         // First of all: copying a value takes stack for each of its levels.
@@ -50,7 +62,7 @@ impl Form {
             None => value.clone(),
         };
         match &self.plan {
-            Some(plan) => value::render(plan.rules, &plan.schema, &plan.schema, &wrapped),
+            Some(Plan { rules, graph }) => value::render(rules, graph, graph.root, &wrapped),
             None => Ok(wrapped),
         }
     }
@@ -65,8 +77,8 @@ const NO_ROOM: &str =
 
 /// What a dialect takes as it is, and values with it.
 fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> Parts {
-    let form = Form { plan: None, wrapper };
-    Parts { schema, losses, strict: false, weight: Weight::default(), form }
+    let renderer = Renderer { plan: None, wrapper };
+    Parts { schema, losses, strict: false, weight: Weight::default(), renderer }
 }
 
 /// Whether a dialect takes a tool of this name.
@@ -75,6 +87,7 @@ pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
     let with_letter = Rules::of(dialect).is_some_and(|rules| rules.starts_with_letter);
     if with_letter && !name.starts_with(starts) {
         return Err(Refusal::new(
+            SchemaFault::Name,
             "$",
             "a tool's name starts with a letter or `_` there; rename it",
         ));
@@ -104,7 +117,7 @@ pub(crate) struct Parts {
     pub(crate) strict: bool,
     pub(crate) weight: Weight,
     /// How values follow it.
-    pub(crate) form: Form,
+    pub(crate) renderer: Renderer,
 }
 
 impl Lowering<'_> {
@@ -118,7 +131,7 @@ impl Lowering<'_> {
         };
         let Some(rules) = Rules::of(self.dialect) else {
             check_words(&base)?;
-            // Nobody could read what comes back.
+            // What comes back could not be read.
             normal(&base)?;
             return Ok(as_it_is(base, Vec::new(), wrapper));
         };
@@ -128,10 +141,10 @@ impl Lowering<'_> {
         if rules.strict {
             let why = match self.may_be_strict.then(|| self.lower_by(rules, &plain, wrapper)) {
                 Some(Ok(parts)) => return Ok(parts),
-                Some(Err(Refusal { path, advice })) => {
-                    self.loss(&path, "strict", format!("is off: {advice}"))
+                Some(Err(Refusal { fault, path, advice })) => {
+                    self.loss(fault, &path, "strict", format!("is off: {advice}"))
                 }
-                None => self.loss("$", "strict", NO_ROOM),
+                None => self.loss(SchemaFault::TooLarge, "$", "strict", NO_ROOM),
             };
             losses.push(why);
         }
@@ -140,7 +153,7 @@ impl Lowering<'_> {
                 losses.extend(parts.losses);
                 Ok(Parts { losses, ..parts })
             }
-            Err(Refusal { path, advice }) => {
+            Err(Refusal { fault, path, advice }) => {
                 let mut open = json!({"type": "object", "properties": {}});
                 let text = base.to_string();
                 let what = if text.len() <= LONGEST_TOLD {
@@ -149,7 +162,7 @@ impl Lowering<'_> {
                 } else {
                     "are left out"
                 };
-                losses.push(self.loss(&path, "properties", format!("{what}: {advice}")));
+                losses.push(self.loss(fault, &path, "properties", format!("{what}: {advice}")));
                 Ok(as_it_is(open, losses, wrapper))
             }
         }
@@ -165,50 +178,57 @@ impl Lowering<'_> {
             true => (object([(self.wrapper, plain.clone())]), Some(self.wrapper)),
             false => (plain.clone(), wrapper),
         };
-        let mut walk = Walk::new(rules, &schema, self.side, self.typed);
+        let schemas = Schemas::of(&schema);
+        let mut walk = Walk::new(rules, &schemas, self.side, self.typed);
         let lowered = walk.lower()?;
         let losses = std::mem::take(&mut walk.losses);
         let weight = check(&lowered, rules)?;
-        let form = Form { plan: Some(Plan { rules, schema }), wrapper };
-        Ok(Parts { schema: lowered, losses, strict: rules.strict, weight, form })
+        let graph = Arc::new(schemas.graph);
+        let renderer = Renderer { plan: Some(Plan { rules, graph }), wrapper };
+        Ok(Parts { schema: lowered, losses, strict: rules.strict, weight, renderer })
     }
 
-    fn loss(&self, path: &str, keyword: &str, why: impl Into<Cow<'static, str>>) -> Loss {
+    fn loss(
+        &self,
+        fault: SchemaFault,
+        path: &str,
+        keyword: &str,
+        why: impl Into<Cow<'static, str>>,
+    ) -> Loss {
         let (path, keyword) = (shortened(path.to_owned()), keyword.to_owned());
-        Loss { side: self.side, path, keyword, why: why.into() }
+        Loss { side: self.side, path, keyword, why: why.into(), fault: Some(fault) }
     }
 
     /// Whether the root is no object there, or a union, so that it needs a field of its
     /// own; refused where what came back could not be told from what is wrapped.
     fn must_wrap(&self, rules: &Rules, root: &Value) -> Result<bool, Refusal> {
-        let Some(map) = root.as_object().filter(|_| rules.object_root) else {
-            return Ok(false);
+        let graph = &Graph::of(root);
+        let node = graph.node(graph.root);
+        let further = |node: &Node, types: Types| {
+            pairs(graph, node).iter().any(|(_, value)| graph.node(*value).types.meets(types))
         };
-        match Shape::of(map) {
-            Shape::Struct(_) => return Ok(false),
-            Shape::Any | Shape::Map(_) if !rules.closed => return Ok(false),
-            Shape::Any => return Ok(false),
-            Shape::Map(pairs) => {
+        match graph.shape(graph.root) {
+            _ if !rules.object_root => return Ok(false),
+            Shape::Struct | Shape::Any => return Ok(false),
+            Shape::Map if !rules.closed => return Ok(false),
+            Shape::Map => {
                 // Even an empty list: it may be the map's, or that of its one entry. Where
                 // only patterns are described, an entry of another name may be anything.
-                let open = !map.contains_key("additionalProperties");
-                if open || pairs.kinds.iter().any(|(_, value)| takes_list(root, value)) {
+                let open = matches!(node.object.rest, Rest::Open);
+                if open || further(node, Types::LIST) {
                     return Err(self.looks_alike());
                 }
             }
-            _ => {
-                let known = |map: &shape::Schema| match Shape::of(map) {
-                    Shape::Map(pairs) => pairs.kinds.iter().any(|(_, value)| {
-                        takes_list(root, value)
-                            || may(root, value, &|map| shape::has_type(map, "object"))
-                    }),
-                    _ => map.get("properties").is_some_and(|own| own.get(self.wrapper).is_some()),
+            Shape::Union(members) => {
+                let known = |node: &Node| match node.shape {
+                    Shape::Map => further(node, Types::LIST.with(Types::OBJECT)),
+                    _ => node.object.described_field(self.wrapper).is_some(),
                 };
-                let alternatives = members(map).unwrap_or_default();
-                if alternatives.iter().any(|member| may(root, member, &known)) {
+                if members.iter().any(|member| graph.may(*member, known)) {
                     return Err(self.looks_alike());
                 }
             }
+            _ => {}
         }
         Ok(true)
     }
@@ -218,6 +238,29 @@ impl Lowering<'_> {
             "it is no plain object there and has to stand in a field `{}`, which it may have itself; put it in a field of a struct",
             self.wrapper
         );
-        Refusal::new("$", advice)
+        Refusal::new(SchemaFault::Ambiguous, "$", advice)
     }
+}
+
+/// The values of `const` or `enum`.
+pub(crate) fn listed(schema: &Schema) -> Option<Vec<&Value>> {
+    if let Some(only) = schema.get("const") {
+        return Some(vec![only]);
+    }
+    Some(schema.get("enum")?.as_array()?.iter().collect())
+}
+
+/// Whether a schema names a type.
+pub(crate) fn has_type(schema: &Schema, kind: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(one)) => one == kind,
+        Some(Value::Array(many)) => many.iter().any(|one| one == kind),
+        _ => false,
+    }
+}
+
+/// The fields that a schema requires.
+pub(crate) fn required(schema: &Schema) -> impl Iterator<Item = &str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
 }

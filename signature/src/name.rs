@@ -1,4 +1,4 @@
-//! The rules for names that a model sees.
+//! Names that a model sees: made from type names, and checked.
 
 use heck::ToSnakeCase;
 

@@ -1,4 +1,7 @@
-//! A text that is still coming, and the fields that are already in it.
+//! Reading a text that still grows: [`Partial`] and its [`Field`]s.
+//!
+//! `scan` reads each new piece into the `tree`, `path` finds a field, and `growing` makes a
+//! value of what is there.
 
 mod growing;
 mod path;
@@ -10,9 +13,9 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 
 use crate::error::Fault;
-use path::{Step, Steps};
-use scan::{Broken, Scan};
-use tree::{Child, Kind, Tree};
+use path::{PathStep, Steps};
+use scan::{Scan, ScanFault};
+use tree::{Child, Tree, ValueKind};
 
 /// A streaming answer whose fields can be asked for while it still grows.
 ///
@@ -104,7 +107,7 @@ impl Partial {
         if self.fault.is_none()
             && let Err(broken) = self.scan.run(&mut self.tree)
         {
-            let Broken { expected, got } = broken;
+            let ScanFault { expected, got } = broken;
             self.fault = Some(fault(self.tree.path(), expected, &got));
         }
     }
@@ -129,15 +132,15 @@ impl Partial {
     /// ```
     pub fn field<T: DeserializeOwned>(&self, path: &str) -> Field<T> {
         match self.find(path) {
-            Found::At(id) if self.tree.is_done(id) => self.read(id, path),
-            Found::At(id) if self.fault.is_none() => {
+            Lookup::At(id) if self.tree.is_done(id) => self.read(id, path),
+            Lookup::At(id) if self.fault.is_none() => {
                 growing::read(&self.tree, id).map_or(Field::Pending, Field::Partial)
             }
-            Found::At(_) | Found::Later => self.later(),
-            Found::Nowhere => {
+            Lookup::At(_) | Lookup::Later => self.later(),
+            Lookup::Nowhere => {
                 growing::absent().map_or_else(|| Field::Fault(missing(path)), Field::Done)
             }
-            Found::Fault(fault) => Field::Fault(*fault),
+            Lookup::Fault(fault) => Field::Fault(*fault),
         }
     }
 
@@ -151,14 +154,14 @@ impl Partial {
     /// ```
     pub fn text(&self, path: &str) -> Field<&str> {
         match self.find(path) {
-            Found::At(id) if self.tree.kind(id) != Kind::Text => {
-                Field::Fault(self.misplaced(path, Kind::Text, id))
+            Lookup::At(id) if self.tree.kind(id) != ValueKind::Text => {
+                Field::Fault(self.misplaced(path, ValueKind::Text, id))
             }
-            Found::At(id) if self.tree.is_done(id) => Field::Done(self.tree.string(id)),
-            Found::At(id) if self.fault.is_none() => Field::Partial(self.tree.string(id)),
-            Found::At(_) | Found::Later => self.later(),
-            Found::Nowhere => Field::Fault(missing(path)),
-            Found::Fault(fault) => Field::Fault(*fault),
+            Lookup::At(id) if self.tree.is_done(id) => Field::Done(self.tree.string(id)),
+            Lookup::At(id) if self.fault.is_none() => Field::Partial(self.tree.string(id)),
+            Lookup::At(_) | Lookup::Later => self.later(),
+            Lookup::Nowhere => Field::Fault(missing(path)),
+            Lookup::Fault(fault) => Field::Fault(*fault),
         }
     }
 
@@ -190,43 +193,43 @@ impl Partial {
         &self.tree.text
     }
 
-    fn find(&self, path: &str) -> Found {
+    fn find(&self, path: &str) -> Lookup {
         match self.walk(path) {
-            Some(Found::At(id)) => Found::At(id),
+            Some(Lookup::At(id)) => Lookup::At(id),
             Some(found) if Steps::of(path).all(|step| step.is_some()) => found,
             _ => {
                 let expected = "a path such as `title`, `rows[2].name` or `[\"a.b\"]`";
-                Found::Fault(Box::new(fault(path::from_root(path), expected, "another")))
+                Lookup::Fault(Box::new(fault(path::from_root(path), expected, "another")))
             }
         }
     }
 
-    /// `None` if a step is none.
-    fn walk(&self, path: &str) -> Option<Found> {
+    /// `None` if a step cannot be parsed.
+    fn walk(&self, path: &str) -> Option<Lookup> {
         let Some(mut id) = self.tree.root() else {
-            return Some(Found::Later);
+            return Some(Lookup::Later);
         };
         for step in Steps::of(path) {
             let step = step?;
             id = match self.step(id, &step) {
                 Some(Child::At(child)) => child,
-                Some(Child::Missing) if self.tree.is_done(id) => return Some(Found::Nowhere),
-                Some(Child::Missing) => return Some(Found::Later),
+                Some(Child::Missing) if self.tree.is_done(id) => return Some(Lookup::Nowhere),
+                Some(Child::Missing) => return Some(Lookup::Later),
                 None => {
                     let fault = self.misplaced(path, step.kind(), id);
-                    return Some(Found::Fault(Box::new(fault)));
+                    return Some(Lookup::Fault(Box::new(fault)));
                 }
             };
         }
-        Some(Found::At(id))
+        Some(Lookup::At(id))
     }
 
     /// `None` if it is of the wrong kind for this.
-    fn step(&self, id: u32, step: &Step<'_>) -> Option<Child> {
+    fn step(&self, id: u32, step: &PathStep<'_>) -> Option<Child> {
         match (step, self.tree.kind(id)) {
-            (Step::Field(name), Kind::Object) => Some(self.tree.field(id, name)),
-            (Step::Item(i), Kind::List) => Some(self.tree.item(id, *i)),
-            (_, Kind::Null) => Some(Child::Missing),
+            (PathStep::Field(name), ValueKind::Object) => Some(self.tree.field(id, name)),
+            (PathStep::Item(i), ValueKind::List) => Some(self.tree.item(id, *i)),
+            (_, ValueKind::Null) => Some(Child::Missing),
             _ => None,
         }
     }
@@ -242,7 +245,7 @@ impl Partial {
         self.fault.clone().map_or(Field::Pending, Field::Fault)
     }
 
-    fn misplaced(&self, path: &str, expected: Kind, id: u32) -> Fault {
+    fn misplaced(&self, path: &str, expected: ValueKind, id: u32) -> Fault {
         fault(path::from_root(path), expected.name(), self.tree.kind(id).name())
     }
 }
@@ -258,7 +261,7 @@ impl fmt::Debug for Partial {
 }
 
 /// Where a path leads.
-enum Found {
+enum Lookup {
     At(u32),
     Later,
     /// What would hold it is complete and does not.

@@ -1,29 +1,35 @@
 //! From the text on the wire to a value of the contract's type.
 //!
-//! A text that is as it should be takes one of two short ways: plain contracts go
-//! straight into the type, the others are checked against their [`Form`] first. All
-//! other texts are walked once more, slowly, to put right what has one meaning and to
-//! say what does not fit.
+//! A text goes the shortest way that is safe:
+//!
+//! 1. A plain contract is read by serde alone (`strict_serde`), in one pass.
+//! 2. Any other contract gets a tape of tokens (`tape`), a check against the
+//!    [graph](crate::schema::graph) (`fit_check`), and then serde.
+//! 3. A text that fails is read slowly: `lenient` makes JSON of what is nearly JSON, `document`
+//!    finds the value in what is around it, and `repair_walk` writes it anew, with `object`,
+//!    `union`, `restore` and `coerce` for its parts. What has one meaning is repaired and
+//!    listed; everything else is a fault.
+//!
+//! [`ReadPlan`] is what a contract keeps for this: its graph, and what is known of the type.
 
 pub(crate) mod coerce;
-pub(crate) mod compile;
 mod cost;
 pub(crate) mod date;
-mod exact;
-mod fit;
-pub(crate) mod form;
+mod document;
+mod fault_words;
+pub(crate) mod fit_check;
 mod lenient;
 pub(crate) mod number;
 mod object;
 pub(crate) mod pattern;
 pub(crate) mod policy;
 mod probe;
+mod read_plan;
+mod repair_walk;
 mod restore;
-mod root;
-mod strict;
-mod tape;
+mod strict_serde;
+pub(crate) mod tape;
 mod union;
-mod words;
 
 use std::sync::Arc;
 
@@ -32,13 +38,12 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Fault, Result, Side};
-use crate::lowering::shape::takes_null;
-use crate::reading::exact::{Exact, Fits};
-pub(crate) use crate::reading::form::Form;
+use crate::reading::document::Document;
+use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::policy::{Policy, Reading, Repair};
-use crate::reading::root::Root;
-use crate::reading::tape::{Kind, Tape};
-use crate::schema::{INPUT_WRAPPER, WRAPPER};
+use crate::reading::read_plan::ReadPlan;
+use crate::reading::tape::{Tape, TokenKind};
+use crate::wire_shapes::{INPUT, RESULT};
 
 /// A schema that texts are read against.
 #[derive(Debug, Clone)]
@@ -48,7 +53,7 @@ pub(crate) struct Readable {
     /// With the names of Rust's numbers, which only readers need.
     pub(crate) source: Arc<Value>,
     pub(crate) typed: bool,
-    form: Arc<Form>,
+    plan: Arc<ReadPlan>,
     /// The check for fields that the type drops; only of types that flatten an `Option`.
     dropping: Option<Arc<Dropping>>,
 }
@@ -68,15 +73,15 @@ struct Dropping {
 impl Readable {
     /// `typed` if a Rust type stands behind the schema.
     pub(crate) fn new(schema: Value, source: Value, typed: bool) -> Self {
-        let form = Arc::new(Form::of(&source, typed));
-        Self { schema, source: Arc::new(source), typed, form, dropping: None }
+        let plan = Arc::new(ReadPlan::of(&source, typed));
+        Self { schema, source: Arc::new(source), typed, plan, dropping: None }
     }
 
     /// The same, where the schema says more than the type does: every text is held to it.
     pub(crate) fn holding(schema: Value, source: Value, typed: bool) -> Self {
-        let mut form = Form::of(&source, typed);
-        form.plain = false;
-        Self { schema, source: Arc::new(source), typed, form: Arc::new(form), dropping: None }
+        let mut plan = ReadPlan::of(&source, typed);
+        plan.plain = false;
+        Self { schema, source: Arc::new(source), typed, plan: Arc::new(plan), dropping: None }
     }
 
     /// Turns on the check for dropped fields if `T` flattens an `Option`: then some field is
@@ -92,9 +97,15 @@ impl Readable {
         let required = source.get("required").and_then(Value::as_array);
         let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|n| n == name));
         let optional = || properties.iter().filter(|(name, _)| !is_required(name));
-        let from_option =
-            |schema: &Value| schema.get("default").is_none() && !takes_null(source, schema);
-        if !optional().any(|(_, schema)| from_option(schema)) || !strict::flattens::<T>() {
+        let graph = &self.plan.graph;
+        let takes_null = |name: &str| {
+            let field = graph.node(graph.root).object.described_field(name);
+            field.is_some_and(|field| graph.takes_null(field.node))
+        };
+        let from_option = |(name, schema): (&String, &Value)| {
+            schema.get("default").is_none() && !takes_null(name)
+        };
+        if !optional().any(from_option) || !strict_serde::flattens::<T>() {
             return;
         }
         let writes = writes();
@@ -131,29 +142,29 @@ impl Readable {
 
     /// Whether a text has to be held to more than its type.
     pub(crate) fn is_checked(&self) -> bool {
-        !self.form.is_plain()
+        !self.plan.is_plain()
     }
 
     /// Whether it has a place for a float that is never null.
     pub(crate) fn has_floats(&self) -> bool {
-        self.form.has_floats()
+        self.plan.has_floats()
     }
 
     /// Asks the type behind the schema what no schema says.
     pub(crate) fn ask<T: DeserializeOwned>(&self) {
-        self.form.ask::<T>();
+        self.plan.ask::<T>();
     }
 
     /// A reference that leads back to itself without going down into the value.
-    pub(crate) fn circle(&self) -> Option<&str> {
-        self.form.circle.as_deref()
+    pub(crate) fn circle(&self) -> Option<String> {
+        self.plan.graph.circle()
     }
 
     /// Reads a text of a plain contract that is as it should be, in one pass; `None`
     /// asks for a closer look.
     #[inline]
     pub(crate) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
-        if self.form.is_short() { strict::read(wire, &self.form) } else { None }
+        if self.plan.is_short() { strict_serde::read(wire, &self.plan) } else { None }
     }
 }
 
@@ -165,7 +176,7 @@ pub(crate) struct Target<'a> {
     pub(crate) readable: Option<&'a Readable>,
     /// The type is written `null` but asked for as an object.
     pub(crate) unit: bool,
-    /// The model was asked to put the value in [`WRAPPER`].
+    /// The model was asked to put the value in [`RESULT`].
     pub(crate) wrapped: bool,
 }
 
@@ -178,18 +189,18 @@ impl Target<'_> {
         policy: Policy,
     ) -> Result<Reading<T>> {
         let Some(readable) = self.readable else {
-            return self.read_slowly(&Form::of(&Value::Bool(true), false), wire, policy);
+            return self.read_slowly(&ReadPlan::of(&Value::Bool(true), false), wire, policy);
         };
-        let form = &*readable.form;
-        form.ask::<T>();
+        let plan = &*readable.plan;
+        plan.ask::<T>();
         // What is known of the type now is known of every later text.
         if let Some(value) = readable.read_plain(wire) {
             return Ok(Reading::clean(value));
         }
-        match self.read_checked(form, wire) {
+        match self.read_checked(plan, wire) {
             Some(value) if readable.dropping.is_none() => Ok(Reading::clean(value)),
             Some(value) if readable.dropped(wire).is_none() => Ok(Reading::clean(value)),
-            _ => self.read_slowly(form, wire, policy),
+            _ => self.read_slowly(plan, wire, policy),
         }
     }
 
@@ -199,26 +210,26 @@ impl Target<'_> {
         let Some(readable) = self.readable else {
             return Ok(());
         };
-        let form = &*readable.form;
+        let plan = &*readable.plan;
         if let Ok(tape) = Tape::parse(json)
-            && Exact::new(form, &tape).fits(&tape, 0, form.root) != Fits::No
+            && FitCheck::new(&plan.graph, &tape).fits(&tape, 0, plan.graph.root) != Fits::No
         {
             return Ok(());
         }
-        self.read_slowly::<IgnoredAny>(form, json, Policy::Strict).map(drop)
+        self.read_slowly::<IgnoredAny>(plan, json, Policy::Strict).map(drop)
     }
 
     /// A text that fits as it is.
-    fn read_checked<T: DeserializeOwned>(&self, form: &Form, wire: &str) -> Option<T> {
+    fn read_checked<T: DeserializeOwned>(&self, plan: &ReadPlan, wire: &str) -> Option<T> {
         if self.unit {
             return None;
         }
         let tape = Tape::parse(wire).ok()?;
         let token = if self.wrapped { wrapped(&tape)? } else { 0 };
-        if Exact::new(form, &tape).fits(&tape, token, form.root) != Fits::Yes {
+        if FitCheck::new(&plan.graph, &tape).fits(&tape, token, plan.graph.root) != Fits::Yes {
             return None;
         }
-        if !cost::is_affordable(form, &tape, token) {
+        if !cost::is_affordable(plan, &tape, token) {
             return None;
         }
         serde_json::from_str(tape.whole(token)).ok()
@@ -228,17 +239,24 @@ impl Target<'_> {
     #[inline(never)]
     fn read_slowly<T: DeserializeOwned>(
         &self,
-        form: &Form,
+        plan: &ReadPlan,
         wire: &str,
         policy: Policy,
     ) -> Result<Reading<T>> {
         let wrapper = match self.side {
-            Side::Input => INPUT_WRAPPER,
-            Side::Output => WRAPPER,
+            Side::Input => INPUT,
+            Side::Output => RESULT,
         };
         // An output may be asked for under a name that only the provider knows.
         let tool = (self.side == Side::Input).then_some(self.contract);
-        let root = Root { form, tool, policy, unit: self.unit, wrapped: self.wrapped, wrapper };
+        let root = Document {
+            graph: &plan.graph,
+            tool,
+            policy,
+            unit: self.unit,
+            wrapped: self.wrapped,
+            wrapper,
+        };
         let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
         if policy == Policy::Exact {
             let repairs = found.repairs.iter().filter(|repair| !repair.is_null_for_default());
@@ -249,7 +267,7 @@ impl Target<'_> {
         }
         let json = if self.unit { "null" } else { &found.json };
         if let Ok(tape) = Tape::parse(json)
-            && !cost::is_affordable(form, &tape, 0)
+            && !cost::is_affordable(plan, &tape, 0)
         {
             let fault = Fault::of_sentence(found.path, cost::TOO_DEEP);
             return Err(self.error(wire, vec![fault], 0));
@@ -294,12 +312,12 @@ impl Target<'_> {
 
 /// The value in an object that has nothing else.
 fn wrapped(tape: &Tape<'_>) -> Option<usize> {
-    if tape.kind(0) != Kind::Object {
+    if tape.kind(0) != TokenKind::Object {
         return None;
     }
     let mut entries = tape.entries(0);
     let (key, value) = entries.next()?;
-    (entries.next().is_none() && tape.text(key) == WRAPPER).then_some(value)
+    (entries.next().is_none() && tape.text(key) == RESULT).then_some(value)
 }
 
 /// A repair where none is allowed.

@@ -1,9 +1,24 @@
-//! From a Rust type to the JSON Schema that a contract keeps.
+//! From a Rust type or a foreign schema to the schema that a contract keeps, and on to its
+//! graph.
+//!
+//! This file makes the schema of a type from what schemars says and adds what schemars leaves
+//! out. The submodules are the steps after it, in order:
+//!
+//! 1. `check` refuses a foreign schema with keywords of the wrong kind,
+//! 2. `older_drafts` rewrites older drafts and OpenAPI in the words of JSON Schema 2020-12,
+//! 3. `fold` writes the schema of a recursive type once,
+//! 4. `normal` brings a schema to the normal form: one way to say each thing,
+//! 5. [`graph`] makes the typed graph that reading, lowering and comparing read.
+//!
+//! [`keywords`] is the table of keywords for all of them, [`types`] the set of JSON types.
 
+mod check;
 mod fold;
-mod keywords;
-mod modern;
+pub(crate) mod graph;
+pub(crate) mod keywords;
 mod normal;
+mod older_drafts;
+pub(crate) mod types;
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,15 +28,12 @@ use schemars::generate::{Contract as Direction, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value};
 
-pub(crate) use self::keywords::check;
-pub(crate) use self::modern::{modernise, modernise_marked};
+pub(crate) use self::check::check;
+pub(crate) use self::keywords::{DEFINITIONS, below, below_mut, path_below};
 pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, normal};
-
-pub(crate) const TYPES: [&str; 7] =
-    ["string", "number", "integer", "boolean", "object", "array", "null"];
-
-/// Where definitions stand.
-pub(crate) const DEFINITIONS: &str = "$defs";
+pub(crate) use self::older_drafts::{modernise, modernise_marked};
+use crate::limits::ROOT_PARTS;
+use crate::wire_shapes::RESULT;
 
 /// The schema of what serde reads into `T`, with all that schemars says of it.
 pub(crate) fn to_read<T: JsonSchema>() -> Value {
@@ -181,14 +193,11 @@ fn is_noise(keyword: &str) -> bool {
     matches!(keyword, "$schema" | "$id" | "$comment" | "title" | "description")
 }
 
-/// How many parts of a root are looked at.
-const MOST_PARTS: usize = 10_000;
-
 fn is_always_object(root: &Value) -> bool {
     let mut waiting = vec![root];
     let mut followed = HashSet::new();
     while let Some(schema) = waiting.pop() {
-        let Some(map) = schema.as_object().filter(|_| followed.len() < MOST_PARTS) else {
+        let Some(map) = schema.as_object().filter(|_| followed.len() < ROOT_PARTS) else {
             return false;
         };
         let list = |keyword: &str| map.get(keyword).and_then(Value::as_array);
@@ -208,7 +217,7 @@ fn is_always_object(root: &Value) -> bool {
         {
             waiting.push(part);
         } else if map.contains_key("properties") {
-            // Nobody describes fields of what is none.
+            // Only an object has fields.
         } else if let Some(members) = list("anyOf").or_else(|| list("oneOf")) {
             waiting.extend(members);
         } else if !std::ptr::eq(schema, root) || !map.keys().all(|keyword| is_noise(keyword)) {
@@ -278,9 +287,9 @@ pub(crate) fn close_fieldless(schema: &mut Value) {
     }
 }
 
-/// An object at the root for what is none: `{"result": …}`.
+/// Wraps a value that is not an object: `{"result": …}`.
 pub(crate) fn wrap(schema: Value) -> Value {
-    object([(WRAPPER, schema)])
+    object([(RESULT, schema)])
 }
 
 /// An object of required properties, in order, with their definitions at its root.
@@ -380,7 +389,7 @@ fn free_name(name: &str, number: &mut usize, is_taken: impl Fn(&str) -> bool) ->
     free
 }
 
-fn reference_to(definition: &str) -> String {
+pub(crate) fn reference_to(definition: &str) -> String {
     format!("#/$defs/{}", definition.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -417,74 +426,3 @@ pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     }
     String::from_utf8(bytes).ok()
 }
-
-/// Keywords that hold a schema, a list of them, or some by name. What stands under any
-/// other, such as `const` or `default`, is data and only may look like a schema.
-const ONE: [&str; 12] = [
-    "items",
-    "additionalItems",
-    "unevaluatedItems",
-    "contains",
-    "additionalProperties",
-    "unevaluatedProperties",
-    "propertyNames",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contentSchema",
-];
-const LIST: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
-const NAMED: [&str; 6] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
-
-/// The schemas directly below one: each with its keyword and, if it has one, its name.
-pub(crate) fn below(schema: &Map<String, Value>) -> Vec<(&str, Option<&str>, &Value)> {
-    let mut all = Vec::new();
-    for (keyword, value) in schema {
-        let keyword = keyword.as_str();
-        match value {
-            one if ONE.contains(&keyword) && !one.is_array() => all.push((keyword, None, one)),
-            Value::Array(list) if LIST.contains(&keyword) => {
-                all.extend(list.iter().map(|below| (keyword, None, below)));
-            }
-            Value::Object(named) if NAMED.contains(&keyword) => {
-                all.extend(named.iter().map(|(name, below)| (keyword, Some(name.as_str()), below)));
-            }
-            _ => {}
-        }
-    }
-    all
-}
-
-/// The path of a schema below another, in the values they speak of.
-pub(crate) fn path_below(path: &str, keyword: &str, name: Option<&str>) -> String {
-    match (keyword, name) {
-        ("properties", Some(name)) => format!("{path}.{name}"),
-        ("$defs" | "definitions", Some(name)) => format!("#/{keyword}/{name}"),
-        ("items" | "prefixItems", None) => format!("{path}[]"),
-        ("additionalProperties" | "patternProperties", _) => format!("{path}.*"),
-        _ => path.to_owned(),
-    }
-}
-
-/// The same to change them.
-pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
-    let mut all = Vec::new();
-    for (keyword, value) in schema {
-        let keyword = keyword.as_str();
-        match value {
-            one if ONE.contains(&keyword) && !one.is_array() => all.push(one),
-            Value::Array(list) if LIST.contains(&keyword) => all.extend(list),
-            Value::Object(named) if NAMED.contains(&keyword) => all.extend(named.values_mut()),
-            _ => {}
-        }
-    }
-    all
-}
-
-/// The one property of a wrapped output.
-pub(crate) const WRAPPER: &str = "result";
-
-/// The one property of an input that a dialect does not take at the root.
-pub(crate) const INPUT_WRAPPER: &str = "input";

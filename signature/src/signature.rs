@@ -1,3 +1,5 @@
+//! The [`Signature`] trait: a contract as a type.
+
 use std::borrow::Cow;
 
 use schemars::JsonSchema;

@@ -1,3 +1,5 @@
+//! The `_type` field of structs that serde tags, shown in their schema.
+
 use schemars::Schema;
 use serde_json::{Map, Value};
 

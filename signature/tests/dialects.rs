@@ -300,6 +300,6 @@ fn lowering_the_output_of_a_contract_without_one_is_an_error() {
     let input = json!({"type": "object", "properties": {}});
     let contract = Contract::dynamic("ping", "", input, None).unwrap();
     let error = contract.lower_output(Dialect::OpenAiStrict).unwrap_err();
-    insta::assert_snapshot!(error, @"the output schema of `ping` cannot be used at $: there is none, so a model cannot be asked for it");
+    insta::assert_snapshot!(error, @"the output schema of `ping` cannot be used at $: there is no output schema, so a model cannot be asked for the output");
     assert!(contract.tool(Dialect::Mcp).unwrap().get("outputSchema").is_none());
 }

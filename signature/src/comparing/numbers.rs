@@ -1,17 +1,13 @@
-//! Numbers: the bounds of what takes them follow from those of what comes.
+//! Comparing numbers: the bounds of the side that takes them must follow from the other's.
 
 use std::cmp::Ordering;
 
-use serde_json::{Number, Value};
-
 use super::Comparing;
-use crate::error::Side;
-use crate::lowering::shape::Schema;
-use crate::reading::compile::range;
 use crate::reading::number::Decimal;
+use crate::schema::graph::NumberRule;
 
-/// The largest integer that every reader of JSON keeps. Generators write it, or more, where
-/// nobody asked for a bound.
+/// The largest integer that every reader of JSON keeps. Generators write it, or more, for
+/// numbers without a bound.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// One end of a range.
@@ -28,11 +24,11 @@ struct Bound {
 }
 
 impl End {
-    /// The keyword of a bound that is inside, and of one that is outside.
-    fn keywords(self) -> [(&'static str, bool); 2] {
+    /// The bound that is inside, and the one that is outside.
+    fn of(self, rule: &NumberRule) -> [(&Option<Decimal>, bool); 2] {
         match self {
-            Self::Low => [("minimum", false), ("exclusiveMinimum", true)],
-            Self::High => [("maximum", false), ("exclusiveMaximum", true)],
+            Self::Low => [(&rule.least, false), (&rule.above, true)],
+            Self::High => [(&rule.greatest, false), (&rule.below, true)],
         }
     }
 
@@ -45,18 +41,17 @@ impl End {
         at.then(other.open.cmp(&one.open))
     }
 
-    fn is_none(self, at: &Value) -> bool {
-        let at = at.as_f64().unwrap_or_default();
+    fn is_none(self, at: &Decimal) -> bool {
         match self {
-            Self::Low => at <= -SAFE,
-            Self::High => at >= SAFE,
+            Self::Low => far(at) <= -SAFE,
+            Self::High => far(at) >= SAFE,
         }
     }
 
-    fn bounds(self, map: &Schema, integer: bool) -> impl Iterator<Item = Bound> {
-        self.keywords().into_iter().filter_map(move |(keyword, open)| {
-            let at = map.get(keyword).filter(|at| !self.is_none(at))?;
-            let bound = Bound { at: Decimal::parse(&at.to_string())?, open };
+    fn bounds(self, rule: &NumberRule, integer: bool) -> impl Iterator<Item = Bound> {
+        self.of(rule).into_iter().filter_map(move |(at, open)| {
+            let at = at.clone().filter(|at| !self.is_none(at))?;
+            let bound = Bound { at, open };
             Some(if integer { self.whole(bound) } else { bound })
         })
     }
@@ -75,23 +70,25 @@ impl End {
     }
 
     /// The bound that the name of a type implies.
-    fn of_width(self, map: &Schema) -> Option<Bound> {
-        let (low, high) = range(map.get("format")?.as_str()?)?;
+    fn of_width(self, rule: &NumberRule) -> Option<Bound> {
+        let (low, high) = rule.range.clone()?;
         let at = if self == Self::Low { low } else { high };
-        let far = at.to_string().parse::<f64>().is_ok_and(|at| at.abs() >= SAFE);
-        (!far).then_some(Bound { at, open: false })
+        (far(&at).abs() < SAFE).then_some(Bound { at, open: false })
     }
 }
 
 impl<'a> Comparing<'a> {
-    pub(super) fn numbers(&mut self, ours: &'a Schema, theirs: &'a Schema, integer: bool) -> bool {
+    pub(super) fn numbers(
+        &mut self,
+        ours: &NumberRule,
+        theirs: &NumberRule,
+        integer: bool,
+    ) -> bool {
         let mut fits = self.steps(ours, theirs, integer);
         for end in [End::Low, End::High] {
             let comes = end.bounds(ours, integer).chain(end.of_width(ours));
             let comes = comes.min_by(|one, other| end.compare(one, other));
-            // What we read is held to the width, which is a hint to others.
-            let width = end.of_width(theirs).filter(|_| self.side == Side::Output);
-            let takes = end.bounds(theirs, integer).chain(width);
+            let takes = end.bounds(theirs, integer).chain(end.of_width(theirs));
             let Some(takes) = takes.min_by(|one, other| end.compare(one, other)) else {
                 continue;
             };
@@ -103,28 +100,21 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    fn steps(&mut self, ours: &'a Schema, theirs: &'a Schema, integer: bool) -> bool {
-        let decimal = |map: &Schema| Decimal::parse(&map.get("multipleOf")?.to_string());
-        let Some(step) = decimal(theirs) else {
+    fn steps(&mut self, ours: &NumberRule, theirs: &NumberRule, integer: bool) -> bool {
+        let Some(step) = &theirs.step else {
             return true;
         };
-        let own = decimal(ours).or_else(|| Decimal::parse("1").filter(|_| integer));
-        own.is_some_and(|own| own.is_multiple_of(&step))
+        let own = ours.step.clone().or_else(|| Decimal::parse("1").filter(|_| integer));
+        own.is_some_and(|own| own.is_multiple_of(step))
             || self.differ(|_| {
                 (format!("need not be a multiple of {step}"), format!("takes multiples of {step}"))
             })
     }
 }
 
-/// Whether a number is inside all bounds.
-pub(super) fn takes(map: &Schema, number: &Number) -> bool {
-    let Some(at) = Decimal::parse(&number.to_string()) else {
-        return true;
-    };
-    let step = map.get("multipleOf").and_then(|step| Decimal::parse(&step.to_string()));
-    let this = Bound { at, open: false };
-    let inside = |end: End| end.bounds(map, false).all(|bound| end.compare(&this, &bound).is_le());
-    inside(End::Low) && inside(End::High) && step.is_none_or(|step| this.at.is_multiple_of(&step))
+/// About how large a bound is.
+fn far(at: &Decimal) -> f64 {
+    at.to_string().parse().unwrap_or_default()
 }
 
 fn reach(end: End, bound: Option<&Bound>) -> String {

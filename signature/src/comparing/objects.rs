@@ -1,91 +1,104 @@
-//! Objects: field by field, and then the fields that have no name.
+//! Comparing objects: field by field, and then the fields that have no name.
 
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
-
-use super::{ANY, Comparing, SAYS_NOTHING};
+use super::Comparing;
 use crate::error::{Side, shown};
-use crate::lowering::fits::Fits;
-use crate::lowering::shape::{Schema, required, takes_null};
 use crate::reading::coerce::folded;
-use crate::reading::form::Kinds;
 use crate::reading::pattern::Pattern;
+use crate::schema::graph::{ANY_ID, Id, ObjectRule, Rest, Schemas};
+use crate::schema::types::Types;
 
 /// What fields an object may have.
 struct Fields<'a> {
-    named: &'a Schema,
+    rule: &'a ObjectRule,
     required: HashSet<&'a str>,
-    patterns: &'a Schema,
     /// What those may be that neither a name nor a pattern speaks of; `None` if there are
     /// none.
-    rest: Option<&'a Value>,
+    rest: Option<Id>,
     /// Whether it lists fields and says nothing of others.
     silent: bool,
-    /// What names those have.
-    names: Option<&'a Value>,
-    /// Which fields are required beside which.
-    dependent: &'a Schema,
 }
 
 impl<'a> Fields<'a> {
-    fn of(map: &'a Schema) -> Self {
-        let schemas = |keyword: &str| map.get(keyword).and_then(Value::as_object);
-        let rest = map.get("additionalProperties").unwrap_or(&ANY);
-        let lists = map.contains_key("properties") || map.contains_key("patternProperties");
-        Self {
-            named: schemas("properties").unwrap_or(&SAYS_NOTHING),
-            required: required(map).collect(),
-            patterns: schemas("patternProperties").unwrap_or(&SAYS_NOTHING),
-            rest: Some(rest).filter(|rest| **rest != Value::Bool(false)),
-            silent: lists && !map.contains_key("additionalProperties"),
-            names: map.get("propertyNames"),
-            dependent: schemas("dependentRequired").unwrap_or(&SAYS_NOTHING),
-        }
+    fn of(schemas: &'a Schemas<'a>, id: Id) -> Self {
+        let (rule, words) = (&schemas.graph.node(id).object, schemas.words(id));
+        let lists = words.contains_key("properties") || words.contains_key("patternProperties");
+        let required = rule.fields.iter().filter(|field| field.required);
+        let (rest, silent) = match rule.rest {
+            Rest::Open => (Some(ANY_ID), lists),
+            Rest::Closed => (None, false),
+            Rest::Of(id) => (Some(id), false),
+        };
+        Self { rule, required: required.map(|field| &*field.name).collect(), rest, silent }
     }
 
-    /// The fields of what comes: where nothing is said of others, there are none. Whoever
-    /// lists the fields of a struct lists all of them.
-    fn that_come(map: &'a Schema) -> Self {
-        let fields = Self::of(map);
+    /// The fields of what comes. A schema that lists fields and says nothing of others lists all
+    /// of them.
+    fn that_come(schemas: &'a Schemas<'a>, id: Id) -> Self {
+        let fields = Self::of(schemas, id);
         Self { rest: fields.rest.filter(|_| !fields.silent), ..fields }
     }
 
-    fn most(&self) -> Option<u64> {
-        let known = self.rest.is_none() && self.patterns.is_empty();
-        known.then_some(self.named.len() as u64)
+    fn named(&self) -> impl Iterator<Item = (&'a str, Id)> + use<'a> {
+        self.rule.described().map(|field| (&*field.name, field.node))
+    }
+
+    fn names(&self, name: &str) -> bool {
+        self.rule.described_field(name).is_some()
+    }
+
+    /// Whether it has no fields but those that it names.
+    fn lists_all(&self) -> bool {
+        self.rest.is_none() && self.rule.patterns.is_empty()
+    }
+
+    fn most(&self) -> usize {
+        if self.lists_all() { self.named().count() } else { usize::MAX }
     }
 
     /// Those that the other side does not name, or not so: reading takes a field by nearly
     /// its name for it.
     fn nearly_named(&self, comes: &Self) -> HashMap<String, &'a str> {
-        if comes.named.keys().all(|name| self.named.contains_key(name)) {
+        if comes.named().all(|(name, _)| self.names(name)) {
             return HashMap::new();
         }
-        let others = self.named.keys().filter(|name| !comes.named.contains_key(*name));
-        others.map(|name| (folded(name), name.as_str())).collect()
+        let others = self.named().filter(|(name, _)| !comes.names(name));
+        others.map(|(name, _)| (folded(name), name)).collect()
     }
 
     fn may_have(&self, name: &str) -> bool {
-        self.most().is_none() || self.named.contains_key(name)
+        !self.lists_all() || self.names(name)
+    }
+
+    /// The schemas of all fields that have no name of their own.
+    fn patterns_and(&self, rest: Id) -> impl Iterator<Item = Id> + use<'a> {
+        self.rule.patterns.iter().map(|(_, id)| *id).chain([rest])
     }
 }
 
+/// Whether a name may match a pattern: one that is not known here may be known there.
+fn may_match(pattern: &Pattern, name: &str) -> bool {
+    !pattern.is_known() || pattern.is_match(name)
+}
+
 impl<'a> Comparing<'a> {
-    pub(super) fn objects(&mut self, ours: &'a Schema, theirs: &'a Schema) -> bool {
-        let (mut comes, takes) = (Fields::that_come(ours), Fields::of(theirs));
+    pub(super) fn objects(&mut self, comes: Id, takes: Id) -> bool {
+        let (mut comes, takes) =
+            (Fields::that_come(self.comes, comes), Fields::of(self.takes, takes));
         if !self.spend(comes.required.len() + takes.required.len()) {
             return false;
         }
         // What may be left out on the way is not surely there.
+        let rule = comes.rule;
         comes.required.retain(|name| {
-            let may_be_null = comes.named.get(*name).is_some_and(|one| takes_null(self.comes, one));
-            !may_be_null || self.kinds_that_come(name, &takes) == Kinds::ALL
+            let field = rule.described_field(name);
+            let may_be_null = field.is_some_and(|it| self.comes.graph.takes_null(it.node));
+            !may_be_null || self.kinds_that_come(name, &takes) == Types::ALL
         });
-        let (least, most) = (comes.required.len() as u64, comes.most());
-        let counted = ("minProperties", "maxProperties", "fields");
-        let mut fits = self.counts(ours, theirs, counted, (least, most));
+        let least = rule.fewest.max(comes.required.len());
+        let own = (least, rule.most.min(comes.most()));
+        let mut fits = self.counts(own, (takes.rule.fewest, takes.rule.most), "fields");
         let looks: [fn(&mut Self, &Fields<'a>, &Fields<'a>) -> bool; 5] =
             [Self::missing, Self::named, Self::patterns, Self::rest, Self::dependent];
         for look in looks {
@@ -113,33 +126,25 @@ impl<'a> Comparing<'a> {
     }
 
     fn named(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
-        let patterns: Vec<_> = takes
-            .patterns
-            .iter()
-            .map(|(pattern, schema)| (Pattern::new(pattern), schema))
-            .collect();
+        let patterns = &takes.rule.patterns;
         let mut fits = true;
         // One that is required without being described may be anything.
-        let bare = comes.required.iter().filter(|name| !comes.named.contains_key(**name));
+        let bare = comes.required.iter().filter(|name| !comes.names(name));
         let mut bare: Vec<&str> = bare.copied().collect();
         bare.sort_unstable();
-        let bare = bare.into_iter().map(|name| (name, comes.rest.unwrap_or(&ANY)));
+        let bare = bare.into_iter().map(|name| (name, comes.rest.unwrap_or(ANY_ID)));
         let near = takes.nearly_named(comes);
-        for (name, schema) in comes.named.iter().map(|(name, one)| (name.as_str(), one)).chain(bare)
-        {
-            if *schema == Value::Bool(false) {
+        for (name, schema) in comes.named().chain(bare) {
+            if self.comes.graph.node(schema).types == Types::NONE {
                 continue;
             }
             if !self.spend(patterns.len() + 1) || self.is_over() || !fits && self.trying {
                 return false;
             }
             fits &= self.below_field(name, |all| {
-                // What cannot be matched here may match there.
-                let matching = patterns.iter().filter(|(pattern, _)| {
-                    pattern.as_ref().is_none_or(|pattern| pattern.is_match(name))
-                });
-                let mut known: Vec<&'a Value> = matching.map(|(_, schema)| *schema).collect();
-                known.extend(takes.named.get(name));
+                let matching = patterns.iter().filter(|(pattern, _)| may_match(pattern, name));
+                let mut known: Vec<Id> = matching.map(|(_, id)| *id).collect();
+                known.extend(takes.rule.described_field(name).map(|field| field.node));
                 if let Some(near) = near.get(&folded(name)).filter(|_| known.is_empty()) {
                     return all.differ(|_| {
                         ("has this field".to_owned(), format!("calls it `{}`", shown(near)))
@@ -150,7 +155,7 @@ impl<'a> Comparing<'a> {
                         let words = "takes no such field";
                         return all.unknown(comes.required.contains(name), words);
                     };
-                    // It would be let in and passed over, which nobody would notice.
+                    // It would be accepted and silently ignored.
                     if takes.silent && all.side == Side::Input && !takes.required.contains(name) {
                         let words = "does not name it";
                         return all.unknown(comes.required.contains(name), words);
@@ -168,12 +173,13 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// A null for a field that may be left out and has none is left out by whoever reads.
-    fn kinds_that_come(&self, name: &str, takes: &Fields<'a>) -> Kinds {
-        let dropped = takes.named.get(name).is_some_and(|schema| {
-            !takes.required.contains(name) && !takes_null(self.takes, schema)
-        });
-        if dropped { Kinds::ALL.without(Kinds::NULL) } else { Kinds::ALL }
+    /// Reading leaves out a null for an optional field that does not accept null.
+    fn kinds_that_come(&self, name: &str, takes: &Fields<'a>) -> Types {
+        let dropped = takes
+            .rule
+            .described_field(name)
+            .is_some_and(|field| !field.required && !self.takes.graph.takes_null(field.node));
+        if dropped { Types::ALL.without(Types::NULL) } else { Types::ALL }
     }
 
     fn unknown(&mut self, always: bool, theirs: &str) -> bool {
@@ -184,87 +190,82 @@ impl<'a> Comparing<'a> {
     }
 
     fn takes_name(&mut self, name: &str, takes: &Fields<'a>) -> bool {
-        let Some(names) = takes.names else {
+        let Some(names) = takes.rule.names else {
             return true;
         };
         self.takes_value(names, &name.into())
             || self.differ(|all| {
-                let words = all.words(all.takes, names, Kinds::TEXT);
+                let words = all.words(all.takes, names, Types::TEXT);
                 ("has this field".to_owned(), format!("takes fields whose name is {words}"))
             })
     }
 
     fn patterns(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let mut fits = true;
-        for (pattern, schema) in comes.patterns {
-            if !self.spend(takes.named.len() + takes.patterns.len() + 1) {
+        for (pattern, schema) in &comes.rule.patterns {
+            if !self.spend(takes.rule.fields.len() + takes.rule.patterns.len() + 1) {
                 return false;
             }
             fits &= self.below(".*", |all| {
-                let own = comes.names.unwrap_or(&ANY);
-                if !all.takes_names(own, Some(pattern), takes) {
+                let own = comes.rule.names.unwrap_or(ANY_ID);
+                if !all.takes_names(own, Some(&pattern.text), takes) {
                     return false;
                 }
-                if let Some(same) = takes.patterns.get(pattern) {
-                    return all.fit(schema, Kinds::ALL, same);
+                let mut others = takes.rule.patterns.iter();
+                if let Some((_, same)) = others.find(|(other, _)| other.text == pattern.text) {
+                    return all.fit(*schema, Types::ALL, *same);
                 }
                 let Some(rest) = takes.rest else {
                     return all.differ(|_| {
-                        let words = format!("may have fields that match {}", shown(pattern));
+                        let words = format!("may have fields that match {}", shown(&pattern.text));
                         (words, "takes no such fields".to_owned())
                     });
                 };
-                all.fit_all(schema, takes.patterns.values().chain([rest]))
+                all.fit_all(*schema, takes.patterns_and(rest))
             });
-            let Some(pattern) = Pattern::new(pattern) else {
+            if !pattern.is_known() {
                 continue;
-            };
-            let is_one = |name: &str| !comes.named.contains_key(name) && pattern.is_match(name);
-            fits &= self.unnamed(schema, takes, is_one);
+            }
+            let is_one = |name: &str| !comes.names(name) && pattern.is_match(name);
+            fits &= self.unnamed(*schema, takes, is_one);
         }
         fits
     }
 
     /// The names of fields that have none of their own are taken.
-    fn takes_names(&mut self, own: &'a Value, pattern: Option<&str>, takes: &Fields<'a>) -> bool {
-        let Some(names) = takes.names else {
+    fn takes_names(&mut self, own: Id, pattern: Option<&str>, takes: &Fields<'a>) -> bool {
+        let Some(names) = takes.rule.names else {
             return true;
         };
-        let same = pattern.is_some_and(|own| names.get("pattern").is_some_and(|one| one == own));
-        let alone = names.as_object().is_some_and(|names| {
-            names.keys().all(|keyword| matches!(keyword.as_str(), "type" | "pattern"))
-        });
+        let words = self.takes.words(names);
+        let same = pattern.is_some_and(|own| words.get("pattern").is_some_and(|one| one == own));
+        let alone = words.keys().all(|keyword| matches!(keyword.as_str(), "type" | "pattern"));
         same && alone
-            || self.tries(own, Kinds::TEXT, names)
+            || self.tries(own, Types::TEXT, names)
             || self.differ(|all| {
                 let own = match pattern {
                     Some(pattern) => format!("a string that matches {}", shown(pattern)),
-                    None => all.words(all.comes, own, Kinds::TEXT),
+                    None => all.words(all.comes, own, Types::TEXT),
                 };
-                let names = all.words(all.takes, names, Kinds::TEXT);
+                let names = all.words(all.takes, names, Types::TEXT);
                 let names = format!("takes fields whose name is {names}");
                 (format!("may have fields whose name is {own}"), names)
             })
     }
 
     /// Whatever pattern it is that a name matches, its value is taken.
-    fn fit_all(&mut self, comes: &'a Value, takes: impl Iterator<Item = &'a Value>) -> bool {
+    fn fit_all(&mut self, comes: Id, takes: impl Iterator<Item = Id>) -> bool {
         let mut fits = true;
         for takes in takes {
-            fits &= self.fit(comes, Kinds::ALL, takes);
+            fits &= self.fit(comes, Types::ALL, takes);
         }
         fits
     }
 
     /// Fields that what comes does not name, and what takes it does.
-    fn unnamed(
-        &mut self,
-        comes: &'a Value,
-        takes: &Fields<'a>,
-        may_come: impl Fn(&str) -> bool,
-    ) -> bool {
+    fn unnamed(&mut self, comes: Id, takes: &Fields<'a>, may_come: impl Fn(&str) -> bool) -> bool {
         let mut fits = true;
-        for (name, schema) in takes.named.iter().filter(|(name, _)| may_come(name)) {
+        for (name, schema) in takes.named().filter(|(name, _)| may_come(name)) {
             let kinds = self.kinds_that_come(name, takes);
             fits &= self.below_field(name, |all| all.fit(comes, kinds, schema));
         }
@@ -281,18 +282,16 @@ impl<'a> Comparing<'a> {
                     ("may have any other field".to_owned(), "takes no other fields".to_owned())
                 });
             };
-            let own = comes.names.unwrap_or(&ANY);
+            let own = comes.rule.names.unwrap_or(ANY_ID);
             let names = all.takes_names(own, None, takes);
-            names & all.fit_all(rest, takes.patterns.values().chain([other]))
+            names & all.fit_all(rest, takes.patterns_and(other))
         });
-        let names = comes.names.map(|names| {
-            let fits = Fits { root: self.comes, left: Cell::new(super::STEPS) };
-            let may = |name: &&String| fits.key(names, name);
-            takes.named.keys().filter(may).map(String::as_str).collect::<HashSet<_>>()
+        let names = comes.rule.names.map(|names| {
+            let may = |name: &&str| self.comes.graph.takes(names, &(*name).into());
+            takes.named().map(|(name, _)| name).filter(may).collect::<HashSet<_>>()
         });
         let is_one = |name: &str| {
-            !comes.named.contains_key(name)
-                && names.as_ref().is_none_or(|names| names.contains(name))
+            !comes.names(name) && names.as_ref().is_none_or(|names| names.contains(name))
         };
         fits &= self.unnamed(rest, takes, is_one);
         fits
@@ -300,13 +299,13 @@ impl<'a> Comparing<'a> {
 
     fn dependent(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let mut fits = true;
-        for (name, needed) in takes.dependent {
+        for (name, needed) in &takes.rule.depends {
             if !comes.may_have(name) {
                 continue;
             }
-            let own = comes.dependent.get(name).and_then(Value::as_array);
-            let own: HashSet<_> = own.into_iter().flatten().filter_map(Value::as_str).collect();
-            for other in needed.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let own = comes.rule.depends.iter().filter(|(own, _)| own == name);
+            let own: HashSet<_> = own.flat_map(|(_, needed)| needed).map(String::as_str).collect();
+            for other in needed.iter().map(String::as_str) {
                 if !self.spend(1) {
                     return false;
                 }

@@ -1,19 +1,20 @@
-//! Texts, and how long or how many anything may be.
+//! Comparing texts, and the counts of characters, items and fields.
 
 use serde_json::Value;
 
 use super::Comparing;
-use crate::error::{Side, shown};
-use crate::lowering::shape::Schema;
+use crate::error::shown;
+use crate::lowering::Schema;
 use crate::reading::date::Format;
-
-/// The keywords of a least and a most, and what they count.
-pub(super) type Counted = (&'static str, &'static str, &'static str);
+use crate::schema::graph::Id;
 
 impl<'a> Comparing<'a> {
-    pub(super) fn texts(&mut self, ours: &'a Schema, theirs: &'a Schema) -> bool {
-        let counted = ("minLength", "maxLength", "characters");
-        let mut fits = self.counts(ours, theirs, counted, (0, None));
+    pub(super) fn texts(&mut self, comes: Id, takes: Id) -> bool {
+        let (ours, theirs) = (self.comes.words(comes), self.takes.words(takes));
+        let [own, limits] = [(self.comes, comes), (self.takes, takes)]
+            .map(|(schemas, id)| &schemas.graph.node(id).text);
+        let lengths = ((own.shortest, own.longest), (limits.shortest, limits.longest));
+        let mut fits = self.counts(lengths.0, lengths.1, "characters");
         let pattern = said(theirs, "pattern");
         if let Some(pattern) = pattern.filter(|pattern| !follows(ours, pattern)) {
             fits &= self.differ(|_| {
@@ -24,44 +25,32 @@ impl<'a> Comparing<'a> {
                 }
             });
         }
-        let format = self.format(theirs).filter(|format| self.format(ours) != Some(*format));
-        if let Some(format) = format {
-            fits &= self.differ(|all| {
-                let own = all.format(ours).map_or("any string", Format::words);
+        if let Some(format) = limits.format.filter(|_| limits.format != own.format) {
+            fits &= self.differ(|_| {
+                let own = own.format.map_or("any string", Format::words);
                 (format!("may be {own}"), format!("takes only {}", format.words()))
             });
         }
         fits
     }
 
-    /// The format that a text has to have. To those who take an input it may be a hint; what
-    /// we read is held to it.
-    pub(super) fn format(&self, map: &Schema) -> Option<Format> {
-        said(map, "format").filter(|_| self.side == Side::Output).and_then(Format::named)
-    }
-
-    /// Where nothing is written, what comes has at least and at most as much as is `known`
-    /// of it.
+    /// Compares how many of something there may be: at least and at most.
     pub(super) fn counts(
         &mut self,
-        ours: &'a Schema,
-        theirs: &'a Schema,
-        (least, most, what): Counted,
-        known: (u64, Option<u64>),
+        (fewest, greatest): (usize, usize),
+        (least, most): (usize, usize),
+        what: &str,
     ) -> bool {
-        let count = |map: &Schema, keyword: &str| map.get(keyword).and_then(Value::as_u64);
-        let fewest = count(ours, least).unwrap_or(0).max(known.0);
-        let greatest = [count(ours, most), known.1].into_iter().flatten().min();
         let mut fits = true;
-        if let Some(least) = count(theirs, least).filter(|least| fewest < *least) {
+        if fewest < least {
             fits &= self.differ(|_| {
                 (format!("may have {fewest} {what}"), format!("takes at least {least}"))
             });
         }
-        let beyond = |most: &u64| greatest.is_none_or(|greatest| greatest > *most);
-        if let Some(most) = count(theirs, most).filter(beyond) {
+        if greatest > most {
             fits &= self.differ(|_| {
-                let own = greatest.map_or_else(|| "any number of".to_owned(), |n| n.to_string());
+                let unbounded = greatest == usize::MAX;
+                let own = if unbounded { "any number of".into() } else { greatest.to_string() };
                 (format!("may have {own} {what}"), format!("takes at most {most}"))
             });
         }

@@ -1,36 +1,31 @@
-//! Unions and lists of values: each that may come is taken by some.
-
-use std::cell::Cell;
+//! Comparing unions and listed values: each that may come must be taken by some member.
 
 use serde_json::Value;
 
-use super::{Comparing, RULES, Values, behind, kinds_of, numbers, takes_all};
-use crate::lowering::fits::Fits;
-use crate::lowering::shape::{Schema, listed, members};
-use crate::reading::form::Kinds;
+use super::{Comparing, Values, is_rule, takes_all};
+use crate::limits::HOPS;
+use crate::lowering::Schema;
+use crate::reading::fit_check::{Fits, number, text};
 use crate::reading::pattern::Pattern;
-
-/// How many references are followed for a value.
-const HOPS: usize = 64;
+use crate::schema::graph::{Id, Node, Shape};
+use crate::schema::types::Types;
 
 impl<'a> Comparing<'a> {
     /// Whatever member it is that comes, it is taken.
-    pub(super) fn each_member(
-        &mut self,
-        members: &'a [Value],
-        kinds: Kinds,
-        takes: &'a Value,
-    ) -> bool {
-        let twins = takes.as_object().and_then(|takes| super::members(takes)).unwrap_or_default();
+    pub(super) fn each_member(&mut self, members: &'a [Id], kinds: Types, takes: Id) -> bool {
+        let twins = match self.takes.graph.shape(takes) {
+            Shape::Union(members) => members.as_slice(),
+            _ => &[],
+        };
         let some = std::mem::replace(&mut self.some, true);
         let mut fits = true;
         for (i, member) in members.iter().enumerate() {
             // Unions of one origin have their members in one order.
             let twin = twins.get(i);
-            if twin.is_some_and(|twin| self.tries(member, kinds, twin)) {
+            if twin.is_some_and(|twin| self.tries(*member, kinds, *twin)) {
                 continue;
             }
-            fits &= self.fit(member, kinds, takes);
+            fits &= self.fit(*member, kinds, takes);
             if !fits && (self.trying || self.is_over()) {
                 break;
             }
@@ -42,23 +37,22 @@ impl<'a> Comparing<'a> {
     /// Some member takes all that comes, of each type by itself.
     pub(super) fn some_member(
         &mut self,
-        comes: &'a Value,
-        own: Kinds,
-        kinds: Kinds,
-        members: &'a [Value],
-        takes: &'a Value,
+        comes: Id,
+        own: Types,
+        kinds: Types,
+        members: &'a [Id],
+        takes: Id,
     ) -> bool {
-        let parts: Vec<Kinds> =
-            [Kinds::NULL, Kinds::BOOLEAN, Kinds::NUMBER, Kinds::TEXT, Kinds::LIST, Kinds::OBJECT]
-                .into_iter()
-                .map(|part| part.common(own))
-                .filter(|part| *part != Kinds::NONE)
-                .collect();
-        if own != Kinds::ALL && parts.len() > 1 {
+        let parts: Vec<Types> = Types::EACH
+            .into_iter()
+            .map(|part| part.common(own))
+            .filter(|part| *part != Types::NONE)
+            .collect();
+        if own != Types::ALL && parts.len() > 1 {
             return self.each_part(comes, &parts, takes);
         }
         let fits = |this: &mut Self, part| {
-            !this.is_over() && members.iter().any(|member| this.tries(comes, part, member))
+            !this.is_over() && members.iter().any(|member| this.tries(comes, part, *member))
         };
         if parts.iter().all(|part| fits(self, *part)) {
             return true;
@@ -66,21 +60,16 @@ impl<'a> Comparing<'a> {
         if self.trying {
             return false;
         }
-        let ours = comes.as_object();
-        let mut near = members.iter().filter(|member| self.may_be_meant(ours, own, member));
+        let ours = self.comes.graph.node(comes);
+        let mut near = members.iter().filter(|member| self.may_be_meant(ours, own, **member));
         // What is meant for one member alone differs from that one.
         if let (Some(only), None) = (near.next(), near.next()) {
-            return self.fit(comes, own, only);
+            return self.fit(comes, own, *only);
         }
-        let takes = takes.as_object();
-        self.differ(|all| {
-            let comes = ours.map(|ours| all.may_be(ours, own, kinds));
-            let comes = comes.unwrap_or_else(|| "may be any value".to_owned());
-            (comes, takes.map(|takes| all.takes(takes)).unwrap_or_default())
-        })
+        self.differ(|all| (all.may_be(comes, own, kinds), all.takes(takes)))
     }
 
-    fn each_part(&mut self, comes: &'a Value, parts: &[Kinds], takes: &'a Value) -> bool {
+    fn each_part(&mut self, comes: Id, parts: &[Types], takes: Id) -> bool {
         let some = std::mem::replace(&mut self.some, true);
         let mut fits = true;
         for part in parts {
@@ -91,118 +80,92 @@ impl<'a> Comparing<'a> {
     }
 
     /// Whether a member is of the type that comes, and no tag tells them apart.
-    fn may_be_meant(&self, ours: Option<&Schema>, own: Kinds, member: &'a Value) -> bool {
-        let member = behind(self.takes, member).unwrap_or(member);
-        let (Some(ours), Some(member)) = (ours, member.as_object()) else {
-            return true;
-        };
-        if members(member).is_some() {
+    fn may_be_meant(&self, ours: &Node, own: Types, member: Id) -> bool {
+        let theirs = self.takes.graph.node(member);
+        if let Shape::Union(_) = theirs.shape {
             return true;
         }
-        let field = |name: &str| member.get("properties")?.get(name)?.as_object();
-        let ours_of = |name: &str| ours.get("properties")?.get(name)?.as_object();
-        let names = ours.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let apart = names.map(|(name, _)| name).any(|name| {
-            let theirs = field(name).and_then(listed).map(Values::new);
-            let ours = ours_of(name).and_then(listed);
-            theirs.zip(ours).is_some_and(|(theirs, ours)| !ours.iter().any(|one| theirs.has(one)))
+        let apart = ours.object.described().any(|field| {
+            let other = theirs.object.described_field(&field.name);
+            let other = other.map(|other| self.takes.graph.node(other.node));
+            let other = other.filter(|other| other.shape == Shape::Values);
+            let ours = self.comes.graph.node(field.node);
+            other.filter(|_| ours.shape == Shape::Values).is_some_and(|other| {
+                let theirs = Values::new(other.listed());
+                !ours.listed().iter().any(|one| theirs.has(one))
+            })
         });
-        kinds_of(member).meets(own) && !apart
+        theirs.types.meets(own) && !apart
     }
 
     /// Each of some values is taken.
-    pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Kinds, takes: &'a Value) -> bool {
+    pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Types, takes: Id) -> bool {
+        let theirs = self.takes.graph.node(takes);
         // Where it says more than its values, each is looked at by itself.
-        let says_more = |map: &Schema| {
-            map.contains_key("allOf") || RULES.iter().any(|(rule, _)| map.contains_key(*rule))
-        };
-        let map = takes.as_object().filter(|map| !says_more(map));
-        let known = map.and_then(listed).map(Values::new);
-        let of_own = |value: &&Value| own.has(kind_of(value));
+        let says_more = self.takes.words(takes).keys().any(|word| is_rule(word, Types::ALL));
+        let listed = theirs.shape == Shape::Values && !says_more;
+        let known = listed.then(|| Values::new(theirs.listed()));
+        let can_match = !has_unknown_pattern(self.takes.words(takes));
+        let of_own = |value: &&Value| own.meets(Types::of_value(value));
         let mut refused = Vec::new();
         for value in values.into_iter().filter(of_own) {
-            let taken = match &known {
+            let is_taken = match &known {
                 // Beside its values, a schema may say what each of them has to be.
-                Some(known) => {
-                    known.has(value)
-                        && takes.as_object().is_some_and(|map| self.has_form(map, value))
-                }
+                Some(known) => known.has(value) && can_match && has_form(theirs, value),
                 None => self.takes_value(takes, value),
             };
-            if !taken {
+            if !is_taken {
                 refused.push(value);
             }
         }
-        let takes = takes.as_object();
         refused.is_empty()
             || self.differ(|all| {
-                let takes =
-                    takes.map_or_else(|| "takes nothing".to_owned(), |takes| all.takes(takes));
-                (format!("may be {}", super::words::values(&refused)), takes)
+                let values = format!("may be {}", super::descriptions::values(&refused));
+                (values, all.takes(takes))
             })
     }
 
     /// Whether a value is taken, as far as can be seen without reading it.
-    pub(super) fn takes_value(&mut self, takes: &'a Value, value: &Value) -> bool {
+    pub(super) fn takes_value(&mut self, takes: Id, value: &Value) -> bool {
         self.takes_behind(takes, value, HOPS)
     }
 
-    fn takes_behind(&mut self, takes: &'a Value, value: &Value, hops: usize) -> bool {
-        if takes_all(takes) {
+    fn takes_behind(&mut self, takes: Id, value: &Value, hops: usize) -> bool {
+        if takes_all(self.takes, takes) {
             return true;
         }
-        let Value::Object(map) = takes else {
-            return false;
-        };
         if hops == 0 || !self.spend(1) {
             return false;
         }
-        if let Some(target) = behind(self.takes, takes) {
-            return self.takes_behind(target, value, hops - 1);
-        }
-        if let Some(members) = members(map) {
-            return members.iter().any(|member| self.takes_behind(member, value, hops - 1));
-        }
-        let own = kind_of(value);
-        let ruled = RULES.iter().any(|(rule, kinds)| own.meets(*kinds) && map.contains_key(*rule));
-        let parts = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
-        let fits = Fits { root: self.takes, left: Cell::new(1_000) };
-        !ruled
-            && fits.fits(takes, value)
-            && self.has_form(map, value)
-            && parts.into_iter().all(|part| self.takes_behind(part, value, hops - 1))
-    }
-
-    /// Whether a scalar has the form that is asked for, and is inside its bounds.
-    fn has_form(&self, map: &Schema, value: &Value) -> bool {
-        match value {
-            Value::String(text) => {
-                let length = text.chars().count() as u64;
-                let count = |keyword: &str| map.get(keyword).and_then(Value::as_u64);
-                let pattern = map.get("pattern").and_then(Value::as_str);
-                let matches = |pattern: &str| {
-                    Pattern::new(pattern).is_some_and(|pattern| pattern.is_match(text))
-                };
-                count("minLength").is_none_or(|least| length >= least)
-                    && count("maxLength").is_none_or(|most| length <= most)
-                    && pattern.is_none_or(matches)
-                    && self.format(map).is_none_or(|format| format.fits(text))
+        let graph = &self.takes.graph;
+        match graph.shape(takes) {
+            Shape::Reference(target) => return self.takes_behind(*target, value, hops - 1),
+            Shape::Union(members) => {
+                return members.iter().any(|member| self.takes_behind(*member, value, hops - 1));
             }
-            Value::Number(number) => numbers::takes(map, number),
-            _ => true,
+            _ => {}
         }
+        let (words, own) = (self.takes.words(takes), Types::of_value(value));
+        let ruled = words.keys().any(|keyword| keyword != "allOf" && is_rule(keyword, own))
+            || value.is_string() && has_unknown_pattern(words);
+        let parts = &graph.node(takes).also;
+        !ruled
+            && graph.takes(takes, value)
+            && parts.iter().all(|part| self.takes_behind(*part, value, hops - 1))
     }
 }
 
-/// The type of a value.
-fn kind_of(value: &Value) -> Kinds {
+/// Whether a scalar has the form that is asked for, and is inside its bounds.
+fn has_form(node: &Node, value: &Value) -> bool {
     match value {
-        Value::Null => Kinds::NULL,
-        Value::Bool(_) => Kinds::BOOLEAN,
-        // Which of the two it is, its schema says.
-        Value::Number(_) => Kinds::INTEGER,
-        Value::String(_) => Kinds::TEXT,
-        Value::Array(_) => Kinds::LIST,
-        Value::Object(_) => Kinds::OBJECT,
+        Value::String(found) => text(found, &node.text),
+        Value::Number(found) => number(&found.to_string(), node.types, &node.number) != Fits::No,
+        _ => true,
     }
+}
+
+/// Whether there is a pattern that cannot be matched here.
+fn has_unknown_pattern(words: &Schema) -> bool {
+    let pattern = words.get("pattern").and_then(Value::as_str);
+    pattern.is_some_and(|pattern| !Pattern::new(pattern).is_known())
 }

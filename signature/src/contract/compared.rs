@@ -1,4 +1,7 @@
-//! A contract beside another that shall stand in for it.
+//! Whether one contract can stand in for another.
+//!
+//! Both sides go through [`comparing`](crate::comparing): the input as this contract's type
+//! writes it, the output as the other contract says it.
 
 use serde_json::{Value, json};
 
@@ -101,9 +104,9 @@ impl Contract {
     }
 }
 
-/// What keeps a text from being taken: who says nothing of an output returns one.
+/// What keeps a text from being taken: a contract without an output schema returns a text.
 fn text_for(takes: &Value) -> Vec<Difference> {
-    // Nobody looks at what nothing is read from.
+    // Nothing is read from such an output.
     if takes.get("type").is_some_and(|kind| kind == "null") {
         return Vec::new();
     }

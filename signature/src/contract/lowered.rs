@@ -1,14 +1,18 @@
-//! A contract as a dialect takes it: schemas, values, the whole tool.
+//! A contract in a dialect: its schemas, example values, and the whole tool.
+//!
+//! Each schema is lowered at the first call and kept.
 
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use super::{Contract, DEEPEST};
+use super::Contract;
 use crate::error::{Error, Result, Side};
+use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::{Lowering, Parts, check_name};
 use crate::schema::{self, Refusal};
+use crate::wire_shapes;
 
 impl Contract {
     /// The input schema as `dialect` takes it; computed at the first call and kept.
@@ -41,7 +45,7 @@ impl Contract {
         // Not kept with the schema: the same contract may go by another name.
         check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;
         kept(&self.lowered_input[dialect.index()], || {
-            self.lower_now(dialect, Side::Input, self.input(), schema::INPUT_WRAPPER, true)
+            self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, true)
         })
     }
 
@@ -49,7 +53,7 @@ impl Contract {
     /// for another one with it.
     pub(crate) fn lower_loose(&self, dialect: Dialect) -> Result<&Lowered> {
         kept(&self.loose_input[dialect.index()], || {
-            self.lower_now(dialect, Side::Input, self.input(), schema::INPUT_WRAPPER, false)
+            self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, false)
         })
     }
 
@@ -70,10 +74,10 @@ impl Contract {
                 _ => self.output_to_read(),
             };
             let Some(output) = output else {
-                let reason = "there is none, so a model cannot be asked for it";
-                return Err(self.refused(Side::Output, reason));
+                let reason = "there is no output schema, so a model cannot be asked for the output";
+                return Err(self.no_output(reason));
             };
-            self.lower_now(dialect, Side::Output, output, schema::WRAPPER, true)
+            self.lower_now(dialect, Side::Output, output, wire_shapes::RESULT, true)
         })
     }
 
@@ -88,17 +92,18 @@ impl Contract {
         let wrapped = side == Side::Output && !schema::is_object(schema);
         let typed = self.input.typed;
         let lowering = Lowering { dialect, side, schema, typed, wrapped, wrapper, may_be_strict };
-        let Parts { schema, losses, strict, weight, form } =
+        let Parts { schema, losses, strict, weight, renderer } =
             lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
         let schema = serde_json::value::to_raw_value(&schema)
             .map_err(|source| Error::write(self.name.clone(), source))?;
-        Ok(Lowered { schema, losses, strict, weight, form })
+        Ok(Lowered { schema, losses, strict, weight, renderer })
     }
 
     fn not_lowered(&self, dialect: Dialect, refusal: Refusal) -> Error {
         Error::Lowering {
             contract: self.name.clone(),
             dialect,
+            fault: refusal.fault,
             path: shortened(refusal.path),
             advice: refusal.advice,
         }
@@ -145,13 +150,17 @@ impl Contract {
     }
 
     fn render(&self, lowered: &Lowered, side: Side, value: &Value) -> Result<Value> {
-        lowered.form.render(value).map_err(|fault| Error::Reading {
+        lowered.renderer.render(value).map_err(|fault| Error::Reading {
             contract: self.name.clone(),
             side,
             faults: vec![fault],
             more: 0,
             // Writing takes stack for each level too.
-            raw: if schema::is_deeper(value, DEEPEST) { "…".into() } else { value.to_string() },
+            raw: if schema::is_deeper(value, SCHEMA_DEPTH) {
+                "…".into()
+            } else {
+                value.to_string()
+            },
         })
     }
 

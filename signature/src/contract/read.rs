@@ -1,4 +1,4 @@
-//! What a model wrote, read as a contract says.
+//! Reading a model's text as a contract's input or output.
 
 use serde::de::DeserializeOwned;
 

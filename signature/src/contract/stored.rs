@@ -1,4 +1,6 @@
-//! A contract in what is stored: a run, a recording.
+//! A contract in stored data, such as a run or a recording.
+//!
+//! It comes back as a run-time contract: the schemas are stored, the type is not.
 
 use std::borrow::Cow;
 

@@ -1,10 +1,12 @@
-//! Which definitions contain themselves.
+//! Which definitions contain themselves, by strongly connected components.
+//!
+//! Dialects without recursion refuse them; Gemini takes them in optional fields only.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::shape::definitions;
+use crate::schema::graph::circles;
 use crate::schema::{DEFINITIONS, below};
 
 /// The definitions that lead back to themselves, with a number for each such circle.
@@ -20,7 +22,8 @@ impl Cycles {
     pub(crate) fn of(root: &Value) -> Self {
         let mut names = vec!["#".to_owned()];
         let mut schemas = vec![root];
-        for (name, schema) in definitions(root).into_iter().flatten() {
+        for (name, schema) in root.get(DEFINITIONS).and_then(Value::as_object).into_iter().flatten()
+        {
             names.push(format!("#/{DEFINITIONS}/{name}"));
             schemas.push(schema);
         }
@@ -65,103 +68,4 @@ fn references(schema: &Value, numbers: &HashMap<&str, usize>) -> Vec<usize> {
         waiting.extend(below.map(|(_, _, schema)| schema));
     }
     found
-}
-
-/// The sets of nodes that lead to each other, single ones only if they lead to themselves.
-///
-/// Tarjan's way, without recursion: a chain of definitions may be as long as a schema.
-fn circles(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut search = Search {
-        edges,
-        order: vec![None; edges.len()],
-        low: vec![0; edges.len()],
-        open: Vec::new(),
-        is_open: vec![false; edges.len()],
-        count: 0,
-        found: Vec::new(),
-    };
-    for start in 0..edges.len() {
-        if search.order.get(start).is_some_and(Option::is_none) {
-            search.from(start);
-        }
-    }
-    search.found
-}
-
-struct Search<'a> {
-    edges: &'a [Vec<usize>],
-    /// When a node was first seen.
-    order: Vec<Option<usize>>,
-    /// The first seen of what a node leads to.
-    low: Vec<usize>,
-    open: Vec<usize>,
-    is_open: Vec<bool>,
-    count: usize,
-    found: Vec<Vec<usize>>,
-}
-
-impl Search<'_> {
-    fn from(&mut self, start: usize) {
-        let mut way = vec![(start, 0)];
-        self.enter(start);
-        while let Some((node, next)) = way.pop() {
-            match self.edges.get(node).and_then(|edges| edges.get(next)).copied() {
-                Some(to) => {
-                    way.push((node, next + 1));
-                    match self.order.get(to).copied().flatten() {
-                        None => {
-                            self.enter(to);
-                            way.push((to, 0));
-                        }
-                        Some(seen) if self.is_open.get(to) == Some(&true) => self.lower(node, seen),
-                        Some(_) => {}
-                    }
-                }
-                None => {
-                    let low = self.low.get(node).copied().unwrap_or_default();
-                    if let Some((before, _)) = way.last() {
-                        self.lower(*before, low);
-                    }
-                    if self.order.get(node).copied().flatten() == Some(low) {
-                        self.close(node);
-                    }
-                }
-            }
-        }
-    }
-
-    fn enter(&mut self, node: usize) {
-        if let (Some(order), Some(low), Some(is_open)) =
-            (self.order.get_mut(node), self.low.get_mut(node), self.is_open.get_mut(node))
-        {
-            *order = Some(self.count);
-            *low = self.count;
-            *is_open = true;
-        }
-        self.open.push(node);
-        self.count += 1;
-    }
-
-    fn lower(&mut self, node: usize, to: usize) {
-        if let Some(low) = self.low.get_mut(node) {
-            *low = (*low).min(to);
-        }
-    }
-
-    fn close(&mut self, node: usize) {
-        let mut circle = Vec::new();
-        while let Some(last) = self.open.pop() {
-            if let Some(is_open) = self.is_open.get_mut(last) {
-                *is_open = false;
-            }
-            circle.push(last);
-            if last == node {
-                break;
-            }
-        }
-        let leads_to_itself = self.edges.get(node).is_some_and(|edges| edges.contains(&node));
-        if circle.len() > 1 || leads_to_itself {
-            self.found.push(circle);
-        }
-    }
 }

@@ -1,10 +1,12 @@
+//! Dialects and what lowering returns: the schema, and the losses it could not avoid.
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::value::RawValue;
 
-use crate::error::Side;
-use crate::lowering::Form;
+use crate::error::{SchemaFault, Side};
+use crate::lowering::Renderer;
 use crate::lowering::rules::{RequestLimits, Weight};
 
 /// The JSON Schema that one kind of provider accepts.
@@ -129,7 +131,7 @@ pub struct Lowered {
     /// What it takes of the limits of a request.
     pub(crate) weight: Weight,
     /// How values are brought to its shape.
-    pub(crate) form: Form,
+    pub(crate) renderer: Renderer,
 }
 
 /// Something a dialect could not say, so that a model is not told or not held to it.
@@ -147,6 +149,9 @@ pub struct Loss {
     pub keyword: String,
     /// What became of it.
     pub why: Cow<'static, str>,
+    /// Why the whole schema was lowered in a weaker form, for code to match: without `strict`, or as
+    /// an object of any fields. `None` for a loss at one place.
+    pub fault: Option<SchemaFault>,
 }
 
 impl fmt::Display for Loss {

@@ -1,11 +1,17 @@
 //! Whether two members of a union could take the same value.
+//!
+//! A contract's schema says `oneOf` where they could not, and lowering reports a loss where a
+//! dialect has only `anyOf` and they could. It reads schemas before the normal form too, so it
+//! is the one part that works on keywords instead of the graph.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::shape::{Schema, Shape, has_type, listed, required};
-use crate::schema::{TYPES, below_mut, resolve};
+use super::{Schema, has_type, listed, required};
+use crate::limits::{ANALYSIS_STEPS, GUESS_DEPTH};
+use crate::schema::types::TYPE_NAMES;
+use crate::schema::{below_mut, resolve};
 
 /// Says `oneOf` for `anyOf` where no value fits two of the members: so a model and a
 /// validator know that one of them is meant. An optional value stays as it is.
@@ -33,12 +39,6 @@ pub(crate) fn say_one_of(schema: &mut Value) {
     }
 }
 
-/// How many pairs are looked at; beyond, they may overlap.
-const MOST: usize = 50_000;
-
-/// How deep fields are compared.
-const DEEPEST: usize = 4;
-
 pub(crate) struct Overlap<'a> {
     root: &'a Value,
     /// Whether objects let nothing in that they do not name, said or not.
@@ -48,15 +48,14 @@ pub(crate) struct Overlap<'a> {
 
 impl<'a> Overlap<'a> {
     pub(crate) fn new(root: &'a Value, closed: bool) -> Self {
-        Self { root, closed, left: MOST }
+        Self { root, closed, left: ANALYSIS_STEPS }
     }
 
     /// Whether two of these may take the same value.
     pub(crate) fn any(&mut self, members: &[Value]) -> bool {
-        members
-            .iter()
-            .enumerate()
-            .any(|(i, one)| members.iter().skip(i + 1).any(|other| self.two(one, other, DEEPEST)))
+        members.iter().enumerate().any(|(i, one)| {
+            members.iter().skip(i + 1).any(|other| self.two(one, other, GUESS_DEPTH))
+        })
     }
 
     fn two(&mut self, one: &Value, other: &Value, depth: usize) -> bool {
@@ -68,16 +67,16 @@ impl<'a> Overlap<'a> {
             return *one != Value::Bool(false) && *other != Value::Bool(false);
         };
         for (map, against) in [(a, other), (b, one)] {
-            match Shape::of(map) {
-                Shape::Reference(reference) => {
-                    let target = resolve(self.root, reference);
-                    return target.is_none_or(|target| self.two(target, against, depth - 1));
-                }
-                Shape::Union(members) => {
-                    return members.iter().any(|member| self.two(member, against, depth));
-                }
-                Shape::Any if !map.contains_key("type") => return true,
-                _ => {}
+            if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+                let target = resolve(self.root, reference);
+                return target.is_none_or(|target| self.two(target, against, depth - 1));
+            }
+            let union = map.get("anyOf").or_else(|| map.get("oneOf")).and_then(Value::as_array);
+            if let Some(members) = union {
+                return members.iter().any(|member| self.two(member, against, depth));
+            }
+            if !map.contains_key("type") && listed(map).is_none() {
+                return true;
             }
         }
         self.plain(a, b, depth)
@@ -92,7 +91,7 @@ impl<'a> Overlap<'a> {
             let has = |map| has_type(map, kind) || *kind == "integer" && has_type(map, "number");
             has(a) && has(b)
         };
-        let shared: Vec<_> = TYPES.iter().filter(|kind| shared(kind)).collect();
+        let shared: Vec<_> = TYPE_NAMES.iter().filter(|kind| shared(kind)).collect();
         match shared.as_slice() {
             [] => false,
             [kind] if **kind == "object" => self.objects(a, b, depth),

@@ -1,3 +1,8 @@
+//! Lowering of all schemas in one request, whose limits a provider counts together.
+//!
+//! In go contracts, out come their [`Lowered`] schemas, the first of them strict as long as
+//! there is room.
+
 use std::borrow::Borrow;
 
 use crate::contract::Contract;

@@ -1,4 +1,4 @@
-//! What each dialect accepts, as data.
+//! The table of what each dialect accepts, each entry with its source.
 
 use crate::Dialect;
 

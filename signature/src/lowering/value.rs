@@ -1,25 +1,22 @@
-//! From a value to its form in a dialect, by the same shapes as its schema.
+//! From a value to its form in a dialect, by the same graph as its schema.
+//!
+//! In goes an example value in the contract's own shape, out comes the value that a model
+//! would send ([`render`]). Reading takes it back.
 
-use std::cell::Cell;
+use std::collections::HashMap;
 
 use serde_json::{Map, Number, Value, json};
 
 use crate::error::{Fault, shown};
-use crate::lowering::fits::Fits;
+use crate::limits::{CHECK_STEPS, HOPS, VALUE_DEPTH};
+use crate::lowering::pairs::{Pairs, pairs};
 use crate::lowering::rules::{Rules, Values};
-use crate::lowering::shape::{
-    FURTHER, KEY, Pairs, Schema, Shape, Struct, VALUE, has_type, members, place,
-};
-use crate::schema::{is_deeper, resolve};
-
-/// How deep a value may nest: as deep as JSON is read.
-const DEEPEST: usize = 128;
-
-/// How many references and unions may lead from one schema of a value to another.
-const HOPS: usize = 32;
-
-/// How much is tried to find the member of a union that a value fits.
-const STEPS: usize = 1_000_000;
+use crate::reading::fit_check::{FitCheck, Fits};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::{Graph, Id, Node, Shape};
+use crate::schema::is_deeper;
+use crate::schema::types::{TYPE_NAMES, Types};
+use crate::wire_shapes::{self, FURTHER, KEY, VALUE};
 
 /// How a dialect says which values there are.
 pub(crate) enum Listed {
@@ -166,232 +163,264 @@ fn runs(values: &[&Value]) -> Vec<Run> {
 /// form for it.
 pub(crate) fn render(
     rules: &'static Rules,
-    root: &Value,
-    schema: &Value,
+    graph: &Graph,
+    id: Id,
     value: &Value,
 ) -> Result<Value, Fault> {
     check_depth(value)?;
-    let fits = Fits { root, left: Cell::new(STEPS) };
-    let render = Render { rules, fits, hops: Cell::new(0), in_union: Cell::new(false) };
-    render.node(schema, value, "$")
+    let text = value.to_string();
+    // The innermost list may be empty, which is one level more.
+    let tape = Tape::parse_to(&text, VALUE_DEPTH + 1).map_err(|_| too_deep("$"))?;
+    let exact = FitCheck::new(graph, &tape);
+    let (hops, in_union, left) = (0, false, CHECK_STEPS);
+    Render { rules, graph, tape: &tape, exact, hops, in_union, left }.node(id, 0, "$")
 }
 
 pub(crate) fn check_depth(value: &Value) -> Result<(), Fault> {
-    if is_deeper(value, DEEPEST) {
-        return Err(fault("$", "it nests too deep; make it flatter".to_owned()));
+    if is_deeper(value, VALUE_DEPTH) {
+        return Err(too_deep("$"));
     }
     Ok(())
 }
 
+/// One value on its way to a dialect. Its parts are tokens of a tape, as for reading.
 struct Render<'a> {
     rules: &'static Rules,
-    fits: Fits<'a>,
+    graph: &'a Graph,
+    tape: &'a Tape<'a>,
+    /// Whether a part fits a schema.
+    exact: FitCheck<'a>,
     /// The references followed and unions entered since the value last changed.
-    hops: Cell<usize>,
+    hops: usize,
     /// As when the schema was lowered.
-    in_union: Cell<bool>,
+    in_union: bool,
+    /// Steps that are left.
+    left: usize,
 }
 
 type Rendered = Result<Value, Fault>;
 
-impl Render<'_> {
-    fn node(&self, schema: &Value, value: &Value, path: &str) -> Rendered {
-        if !self.fits.spend() {
-            return Err(fault(
-                path,
-                "its unions have more ways through them than can be tried".into(),
-            ));
+impl<'a> Render<'a> {
+    fn node(&mut self, id: Id, token: usize, path: &str) -> Rendered {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || self.exact.is_involved() {
+            let why = "its unions have more ways through them than can be tried";
+            return Err(fault(path, why.to_owned()));
         }
-        let Value::Object(map) = schema else {
-            return Err(fault(path, "no value fits here".to_owned()));
-        };
-        if value.is_null() && has_type(map, "null") && !matches!(Shape::of(map), Shape::Values(_)) {
-            return Ok(Value::Null);
-        }
-        match (Shape::of(map), value) {
-            (Shape::Reference(_) | Shape::Union(_), _) => self.hop(map, value, path),
-            (Shape::Values(values), _) => self.listed(&values, value, path),
-            (shape, Value::Object(_) | Value::Array(_)) => {
-                let hops = self.hops.take();
-                let rendered = self.below(&shape, schema, map, value, path);
-                self.hops.set(hops);
+        let container = matches!(self.tape.kind(token), TokenKind::List | TokenKind::Object);
+        match self.graph.shape(id) {
+            Shape::Nothing => Err(fault(path, "no value fits here".to_owned())),
+            Shape::Reference(_) | Shape::Union(_) => self.hop(id, token, path),
+            Shape::Values => self.listed(self.graph.node(id), token, path),
+            shape if container => {
+                let hops = std::mem::take(&mut self.hops);
+                let rendered = self.below(shape, id, token, path);
+                self.hops = hops;
                 rendered
             }
-            _ if self.fits.fits(schema, value) => Ok(value.clone()),
-            _ => Err(misfit(path, map, value)),
+            _ => self.as_it_is(id, token, path),
         }
+    }
+
+    fn value(&self, token: usize, path: &str) -> Rendered {
+        serde_json::from_str(self.tape.whole(token)).map_err(|_| too_deep(path))
+    }
+
+    fn fits(&mut self, id: Id, token: usize) -> bool {
+        self.exact.fits(self.tape, token, id) != Fits::No
+    }
+
+    fn as_it_is(&mut self, id: Id, token: usize, path: &str) -> Rendered {
+        if self.fits(id, token) {
+            return self.value(token, path);
+        }
+        let types = words(self.graph.node(id).types);
+        let got = told(self.tape, token);
+        Err(fault(path, format!("got {got}, expected {types} that fits its schema")))
     }
 
     /// Renders what may be one of several.
-    fn among_others(&self, render: impl FnOnce() -> Rendered) -> Rendered {
-        let outer = self.in_union.replace(true);
-        let rendered = render();
-        self.in_union.set(outer);
+    fn among_others(&mut self, render: impl FnOnce(&mut Self) -> Rendered) -> Rendered {
+        let outer = std::mem::replace(&mut self.in_union, true);
+        let rendered = render(self);
+        self.in_union = outer;
         rendered
     }
 
-    fn below(
-        &self,
-        shape: &Shape<'_>,
-        schema: &Value,
-        map: &Schema,
-        value: &Value,
-        path: &str,
-    ) -> Rendered {
-        match (shape, value) {
-            (Shape::Struct(this), Value::Object(fields)) => self.fields(this, fields, path),
-            (Shape::Map(pairs), Value::Object(fields)) => self.map(pairs, fields, path),
-            (Shape::Tuple(places), Value::Array(items)) => self.places(places, map, items, path),
-            (Shape::List(Some(schema)), Value::Array(items)) => {
-                let item = |(i, item)| self.node(schema, item, &format!("{path}[{i}]"));
-                items.iter().enumerate().map(item).collect()
+    fn below(&mut self, shape: &Shape, id: Id, token: usize, path: &str) -> Rendered {
+        let (graph, tape) = (self.graph, self.tape);
+        let node = graph.node(id);
+        match (shape, tape.kind(token)) {
+            (Shape::Struct, TokenKind::Object) => self.fields(node, token, path),
+            (Shape::Map, TokenKind::Object) => {
+                let entries = tape.entries(token).map(|(key, value)| (tape.text(key), value));
+                self.map(&pairs(graph, node), entries, path)
             }
-            _ if self.fits.fits(schema, value) => Ok(value.clone()),
-            _ => Err(misfit(path, map, value)),
+            (Shape::Tuple, TokenKind::List) => self.places(node, token, path),
+            (Shape::List, TokenKind::List) if let Some(schema) = node.list.items => {
+                let items = tape.items(token).enumerate();
+                items.map(|(i, item)| self.node(schema, item, &format!("{path}[{i}]"))).collect()
+            }
+            _ => self.as_it_is(id, token, path),
         }
     }
 
     /// Follows what leads to the schema of the same value, which may lead back to itself.
-    fn hop(&self, map: &Schema, value: &Value, path: &str) -> Rendered {
-        let hops = self.hops.replace(self.hops.get() + 1);
-        let rendered = if hops >= HOPS {
-            Err(fault(path, "its schema leads back to itself".to_owned()))
-        } else if let Shape::Reference(reference) = Shape::of(map) {
-            let target = resolve(self.fits.root, reference).unwrap_or(&Value::Null);
-            self.among_others(|| self.node(target, value, path))
-        } else {
-            self.union(members(map).unwrap_or_default(), value, path)
+    fn hop(&mut self, id: Id, token: usize, path: &str) -> Rendered {
+        let hops = self.hops;
+        self.hops += 1;
+        let rendered = match self.graph.shape(id) {
+            _ if hops >= HOPS => Err(fault(path, "its schema leads back to itself".to_owned())),
+            Shape::Union(members) => self.union(members, token, path),
+            _ => self.among_others(|this| this.node(this.graph.target(id), token, path)),
         };
-        self.hops.set(hops);
+        self.hops = hops;
         rendered
     }
 
     /// The first member that the value fits and has a form in.
-    fn union(&self, members: &[Value], value: &Value, path: &str) -> Rendered {
+    fn union(&mut self, members: &[Id], token: usize, path: &str) -> Rendered {
         let mut first = None;
-        for member in members.iter().filter(|member| self.fits.fits(member, value)) {
-            match self.among_others(|| self.node(member, value, path)) {
+        for member in members {
+            if !self.fits(*member, token) {
+                continue;
+            }
+            match self.among_others(|this| this.node(*member, token, path)) {
                 Ok(rendered) => return Ok(rendered),
                 Err(fault) => first = first.or(Some(fault)),
             }
         }
-        let none = || fault(path, format!("{} fits no member of the union", told(value)));
-        Err(first.unwrap_or_else(none))
+        let got = told(self.tape, token);
+        Err(first.unwrap_or_else(|| fault(path, format!("{got} fits no member of the union"))))
     }
 
-    fn listed(&self, values: &[&Value], value: &Value, path: &str) -> Rendered {
-        let Some(known) = values.iter().find(|known| same(known, value)) else {
+    fn listed(&mut self, node: &Node, token: usize, path: &str) -> Rendered {
+        let values = node.listed();
+        let value = self.value(token, path)?;
+        let Some(known) = values.iter().find(|known| same(known, &value)) else {
             let all: Vec<_> = values.iter().map(|value| value.to_string()).collect();
-            let all = shown(&all.join(", "));
-            return Err(fault(path, format!("got {}, expected one of {all}", told(value))));
+            let (got, all) = (told(self.tape, token), shown(&all.join(", ")));
+            return Err(fault(path, format!("got {got}, expected one of {all}")));
         };
-        match listed_as(self.rules, values, self.in_union.get()) {
+        match listed_as(self.rules, &values, self.in_union) {
             Listed::Texts(_) if !known.is_null() => Ok(known.to_string().into()),
-            Listed::WrittenOut(parts) => self.node(&parts, value, path),
-            _ => Ok(value.clone()),
+            Listed::WrittenOut(parts) => {
+                let graph = Graph::of(&parts);
+                let exact = FitCheck::new(&graph, self.tape);
+                Render { graph: &graph, exact, ..*self }.node(graph.root, token, path)
+            }
+            _ => Ok(value),
         }
     }
 
-    fn fields(&self, this: &Struct<'_>, fields: &Schema, path: &str) -> Rendered {
+    fn fields(&mut self, node: &Node, token: usize, path: &str) -> Rendered {
+        let tape = self.tape;
+        let entries = tape.entries(token).map(|(key, value)| (tape.text(key), value));
+        let given: HashMap<_, _> = entries.clone().collect();
         let mut out = Map::new();
-        for (name, property) in this.properties.into_iter().flatten() {
+        for field in node.object.described() {
+            let name = &*field.name;
             let below = format!("{path}.{name}");
-            match fields.get(name) {
-                Some(field) => {
-                    out.insert(name.clone(), self.node(property, field, &below)?);
+            match given.get(name) {
+                Some(value) => {
+                    out.insert(name.to_owned(), self.node(field.node, *value, &below)?);
                 }
-                None if this.requires(name) => {
+                None if field.required => {
                     return Err(fault(path, format!("missing field `{}`", shown(name))));
                 }
-                None if !self.rules.optional && *property != Value::Bool(false) => {
-                    out.insert(name.clone(), Value::Null);
+                None if !self.rules.optional && *self.graph.shape(field.node) != Shape::Nothing => {
+                    out.insert(name.to_owned(), Value::Null);
                 }
                 None => {}
             }
         }
-        let known = |name: &String| this.properties.is_some_and(|known| known.contains_key(name));
-        let further = fields.iter().filter(|(name, _)| !known(name));
-        let pairs = this.pairs();
+        let is_known = |name: &str| node.object.described_field(name).is_some();
+        let further = entries.filter(|(name, _)| !is_known(name));
+        let pairs = pairs(self.graph, node);
         if !self.rules.closed {
             for (name, value) in further {
-                out.insert(name.clone(), self.further(pairs.as_ref(), name, value, path)?);
+                let value = match pairs.is_empty() {
+                    true => self.value(value, path)?,
+                    false => self.further(&pairs, &name, value, path)?,
+                };
+                out.insert(name.into_owned(), value);
             }
             return Ok(out.into());
         }
-        let further: Schema = further.map(|(name, value)| (name.clone(), value.clone())).collect();
-        match (pairs, further.keys().next()) {
-            (Some(pairs), _) => {
-                out.insert(FURTHER.into(), self.map(&pairs, &further, path)?);
+        let mut further = further.peekable();
+        match further.peek() {
+            Some((name, _)) if pairs.is_empty() => {
+                return Err(fault(path, format!("the field `{}` is not described", shown(name))));
             }
-            (None, Some(name)) => {
-                let name = shown(name);
-                return Err(fault(path, format!("the field `{name}` is not described")));
+            _ if pairs.is_empty() => {}
+            _ => {
+                out.insert(FURTHER.into(), self.map(&pairs, further, path)?);
             }
-            (None, None) => {}
         }
         Ok(out.into())
     }
 
-    fn further(
-        &self,
-        pairs: Option<&Pairs<'_>>,
-        name: &str,
-        value: &Value,
-        path: &str,
-    ) -> Rendered {
-        let Some(pairs) = pairs else {
-            return Ok(value.clone());
-        };
+    fn further(&mut self, pairs: &Pairs<'_>, name: &str, token: usize, path: &str) -> Rendered {
         let below = format!("{path}.{name}");
-        let several = pairs.kinds.len() > 1;
         let mut first = None;
-        for (_, schema) in pairs.kinds.iter().filter(|(key, _)| self.fits.key(key, name)) {
-            let render = || self.node(schema, value, &below);
-            let rendered = if several { self.among_others(render) } else { render() };
+        for (key, schema) in pairs {
+            if !key.takes(self.graph, name) {
+                continue;
+            }
+            let rendered = match pairs.len() {
+                1 => self.node(*schema, token, &below),
+                _ => self.among_others(|this| this.node(*schema, token, &below)),
+            };
             match rendered {
                 Ok(rendered) => return Ok(rendered),
                 Err(fault) => first = first.or(Some(fault)),
             }
         }
-        let none = || fault(&below, format!("`{}` is no key here", shown(name)));
+        let none = || fault(&below, format!("`{}` is not a key here", shown(name)));
         Err(first.unwrap_or_else(none))
     }
 
-    fn map(&self, pairs: &Pairs<'_>, fields: &Schema, path: &str) -> Rendered {
+    fn map<N: AsRef<str>>(
+        &mut self,
+        pairs: &Pairs<'_>,
+        entries: impl Iterator<Item = (N, usize)>,
+        path: &str,
+    ) -> Rendered {
         let mut out = Map::new();
         let mut list = Vec::new();
-        for (name, value) in fields {
-            let value = self.further(Some(pairs), name, value, path)?;
+        for (name, value) in entries {
+            let name = name.as_ref();
+            let value = self.further(pairs, name, value, path)?;
             if self.rules.closed {
                 list.push(json!({KEY: name, VALUE: value}));
             } else {
-                out.insert(name.clone(), value);
+                out.insert(name.to_owned(), value);
             }
         }
         Ok(if self.rules.closed { list.into() } else { out.into() })
     }
 
-    fn places(&self, places: &[Value], map: &Schema, items: &[Value], path: &str) -> Rendered {
-        let whole = self.rules.tuples || items.len() == places.len();
-        if !whole || !self.fits.length(map, items) {
-            let message = format!("expected a list of {}, got {}", places.len(), items.len());
-            return Err(fault(path, message));
+    fn places(&mut self, node: &Node, token: usize, path: &str) -> Rendered {
+        let (rule, tape) = (&node.list, self.tape);
+        let (places, count) = (rule.prefix.len(), tape.items(token).count());
+        let whole = self.rules.tuples || count == places;
+        if !whole || !(rule.shortest..=rule.longest).contains(&count) {
+            return Err(fault(path, format!("expected a list of {places}, got {count}")));
         }
         let mut out = Vec::new();
-        for (i, item) in items.iter().enumerate() {
-            let schema = places.get(i).or_else(|| map.get("items"));
+        for (i, item) in tape.items(token).enumerate() {
+            let schema = rule.prefix.get(i).copied().or(rule.items);
             let below = format!("{path}[{i}]");
-            out.push(
-                schema
-                    .map_or_else(|| Ok(item.clone()), |schema| self.node(schema, item, &below))?,
-            );
+            out.push(match schema {
+                Some(schema) => self.node(schema, item, &below)?,
+                None => self.value(item, path)?,
+            });
         }
         if self.rules.tuples {
             return Ok(out.into());
         }
-        let out: Map<_, _> =
-            out.into_iter().enumerate().map(|(i, item)| (place(i), item)).collect();
-        Ok(out.into())
+        let named = out.into_iter().enumerate().map(|(i, item)| (wire_shapes::item(i), item));
+        Ok(Value::Object(named.collect()))
     }
 }
 
@@ -405,14 +434,23 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-fn misfit(path: &str, map: &Schema, value: &Value) -> Fault {
-    let kind = map.get("type").map_or_else(|| "a value".to_owned(), Value::to_string);
-    let kind = kind.replace('"', "").replace(',', " or ").replace(['[', ']'], "");
-    fault(path, format!("got {}, expected {kind} that fits its schema", told(value)))
+/// The names of some types, as a message says them.
+fn words(types: Types) -> String {
+    if types == Types::ALL {
+        return "a value".to_owned();
+    }
+    let is_one = |name: &&str| {
+        types.has(Types::named(name)) && !(*name == "integer" && types.has(Types::NUMBER))
+    };
+    TYPE_NAMES.into_iter().filter(is_one).collect::<Vec<_>>().join(" or ")
 }
 
-fn told(value: &Value) -> String {
-    shown(&value.to_string())
+fn told(tape: &Tape<'_>, token: usize) -> String {
+    shown(tape.whole(token))
+}
+
+fn too_deep(path: &str) -> Fault {
+    fault(path, "it nests too deep; make it flatter".to_owned())
 }
 
 fn fault(path: &str, message: String) -> Fault {

@@ -1,48 +1,26 @@
-//! From a schema of the normal form to one that a dialect accepts.
+//! The walk from a graph of the normal form to a schema that a dialect accepts.
+//!
+//! Each [`Shape`] has its own method in a submodule; `constraints` adds the keywords that say
+//! more than the shape.
 
+mod constraints;
 mod lists;
 mod objects;
 mod unions;
-mod words;
 
 use std::mem;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::Side;
+use crate::error::{SchemaFault, Side};
+use crate::limits::{LOWERING_STEPS, NORMAL_DEPTH};
 use crate::lowering::cycles::Cycles;
 use crate::lowering::dialect::Loss;
 use crate::lowering::rules::{Recursion, Rules};
-use crate::lowering::shape::{Schema, Shape, definitions, has_type};
 use crate::lowering::value;
-use crate::schema::{DEFINITIONS, NOTHING_FITS, Refusal, keep_used, resolve};
-
-/// How many schemas are lowered: in a dialect whose references stand alone, what is
-/// described where it is used is written out there.
-const MOST: usize = 400_000;
-
-/// How many may stand in each other.
-const DEEPEST: usize = 110;
-
-/// Keywords that each shape brings to the dialect in its own way.
-const STRUCTURE: [&str; 16] = [
-    "type",
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "items",
-    "prefixItems",
-    "enum",
-    "const",
-    "anyOf",
-    "oneOf",
-    "$ref",
-    DEFINITIONS,
-    "description",
-    "default",
-];
+use crate::lowering::{Schema, has_type};
+use crate::schema::graph::{Graph, Id, Schemas, Shape};
+use crate::schema::{DEFINITIONS, NOTHING_FITS, Refusal, keep_used, reference_to};
 
 /// A constraint longer than this is not said in a description.
 const LONGEST_TOLD: usize = 300;
@@ -55,7 +33,7 @@ type Lowered<T = Value> = Result<T, Refusal>;
 /// One lowering on its way through a schema.
 pub(crate) struct Walk<'a> {
     rules: &'static Rules,
-    root: &'a Value,
+    schemas: &'a Schemas<'a>,
     side: Side,
     /// Whether a Rust type stands behind the schema.
     typed: bool,
@@ -71,13 +49,18 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(rules: &'static Rules, root: &'a Value, side: Side, typed: bool) -> Self {
+    pub(crate) fn new(
+        rules: &'static Rules,
+        schemas: &'a Schemas<'a>,
+        side: Side,
+        typed: bool,
+    ) -> Self {
         Self {
             rules,
-            root,
+            schemas,
             side,
             typed,
-            cycles: Cycles::of(root),
+            cycles: Cycles::of(schemas.root),
             here: "#".to_owned(),
             losses: Vec::new(),
             steps: 0,
@@ -91,18 +74,22 @@ impl<'a> Walk<'a> {
         {
             let path = if reference == "#" { "$" } else { reference };
             return Err(Refusal::new(
+                SchemaFault::Recursive,
                 path,
                 "it contains itself; make it a few levels deep, or a list of items that name their parent",
             ));
         }
-        let mut lowered = self.node(self.root, "$")?;
+        let mut lowered = self.node(self.graph().root, "$")?;
         let mut done = Map::new();
-        // Whoever refers to it may be in a union.
+        // What refers to it may be in a union.
         self.in_union = true;
-        for (name, definition) in definitions(self.root).into_iter().flatten() {
-            self.here = format!("#/{DEFINITIONS}/{name}");
-            let path = self.here.clone();
-            done.insert(name.clone(), self.node(definition, &path)?);
+        let definitions = self.schemas.root.get(DEFINITIONS).and_then(Value::as_object);
+        for (name, _) in definitions.into_iter().flatten() {
+            self.here = reference_to(name);
+            if let Some(definition) = self.graph().named(&self.here) {
+                let path = self.here.clone();
+                done.insert(name.clone(), self.node(definition, &path)?);
+            }
         }
         keep_used(&lowered, &mut done);
         if let (false, Some(root)) = (done.is_empty(), lowered.as_object_mut()) {
@@ -111,36 +98,62 @@ impl<'a> Walk<'a> {
         Ok(lowered)
     }
 
-    fn node(&mut self, schema: &Value, path: &str) -> Lowered {
+    fn graph(&self) -> &'a Graph {
+        &self.schemas.graph
+    }
+
+    fn node(&mut self, id: Id, path: &str) -> Lowered {
+        self.node_as(id, self.schemas.words(id), path)
+    }
+
+    /// Lowers a node with other words than its own.
+    fn node_as(&mut self, id: Id, map: &Schema, path: &str) -> Lowered {
         self.steps += 1;
         // Written out where it is used, a definition nests in each that uses it.
-        if self.steps > MOST || self.depth > DEEPEST {
-            return Err(Refusal::new(path, "it grows too large there; make it smaller"));
+        if self.steps > LOWERING_STEPS || self.depth > NORMAL_DEPTH {
+            let advice = "it grows too large there; make it smaller";
+            return Err(Refusal::new(SchemaFault::TooLarge, path, advice));
         }
-        let Some(map) = schema.as_object() else {
-            return Err(Refusal::new(path, NOTHING_FITS));
-        };
         self.depth += 1;
-        let lowered = self.shape(map, path);
+        let lowered = self.shape(id, map, path);
         self.depth -= 1;
         lowered
     }
 
-    fn shape(&mut self, map: &Schema, path: &str) -> Lowered {
+    fn shape(&mut self, id: Id, map: &Schema, path: &str) -> Lowered {
         let mut told = Vec::new();
-        let mut out = match Shape::of(map) {
-            Shape::Reference(reference) => return self.reference(reference, map, path),
+        let node = self.graph().node(id);
+        let mut out = match self.graph().shape(id) {
+            Shape::Nothing => {
+                return Err(Refusal::new(SchemaFault::Contradiction, path, NOTHING_FITS));
+            }
+            Shape::Reference(target) => return self.reference(id, *target, map, path),
             Shape::Any => self.any(map, path)?,
             Shape::Union(members) => self.union(members, map, path)?,
-            Shape::Values(values) => self.values(&values, map, path, &mut told)?,
-            Shape::Struct(this) => self.structure(this, map, path, &mut told)?,
-            Shape::Map(pairs) => self.map(&pairs, map, path, &mut told)?,
-            Shape::Tuple(items) => self.tuple(items, map, path)?,
-            Shape::List(items) => self.list(items, map, path)?,
+            Shape::Values => self.values(node, map, path, &mut told)?,
+            Shape::Struct => self.structure(node, map, path, &mut told)?,
+            Shape::Map => self.map(node, map, path, &mut told)?,
+            Shape::Tuple => self.tuple(node, map, path)?,
+            Shape::List => self.list(node, map, path)?,
             Shape::Scalar => typed(map.get("type").cloned().unwrap_or_default()),
         };
-        self.words(map, &mut out, told, path)?;
+        self.words(id, map, &mut out, told, path)?;
         Ok(in_order_of(map, out).into())
+    }
+
+    /// Lowers a schema in the normal form that is not in the graph and has no references.
+    fn another(&mut self, schema: &Value, path: &str) -> Lowered {
+        let schemas = Schemas::of(schema);
+        let mut walk = Walk {
+            schemas: &schemas,
+            cycles: Cycles::default(),
+            here: String::new(),
+            losses: mem::take(&mut self.losses),
+            ..*self
+        };
+        let lowered = walk.node(schemas.graph.root, path);
+        (self.losses, self.steps) = (walk.losses, walk.steps);
+        lowered
     }
 
     /// Lowers what may be one of several.
@@ -166,38 +179,42 @@ impl<'a> Walk<'a> {
     fn no_any(&self, map: &Schema, path: &str) -> Refusal {
         let object = has_type(map, "object");
         let any = "any value at all; give it a type";
-        Refusal::new(path, if object { "an object with any fields; name its fields" } else { any })
+        Refusal::new(
+            SchemaFault::Undescribed,
+            path,
+            if object { "an object with any fields; name its fields" } else { any },
+        )
     }
 
-    fn reference(&mut self, reference: &str, map: &Schema, path: &str) -> Lowered {
+    fn reference(&mut self, id: Id, target: Id, map: &Schema, path: &str) -> Lowered {
         let told = map.keys().any(|keyword| keyword != "$ref" && keyword != DEFINITIONS);
         if told && self.rules.recursion == Recursion::Refused {
             // Written out: there are no keywords left that could hold it as it is.
-            let target = resolve(self.root, reference).and_then(Value::as_object).cloned();
-            let mut target = target.unwrap_or_default();
+            let mut words = self.schemas.words(target).clone();
             for annotation in ["description", "default"] {
-                target.extend(map.get(annotation).map(|text| (annotation.into(), text.clone())));
+                words.extend(map.get(annotation).map(|text| (annotation.into(), text.clone())));
             }
-            return self.among_others(|walk| walk.node(&target.into(), path));
+            return self.among_others(|walk| walk.node_as(target, &words, path));
         }
-        let mut out = Map::from_iter([("$ref".to_owned(), json!(reference))]);
+        let reference = map.get("$ref").cloned().unwrap_or_default();
+        let mut out = Map::from_iter([("$ref".to_owned(), reference)]);
         if told {
             if !self.rules.told_references {
                 out = Map::from_iter([("anyOf".to_owned(), json!([out]))]);
             }
-            self.words(map, &mut out, Vec::new(), path)?;
+            self.words(id, map, &mut out, Vec::new(), path)?;
         }
         Ok(out.into())
     }
 
     /// A value in this dialect's shape.
-    fn rendered(&self, schema: &Schema, value: &Value) -> Option<Value> {
-        value::render(self.rules, self.root, &schema.clone().into(), value).ok()
+    fn rendered(&self, id: Id, value: &Value) -> Option<Value> {
+        value::render(self.rules, self.graph(), id, value).ok()
     }
 
     fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
         let (path, keyword) = (path.to_owned(), keyword.to_owned());
-        self.losses.push(Loss { side: self.side, path, keyword, why: why.into() });
+        self.losses.push(Loss { side: self.side, path, keyword, why: why.into(), fault: None });
     }
 }
 

@@ -1,4 +1,4 @@
-//! Values of what is not complete yet.
+//! Deserializing values that are not complete yet.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
-use super::tree::{Kind, Tree};
+use super::tree::{Tree, ValueKind};
 
 /// The value of a list, an object or a text that still grows, as far as `T` can be made
 /// of what is there.
@@ -56,7 +56,7 @@ impl<'a> Value<'a> {
     /// A part of this one, if there is something to be made of it.
     fn part(&self, id: u32) -> Option<Self> {
         let may_grow = id < self.attempt.without
-            && matches!(self.tree.kind(id), Kind::Object | Kind::List | Kind::Text);
+            && matches!(self.tree.kind(id), ValueKind::Object | ValueKind::List | ValueKind::Text);
         (self.tree.is_done(id) || may_grow).then_some(Self { id, ..*self })
     }
 
@@ -76,21 +76,21 @@ impl<'a> Value<'a> {
 
     fn list<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.tree.kind(self.id) {
-            Kind::List => visitor.visit_seq(Items { list: self, next: 0 }),
+            ValueKind::List => visitor.visit_seq(Items { list: self, next: 0 }),
             _ => self.refuse(),
         }
     }
 
     fn object<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.tree.kind(self.id) {
-            Kind::Object => visitor.visit_map(Fields { object: self, next: 0, value: None }),
+            ValueKind::Object => visitor.visit_map(Fields { object: self, next: 0, value: None }),
             _ => self.refuse(),
         }
     }
 
     fn text<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.tree.kind(self.id) {
-            Kind::Text => visitor.visit_str(self.tree.string(self.id)),
+            ValueKind::Text => visitor.visit_str(self.tree.string(self.id)),
             _ => self.refuse(),
         }
     }
@@ -156,7 +156,7 @@ impl<'a> Deserializer<'a> for Value<'a> {
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         // `null` is complete, so what grows is something.
-        if self.is_done() && self.tree.kind(self.id) == Kind::Null {
+        if self.is_done() && self.tree.kind(self.id) == ValueKind::Null {
             return visitor.visit_none();
         }
         visitor.visit_some(self)

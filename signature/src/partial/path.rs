@@ -2,25 +2,25 @@
 
 use std::borrow::Cow;
 
-use super::tree::Kind;
+use super::tree::ValueKind;
 
 /// One step down.
-pub(super) enum Step<'a> {
+pub(super) enum PathStep<'a> {
     Field(Cow<'a, str>),
     Item(usize),
 }
 
-impl Step<'_> {
+impl PathStep<'_> {
     /// What it can be taken from.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ValueKind {
         match self {
-            Self::Field(_) => Kind::Object,
-            Self::Item(_) => Kind::List,
+            Self::Field(_) => ValueKind::Object,
+            Self::Item(_) => ValueKind::List,
         }
     }
 }
 
-/// The steps of a path, from the root down; `None` in place of one that is none.
+/// The steps of a path, from the root down; `None` in place of a step that cannot be parsed.
 pub(super) struct Steps<'a> {
     rest: &'a str,
     is_first: bool,
@@ -37,14 +37,14 @@ impl<'a> Steps<'a> {
     }
 
     #[inline]
-    fn name(&mut self, from: &'a str) -> Option<Step<'a>> {
+    fn name(&mut self, from: &'a str) -> Option<PathStep<'a>> {
         let end = from.bytes().position(|byte| matches!(byte, b'.' | b'['));
         let (name, rest) = from.split_at(end.unwrap_or(from.len()));
         self.rest = rest;
-        (!name.is_empty()).then_some(Step::Field(name.into()))
+        (!name.is_empty()).then_some(PathStep::Field(name.into()))
     }
 
-    fn bracket(&mut self, inside: &'a str) -> Option<Step<'a>> {
+    fn bracket(&mut self, inside: &'a str) -> Option<PathStep<'a>> {
         if inside.starts_with('"') {
             return self.quoted(inside);
         }
@@ -52,11 +52,11 @@ impl<'a> Steps<'a> {
         self.rest = rest;
         // `parse` takes a sign too.
         let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-        is_number.then(|| number.parse().ok().map(Step::Item)).flatten()
+        is_number.then(|| number.parse().ok().map(PathStep::Item)).flatten()
     }
 
     /// A JSON text in brackets.
-    fn quoted(&mut self, from: &'a str) -> Option<Step<'a>> {
+    fn quoted(&mut self, from: &'a str) -> Option<PathStep<'a>> {
         let mut escaped = false;
         let end = from.bytes().skip(1).position(|byte| {
             let ends = byte == b'"' && !escaped;
@@ -65,12 +65,12 @@ impl<'a> Steps<'a> {
         })?;
         let (text, rest) = from.split_at_checked(end + 2)?;
         self.rest = rest.strip_prefix(']')?;
-        serde_json::from_str(text).ok().map(|name: String| Step::Field(name.into()))
+        serde_json::from_str(text).ok().map(|name: String| PathStep::Field(name.into()))
     }
 }
 
 impl<'a> Iterator for Steps<'a> {
-    type Item = Option<Step<'a>>;
+    type Item = Option<PathStep<'a>>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,9 +1,11 @@
-//! Reads on where the last piece ended: a state machine, without recursion.
+//! A JSON scanner that stops at the end of any piece and continues with the next one.
+//!
+//! It is a state machine, without recursion. The tape of [`reading`](crate::reading) is faster and
+//! cannot stop inside a token; both share the rules for text and escapes.
 
 use super::tree::Tree;
-
-/// Deeper lists and objects are refused, as `serde_json` refuses them.
-const DEEPEST: usize = 127;
+use crate::limits::TEXT_DEPTH;
+use crate::reading::tape::{plain_run, simple_escape};
 
 /// The longest text whose places fit into 32 bits.
 const LONGEST: usize = u32::MAX as usize - 1;
@@ -56,16 +58,16 @@ struct Hex {
 
 /// Why a text is no JSON.
 #[derive(Debug)]
-pub(super) struct Broken {
+pub(super) struct ScanFault {
     pub(super) expected: &'static str,
     pub(super) got: String,
 }
 
 impl Scan {
     /// Reads all there is.
-    pub(super) fn run(&mut self, tree: &mut Tree) -> Result<(), Broken> {
+    pub(super) fn run(&mut self, tree: &mut Tree) -> Result<(), ScanFault> {
         if tree.text.len() > LONGEST {
-            return Err(Broken { expected: "less than 4 GiB", got: "more".into() });
+            return Err(ScanFault { expected: "less than 4 GiB", got: "more".into() });
         }
         while let Some(&byte) = tree.text.as_bytes().get(self.at) {
             self.step(byte, tree)?;
@@ -73,7 +75,7 @@ impl Scan {
         Ok(())
     }
 
-    fn step(&mut self, byte: u8, tree: &mut Tree) -> Result<(), Broken> {
+    fn step(&mut self, byte: u8, tree: &mut Tree) -> Result<(), ScanFault> {
         match self.next {
             Next::Text => self.text(tree),
             Next::Root => self.root(tree),
@@ -103,7 +105,7 @@ impl Scan {
     }
 
     /// What stands between texts, numbers and words.
-    fn structure(&mut self, byte: u8, tree: &mut Tree) -> Result<(), Broken> {
+    fn structure(&mut self, byte: u8, tree: &mut Tree) -> Result<(), ScanFault> {
         let in_object = tree.open.last().is_some_and(|open| open.is_object);
         match (self.next, byte) {
             (Next::KeyOrEnd | Next::CommaOrEnd, b'}') if in_object => self.close(tree),
@@ -138,7 +140,7 @@ impl Scan {
         self.next = next;
     }
 
-    fn root(&mut self, tree: &mut Tree) -> Result<(), Broken> {
+    fn root(&mut self, tree: &mut Tree) -> Result<(), ScanFault> {
         let ahead = tree.text.as_bytes().get(self.at..).unwrap_or_default();
         match ahead.iter().position(|byte| matches!(byte, b'{' | b'[')) {
             None => self.at = tree.text.len(),
@@ -180,7 +182,7 @@ impl Scan {
     }
 
     /// The first character of a value.
-    fn begin(&mut self, byte: u8, tree: &mut Tree) -> Result<(), Broken> {
+    fn begin(&mut self, byte: u8, tree: &mut Tree) -> Result<(), ScanFault> {
         let next = match byte {
             b'{' => Next::KeyOrEnd,
             b'[' => Next::ValueOrEnd,
@@ -192,8 +194,8 @@ impl Scan {
             _ => return Err(self.broken("a value", tree)),
         };
         let is_container = matches!(byte, b'{' | b'[');
-        if is_container && tree.open.len() >= DEEPEST {
-            return Err(Broken { expected: "at most 127 levels", got: "one more".into() });
+        if is_container && tree.open.len() >= TEXT_DEPTH {
+            return Err(ScanFault { expected: "at most 127 levels", got: "one more".into() });
         }
         let token = tree.add(self.at);
         if is_container {
@@ -208,9 +210,9 @@ impl Scan {
         self.pass(if tree.open.is_empty() { Next::Nothing } else { Next::CommaOrEnd });
     }
 
-    fn text(&mut self, tree: &mut Tree) -> Result<(), Broken> {
+    fn text(&mut self, tree: &mut Tree) -> Result<(), ScanFault> {
         let ahead = tree.text.as_bytes().get(self.at..).unwrap_or_default();
-        let run = plain(ahead);
+        let run = plain_run(ahead);
         let special = ahead.get(run).copied();
         tree.extend(self.at..self.at + run);
         self.at += run;
@@ -226,7 +228,7 @@ impl Scan {
         Ok(())
     }
 
-    fn end_text(&mut self, tree: &mut Tree) -> Result<(), Broken> {
+    fn end_text(&mut self, tree: &mut Tree) -> Result<(), ScanFault> {
         tree.end(self.at + 1);
         if !std::mem::take(&mut self.in_key) {
             self.pass(Next::CommaOrEnd);
@@ -235,31 +237,25 @@ impl Scan {
         self.pass(Next::Colon);
         let twice = |key: String| {
             let key = crate::error::shown(&key);
-            Broken { expected: "every field once", got: format!("`{key}` twice") }
+            ScanFault { expected: "every field once", got: format!("`{key}` twice") }
         };
         tree.note_key().map_err(twice)
     }
 
-    fn escape(&mut self, byte: u8, tree: &mut Tree) -> Result<(), Broken> {
-        let decoded = match byte {
-            b'"' | b'\\' | b'/' => char::from(byte),
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => {
-                self.pass(Next::Hex(Hex { code: 0, digits: 0, first: None }));
-                return Ok(());
-            }
-            _ => return Err(self.broken("one of \" \\ / b f n r t u after a backslash", tree)),
+    fn escape(&mut self, byte: u8, tree: &mut Tree) -> Result<(), ScanFault> {
+        if byte == b'u' {
+            self.pass(Next::Hex(Hex { code: 0, digits: 0, first: None }));
+            return Ok(());
+        }
+        let Some(decoded) = simple_escape(byte) else {
+            return Err(self.broken("one of \" \\ / b f n r t u after a backslash", tree));
         };
         tree.decoded.push(decoded);
         self.pass(Next::Text);
         Ok(())
     }
 
-    fn hex(&mut self, hex: Hex, byte: u8, tree: &mut Tree) -> Result<(), Broken> {
+    fn hex(&mut self, hex: Hex, byte: u8, tree: &mut Tree) -> Result<(), ScanFault> {
         let digit = char::from(byte).to_digit(16).and_then(|digit| u16::try_from(digit).ok());
         let Some(digit) = digit else {
             return Err(self.broken("four hexadecimal digits", tree));
@@ -272,7 +268,13 @@ impl Scan {
         Ok(())
     }
 
-    fn pair(&mut self, byte: u8, expected: u8, next: Next, tree: &mut Tree) -> Result<(), Broken> {
+    fn pair(
+        &mut self,
+        byte: u8,
+        expected: u8,
+        next: Next,
+        tree: &mut Tree,
+    ) -> Result<(), ScanFault> {
         if byte != expected {
             return Err(self.broken("the second half of a surrogate pair", tree));
         }
@@ -280,7 +282,7 @@ impl Scan {
         Ok(())
     }
 
-    fn number(&mut self, tree: &mut Tree) -> Result<(), Broken> {
+    fn number(&mut self, tree: &mut Tree) -> Result<(), ScanFault> {
         let ahead = tree.text.as_bytes().get(self.at..).unwrap_or_default();
         let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
         let Some(run) = ahead.iter().position(|byte| !is_part(byte)) else {
@@ -290,14 +292,14 @@ impl Scan {
         self.at += run;
         let said = tree.text.get(tree.newest()..self.at).unwrap_or_default();
         if !is_number(said.as_bytes()) {
-            return Err(Broken { expected: "a number", got: crate::error::shown(said) });
+            return Err(ScanFault { expected: "a number", got: crate::error::shown(said) });
         }
         tree.end(self.at);
         self.next = Next::CommaOrEnd;
         Ok(())
     }
 
-    fn word(&mut self, rest: &'static str, byte: u8, tree: &mut Tree) -> Result<(), Broken> {
+    fn word(&mut self, rest: &'static str, byte: u8, tree: &mut Tree) -> Result<(), ScanFault> {
         let mut letters = rest.chars();
         if letters.next() != Some(char::from(byte)) {
             return Err(self.broken("`true`, `false` or `null`", tree));
@@ -310,14 +312,14 @@ impl Scan {
         Ok(())
     }
 
-    fn broken(&self, expected: &'static str, tree: &Tree) -> Broken {
+    fn broken(&self, expected: &'static str, tree: &Tree) -> ScanFault {
         let got = tree.text.get(self.at..).and_then(|ahead| ahead.chars().next());
-        Broken { expected, got: got.map(|c| format!("{c:?}")).unwrap_or_default() }
+        ScanFault { expected, got: got.map(|c| format!("{c:?}")).unwrap_or_default() }
     }
 }
 
 /// Four digits have come: a character, or half of a pair.
-fn decode(hex: Hex, tree: &mut Tree) -> Result<Next, Broken> {
+fn decode(hex: Hex, tree: &mut Tree) -> Result<Next, ScanFault> {
     let units = hex.first.into_iter().chain([hex.code]);
     match char::decode_utf16(units).next() {
         Some(Ok(decoded)) => {
@@ -326,7 +328,7 @@ fn decode(hex: Hex, tree: &mut Tree) -> Result<Next, Broken> {
         }
         // A first half waits for its second, so that no half is ever shown.
         _ if hex.first.is_none() && matches!(hex.code, 0xD800..=0xDBFF) => Ok(Next::Pair(hex.code)),
-        _ => Err(Broken {
+        _ => Err(ScanFault {
             expected: "both halves of a surrogate pair",
             got: format!("\\u{:04x} alone", hex.first.unwrap_or(hex.code)),
         }),
@@ -335,30 +337,6 @@ fn decode(hex: Hex, tree: &mut Tree) -> Result<Next, Broken> {
 
 fn blank(c: char) -> bool {
     c.is_whitespace() || c == '\u{feff}'
-}
-
-/// How many bytes come before the next quote, backslash or control character: eight at
-/// a time, because most of an answer is such text.
-fn plain(bytes: &[u8]) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    let mut at = 0;
-    for &eight in bytes.as_chunks::<8>().0 {
-        let word = u64::from_le_bytes(eight);
-        // The high bit of each byte below `n`; a byte above it may be marked too, but
-        // never the first.
-        let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & HIGH;
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let backslash = word ^ (ONES * u64::from(b'\\'));
-        let found = below(word, 0x20) | below(quote, 1) | below(backslash, 1);
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let rest = bytes.get(at..).unwrap_or_default();
-    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    at + rest.iter().position(special).unwrap_or(rest.len())
 }
 
 /// Whether the whole is a JSON number.

@@ -1,4 +1,4 @@
-//! What was seen of a text, so that nothing is scanned twice.
+//! The values of a growing text, so that nothing is scanned twice.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -12,7 +12,7 @@ use std::ops::Range;
 pub(super) struct Tree {
     pub(super) text: String,
     /// Every value and key, in the order they begin. The value of a key comes next.
-    tokens: Vec<Token>,
+    tokens: Vec<Span>,
     /// The lists and objects that are still open, outermost first.
     pub(super) open: Vec<Open>,
     /// What the open ones hold so far: the items of a list, the keys of an object. Each
@@ -30,7 +30,7 @@ pub(super) struct Tree {
 const MANY: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
-struct Token {
+struct Span {
     start: u32,
     /// Zero as long as it grows: nothing ends there.
     end: u32,
@@ -51,7 +51,7 @@ pub(super) struct Open {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Object,
     List,
     Text,
@@ -60,7 +60,7 @@ pub(super) enum Kind {
     Null,
 }
 
-impl Kind {
+impl ValueKind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Object => "an object",
@@ -104,7 +104,7 @@ impl Tree {
 
     fn add_token(&mut self, start: usize) -> u32 {
         let id = small(self.tokens.len());
-        self.tokens.push(Token { start: small(start), end: 0, from: PLAIN, to: 0 });
+        self.tokens.push(Span { start: small(start), end: 0, from: PLAIN, to: 0 });
         id
     }
 
@@ -121,7 +121,7 @@ impl Tree {
         self.children.extend(self.waiting.drain(closed.first..));
         let to = small(self.children.len());
         if let Some(token) = self.tokens.get_mut(closed.token as usize) {
-            *token = Token { end: small(end), from, to, ..*token };
+            *token = Span { end: small(end), from, to, ..*token };
         }
     }
 
@@ -191,7 +191,7 @@ impl Tree {
 
 /// Asking it.
 impl Tree {
-    fn token(&self, id: u32) -> Option<&Token> {
+    fn token(&self, id: u32) -> Option<&Span> {
         self.tokens.get(id as usize)
     }
 
@@ -204,15 +204,15 @@ impl Tree {
     }
 
     #[inline]
-    pub(super) fn kind(&self, id: u32) -> Kind {
+    pub(super) fn kind(&self, id: u32) -> ValueKind {
         let start = self.token(id).map_or(usize::MAX, |token| token.start as usize);
         match self.text.as_bytes().get(start) {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::List,
-            Some(b'"') => Kind::Text,
-            Some(b't' | b'f') => Kind::Boolean,
-            Some(b'n') => Kind::Null,
-            _ => Kind::Number,
+            Some(b'{') => ValueKind::Object,
+            Some(b'[') => ValueKind::List,
+            Some(b'"') => ValueKind::Text,
+            Some(b't' | b'f') => ValueKind::Boolean,
+            Some(b'n') => ValueKind::Null,
+            _ => ValueKind::Number,
         }
     }
 
@@ -228,7 +228,7 @@ impl Tree {
     /// What a text or a key says so far.
     #[inline]
     pub(super) fn string(&self, id: u32) -> &str {
-        let Some(&Token { start, end, from, to }) = self.token(id) else {
+        let Some(&Span { start, end, from, to }) = self.token(id) else {
             return "";
         };
         let said = match (from, end) {
@@ -297,7 +297,7 @@ impl Tree {
     #[inline]
     fn says(&self, key: u32, name: &str) -> bool {
         match self.token(key) {
-            Some(&Token { start, end, from: PLAIN, .. }) => {
+            Some(&Span { start, end, from: PLAIN, .. }) => {
                 (end - start) as usize == name.len() + 2
                     && self.text.as_bytes().get(start as usize + 1..end as usize - 1)
                         == Some(name.as_bytes())

@@ -1,14 +1,18 @@
-//! Values that are meant beyond doubt but written as another type.
+//! Values of another type than the schema's that still have one meaning: `"5"` for 5.
+//!
+//! The last level of the repair walk; each value that is changed is listed as a repair.
 
-use crate::reading::exact::{Fits, number};
-use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Kinds, Node};
+use crate::limits::{LIST_WORDS, REPAIR_STEPS_EACH};
+use crate::reading::fault_words::{excerpt, kind_words};
+use crate::reading::fit_check::{Fits, number};
 use crate::reading::lenient;
 use crate::reading::number::Decimal;
-use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{excerpt, kind_words};
+use crate::reading::repair_walk::{At, Level, Path, RepairWalk};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::Node;
+use crate::schema::types::Types;
 
-impl Fit<'_> {
+impl RepairWalk<'_> {
     /// A value of a type that the schema does not name here.
     pub(super) fn other_kind(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         if level >= Level::Restore
@@ -21,8 +25,8 @@ impl Fit<'_> {
         }
         let faults = self.faults.len() + self.more;
         let fits = match at.kind() {
-            Kind::Text | Kind::Escaped => self.text_as_other(at, node),
-            Kind::Null => false,
+            TokenKind::Text | TokenKind::Escaped => self.text_as_other(at, node),
+            TokenKind::Null => false,
             _ => self.single(at, node),
         };
         let told = self.faults.len() + self.more > faults;
@@ -42,7 +46,7 @@ impl Fit<'_> {
             }
         } else if let Some(format) = node.text.format
             && let Some(normal) = format.normal(found)
-            && crate::reading::exact::text(&normal, &node.text)
+            && crate::reading::fit_check::text(&normal, &node.text)
         {
             self.repaired(at.path, format!("read {} as {normal:?}", excerpt(found)));
             return self.write_text(&normal);
@@ -62,7 +66,7 @@ impl Fit<'_> {
         if node.takes_null() && is_nothing(trimmed) {
             return self.null(at, trimmed);
         }
-        if node.kinds.has(Kinds::BOOLEAN)
+        if node.types.has(Types::BOOLEAN)
             && let Some(word) = ["true", "false"].iter().find(|w| trimmed.eq_ignore_ascii_case(w))
             && node.values.as_ref().is_none_or(|values| values.contains(&(*word == "true").into()))
         {
@@ -70,26 +74,26 @@ impl Fit<'_> {
             self.out.push_str(word);
             return true;
         }
-        if node.kinds.meets(Kinds::NUMBER) && self.text_as_number(at, trimmed, node) {
+        if node.types.meets(Types::NUMBER) && self.text_as_number(at, trimmed, node) {
             return true;
         }
-        let object = node.kinds.has(Kinds::OBJECT) && trimmed.starts_with(['{', '[']);
-        let list = node.kinds.has(Kinds::LIST) && trimmed.starts_with(['{', '[']);
+        let object = node.types.has(Types::OBJECT) && trimmed.starts_with(['{', '[']);
+        let list = node.types.has(Types::LIST) && trimmed.starts_with(['{', '[']);
         if object || list {
             return self.text_as_json(at, trimmed, node);
         }
-        node.kinds.has(Kinds::LIST) && self.single(at, node)
+        node.types.has(Types::LIST) && self.single(at, node)
     }
 
     fn text_as_number(&mut self, at: At<'_>, trimmed: &str, node: &Node) -> bool {
         let literal =
             trimmed.strip_prefix('+').filter(|rest| !rest.starts_with('-')).unwrap_or(trimmed);
         if Decimal::parse(literal).is_none()
-            || number(literal, node.kinds, &node.number) == Fits::No
+            || number(literal, node.types, &node.number) == Fits::No
         {
             return false;
         }
-        if !node.kinds.has(Kinds::NUMBER) && may_be_thousands(literal) {
+        if !node.types.has(Types::NUMBER) && may_be_thousands(literal) {
             let (whole, _) = literal.split_once('.').unwrap_or_default();
             return self.fault(at, node, &format!("it may be {whole} or {whole}000"));
         }
@@ -122,10 +126,10 @@ impl Fit<'_> {
                 Err(_) => return false,
             },
         };
-        if !matches!(tape.kind(0), Kind::List | Kind::Object) {
+        if !matches!(tape.kind(0), TokenKind::List | TokenKind::Object) {
             return false;
         }
-        self.steps += 64 * tape.len();
+        self.steps += REPAIR_STEPS_EACH * tape.len();
         let what = kind_words(tape.kind(0));
         self.repaired(at.path, format!("read the string as the {what} that is written in it"));
         for note in notes {
@@ -136,8 +140,10 @@ impl Fit<'_> {
 
     fn inner(&mut self, at: At<'_>, node: &Node) -> bool {
         match at.kind() {
-            Kind::List if node.kinds.has(Kinds::LIST) => self.list(at, node, Level::Coerce),
-            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(at, node, Level::Coerce),
+            TokenKind::List if node.types.has(Types::LIST) => self.list(at, node, Level::Coerce),
+            TokenKind::Object if node.types.has(Types::OBJECT) => {
+                self.object(at, node, Level::Coerce)
+            }
             _ => self.other_kind(at, node, Level::Coerce),
         }
     }
@@ -149,9 +155,9 @@ impl Fit<'_> {
         let Some(Some(id)) = rule.item(0) else {
             return false;
         };
-        let item = self.form.node(id);
-        let list_of_lists = item.kinds.without(Kinds::NULL) == Kinds::LIST;
-        if !node.kinds.has(Kinds::LIST)
+        let item = self.graph.node(id);
+        let list_of_lists = item.types.without(Types::NULL) == Types::LIST;
+        if !node.types.has(Types::LIST)
             || !rule.prefix.is_empty()
             || inside_list
             || list_of_lists
@@ -167,7 +173,7 @@ impl Fit<'_> {
             return false;
         };
         // An object has to be an item beyond doubt: it may be a list in disguise.
-        if at.kind() == Kind::Object && attempt.unknown > 0 {
+        if at.kind() == TokenKind::Object && attempt.unknown > 0 {
             return false;
         }
         self.repaired(at.path, "read a single value as a list of one".to_owned());
@@ -190,7 +196,7 @@ fn may_be_thousands(literal: &str) -> bool {
 fn may_be_several(text: &str, item: &Node) -> bool {
     let listed = item.values.as_ref().is_some_and(|values| values.contains(&text.into()));
     let trimmed = text.trim();
-    let texts = item.kinds.has(Kinds::TEXT);
+    let texts = item.types.has(Types::TEXT);
     !listed
         && (is_nothing(trimmed)
             || trimmed.starts_with(['[', '-', '*', '•']) && trimmed.parse::<f64>().is_err()
@@ -233,16 +239,13 @@ fn says_several(text: &str) -> bool {
     if text.contains(SEPARATORS) || text.starts_with(['(', '{', '"', '\'', '`', '“', '<']) {
         return true;
     }
-    let words: Vec<&str> = text.split_whitespace().take(MOST_WORDS).collect();
+    let words: Vec<&str> = text.split_whitespace().take(LIST_WORDS).collect();
     let inner = words.get(1..words.len().saturating_sub(1)).unwrap_or_default();
     let joined = inner.iter().any(|word| WORDS.contains(&word.to_lowercase().as_str()));
     let marked =
         |word: &&str| word.starts_with(['#', '@']) || word.contains("://") || word.contains('@');
     joined || words.len() > 1 && words.iter().all(marked)
 }
-
-/// Maximum number of words of a text that are looked at.
-const MOST_WORDS: usize = 1_000;
 
 /// Texts that say there is no value.
 pub(super) fn is_nothing(text: &str) -> bool {

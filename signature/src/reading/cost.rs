@@ -7,40 +7,38 @@
 
 use std::collections::HashMap;
 
-use crate::reading::exact::{Exact, Fits};
-use crate::reading::form::{Form, Id, Kinds, Union};
-use crate::reading::tape::{Kind, Tape};
+use crate::limits::{TYPE_STEPS, TYPE_STEPS_EACH};
+use crate::reading::fit_check::{FitCheck, Fits};
+use crate::reading::read_plan::ReadPlan;
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::{Graph, Id, Union};
+use crate::schema::types::Types;
 
 /// Why such a value is refused.
 pub(super) const TOO_DEEP: &str =
     "its unions without a tag nest too deep to be read in time; nest it less";
 
-/// Maximum number of values that a type may have to look at, for texts of any length.
-const LEAST: u64 = 200_000;
-
-/// The same for each value of a long text.
-const FOR_EACH: u64 = 64;
-
 /// Whether the type comes to an end with a value in time.
-pub(super) fn is_affordable(form: &Form, tape: &Tape<'_>, token: usize) -> bool {
-    if !form.typed || form.repeats == 0 {
+pub(super) fn is_affordable(plan: &ReadPlan, tape: &Tape<'_>, token: usize) -> bool {
+    let graph = &plan.graph;
+    if !graph.typed || plan.repeats == 0 {
         return true;
     }
     // All members at all levels: most values are affordable even so.
-    let members = form.repeats as u64;
+    let members = plan.repeats as u64;
     let all = members.saturating_pow(tape.depth()).saturating_mul(tape.len() as u64);
-    if all <= LEAST {
+    if all <= TYPE_STEPS {
         return true;
     }
-    let most = LEAST + FOR_EACH * tape.len() as u64;
-    let mut cost = Cost { form, tape, exact: Exact::new(form, tape), known: HashMap::new() };
-    cost.of(token, form.root) <= most
+    let most = TYPE_STEPS + TYPE_STEPS_EACH * tape.len() as u64;
+    let mut cost = Cost { graph, tape, exact: FitCheck::new(graph, tape), known: HashMap::new() };
+    cost.of(token, graph.root) <= most
 }
 
 struct Cost<'f, 't> {
-    form: &'f Form,
+    graph: &'f Graph,
     tape: &'t Tape<'t>,
-    exact: Exact<'f>,
+    exact: FitCheck<'f>,
     known: HashMap<(usize, Id), u64>,
 }
 
@@ -50,12 +48,12 @@ impl Cost<'_, '_> {
         if let Some(known) = self.known.get(&(token, id)) {
             return *known;
         }
-        let node = self.form.node(id);
+        let node = self.graph.node(id);
         let cost = match &node.union {
             Some(union) => self.union(token, union),
             None => match self.tape.kind(token) {
-                Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(token, id),
-                Kind::List if node.kinds.has(Kinds::LIST) => self.list(token, id),
+                TokenKind::Object if node.types.has(Types::OBJECT) => self.object(token, id),
+                TokenKind::List if node.types.has(Types::LIST) => self.list(token, id),
                 _ => 1,
             },
         };
@@ -81,7 +79,7 @@ impl Cost<'_, '_> {
     }
 
     fn object(&mut self, token: usize, id: Id) -> u64 {
-        let rule = &self.form.node(id).object;
+        let rule = &self.graph.node(id).object;
         let (tape, mut cost, mut hint) = (self.tape, 1_u64, 0);
         for (key, value) in tape.entries(token) {
             let name = tape.text(key);
@@ -98,7 +96,7 @@ impl Cost<'_, '_> {
     }
 
     fn list(&mut self, token: usize, id: Id) -> u64 {
-        let rule = &self.form.node(id).list;
+        let rule = &self.graph.node(id).list;
         let tape = self.tape;
         tape.items(token).enumerate().fold(1_u64, |cost, (index, item)| {
             let below = rule.item(index).flatten();

@@ -4,11 +4,9 @@
 //! a cut is a guess, even if it were only a bracket. A quote that may belong to the inside of
 //! a text is refused as well: taken for the end of the text, it would cut the text short.
 
-use crate::reading::fit::quoted;
-use crate::reading::tape::{Tape, unescaped_unicode};
-
-/// As deep as an exact text may be.
-const DEEPEST: usize = 127;
+use crate::limits::{TEXT_DEPTH, VAIN_BYTES, VAIN_SCANS};
+use crate::reading::repair_walk::quoted;
+use crate::reading::tape::{Tape, simple_escape, unescaped_unicode};
 
 /// A quote before this ends a text, or belongs to it.
 const INNER_QUOTE: &str =
@@ -27,13 +25,6 @@ const ARITHMETIC: &str = "this is a comment or arithmetic; write the number alon
 
 const TOO_MANY: &str = "too many brackets open no value; give the value alone";
 
-/// How many times a text may be looked at from brackets that open no value: a comment takes the
-/// rest of a line, and each bracket on the line begins another.
-const MOST_VAIN: usize = 16;
-
-/// So many bytes may be, in a text of any length.
-const USUAL_VAIN: usize = 100_000;
-
 /// One kind of thing that was put right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
@@ -43,7 +34,7 @@ pub(super) struct Note {
 
 /// Why a text has no meaning, or more than one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum NotJson {
     EndsEarly,
     /// Something cannot stand at an offset in bytes.
     Unclear {
@@ -57,11 +48,11 @@ pub(super) enum Refusal {
     Nothing,
 }
 
-type Found = (String, Vec<Note>);
+type Repaired = (String, Vec<Note>);
 
 /// The value that a text is, as a whole.
-pub(super) fn value(text: &str) -> Result<Found, Refusal> {
-    let mut parser = Parser::new(text, 0);
+pub(super) fn value(text: &str) -> Result<Repaired, NotJson> {
+    let mut parser = LenientParser::new(text, 0);
     parser.space(Place::Other)?;
     parser.value()?;
     parser.space(Place::Other)?;
@@ -80,21 +71,21 @@ pub(super) struct Asked<'a> {
 }
 
 /// The value that is in a text, whatever stands around it.
-pub(super) fn document(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> {
+pub(super) fn document(text: &str, asked: &Asked<'_>) -> Result<Repaired, NotJson> {
     if let Some(at) = text.find('\0') {
-        return Err(Refusal::Unclear { at, what: "a NUL is no part of a text" });
+        return Err(NotJson::Unclear { at, what: "a NUL is no part of a text" });
     }
     let note = |what: &str| Note { path: "$".into(), what: what.into() };
     if let Some(thoughts) = text.trim_start().strip_prefix("<think>") {
         // Drafts are no answers, and without an end all that follows is one.
-        let (_, answer) = thoughts.split_once("</think>").ok_or(Refusal::EndsEarly)?;
+        let (_, answer) = thoughts.split_once("</think>").ok_or(NotJson::EndsEarly)?;
         return match answer_in(answer, asked) {
             Ok((json, mut notes)) => {
                 notes.insert(0, note("left out the thoughts before the value"));
                 Ok((json, notes))
             }
-            Err(Refusal::Unclear { at, what }) => {
-                Err(Refusal::Unclear { at: at + text.len() - answer.len(), what })
+            Err(NotJson::Unclear { at, what }) => {
+                Err(NotJson::Unclear { at: at + text.len() - answer.len(), what })
             }
             Err(refusal) => Err(refusal),
         };
@@ -102,7 +93,7 @@ pub(super) fn document(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> 
     answer_in(text, asked)
 }
 
-fn answer_in(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> {
+fn answer_in(text: &str, asked: &Asked<'_>) -> Result<Repaired, NotJson> {
     let note = |what: &str| Note { path: "$".into(), what: what.into() };
     let inner = fenced(text).unwrap_or(text);
     let whole = value(inner);
@@ -113,7 +104,7 @@ fn answer_in(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> {
             }
             return Ok((json, notes));
         }
-        Err(Refusal::EndsEarly | Refusal::TooDeep) if inner.trim().starts_with(['{', '[', '"']) => {
+        Err(NotJson::EndsEarly | NotJson::TooDeep) if inner.trim().starts_with(['{', '[', '"']) => {
             return whole;
         }
         Err(_) => {}
@@ -121,7 +112,7 @@ fn answer_in(text: &str, asked: &Asked<'_>) -> Result<Found, Refusal> {
     if let Some(json) = escaped_once_more(inner.trim()) {
         return Ok((json, vec![note("took away a second layer of escapes")]));
     }
-    let (json, mut notes) = among_words(text, asked, whole.err().unwrap_or(Refusal::Nothing))?;
+    let (json, mut notes) = among_words(text, asked, whole.err().unwrap_or(NotJson::Nothing))?;
     notes.insert(0, note("took the value out of the text around it"));
     Ok((json, notes))
 }
@@ -148,13 +139,13 @@ fn escaped_once_more(text: &str) -> Option<String> {
 }
 
 /// The one object or list that stands among words.
-fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found, Refusal> {
-    let mut found: Vec<(Found, usize)> = Vec::new();
+fn among_words(text: &str, asked: &Asked<'_>, refusal: NotJson) -> Result<Repaired, NotJson> {
+    let mut found: Vec<(Repaired, usize)> = Vec::new();
     // The words before, between and after the values, without comments.
     let mut words = vec![String::new()];
     let mut brackets = false;
     let mut at = 0;
-    let mut left = USUAL_VAIN + text.len().saturating_mul(MOST_VAIN);
+    let mut left = VAIN_BYTES + text.len().saturating_mul(VAIN_SCANS);
     while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
         if let Some(end) = comment(text, at) {
             at = end;
@@ -162,7 +153,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
         }
         if matches!(c, '{' | '[') {
             brackets = true;
-            let mut parser = Parser::new(text, at);
+            let mut parser = LenientParser::new(text, at);
             match parser.value() {
                 Ok(()) => {
                     let start = std::mem::replace(&mut at, parser.at);
@@ -170,15 +161,15 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
                     words.push(String::new());
                     continue;
                 }
-                Err(refusal @ (Refusal::EndsEarly | Refusal::TooDeep)) => return Err(refusal),
-                // What looks like a value and is none may be the one that was meant.
+                Err(refusal @ (NotJson::EndsEarly | NotJson::TooDeep)) => return Err(refusal),
+                // What looks like a value and cannot be read may be the one that was meant.
                 Err(refusal) if looks_like_json(text.get(at..).unwrap_or_default(), asked) => {
                     return Err(refusal);
                 }
                 Err(_) => {
                     left = left.saturating_sub(parser.looked_at(at));
                     if left == 0 {
-                        return Err(Refusal::Unclear { at, what: TOO_MANY });
+                        return Err(NotJson::Unclear { at, what: TOO_MANY });
                     }
                 }
             }
@@ -192,7 +183,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
     });
     if further {
         let at = found.first().map_or(0, |(_, start)| *start);
-        return Err(Refusal::Unclear { at, what: "a further field stands outside of it" });
+        return Err(NotJson::Unclear { at, what: "a further field stands outside of it" });
     }
     let objects = found.iter().any(|((json, _), _)| json.starts_with('{'));
     if objects && !asked.lists {
@@ -204,10 +195,10 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
         _ => false,
     });
     if differ {
-        return Err(Refusal::Several);
+        return Err(NotJson::Several);
     }
     let Some((found, start)) = found.into_iter().next() else {
-        return Err(if brackets { refusal } else { Refusal::Nothing });
+        return Err(if brackets { refusal } else { NotJson::Nothing });
     };
     let before = words.first().map_or("", String::as_str);
     let after = words.last().map_or("", String::as_str);
@@ -215,7 +206,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: Refusal) -> Result<Found,
     let in_list = found.0.starts_with('[') && after.trim_start().starts_with(']');
     let nested = ends_early(&found.0) && after.contains(['}', ']']) || in_list;
     if nested || is_part(before, after) {
-        return Err(Refusal::Unclear { at: start, what: "it may be a part of something larger" });
+        return Err(NotJson::Unclear { at: start, what: "it may be a part of something larger" });
     }
     Ok(found)
 }
@@ -279,7 +270,7 @@ fn is_value(text: &str) -> bool {
         text.chars().take(LONGEST).take_while(|c| !matches!(c, '\n' | '\r')).collect();
     match value(line.trim().trim_end_matches([',', ';', '}', ']'])) {
         Ok(_) => true,
-        Err(refusal) => refusal == Refusal::EndsEarly && line.contains(['"', '\'', '“']),
+        Err(refusal) => refusal == NotJson::EndsEarly && line.contains(['"', '\'', '“']),
     }
 }
 
@@ -377,7 +368,7 @@ enum Ended {
     Other,
 }
 
-struct Parser<'t> {
+struct LenientParser<'t> {
     text: &'t str,
     at: usize,
     out: String,
@@ -390,7 +381,7 @@ struct Parser<'t> {
     refused: usize,
 }
 
-impl<'t> Parser<'t> {
+impl<'t> LenientParser<'t> {
     fn new(text: &'t str, at: usize) -> Self {
         let (out, notes, path) = (String::new(), Vec::new(), Vec::new());
         Self { text, at, out, notes, path, ended: Ended::Other, refused: 0 }
@@ -401,7 +392,7 @@ impl<'t> Parser<'t> {
         self.at.saturating_sub(start) + self.refused
     }
 
-    fn found(self) -> Found {
+    fn found(self) -> Repaired {
         let notes = self.notes.into_iter().map(|(what, path, count)| Note {
             path,
             what: if count > 1 { format!("{what}, {count} times") } else { what.to_owned() },
@@ -430,15 +421,15 @@ impl<'t> Parser<'t> {
         Some(c)
     }
 
-    fn unclear(&self, what: &'static str) -> Refusal {
+    fn unclear(&self, what: &'static str) -> NotJson {
         if self.at >= self.text.len() {
-            return Refusal::EndsEarly;
+            return NotJson::EndsEarly;
         }
-        Refusal::Unclear { at: self.at, what }
+        NotJson::Unclear { at: self.at, what }
     }
 
     /// Why something cannot stand where a text may just have ended too early.
-    fn unclear_end(&self, what: &'static str) -> Refusal {
+    fn unclear_end(&self, what: &'static str) -> NotJson {
         let after_text = match self.ended {
             Ended::Text { at, .. } => self.text.get(at..self.at),
             Ended::Number { .. } | Ended::Other => None,
@@ -448,7 +439,7 @@ impl<'t> Parser<'t> {
     }
 
     /// White space and comments.
-    fn space(&mut self, place: Place) -> Result<(), Refusal> {
+    fn space(&mut self, place: Place) -> Result<(), NotJson> {
         let start = self.at;
         loop {
             let rest = self.rest();
@@ -473,7 +464,7 @@ impl<'t> Parser<'t> {
                 return Err(self.unclear(what));
             }
             if length > trimmed.len() {
-                return Err(Refusal::EndsEarly);
+                return Err(NotJson::EndsEarly);
             }
             self.at += length;
             self.note("left out a comment");
@@ -513,7 +504,7 @@ impl<'t> Parser<'t> {
         (bare && !word.is_empty() && !word.contains(char::is_whitespace)).then_some(BARE_VALUE)
     }
 
-    fn value(&mut self) -> Result<(), Refusal> {
+    fn value(&mut self) -> Result<(), NotJson> {
         match self.peek() {
             Some('{') => self.object(),
             Some('[') => self.list(),
@@ -527,9 +518,9 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn open(&mut self, bracket: char) -> Result<(), Refusal> {
-        if self.path.len() >= DEEPEST {
-            return Err(Refusal::TooDeep);
+    fn open(&mut self, bracket: char) -> Result<(), NotJson> {
+        if self.path.len() >= TEXT_DEPTH {
+            return Err(NotJson::TooDeep);
         }
         self.bump();
         self.out.push(bracket);
@@ -541,7 +532,7 @@ impl<'t> Parser<'t> {
         self.out.push(bracket);
     }
 
-    fn list(&mut self) -> Result<(), Refusal> {
+    fn list(&mut self) -> Result<(), NotJson> {
         self.open('[')?;
         let mut count = 0;
         while self.peek() != Some(']') {
@@ -557,7 +548,7 @@ impl<'t> Parser<'t> {
         self.expect_end(']')
     }
 
-    fn object(&mut self) -> Result<(), Refusal> {
+    fn object(&mut self) -> Result<(), NotJson> {
         self.open('{')?;
         while self.peek() != Some('}') {
             let key = self.key()?;
@@ -583,20 +574,20 @@ impl<'t> Parser<'t> {
         self.expect_end('}')
     }
 
-    fn expect_end(&mut self, bracket: char) -> Result<(), Refusal> {
+    fn expect_end(&mut self, bracket: char) -> Result<(), NotJson> {
         match self.peek() {
             Some(c) if c == bracket => {
                 self.close(bracket);
                 Ok(())
             }
             // The end of what is around it: its own end is missing, and who knows what else.
-            Some('}' | ']') => Err(Refusal::EndsEarly),
+            Some('}' | ']') => Err(NotJson::EndsEarly),
             _ => Err(self.unclear_end("`,` or the closing bracket is expected")),
         }
     }
 
     /// A comma, and whether something follows it.
-    fn comma(&mut self, bracket: char) -> Result<bool, Refusal> {
+    fn comma(&mut self, bracket: char) -> Result<bool, NotJson> {
         if self.peek() != Some(',') {
             return Ok(false);
         }
@@ -626,7 +617,7 @@ impl<'t> Parser<'t> {
         true
     }
 
-    fn key(&mut self) -> Result<String, Refusal> {
+    fn key(&mut self) -> Result<String, NotJson> {
         if let Some('"' | '\'' | '“') = self.peek() {
             return self.quoted();
         }
@@ -642,12 +633,12 @@ impl<'t> Parser<'t> {
     }
 
     /// A text in quotes of any kind.
-    fn quoted(&mut self) -> Result<String, Refusal> {
+    fn quoted(&mut self) -> Result<String, NotJson> {
         let open = self.bump();
         let end = match open {
             Some('“') => '”',
             Some(quote) => quote,
-            None => return Err(Refusal::EndsEarly),
+            None => return Err(NotJson::EndsEarly),
         };
         if end != '"' {
             self.note("read other quotes as double quotes");
@@ -655,7 +646,7 @@ impl<'t> Parser<'t> {
         let mut text = String::new();
         loop {
             match self.bump() {
-                None => return Err(Refusal::EndsEarly),
+                None => return Err(NotJson::EndsEarly),
                 Some(c) if c == end => break,
                 Some('\\') => text.push(self.escape()?),
                 Some(c) => {
@@ -670,35 +661,33 @@ impl<'t> Parser<'t> {
         Ok(text)
     }
 
-    fn escape(&mut self) -> Result<char, Refusal> {
+    fn escape(&mut self) -> Result<char, NotJson> {
         let rest = self.rest();
         if rest.starts_with('u') {
             let Some((c, length)) = unescaped_unicode(rest) else {
                 let early = rest.len() < 11 && !rest.contains(['"', '\'', '”']);
                 let what = "this escape stands for no character";
-                return Err(if early { Refusal::EndsEarly } else { self.unclear(what) });
+                return Err(if early { NotJson::EndsEarly } else { self.unclear(what) });
             };
             self.at += length;
             return Ok(c);
         }
-        Ok(match self.bump() {
-            Some(c @ ('"' | '\\' | '/')) => c,
-            Some('b') => '\u{8}',
-            Some('f') => '\u{c}',
-            Some('n') => '\n',
-            Some('r') => '\r',
-            Some('t') => '\t',
+        let c = self.bump();
+        if let Some(plain) = c.and_then(|c| simple_escape(u8::try_from(c).ok()?)) {
+            return Ok(plain);
+        }
+        Ok(match c {
             Some('\'') => {
                 self.note("took the backslash off a single quote");
                 '\''
             }
-            None => return Err(Refusal::EndsEarly),
-            // Whoever forgot to double one backslash forgot it elsewhere: `C:\new`.
+            None => return Err(NotJson::EndsEarly),
+            // A backslash that was not doubled here was not doubled elsewhere either: `C:\new`.
             Some(_) => return Err(self.unclear("this escape stands for no character")),
         })
     }
 
-    fn number(&mut self) -> Result<(), Refusal> {
+    fn number(&mut self) -> Result<(), NotJson> {
         let rest = self.rest();
         let part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
         let literal = rest.get(..rest.find(|c| !part(c)).unwrap_or(rest.len())).unwrap_or_default();
@@ -727,7 +716,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn word(&mut self) -> Result<(), Refusal> {
+    fn word(&mut self) -> Result<(), NotJson> {
         let rest = self.rest();
         let part = |c: char| c.is_alphanumeric() || c == '_';
         let word = rest.get(..rest.find(|c| !part(c)).unwrap_or(rest.len())).unwrap_or_default();
@@ -772,7 +761,7 @@ fn has_lone_quote(comment: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<String, Refusal> {
+    fn read(text: &str) -> Result<String, NotJson> {
         let asked = Asked { lists: false, field: &|name| name == "b" };
         document(text, &asked).map(|(json, _)| json)
     }
@@ -832,7 +821,7 @@ mod tests {
             "[{\"a\": 1}, {\"a\": 2}",
             "{\"a\": {\"b\": 2}",
         ] {
-            assert_eq!(read(text), Err(Refusal::EndsEarly), "{text}");
+            assert_eq!(read(text), Err(NotJson::EndsEarly), "{text}");
         }
     }
 
@@ -907,7 +896,7 @@ mod tests {
             "{\"a\": \"say \"hi\"\"}",
             "{\"a\": [\"say \"hi\" # there\"\n]}",
         ] {
-            let Err(Refusal::Unclear { what, .. }) = read(text) else {
+            let Err(NotJson::Unclear { what, .. }) = read(text) else {
                 panic!("{text}: {:?}", read(text));
             };
             assert!(what.contains("escape the quotes inside a string"), "{text}: {what}");

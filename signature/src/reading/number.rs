@@ -17,7 +17,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads a number in the grammar of JSON; `None` if the text is none.
+    /// Reads a number in the grammar of JSON; `None` if the text is not a number.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -49,7 +49,7 @@ impl Decimal {
         Some(Self { negative: negative && !digits.is_empty(), digits, point })
     }
 
-    /// Its digits as an integer, if it is one that somebody could want.
+    /// Its digits as an integer, if it is one of a usual size.
     pub(crate) fn integer(&self) -> Option<String> {
         /// More digits than the largest integer of 128 bits has.
         const LONGEST: i64 = 40;
@@ -71,7 +71,7 @@ impl Decimal {
     }
 
     /// As an `i64`; `outer` in place of one that none can hold on that side.
-    pub(super) fn as_i64(&self, outer: i64) -> Option<i64> {
+    pub(crate) fn as_i64(&self, outer: i64) -> Option<i64> {
         if !self.is_integral() {
             return None;
         }

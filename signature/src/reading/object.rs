@@ -1,16 +1,18 @@
-//! Objects: structs with declared fields, and maps whose keys are data.
+//! Repairing objects: structs with declared fields, and maps whose keys are data.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use crate::limits::{GUESS_DEPTH, NEAR_NAMES};
 use crate::reading::coerce::{folded, is_nothing};
-use crate::reading::exact::{Exact, Fits};
-use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Field, Form, Kinds, Node, ObjectRule, Rest};
+use crate::reading::fault_words::{counted, excerpt, expected, is_near, shortened};
+use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::policy::NULL_FOR_DEFAULT;
-use crate::reading::restore::FURTHER;
-use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{counted, excerpt, expected, is_near, shortened};
+use crate::reading::repair_walk::{At, Level, Path, RepairWalk};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::{FieldRule, Graph, Node, ObjectRule, Rest};
+use crate::schema::types::Types;
+use crate::wire_shapes::FURTHER;
 
 /// Many systems say with this field what an object is; it never is a value.
 pub(super) const TAG: &str = "_type";
@@ -24,12 +26,6 @@ const AROUND: [&str; 7] = ["properties", "request", "result", "data", "body", "p
 
 /// What is said of a field that is left out.
 pub(super) const UNASKED: &str = "left out a field that is not asked for";
-
-/// Maximum number of unknown fields that are compared with the names of absent ones.
-const MOST_UNKNOWN: usize = 64;
-
-/// Maximum number of objects and lists around the fields that a wrapper is looked for in.
-const DEEPEST_WRAPPER: usize = 4;
 
 const NOT_ASKED_FOR: &str = "which is not asked for";
 
@@ -50,13 +46,13 @@ struct Entry<'t> {
 /// Whether nothing is lost with a value.
 pub(super) fn is_void(tape: &Tape<'_>, value: usize) -> bool {
     match tape.kind(value) {
-        Kind::Null => true,
-        Kind::List | Kind::Object => tape.next(value) == value + 1,
+        TokenKind::Null => true,
+        TokenKind::List | TokenKind::Object => tape.next(value) == value + 1,
         _ => false,
     }
 }
 
-impl Fit<'_> {
+impl RepairWalk<'_> {
     pub(super) fn object(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         let rule = &node.object;
         let mut plan = Plan::new(at.tape, at.token, rule);
@@ -92,8 +88,8 @@ impl Fit<'_> {
     }
 
     /// A declared field; what stands for an absent one is left out.
-    fn field(&mut self, at: At<'_>, key: usize, field: &Field, level: Level) -> bool {
-        let node = self.form.node(field.node);
+    fn field(&mut self, at: At<'_>, key: usize, field: &FieldRule, level: Level) -> bool {
+        let node = self.graph.node(field.node);
         if !field.required && self.is_absent(at, node, level) {
             return true;
         }
@@ -113,7 +109,7 @@ impl Fit<'_> {
         if node.takes_null() || level < Level::Restore {
             return false;
         }
-        if at.kind() == Kind::Null {
+        if at.kind() == TokenKind::Null {
             self.repaired(at.path, NULL_FOR_DEFAULT.to_owned());
             return true;
         }
@@ -130,8 +126,9 @@ impl Fit<'_> {
     }
 
     fn takes(&self, at: At<'_>, node: &Node) -> bool {
-        let texts = |node: &Node| node.kinds.has(Kinds::TEXT);
-        texts(node) && Exact::new(self.form, at.tape).fits_node(at.tape, at.token, node) != Fits::No
+        let texts = |node: &Node| node.types.has(Types::TEXT);
+        texts(node)
+            && FitCheck::new(self.graph, at.tape).fits_node(at.tape, at.token, node) != Fits::No
     }
 
     fn undeclared(
@@ -144,14 +141,14 @@ impl Fit<'_> {
     ) -> bool {
         let rule = &node.object;
         let name = at.tape.text(key);
-        if self.form.typed && rule.is_free() {
+        if self.graph.typed && rule.is_free() {
             // A struct without fields passes over all it gets.
             let tag = name == TAG && at.tape.is_text(at.token);
             return if tag { self.leave_out(at, key) } else { self.unasked(at, key) };
         }
         if !rule.fields.is_empty() {
             if name == TAG && at.tape.is_text(at.token) && !matches!(rule.rest, Rest::Of(_)) {
-                if self.form.typed {
+                if self.graph.typed {
                     self.repaired(at.path, UNASKED.to_owned());
                 }
                 // Where any field is let in, it may be one of a map: that is for the type.
@@ -180,13 +177,13 @@ impl Fit<'_> {
             Rest::Closed | Rest::Open => return false,
         };
         let mut values = rule.patterns.iter().map(|(_, id)| *id).chain(rest);
-        !values.any(|id| self.form.node(id).kinds.has(Kinds::LIST))
+        !values.any(|id| self.graph.node(id).types.has(Types::LIST))
     }
 
-    /// A field that nobody asked for: it goes on as it is, and is told.
+    /// A field that is not declared: it is passed on as it is, and listed.
     fn unasked(&mut self, at: At<'_>, key: usize) -> bool {
         self.unknown += 1;
-        if self.form.typed {
+        if self.graph.typed {
             self.repaired(at.path, UNASKED.to_owned());
         }
         self.leave_out(at, key)
@@ -196,7 +193,7 @@ impl Fit<'_> {
     fn leave_out(&mut self, at: At<'_>, key: usize) -> bool {
         let start = self.out.len();
         let fits = self.pass_on(at, key);
-        if self.form.typed {
+        if self.graph.typed {
             self.left_out.push(start..self.out.len());
         }
         fits
@@ -243,7 +240,8 @@ impl Fit<'_> {
         };
         let key_at = at.to(key, at.path);
         let Some(found) = self.attempt(key_at, names, level) else {
-            let expected = format!("a key that is {}", expected(self.form, self.form.node(names)));
+            let expected =
+                format!("a key that is {}", expected(self.graph, self.graph.node(names)));
             let got = excerpt(&at.tape.text(key));
             self.push_fault(at.path, expected, got, "");
             return None;
@@ -279,21 +277,21 @@ impl Fit<'_> {
         // A name that is much longer than every declared one is not a slip.
         let longest = rule.fields.iter().map(|field| field.name.len()).max().unwrap_or_default();
         let unknown = plan.unknown(at, rule).filter(|entry| entry.name.len() <= 2 * longest + 8);
-        let unknown: Vec<&Entry<'_>> = unknown.take(MOST_UNKNOWN).collect();
+        let unknown: Vec<&Entry<'_>> = unknown.take(NEAR_NAMES).collect();
         if unknown.is_empty() {
             return true;
         }
         let mut fits = true;
         // What is required and absent is a fault by itself, and names the slip.
         for (index, field) in rule.fields.iter().enumerate().filter(|(_, field)| !field.required) {
-            if plan.says(self.form, rule, at, index) {
+            if plan.says(self.graph, rule, at, index) {
                 continue;
             }
             for entry in &unknown {
                 let (asked, said) = (folded(&field.name), folded(&entry.name));
                 let same = asked == said;
                 // One that is the same but for case and separators was looked at before; of
-                // several, nobody can say which is meant.
+                // several, it is unclear which is meant.
                 let rivals = || unknown.iter().filter(|other| folded(&other.name) == said).count();
                 let near = is_near(&field.name, &entry.name) || is_near(&asked, &said);
                 if same && rivals() > 1 || !same && near {
@@ -315,14 +313,14 @@ impl Fit<'_> {
         let mut own =
             rule.fields.iter().enumerate().filter(|(_, field)| field.only.is_none()).peekable();
         if own.peek().is_none()
-            || own.any(|(index, field)| field.required || plan.says(self.form, rule, at, index))
+            || own.any(|(index, field)| field.required || plan.says(self.graph, rule, at, index))
         {
             return true;
         }
-        // Without a type behind it, all of it goes on to whoever asked for it.
+        // Without a type behind it, the caller gets all of it.
         let tagged = rule.fields.iter().any(|field| field.only.is_some());
         let lost = |entry: &&Entry<'_>| {
-            self.form.typed && !tagged || holds_a_field(at.tape, entry.value, rule, DEEPEST_WRAPPER)
+            self.graph.typed && !tagged || holds_a_field(at.tape, entry.value, rule, GUESS_DEPTH)
         };
         let Some(entry) = plan.unknown(at, rule).find(lost) else {
             return true;
@@ -337,25 +335,25 @@ impl Fit<'_> {
     /// Whether a field that is absent here is in a field around it that nobody asked for:
     /// `{"dry_run": true, "arguments": {"prefix": "tmp"}}`.
     fn holds_nothing_deeper(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if !self.form.typed {
+        if !self.graph.typed {
             return true;
         }
         let around = |name: &str| WRAPPERS.contains(&name) || AROUND.contains(&name);
         let absent = |name: &str| {
             let name = folded(name);
             let field = rule.fields.iter().position(|field| folded(&field.name) == name);
-            field.is_some_and(|index| !plan.says(self.form, rule, at, index))
+            field.is_some_and(|index| !plan.says(self.graph, rule, at, index))
         };
         let inside = |entry: &&Entry<'_>| {
             let holds = |tape: &Tape<'_>, object| {
                 tape.entries(object).any(|(key, _)| absent(&tape.text(key)))
             };
             match at.tape.kind(entry.value) {
-                Kind::Object => holds(at.tape, entry.value),
-                Kind::Text | Kind::Escaped => {
+                TokenKind::Object => holds(at.tape, entry.value),
+                TokenKind::Text | TokenKind::Escaped => {
                     let text = at.tape.text(entry.value);
                     let tape = Tape::parse(&text).ok();
-                    tape.is_some_and(|tape| tape.kind(0) == Kind::Object && holds(&tape, 0))
+                    tape.is_some_and(|tape| tape.kind(0) == TokenKind::Object && holds(&tape, 0))
                 }
                 _ => false,
             }
@@ -378,7 +376,7 @@ impl Fit<'_> {
             .fields
             .iter()
             .enumerate()
-            .any(|(index, field)| field.only.is_none() && plan.says(self.form, rule, at, index))
+            .any(|(index, field)| field.only.is_none() && plan.says(self.graph, rule, at, index))
             // What nobody asked for may be the tag by another name, and another tag.
             && plan.entries.iter().all(|entry| entry.field.is_some());
         for (field, given) in rule.fields.iter().zip(&plan.given) {
@@ -400,7 +398,7 @@ impl Fit<'_> {
             if self.trying {
                 return false;
             }
-            let expected = expected(self.form, self.form.node(field.node));
+            let expected = expected(self.graph, self.graph.node(field.node));
             let unknown = plan.entries.iter().filter(|entry| entry.field.is_none());
             let near = unknown.take(64).find(|entry| is_near(&field.name, &entry.name));
             let why = near.map(|entry| format!("there is `{}`", shortened(&entry.name)));
@@ -413,16 +411,16 @@ impl Fit<'_> {
     /// Whether what an object is called may be meant of its fields that are unions: models
     /// write a tag one level too high.
     fn agrees_with_tags(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if !self.form.typed || plan.entries.iter().all(|entry| entry.field.is_some()) {
+        if !self.graph.typed || plan.entries.iter().all(|entry| entry.field.is_some()) {
             return true;
         }
-        let form = self.form;
+        let graph = self.graph;
         let mut fits = true;
         for entry in &plan.entries {
             let field = entry.field.and_then(|index| rule.fields.get(index));
             if let Some(field) = field
-                && let Some(union) = &form.node(field.node).union
-                && at.tape.kind(entry.value) == Kind::Object
+                && let Some(union) = &graph.node(field.node).union
+                && at.tape.kind(entry.value) == TokenKind::Object
             {
                 let path = Path::Field(at.path, &entry.name);
                 let below = at.to(entry.value, &path);
@@ -437,7 +435,7 @@ impl Fit<'_> {
                     if self.contradicts(&said, below, union) {
                         let why =
                             format!("`{}` above says that it is {}", other.name, excerpt(&said));
-                        fits = self.fault(below, form.node(field.node), &why);
+                        fits = self.fault(below, graph.node(field.node), &why);
                     }
                 }
             }
@@ -465,7 +463,7 @@ impl Fit<'_> {
     /// A field that is there must not be there once more under nearly its name: which of
     /// the two was meant is a guess.
     fn said_once(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if !self.form.typed || matches!(rule.rest, Rest::Of(_)) {
+        if !self.graph.typed || matches!(rule.rest, Rest::Of(_)) {
             return true;
         }
         let given = rule.fields.iter().zip(&plan.given).filter(|(_, given)| **given);
@@ -564,12 +562,12 @@ fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) 
     }
     let below = |value| holds_a_field(tape, value, rule, left - 1);
     match tape.kind(value) {
-        Kind::List => tape.items(value).any(below),
-        Kind::Object => tape.entries(value).any(|(key, value)| {
+        TokenKind::List => tape.items(value).any(below),
+        TokenKind::Object => tape.entries(value).any(|(key, value)| {
             let name = folded(&tape.text(key));
             rule.fields.iter().any(|field| folded(&field.name) == name) || below(value)
         }),
-        Kind::Text | Kind::Escaped if tape.raw(value).trim_start().starts_with('{') => {
+        TokenKind::Text | TokenKind::Escaped if tape.raw(value).trim_start().starts_with('{') => {
             let text = tape.text(value);
             Tape::parse(&text).is_ok_and(|tape| holds_a_field(&tape, 0, rule, left - 1))
         }
@@ -578,7 +576,7 @@ fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) 
 }
 
 impl<'t> Plan<'t> {
-    /// The fields that nobody asked for and that would be lost.
+    /// The fields that are not declared and would be lost.
     fn unknown<'a>(
         &'a self,
         at: At<'a>,
@@ -594,11 +592,11 @@ impl<'t> Plan<'t> {
     }
 
     /// Whether a declared field is there with a value.
-    fn says(&self, form: &Form, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
-        let field = rule.fields.get(index).map(|field| form.node(field.node));
-        let takes_text = field.is_some_and(|node| node.kinds.has(Kinds::TEXT));
+    fn says(&self, graph: &Graph, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
+        let field = rule.fields.get(index).map(|field| graph.node(field.node));
+        let takes_text = field.is_some_and(|node| node.types.has(Types::TEXT));
         let left_out = |value| match at.tape.kind(value) {
-            Kind::Null => true,
+            TokenKind::Null => true,
             // Read as left out where no text is asked for.
             _ => !takes_text && at.tape.is_text(value) && is_nothing(&at.tape.text(value)),
         };

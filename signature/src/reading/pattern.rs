@@ -7,41 +7,54 @@ use regex_lite::Regex;
 /// A pattern that texts or keys have to match somewhere.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    pub(super) text: String,
-    row: Option<Vec<Step>>,
-    regex: Regex,
+    pub(crate) text: String,
+    row: Option<Vec<ClassRun>>,
+    /// `None` for a pattern that the engine does not know.
+    regex: Option<Regex>,
+    /// Whether a pattern that the engine does not know matches.
+    unknown_takes: bool,
 }
 
 impl Pattern {
-    /// `None` for one that the engine does not know.
-    pub(crate) fn new(text: &str) -> Option<Self> {
-        let regex = Regex::new(text).ok()?;
-        Some(Self { text: text.to_owned(), row: row(text), regex })
+    pub(crate) fn new(text: &str) -> Self {
+        let regex = Regex::new(text).ok();
+        let row = regex.as_ref().and_then(|_| row(text));
+        Self { text: text.to_owned(), row, regex, unknown_takes: true }
+    }
+
+    /// The pattern, with what it says where the engine does not know it.
+    pub(crate) fn unknown_takes(self, unknown_takes: bool) -> Self {
+        Self { unknown_takes, ..self }
+    }
+
+    /// Whether the engine knows the pattern.
+    pub(crate) fn is_known(&self) -> bool {
+        self.regex.is_some()
     }
 
     pub(crate) fn is_match(&self, text: &str) -> bool {
         match &self.row {
             Some(row) => matches(row, text.as_bytes()),
-            None => self.regex.is_match(text),
+            None => self.regex.as_ref().map_or(self.unknown_takes, |regex| regex.is_match(text)),
         }
     }
 }
 
 /// ASCII characters, and how many of them in a row.
 #[derive(Debug, Clone)]
-struct Step {
+struct ClassRun {
     class: u128,
     fewest: usize,
     most: usize,
 }
 
-impl Step {
+impl ClassRun {
     fn has(&self, byte: u8) -> bool {
         byte < 128 && self.class >> byte & 1 == 1
     }
 }
 
-fn matches(row: &[Step], text: &[u8]) -> bool {
+fn matches(row: &[ClassRun], text: &[u8]) -> bool {
     let mut rest = text;
     for step in row {
         let count = rest.iter().take(step.most).take_while(|byte| step.has(**byte)).count();
@@ -55,13 +68,13 @@ fn matches(row: &[Step], text: &[u8]) -> bool {
 
 /// The steps of a pattern from start to end, if each can take all it gets: then taking
 /// as much as there is never is too much.
-fn row(pattern: &str) -> Option<Vec<Step>> {
+fn row(pattern: &str) -> Option<Vec<ClassRun>> {
     let mut rest = pattern.strip_prefix('^')?.strip_suffix('$')?.as_bytes();
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<ClassRun> = Vec::new();
     while !rest.is_empty() {
         let (class, after) = class(rest)?;
         let (fewest, most, after) = count(after)?;
-        steps.push(Step { class, fewest, most });
+        steps.push(ClassRun { class, fewest, most });
         rest = after;
     }
     let greedy = steps.windows(2).all(|two| match two {
@@ -188,14 +201,14 @@ mod tests {
             ("abc", "xabcx", "ab"),
             ("^(a|b)$", "a", "c"),
         ] {
-            let pattern = Pattern::new(pattern).unwrap();
+            let pattern = Pattern::new(pattern);
             assert!(pattern.is_match(fits) && !pattern.is_match(not), "{pattern:?}");
         }
         for pattern in [r"^[A-Z]{2}-\d+$", "^[a-zA-Z0-9_-]{1,4}$", r"^\+?\d{2,}$"] {
-            assert!(Pattern::new(pattern).unwrap().row.is_some(), "{pattern}");
+            assert!(Pattern::new(pattern).row.is_some(), "{pattern}");
         }
         for pattern in ["^[a-z]*a$", "^[^a]$", "^a$|^b$", "^a+?$", "^(a)$", "a", "^.$", r"^\s$"] {
-            assert!(Pattern::new(pattern).unwrap().row.is_none(), "{pattern}");
+            assert!(Pattern::new(pattern).row.is_none(), "{pattern}");
         }
     }
 
@@ -205,9 +218,9 @@ mod tests {
             pattern in r"\^(([a-c]|\[[a-c0-2]{1,3}\]|\[a-c\]|\\d|-|\\\.)(\+|\*|\?|\{[0-2]\}|\{1,\}|\{0,2\})?){1,4}\$",
             text in r"[a-c0-2.\-é\n]{0,6}",
         ) {
-            if let Some(pattern) = Pattern::new(&pattern) {
-                let expected = pattern.regex.is_match(&text);
-                prop_assert_eq!(pattern.is_match(&text), expected, "{:?}", pattern);
+            let pattern = Pattern::new(&pattern);
+            if let Some(regex) = &pattern.regex {
+                prop_assert_eq!(pattern.is_match(&text), regex.is_match(&text), "{:?}", pattern);
             }
         }
     }

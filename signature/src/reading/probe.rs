@@ -13,14 +13,13 @@ use serde::de::{
     SeqAccess, Visitor,
 };
 
-use crate::reading::form::{Form, Id};
-
-/// Maximum number of places that are looked at; a type with more is checked by its schema.
-const MOST_PLACES: usize = 1_000;
+use crate::limits::PROBED_PLACES;
+use crate::reading::read_plan::ReadPlan;
+use crate::schema::graph::Id;
 
 /// One step down into a value.
 #[derive(Clone, Copy)]
-enum Step<'f> {
+enum ProbeStep<'f> {
     Field(&'f str),
     First,
 }
@@ -29,24 +28,25 @@ enum Step<'f> {
 ///
 /// `false` as well where nobody can tell, such as behind the first place of a tuple: the
 /// schema is then checked, which is never wrong.
-pub(super) fn lists_are_enums<T: DeserializeOwned>(form: &Form) -> bool {
-    let mut seen = HashSet::from([form.root]);
-    let mut waiting: Vec<(Id, Vec<Step<'_>>)> = vec![(form.root, Vec::new())];
+pub(super) fn lists_are_enums<T: DeserializeOwned>(plan: &ReadPlan) -> bool {
+    let mut seen = HashSet::from([plan.root()]);
+    let mut waiting: Vec<(Id, Vec<ProbeStep<'_>>)> = vec![(plan.root(), Vec::new())];
     let mut places = 0;
     while let Some((id, way)) = waiting.pop() {
-        let node = form.node(id);
-        let fields = node.object.fields.iter().map(|field| (Step::Field(&field.name), field.node));
-        let items = node.list.items.map(|id| (Step::First, id));
-        let first = node.list.prefix.first().map(|id| (Step::First, *id));
-        if node.list.prefix.iter().skip(1).any(|id| form.lists_below(*id)) {
+        let node = plan.node(id);
+        let fields =
+            node.object.fields.iter().map(|field| (ProbeStep::Field(&field.name), field.node));
+        let items = node.list.items.map(|id| (ProbeStep::First, id));
+        let first = node.list.prefix.first().map(|id| (ProbeStep::First, *id));
+        if node.list.prefix.iter().skip(1).any(|id| plan.lists_below(*id)) {
             return false;
         }
         for (step, below) in fields.chain(items).chain(first) {
             let mut way = way.clone();
             way.push(step);
-            if form.node(below).values.is_some() {
+            if plan.node(below).values.is_some() {
                 places += 1;
-                if places > MOST_PLACES || !is_enum::<T>(&way) {
+                if places > PROBED_PLACES || !is_enum::<T>(&way) {
                     return false;
                 }
             } else if seen.insert(below) {
@@ -57,7 +57,7 @@ pub(super) fn lists_are_enums<T: DeserializeOwned>(form: &Form) -> bool {
     true
 }
 
-fn is_enum<T: DeserializeOwned>(way: &[Step<'_>]) -> bool {
+fn is_enum<T: DeserializeOwned>(way: &[ProbeStep<'_>]) -> bool {
     let found = Cell::new(false);
     // It never comes to a value: the end of the way is an error.
     let _ = T::deserialize(Way { steps: way, found: &found });
@@ -66,7 +66,7 @@ fn is_enum<T: DeserializeOwned>(way: &[Step<'_>]) -> bool {
 
 /// Leads a type down to one place.
 struct Way<'w> {
-    steps: &'w [Step<'w>],
+    steps: &'w [ProbeStep<'w>],
     found: &'w Cell<bool>,
 }
 
@@ -75,14 +75,14 @@ fn another() -> Error {
 }
 
 impl<'w> Way<'w> {
-    fn next(&self) -> Option<(Step<'w>, Self)> {
+    fn next(&self) -> Option<(ProbeStep<'w>, Self)> {
         let (step, steps) = self.steps.split_first()?;
         Some((*step, Self { steps, found: self.found }))
     }
 
     fn list<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.next() {
-            Some((Step::First, below)) => {
+            Some((ProbeStep::First, below)) => {
                 visitor.visit_seq(Only { name: None, below: Some(below) })
             }
             _ => Err(another()),
@@ -153,7 +153,7 @@ impl<'de> Deserializer<'de> for Way<'_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.next() {
-            Some((Step::Field(name), below)) => {
+            Some((ProbeStep::Field(name), below)) => {
                 visitor.visit_map(Only { name: Some(name), below: Some(below) })
             }
             _ => Err(another()),

@@ -1,31 +1,29 @@
-//! What lowering did to a shape, undone.
+//! Restoring the contract's own shape from the wire shapes of lowering.
+//!
+//! The inverse of `lowering::value`, in every dialect; both take their names from
+//! [`wire_shapes`](crate::wire_shapes).
 
 use std::collections::HashSet;
 
-use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Kinds, Node};
-use crate::reading::tape::{Kind, Tape};
+use crate::reading::repair_walk::{At, Level, Path, RepairWalk};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::Node;
+use crate::schema::types::Types;
+use crate::wire_shapes::{self, KEY, VALUE};
 
-/// The fields of a pair that stands for an entry of a map.
-const KEY: &str = "key";
-const VALUE: &str = "value";
-
-/// Where a struct keeps pairs for its further fields.
-pub(super) const FURTHER: &str = "additional_properties";
-
-impl Fit<'_> {
+impl RepairWalk<'_> {
     /// A map from pairs, a tuple from an object, a number or a boolean from the text
     /// that a dialect without them lists.
     /// `None` if it is no such shape.
     pub(super) fn restored(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
         match at.kind() {
-            Kind::List if node.kinds.has(Kinds::OBJECT) && node.object.is_map() => {
+            TokenKind::List if node.types.has(Types::OBJECT) && node.object.is_map() => {
                 self.map_of_pairs(at, node, level)
             }
-            Kind::Object if node.kinds.has(Kinds::LIST) && !node.list.prefix.is_empty() => {
+            TokenKind::Object if node.types.has(Types::LIST) && !node.list.prefix.is_empty() => {
                 self.tuple(at, node, level)
             }
-            Kind::Text | Kind::Escaped => self.listed_as_text(at, node),
+            TokenKind::Text | TokenKind::Escaped => self.listed_as_text(at, node),
             _ => None,
         }
     }
@@ -69,7 +67,7 @@ impl Fit<'_> {
     fn tuple(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
         let entries: Vec<_> = at.tape.entries(at.token).collect();
         let of = |index: usize| {
-            let name = format!("item_{index}");
+            let name = wire_shapes::item(index);
             entries.iter().find(|(key, _)| at.tape.text(*key) == *name).map(|(_, value)| *value)
         };
         let items: Vec<usize> = (0..entries.len()).map_while(of).collect();
@@ -84,7 +82,7 @@ impl Fit<'_> {
             if index > 0 {
                 self.out.push(',');
             }
-            let name = format!("item_{index}");
+            let name = wire_shapes::item(index);
             let path = Path::Field(at.path, &name);
             fits &= match node.list.item(index) {
                 Some(Some(id)) => self.value(at.to(*item, &path), id, level),
@@ -116,14 +114,14 @@ impl Fit<'_> {
 /// A list whose every item is an object with a key, a value and nothing else: the token
 /// of each key with that of its value.
 fn pairs(tape: &Tape<'_>, list: usize) -> Option<Vec<(usize, usize)>> {
-    if tape.kind(list) != Kind::List {
+    if tape.kind(list) != TokenKind::List {
         return None;
     }
     tape.items(list).map(|item| pair(tape, item)).collect()
 }
 
 fn pair(tape: &Tape<'_>, item: usize) -> Option<(usize, usize)> {
-    if tape.kind(item) != Kind::Object {
+    if tape.kind(item) != TokenKind::Object {
         return None;
     }
     let mut entries = tape.entries(item);

@@ -1,15 +1,16 @@
-//! A JSON text as one flat list of tokens: exact, iterative, in time and memory that
-//! grow with the text and nothing else.
+//! A JSON text as one flat list of tokens.
+//!
+//! The parser is exact and iterative; its time and memory grow with the text only. Reading,
+//! rendering and the fit check all work on tapes.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// As deep as `serde_json` goes: what is deeper could not be read after this either.
-const DEEPEST: usize = 127;
+use crate::limits::TEXT_DEPTH;
 
 /// What kind of value a token starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum TokenKind {
     Null,
     False,
     True,
@@ -31,12 +32,12 @@ pub(super) struct Token {
     end: u32,
     /// The token after this and all that is in it.
     next: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
 }
 
 /// Why a text is no JSON, and where: an offset in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// It stops before its value does.
     EndsEarly,
     /// Something cannot stand where it stands.
@@ -51,39 +52,45 @@ pub(super) enum Broken {
 
 /// A text and its tokens.
 #[derive(Debug)]
-pub(super) struct Tape<'t> {
-    pub(super) source: &'t str,
+pub(crate) struct Tape<'t> {
+    pub(crate) source: &'t str,
     tokens: Vec<Token>,
 }
 
 impl<'t> Tape<'t> {
-    pub(super) fn parse(source: &'t str) -> Result<Self, Broken> {
+    pub(crate) fn parse(source: &'t str) -> Result<Self, Broken> {
+        Self::parse_to(source, TEXT_DEPTH)
+    }
+
+    /// Parses a text whose lists and objects may nest as deep as `deepest`.
+    pub(crate) fn parse_to(source: &'t str, deepest: usize) -> Result<Self, Broken> {
         if u32::try_from(source.len()).is_err() {
             return Err(Broken::TooLong);
         }
-        let mut parser = Parser {
+        let mut parser = TapeParser {
             source,
             bytes: source.as_bytes(),
             at: 0,
             tokens: Vec::with_capacity(source.len() / 8 + 8),
             open: Vec::new(),
+            deepest,
         };
         parser.run()?;
         Ok(Self { source, tokens: parser.tokens })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.tokens.len()
     }
 
     /// How many lists and objects are in each other.
-    pub(super) fn depth(&self) -> u32 {
+    pub(crate) fn depth(&self) -> u32 {
         let (mut depth, mut open) = (0, Vec::new());
         for (at, token) in self.tokens.iter().enumerate() {
             while open.last().is_some_and(|end| *end as usize <= at) {
                 open.pop();
             }
-            if matches!(token.kind, Kind::List | Kind::Object) {
+            if matches!(token.kind, TokenKind::List | TokenKind::Object) {
                 open.push(token.next);
                 depth = depth.max(open.len() as u32);
             }
@@ -91,45 +98,45 @@ impl<'t> Tape<'t> {
         depth
     }
 
-    pub(super) fn kind(&self, token: usize) -> Kind {
-        self.tokens.get(token).map_or(Kind::Null, |token| token.kind)
+    pub(crate) fn kind(&self, token: usize) -> TokenKind {
+        self.tokens.get(token).map_or(TokenKind::Null, |token| token.kind)
     }
 
     /// The source of a number; of a text, what stands between its quotes.
-    pub(super) fn raw(&self, token: usize) -> &'t str {
+    pub(crate) fn raw(&self, token: usize) -> &'t str {
         let range = self.tokens.get(token).map(|token| token.start as usize..token.end as usize);
         range.and_then(|range| self.source.get(range)).unwrap_or_default()
     }
 
     /// The source of any value, quotes included.
-    pub(super) fn whole(&self, token: usize) -> &'t str {
+    pub(crate) fn whole(&self, token: usize) -> &'t str {
         let Some(found) = self.tokens.get(token) else {
             return "";
         };
         let (start, end) = (found.start as usize, found.end as usize);
-        let quote = usize::from(matches!(found.kind, Kind::Text | Kind::Escaped));
+        let quote = usize::from(matches!(found.kind, TokenKind::Text | TokenKind::Escaped));
         self.source.get(start - quote..end + quote).unwrap_or_default()
     }
 
     /// The text that a token stands for.
-    pub(super) fn text(&self, token: usize) -> Cow<'t, str> {
+    pub(crate) fn text(&self, token: usize) -> Cow<'t, str> {
         match self.kind(token) {
-            Kind::Escaped => Cow::Owned(decoded(self.raw(token))),
+            TokenKind::Escaped => Cow::Owned(decoded(self.raw(token))),
             _ => Cow::Borrowed(self.raw(token)),
         }
     }
 
     pub(super) fn is_text(&self, token: usize) -> bool {
-        matches!(self.kind(token), Kind::Text | Kind::Escaped)
+        matches!(self.kind(token), TokenKind::Text | TokenKind::Escaped)
     }
 
     /// The token after this one and all that is in it.
-    pub(super) fn next(&self, token: usize) -> usize {
+    pub(crate) fn next(&self, token: usize) -> usize {
         self.tokens.get(token).map_or(usize::MAX, |token| token.next as usize)
     }
 
     /// The items of a list.
-    pub(super) fn items(&self, list: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn items(&self, list: usize) -> impl Iterator<Item = usize> + Clone {
         let end = self.next(list);
         let mut at = list + 1;
         std::iter::from_fn(move || {
@@ -140,7 +147,7 @@ impl<'t> Tape<'t> {
     }
 
     /// The keys of an object, each with its value.
-    pub(super) fn entries(&self, object: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+    pub(crate) fn entries(&self, object: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
         let end = self.next(object);
         let mut at = object + 1;
         std::iter::from_fn(move || {
@@ -168,22 +175,50 @@ fn decoded(raw: &str) -> String {
 
 /// The character that follows a backslash, and how many bytes say it.
 fn unescaped(rest: &str) -> Option<(char, usize)> {
-    let c = match rest.bytes().next()? {
-        b'"' => '"',
-        b'\\' => '\\',
-        b'/' => '/',
+    match rest.bytes().next()? {
+        b'u' => unescaped_unicode(rest),
+        byte => Some((simple_escape(byte)?, 1)),
+    }
+}
+
+/// The character of an escape that is one letter.
+pub(crate) fn simple_escape(letter: u8) -> Option<char> {
+    Some(match letter {
+        b'"' | b'\\' | b'/' => char::from(letter),
         b'b' => '\u{8}',
         b'f' => '\u{c}',
         b'n' => '\n',
         b'r' => '\r',
         b't' => '\t',
-        b'u' => return unescaped_unicode(rest),
         _ => return None,
-    };
-    Some((c, 1))
+    })
 }
 
-/// `uXXXX`, or two of them that make one character; a lone surrogate is none.
+/// Returns the number of bytes before the next quote, backslash or control character: eight at
+/// a time, because most of an answer is such text.
+pub(crate) fn plain_run(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    let mut at = 0;
+    for &eight in bytes.as_chunks::<8>().0 {
+        let word = u64::from_le_bytes(eight);
+        // The high bit of each byte below `n`; a byte above it may be marked too, but
+        // never the first.
+        let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & HIGH;
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let backslash = word ^ (ONES * u64::from(b'\\'));
+        let found = below(word, 0x20) | below(quote, 1) | below(backslash, 1);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    at + rest.iter().position(special).unwrap_or(rest.len())
+}
+
+/// `uXXXX`, or two of them that make one character; a lone surrogate is not a character.
 pub(super) fn unescaped_unicode(rest: &str) -> Option<(char, usize)> {
     let high = hex(rest.get(1..5)?)?;
     if !(0xd800..0xdc00).contains(&high) {
@@ -202,16 +237,17 @@ fn hex(digits: &str) -> Option<u32> {
     digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
 }
 
-struct Parser<'t> {
+struct TapeParser<'t> {
     source: &'t str,
     bytes: &'t [u8],
     at: usize,
     tokens: Vec<Token>,
     /// The lists and objects that are not closed yet.
     open: Vec<u32>,
+    deepest: usize,
 }
 
-impl Parser<'_> {
+impl TapeParser<'_> {
     fn run(&mut self) -> Result<(), Broken> {
         loop {
             self.space();
@@ -251,7 +287,7 @@ impl Parser<'_> {
             match self.peek() {
                 Some(b'"') => return self.text(),
                 Some(b'{') => {
-                    self.push_open(Kind::Object)?;
+                    self.push_open(TokenKind::Object)?;
                     self.space();
                     if self.peek() == Some(b'}') {
                         return Ok(());
@@ -259,16 +295,16 @@ impl Parser<'_> {
                     self.key()?;
                 }
                 Some(b'[') => {
-                    self.push_open(Kind::List)?;
+                    self.push_open(TokenKind::List)?;
                     self.space();
                     if self.peek() == Some(b']') {
                         return Ok(());
                     }
                 }
                 Some(b'-' | b'0'..=b'9') => return self.number(),
-                Some(b't') => return self.word("true", Kind::True),
-                Some(b'f') => return self.word("false", Kind::False),
-                Some(b'n') => return self.word("null", Kind::Null),
+                Some(b't') => return self.word("true", TokenKind::True),
+                Some(b'f') => return self.word("false", TokenKind::False),
+                Some(b'n') => return self.word("null", TokenKind::Null),
                 _ => return Err(self.unexpected("a value is expected")),
             }
         }
@@ -283,7 +319,7 @@ impl Parser<'_> {
                 return Ok(true);
             };
             self.space();
-            let is_list = self.tokens.get(open as usize).is_some_and(|t| t.kind == Kind::List);
+            let is_list = self.tokens.get(open as usize).is_some_and(|t| t.kind == TokenKind::List);
             match (self.peek(), is_list) {
                 (Some(b','), true) => {
                     self.at += 1;
@@ -306,13 +342,13 @@ impl Parser<'_> {
         }
     }
 
-    fn push(&mut self, kind: Kind, start: usize, end: usize) {
+    fn push(&mut self, kind: TokenKind, start: usize, end: usize) {
         let next = self.tokens.len() as u32 + 1;
         self.tokens.push(Token { start: start as u32, end: end as u32, next, kind });
     }
 
-    fn push_open(&mut self, kind: Kind) -> Result<(), Broken> {
-        if self.open.len() >= DEEPEST {
+    fn push_open(&mut self, kind: TokenKind) -> Result<(), Broken> {
+        if self.open.len() >= self.deepest {
             return Err(Broken::TooDeep);
         }
         self.open.push(self.tokens.len() as u32);
@@ -346,7 +382,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn word(&mut self, word: &'static str, kind: Kind) -> Result<(), Broken> {
+    fn word(&mut self, word: &'static str, kind: TokenKind) -> Result<(), Broken> {
         let start = self.at;
         for expected in word.bytes() {
             if self.peek() != Some(expected) {
@@ -392,7 +428,7 @@ impl Parser<'_> {
             }
             self.digits()?;
         }
-        self.push(Kind::Number, start, self.at);
+        self.push(TokenKind::Number, start, self.at);
         Ok(())
     }
 
@@ -400,18 +436,15 @@ impl Parser<'_> {
     fn text(&mut self) -> Result<(), Broken> {
         self.at += 1;
         let start = self.at;
-        let mut kind = Kind::Text;
+        let mut kind = TokenKind::Text;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
-            // What ends a stretch of plain characters.
-            let Some(plain) = rest.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20) else {
-                return Err(Broken::EndsEarly);
-            };
-            self.at += plain;
+            self.at += plain_run(rest);
             match self.peek() {
+                None => return Err(Broken::EndsEarly),
                 Some(b'"') => break,
                 Some(b'\\') => {
-                    kind = Kind::Escaped;
+                    kind = TokenKind::Escaped;
                     let rest = self.source.get(self.at + 1..).unwrap_or_default();
                     let Some((_, length)) = unescaped(rest) else {
                         // Two escapes of six characters may make one character.
@@ -432,7 +465,7 @@ impl Parser<'_> {
 
     /// Refuses an object with the same key twice.
     fn unique(&self, object: usize) -> Result<(), Broken> {
-        /// So many keys are compared with each other faster than they are hashed.
+        /// Up to this number, comparing keys with each other is faster than hashing them.
         const FEW: usize = 8;
         let mut few = [""; FEW];
         let mut count = 0;
@@ -440,7 +473,7 @@ impl Parser<'_> {
         while let Some(key) = self.tokens.get(at) {
             let text = self.source.get(key.start as usize..key.end as usize).unwrap_or_default();
             let (seen, _) = few.split_at(count);
-            if key.kind == Kind::Escaped || count == FEW {
+            if key.kind == TokenKind::Escaped || count == FEW {
                 return self.unique_among_many(object);
             }
             if seen.contains(&text) {
@@ -461,7 +494,7 @@ impl Parser<'_> {
         while let Some(key) = self.tokens.get(at) {
             let raw = self.source.get(key.start as usize..key.end as usize).unwrap_or_default();
             let text = match key.kind {
-                Kind::Escaped => Cow::Owned(decoded(raw)),
+                TokenKind::Escaped => Cow::Owned(decoded(raw)),
                 _ => Cow::Borrowed(raw),
             };
             if seen.contains(&text) {
@@ -491,7 +524,7 @@ impl Parser<'_> {
     }
 
     fn step(&self, container: usize, below: usize, path: &mut String) {
-        let is_list = self.tokens.get(container).is_some_and(|t| t.kind == Kind::List);
+        let is_list = self.tokens.get(container).is_some_and(|t| t.kind == TokenKind::List);
         if is_list {
             let (mut at, mut index) = (container + 1, 0);
             while at < below {

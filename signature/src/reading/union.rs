@@ -1,14 +1,15 @@
-//! Unions: the one member that is meant, or none.
+//! Repairing unions: finding the one member that is meant.
 
 use std::collections::HashSet;
 
 use crate::reading::coerce::folded;
-use crate::reading::exact::{Fits, INVOLVED, is_rounded, specificity};
-use crate::reading::fit::{At, Attempt, Fit, Level, Path};
-use crate::reading::form::{Id, Kinds, Node, Union};
+use crate::reading::fault_words::{excerpt, expected, got, member};
+use crate::reading::fit_check::{Fits, INVOLVED, is_rounded, specificity};
 use crate::reading::object::TAG;
-use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{excerpt, expected, got, member};
+use crate::reading::repair_walk::{At, Attempt, Level, Path, RepairWalk};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::{Id, Node, Union};
+use crate::schema::types::Types;
 
 /// What a value would be as one member.
 struct Candidate {
@@ -24,24 +25,24 @@ enum Choice {
     None,
 }
 
-impl Fit<'_> {
+impl RepairWalk<'_> {
     pub(super) fn union(&mut self, at: At<'_>, node: &Node, union: &Union, level: Level) -> bool {
-        if at.kind() == Kind::Null && node.takes_null() {
+        if at.kind() == TokenKind::Null && node.takes_null() {
             return self.keep(at);
         }
-        if at.kind() == Kind::Object
+        if at.kind() == TokenKind::Object
             && let Some(said) = self.said_beside(at, union)
             && self.contradicts(&said, at, union)
         {
             return self.fault(at, node, &format!("`{TAG}` says that it is {}", excerpt(&said)));
         }
-        if at.kind() == Kind::Object
+        if at.kind() == TokenKind::Object
             && let Some(tag) = &union.tag
             && let Some(fits) = self.by_tag(at, union, tag, level)
         {
             return fits;
         }
-        let tagged = at.kind() == Kind::Object && union.tag.is_some();
+        let tagged = at.kind() == TokenKind::Object && union.tag.is_some();
         match self.choose(at, union, level, tagged) {
             Choice::One(candidate) => self.take(candidate.attempt),
             Choice::Doubt(why) => self.fault(at, node, &why),
@@ -51,7 +52,7 @@ impl Fit<'_> {
 
     /// What an object is called in a field that is no tag of this union.
     fn said_beside(&self, at: At<'_>, union: &Union) -> Option<String> {
-        let declared = |id: &Id| self.form.node(*id).object.field(TAG, 0).is_some();
+        let declared = |id: &Id| self.graph.node(*id).object.field(TAG, 0).is_some();
         let (_, value) = at.tape.entries(at.token).find(|(key, _)| at.tape.text(*key) == TAG)?;
         let is_name = at.tape.is_text(value) && !union.members.iter().any(declared);
         is_name.then(|| at.tape.text(value).into_owned())
@@ -61,7 +62,7 @@ impl Fit<'_> {
     pub(super) fn contradicts(&self, said: &str, at: At<'_>, union: &Union) -> bool {
         let (said, tag) = (folded(said), union.tag.as_deref());
         let is_meant = |id: &&Id| {
-            let fields = &self.form.node(**id).object.fields;
+            let fields = &self.graph.node(**id).object.fields;
             match (tag, fields.as_slice()) {
                 (Some(tag), _) => self.tags(**id, tag).iter().any(|text| folded(text) == said),
                 (None, [only]) => only.required && folded(&only.name) == said,
@@ -80,7 +81,7 @@ impl Fit<'_> {
         {
             return at.tape.is_text(value) && folded(&at.tape.text(value)) != said;
         }
-        let mut fields = self.form.node(*meant).object.fields.iter();
+        let mut fields = self.graph.node(*meant).object.fields.iter();
         fields.any(|field| {
             field.required && Some(&*field.name) != tag && given(&field.name).is_none()
         })
@@ -117,9 +118,9 @@ impl Fit<'_> {
 
     /// The texts a member's tag may hold.
     fn tags(&self, id: Id, tag: &str) -> Vec<String> {
-        let node = self.form.node(id);
+        let node = self.graph.node(id);
         let field = node.object.fields.iter().find(|field| *field.name == *tag);
-        let values = field.and_then(|field| self.form.node(field.node).values.as_ref());
+        let values = field.and_then(|field| self.graph.node(field.node).values.as_ref());
         let texts = values.into_iter().flatten().filter_map(|value| value.as_str());
         texts.map(str::to_owned).collect()
     }
@@ -128,9 +129,9 @@ impl Fit<'_> {
         let mut candidates: Vec<Candidate> = Vec::new();
         for step in [Level::Exact, Level::Restore, Level::Coerce] {
             // Coercion only where nothing reads all that is there as it is. Without a
-            // type, fields that nobody asked for are kept, so nothing is lost by them.
+            // type, fields that are not declared are kept, so nothing is lost by them.
             let settled =
-                |candidate: &Candidate| !self.form.typed || candidate.attempt.unknown == 0;
+                |candidate: &Candidate| !self.graph.typed || candidate.attempt.unknown == 0;
             let settled = candidates.iter().any(settled);
             if step > level || step == Level::Coerce && settled {
                 break;
@@ -142,7 +143,7 @@ impl Fit<'_> {
                 }
             }
         }
-        let typed = self.form.typed;
+        let typed = self.graph.typed;
         let rank = |candidate: &Candidate| {
             let (unknown, level) = (candidate.attempt.unknown, candidate.attempt.level);
             if typed { (unknown, level, 0) } else { (0, level, unknown) }
@@ -156,9 +157,9 @@ impl Fit<'_> {
             [one, two] => one.attempt.json == two.attempt.json,
             _ => true,
         });
-        if candidates.len() > 1 && (self.form.typed || !equal) {
+        if candidates.len() > 1 && (self.graph.typed || !equal) {
             let mut all: Vec<_> =
-                candidates.iter().map(|candidate| member(self.form, candidate.id)).collect();
+                candidates.iter().map(|candidate| member(self.graph, candidate.id)).collect();
             all.dedup();
             return Choice::Doubt(match all.as_slice() {
                 [one] => format!("it may be {one} in more than one way"),
@@ -180,7 +181,7 @@ impl Fit<'_> {
             return;
         }
         let own =
-            |candidate: &Candidate| specificity(self.form.node(candidate.id), at.tape, at.token);
+            |candidate: &Candidate| specificity(self.graph.node(candidate.id), at.tape, at.token);
         let most = candidates.iter().map(own).max().unwrap_or_default();
         candidates.retain(|candidate| own(candidate) == most);
         let sets: Vec<(usize, HashSet<&str>)> = candidates
@@ -192,13 +193,13 @@ impl Fit<'_> {
                 other == index || smaller.is_subset(set) && smaller.len() < set.len()
             })
         });
-        if let (Some((index, _)), Kind::Object) = (largest, at.kind()) {
+        if let (Some((index, _)), TokenKind::Object) = (largest, at.kind()) {
             candidates.retain(|candidate| candidate.index == *index);
         }
     }
 
     fn required(&self, id: Id) -> HashSet<&str> {
-        let fields = &self.form.node(id).object.fields;
+        let fields = &self.graph.node(id).object.fields;
         fields.iter().filter(|field| field.required).map(|field| &*field.name).collect()
     }
 
@@ -210,31 +211,31 @@ impl Fit<'_> {
         winner: &Candidate,
         tagged: bool,
     ) -> Option<String> {
-        let (members, own) = (&union.members, self.form.node(winner.id));
+        let (members, own) = (&union.members, self.graph.node(winner.id));
         let json = winner.attempt.json.as_str();
         if json.starts_with(|c: char| c.is_ascii_digit() || c == '-')
-            && is_rounded(self.form, members, own, json)
+            && is_rounded(self.graph, members, own, json)
         {
             return Some("it is too large an integer, and would lose digits as a float".to_owned());
         }
-        if !self.form.typed {
+        if !self.graph.typed {
             return None;
         }
         let others = |index: usize| index != winner.index;
-        if winner.attempt.unknown > 0 && at.kind() == Kind::Object {
-            let own = self.form.node(winner.id);
+        if winner.attempt.unknown > 0 && at.kind() == TokenKind::Object {
+            let own = self.graph.node(winner.id);
             if own.object.fields.is_empty() && !tagged {
                 return Some("it has fields, and none that a member declares".to_owned());
             }
             let entries = at.tape.entries(at.token);
             let lost = entries
-                .filter(|(_, value)| at.tape.kind(*value) != Kind::Null)
+                .filter(|(_, value)| at.tape.kind(*value) != TokenKind::Null)
                 .map(|(key, _)| at.tape.text(key))
                 .filter(|name| own.object.field(name, 0).is_none())
                 .find(|name| {
                     let name = folded(name);
                     let known = |id: &Id| {
-                        let fields = &self.form.node(*id).object.fields;
+                        let fields = &self.graph.node(*id).object.fields;
                         fields.iter().any(|field| folded(&field.name) == name)
                     };
                     union.members.iter().enumerate().any(|(index, id)| others(index) && known(id))
@@ -252,14 +253,14 @@ impl Fit<'_> {
         let earlier = self.exact.aside(&tape, |exact| {
             union.members.iter().take(winner.index).find(|id| {
                 let fits = exact.fits(&tape, 0, **id);
-                fits == Fits::Yes || fits == Fits::Nearly && tape.kind(0) != Kind::Number
+                fits == Fits::Yes || fits == Fits::Nearly && tape.kind(0) != TokenKind::Number
             })
         });
         let Some(earlier) = earlier else {
             return Some(INVOLVED.to_owned());
         };
         let earlier = earlier?;
-        let (first, meant) = (member(self.form, *earlier), member(self.form, winner.id));
+        let (first, meant) = (member(self.graph, *earlier), member(self.graph, winner.id));
         Some(format!("it is {meant}, but would be taken for {first}, which is declared before it"))
     }
 
@@ -269,23 +270,23 @@ impl Fit<'_> {
         }
         // Where only one member is of this kind, its faults say more than all names.
         let kind = match at.kind() {
-            Kind::List => Kinds::LIST,
-            Kind::Object => Kinds::OBJECT,
+            TokenKind::List => Types::LIST,
+            TokenKind::Object => Types::OBJECT,
             _ => return self.fault(at, node, ""),
         };
-        let form = self.form;
-        let mut alike = union.members.iter().filter(|id| form.node(**id).kinds.has(kind));
+        let graph = self.graph;
+        let mut alike = union.members.iter().filter(|id| graph.node(**id).types.has(kind));
         let first = alike.next();
         let only = first.filter(|_| alike.next().is_none()).or_else(|| self.by_keys(at, union));
         let faults = self.faults.len() + self.more;
         if let Some(id) = only {
             self.value(at, *id, level);
-        } else if let (Kind::Object, Some(tag)) = (at.kind(), &union.tag) {
+        } else if let (TokenKind::Object, Some(tag)) = (at.kind(), &union.tag) {
             let expected = self.all_tags(union, tag);
             self.push_fault(&Path::Field(at.path, tag), expected, "nothing".to_owned(), "");
         }
         if self.faults.len() + self.more == faults {
-            let expected = expected(form, node);
+            let expected = expected(graph, node);
             let got = got(at.tape, at.token);
             self.push_fault(at.path, expected, got, "");
         }
@@ -300,7 +301,7 @@ impl Fit<'_> {
             let mut knowing = union
                 .members
                 .iter()
-                .filter(|id| self.form.node(**id).object.field(&name, 0).is_some());
+                .filter(|id| self.graph.node(**id).object.field(&name, 0).is_some());
             if let (Some(id), None) = (knowing.next(), knowing.next()) {
                 if only.is_some_and(|only| only != id) {
                     return None;

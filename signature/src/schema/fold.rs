@@ -1,4 +1,7 @@
-//! A type that contains itself stands in its schema once.
+//! Definitions of recursive types, each written once.
+//!
+//! schemars inlines a recursive type where it is first used and refers to a definition below
+//! that. In goes such a schema, out comes one with references in both places.
 
 use serde_json::{Map, Value, json};
 

@@ -1,32 +1,42 @@
-//! What has to stand under each keyword of a schema.
+//! The keywords of JSON Schema, in one table: what stands under each, which values it speaks
+//! of, and what it does to them.
 //!
-//! Asked before anything is made of a foreign schema: a keyword of another kind would be
-//! passed over without a word, or change what the rest means. What older drafts and
-//! OpenAPI say in their own way is right too; [`modernise`](super::modernise) knows it.
+//! The check of foreign schemas, the normal form, merging, the graph, lowering and comparing
+//! all read it. What stands under a keyword that holds no schema, such as `const` or `default`,
+//! is data and may only look like a schema.
 
-use std::collections::{HashSet, VecDeque};
-
-use regex_lite::Regex;
 use serde_json::{Map, Value};
 
-use super::modern::may_be_null;
-use super::{Refusal, TYPES, below, path_below, percent_decoded, resolve};
-use crate::error::shown;
+use super::types::Types;
 
-/// What may stand under a keyword. Schemas in it are looked at for themselves.
+/// Where definitions stand.
+pub(crate) const DEFINITIONS: &str = "$defs";
+
+/// One keyword.
 #[derive(Clone, Copy)]
-enum Form {
+pub(crate) struct Keyword {
+    /// What its value has to be.
+    pub(crate) expects: Expects,
+    /// The types of the values that it says something about.
+    pub(crate) of: Types,
+    pub(crate) role: Role,
+}
+
+/// What the value of a keyword has to be. Schemas in it are checked for themselves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expects {
+    Anything,
     Types,
     Text,
     Pattern,
     Truth,
     Number,
-    /// Draft 4 said only whether there is one.
+    /// In draft 4 a boolean beside `minimum` or `maximum`.
     NumberOrTruth,
     Step,
     Count,
     Values,
-    /// Draft 3 said in the property whether it is required.
+    /// In draft 3 a boolean in the property itself.
     NamesOrTruth,
     Schema,
     SchemaOrSchemas,
@@ -38,225 +48,162 @@ enum Form {
     NamedSchemasOrNames,
 }
 
-/// The form of a keyword that anything is made of.
-fn form(keyword: &str) -> Option<Form> {
-    Some(match keyword {
-        "type" => Form::Types,
+/// What a keyword does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Makes the shape of a value: its types, its parts, its alternatives.
+    Shape,
+    /// Constrains a value by itself: `pattern`, `multipleOf`.
+    Constraint,
+    /// Constrains from below: of two, the larger one holds.
+    Least,
+    /// Constrains from above: of two, the smaller one holds.
+    Most,
+    /// Constrains by another schema, and is kept as it is written.
+    Rule,
+    /// Describes a value without constraining it.
+    Annotation,
+    /// Says something about the schema, or belongs to an older draft.
+    Other,
+}
+
+/// Returns what is known of a keyword; `None` for one that nothing is made of.
+pub(crate) fn keyword(name: &str) -> Option<Keyword> {
+    use {Expects as E, Role as R};
+    const NUMBER: Types = Types::NUMBER;
+    const TEXT: Types = Types::TEXT;
+    const LIST: Types = Types::LIST;
+    const OBJECT: Types = Types::OBJECT;
+    const ALL: Types = Types::ALL;
+    let (expects, of, role) = match name {
+        "type" => (E::Types, ALL, R::Shape),
+        "enum" => (E::Values, ALL, R::Shape),
+        "const" => (E::Anything, ALL, R::Shape),
+        "anyOf" | "oneOf" => (E::Members, ALL, R::Shape),
+        "properties" => (E::NamedSchemas, OBJECT, R::Shape),
+        "patternProperties" => (E::PatternSchemas, OBJECT, R::Shape),
+        "additionalProperties" | "propertyNames" | "unevaluatedProperties" => {
+            (E::Schema, OBJECT, R::Shape)
+        }
+        "required" => (E::NamesOrTruth, OBJECT, R::Shape),
+        "items" => (E::SchemaOrSchemas, LIST, R::Shape),
+        "prefixItems" => (E::Schemas, LIST, R::Shape),
+        "minimum" => (E::Number, NUMBER, R::Least),
+        "maximum" => (E::Number, NUMBER, R::Most),
+        "exclusiveMinimum" => (E::NumberOrTruth, NUMBER, R::Least),
+        "exclusiveMaximum" => (E::NumberOrTruth, NUMBER, R::Most),
+        "multipleOf" => (E::Step, NUMBER, R::Constraint),
+        "minLength" => (E::Count, TEXT, R::Least),
+        "maxLength" => (E::Count, TEXT, R::Most),
+        "pattern" => (E::Pattern, TEXT, R::Constraint),
+        "contentEncoding" | "contentMediaType" => (E::Text, TEXT, R::Constraint),
+        // OpenAPI has formats of numbers too.
+        "format" => (E::Text, TEXT.with(NUMBER), R::Constraint),
+        "minItems" => (E::Count, LIST, R::Least),
+        "maxItems" => (E::Count, LIST, R::Most),
+        "uniqueItems" => (E::Truth, LIST, R::Constraint),
+        "minProperties" => (E::Count, OBJECT, R::Least),
+        "maxProperties" => (E::Count, OBJECT, R::Most),
+        "dependentRequired" => (E::NamedNames, OBJECT, R::Constraint),
+        "allOf" => (E::Members, ALL, R::Rule),
+        "not" | "if" | "then" | "else" => (E::Schema, ALL, R::Rule),
+        "contains" | "unevaluatedItems" => (E::Schema, LIST, R::Rule),
+        "minContains" | "maxContains" => (E::Count, LIST, R::Rule),
+        "dependentSchemas" => (E::NamedSchemas, OBJECT, R::Rule),
+        "contentSchema" => (E::Schema, TEXT, R::Rule),
+        "description" => (E::Text, ALL, R::Annotation),
+        "default" => (E::Anything, ALL, R::Annotation),
         "$schema" | "$id" | "$ref" | "$anchor" | "$dynamicRef" | "$dynamicAnchor"
-        | "$recursiveRef" | "title" | "description" | "format" | "contentEncoding"
-        | "contentMediaType" => Form::Text,
-        "pattern" => Form::Pattern,
-        "uniqueItems" | "nullable" => Form::Truth,
-        "minimum" | "maximum" => Form::Number,
-        "exclusiveMinimum" | "exclusiveMaximum" => Form::NumberOrTruth,
-        "multipleOf" => Form::Step,
-        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
-        | "minContains" | "maxContains" => Form::Count,
-        "enum" => Form::Values,
-        "required" => Form::NamesOrTruth,
-        "items" => Form::SchemaOrSchemas,
-        "prefixItems" => Form::Schemas,
-        "anyOf" | "oneOf" | "allOf" => Form::Members,
-        "properties" | "$defs" | "definitions" | "dependentSchemas" => Form::NamedSchemas,
-        "patternProperties" => Form::PatternSchemas,
-        "dependentRequired" => Form::NamedNames,
-        "dependencies" => Form::NamedSchemasOrNames,
-        "additionalItems"
-        | "unevaluatedItems"
-        | "contains"
-        | "additionalProperties"
-        | "unevaluatedProperties"
-        | "propertyNames"
-        | "not"
-        | "if"
-        | "then"
-        | "else"
-        | "contentSchema" => Form::Schema,
+        | "$recursiveRef" | "title" => (E::Text, ALL, R::Other),
+        DEFINITIONS | "definitions" => (E::NamedSchemas, ALL, R::Other),
+        "nullable" => (E::Truth, ALL, R::Other),
+        "additionalItems" => (E::Schema, ALL, R::Other),
+        "dependencies" => (E::NamedSchemasOrNames, ALL, R::Other),
         _ => return None,
-    })
+    };
+    Some(Keyword { expects, of, role })
 }
 
-pub(super) fn is_count(keyword: &str) -> bool {
-    matches!(form(keyword), Some(Form::Count))
+/// Whether a keyword has a role.
+pub(crate) fn has_role(name: &str, role: Role) -> bool {
+    keyword(name).is_some_and(|known| known.role == role)
 }
 
-impl Form {
-    fn takes(self, value: &Value) -> bool {
-        let list = value.as_array();
-        let named = value.as_object();
-        match self {
-            Self::Types => match list {
-                Some(kinds) => !kinds.is_empty() && kinds.iter().all(is_type),
-                None => is_type(value),
-            },
-            Self::Text => value.is_string(),
-            Self::Pattern => value.as_str().is_some_and(is_pattern),
-            Self::Truth => value.is_boolean(),
-            Self::Number => value.is_number(),
-            Self::NumberOrTruth => value.is_number() || value.is_boolean(),
-            Self::Step => value.as_f64().is_some_and(|step| step > 0.0),
-            Self::Count => value.as_f64().is_some_and(|count| count >= 0.0 && count.fract() == 0.0),
-            Self::Values => list.is_some_and(|values| !values.is_empty()),
-            Self::NamesOrTruth => value.is_boolean() || is_names(value),
-            Self::Schema => is_schema(value),
-            Self::SchemaOrSchemas => list.is_some() || is_schema(value),
-            Self::Schemas => list.is_some(),
-            Self::Members => list.is_some_and(|members| !members.is_empty()),
-            Self::NamedSchemas => named.is_some(),
-            Self::PatternSchemas => named.is_some_and(|all| all.keys().all(|key| is_pattern(key))),
-            Self::NamedNames => named.is_some_and(|all| all.values().all(is_names)),
-            Self::NamedSchemasOrNames => {
-                named.is_some_and(|all| all.values().all(|one| is_schema(one) || is_names(one)))
-            }
-        }
+/// Whether a keyword only describes.
+pub(crate) fn is_annotation(name: &str) -> bool {
+    has_role(name, Role::Annotation)
+}
+
+/// Whether the value of a keyword is a count.
+pub(super) fn is_count(name: &str) -> bool {
+    keyword(name).is_some_and(|known| known.expects == Expects::Count)
+}
+
+impl Keyword {
+    /// Whether schemas stand under it.
+    pub(crate) fn holds_schemas(self) -> bool {
+        self.holds_one() || self.holds_list() || self.holds_named()
     }
 
-    /// What to make of a value that is none.
-    fn words(self) -> String {
-        let fixed = match self {
-            Self::Types => {
-                return format!("one of {} or a list of them, or leave it out", TYPES.join(", "));
-            }
-            Self::Text => "a text",
-            Self::Pattern => "a text that is a regular expression",
-            Self::Truth => "true or false",
-            Self::Number | Self::NumberOrTruth => "a number",
-            Self::Step => "a number above 0",
-            Self::Count => "a whole number, 0 or more",
-            Self::Values => "a list of at least one value",
-            Self::NamesOrTruth => "a list of names",
-            Self::Schema => "a schema: an object or a boolean",
-            Self::SchemaOrSchemas => "a schema or a list of schemas",
-            Self::Schemas => "a list of schemas",
-            Self::Members => "a list of at least one schema",
-            Self::NamedSchemas => "an object of schemas by name",
-            Self::PatternSchemas => "an object of schemas by regular expression",
-            Self::NamedNames => "an object of lists of names",
-            Self::NamedSchemasOrNames => "an object of schemas or lists of names",
-        };
-        fixed.to_owned()
+    fn holds_one(self) -> bool {
+        matches!(self.expects, Expects::Schema | Expects::SchemaOrSchemas)
+    }
+
+    fn holds_list(self) -> bool {
+        matches!(self.expects, Expects::SchemaOrSchemas | Expects::Schemas | Expects::Members)
+    }
+
+    fn holds_named(self) -> bool {
+        use Expects::{NamedSchemas, NamedSchemasOrNames, PatternSchemas};
+        matches!(self.expects, NamedSchemas | PatternSchemas | NamedSchemasOrNames)
     }
 }
 
-/// Checks the keywords of a schema, of all below it, and of what references lead to.
-///
-/// # Errors
-///
-/// With the path of the first that is of another kind.
-pub(crate) fn check(root: &Value) -> Result<(), Refusal> {
-    let mut check = Check { root, seen: HashSet::new(), waiting: VecDeque::new() };
-    check.schema(root, "$")?;
-    // Not by recursion, because a chain of references may be long.
-    while let Some((schema, reference)) = check.waiting.pop_front() {
-        check.schema(schema, reference)?;
-    }
-    Ok(())
-}
-
-struct Check<'a> {
-    root: &'a Value,
-    /// Schemas by where they are.
-    seen: HashSet<*const Value>,
-    /// What references lead to: it may stand where no schema does.
-    waiting: VecDeque<(&'a Value, &'a str)>,
-}
-
-impl<'a> Check<'a> {
-    fn schema(&mut self, schema: &'a Value, path: &str) -> Result<(), Refusal> {
-        if !self.seen.insert(std::ptr::from_ref(schema)) {
-            return Ok(());
-        }
-        let Value::Object(map) = schema else {
-            if schema.is_boolean() {
-                return Ok(());
-            }
-            let advice = "is no schema; make it an object or a boolean";
-            return Err(Refusal::new(path, format!("{} {advice}", shown(&schema.to_string()))));
-        };
-        keywords(map, path)?;
-        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-            let target = resolve(self.root, reference)
-                .or_else(|| resolve(self.root, &percent_decoded(reference)?));
-            // What is no schema leads nowhere, which each dialect says for itself.
-            self.waiting
-                .extend(target.filter(|target| is_schema(target)).map(|to| (to, reference)));
-        }
-        for (keyword, name, schema) in below(map) {
-            let names = keyword == "dependencies" && schema.is_array();
-            if names || map.get(keyword).is_some_and(Value::is_null) {
-                continue;
-            }
-            self.schema(schema, &path_below(path, keyword, name))?;
-        }
-        Ok(())
-    }
-}
-
-fn keywords(map: &Map<String, Value>, path: &str) -> Result<(), Refusal> {
-    for (keyword, value) in map {
-        if value.is_null() && !may_be_null(keyword) {
+/// Returns the schemas directly below one, each with its keyword and, if it has one, its name.
+pub(crate) fn below(schema: &Map<String, Value>) -> Vec<(&str, Option<&str>, &Value)> {
+    let mut all = Vec::new();
+    for (name, value) in schema {
+        let (name, Some(known)) = (name.as_str(), keyword(name)) else {
             continue;
-        }
-        if let Some(form) = form(keyword).filter(|form| !form.takes(value)) {
-            let advice =
-                format!("`{keyword}` is {}; make it {}", shown(&value.to_string()), form.words());
-            return Err(Refusal::new(path, advice));
-        }
-    }
-    Ok(())
-}
-
-fn is_type(kind: &Value) -> bool {
-    kind.as_str().is_some_and(|kind| TYPES.contains(&kind))
-}
-
-fn is_schema(value: &Value) -> bool {
-    value.is_object() || value.is_boolean()
-}
-
-fn is_names(value: &Value) -> bool {
-    value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
-}
-
-/// Whether some engine may run a pattern. Ours knows fewer words than JavaScript's or
-/// Python's, so what it refuses is wrong only if it is wrong in all of them.
-fn is_pattern(text: &str) -> bool {
-    // In quotes and comments everything may stand.
-    let quotes = [r"\Q", "(?#", "(?x"].iter().any(|start| text.contains(start));
-    // Python takes a bracket at the start of a class for one of its characters.
-    quotes || !is_broken(text, false) || !is_broken(text, true) || Regex::new(text).is_ok()
-}
-
-/// Whether a group or a class is open at the end or closed without being open, an escape
-/// has no character, or a repetition nothing to repeat.
-fn is_broken(pattern: &str, bracket_first: bool) -> bool {
-    let mut groups: usize = 0;
-    let mut nothing_yet = true;
-    let mut chars = pattern.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '*' | '+' | '?' if nothing_yet => return true,
-            '\\' if chars.next().is_none() => return true,
-            '(' => groups += 1,
-            ')' if groups == 0 => return true,
-            ')' => groups -= 1,
-            '[' => {
-                chars.next_if_eq(&'^');
-                if bracket_first {
-                    chars.next_if_eq(&']');
-                }
-                loop {
-                    match chars.next() {
-                        Some(']') => break,
-                        Some('\\') => drop(chars.next()),
-                        Some(_) => {}
-                        None => return true,
-                    }
-                }
+        };
+        match value {
+            Value::Array(list) if known.holds_list() => {
+                all.extend(list.iter().map(|below| (name, None, below)));
             }
+            Value::Object(named) if known.holds_named() => {
+                all.extend(named.iter().map(|(key, below)| (name, Some(key.as_str()), below)));
+            }
+            one if known.holds_one() && !one.is_array() => all.push((name, None, one)),
             _ => {}
         }
-        nothing_yet = c == '|';
     }
-    groups > 0
+    all
+}
+
+/// Returns the schemas directly below one, to change them.
+pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
+    let mut all = Vec::new();
+    for (name, value) in schema {
+        let Some(known) = keyword(name) else {
+            continue;
+        };
+        match value {
+            one if known.holds_one() && !one.is_array() => all.push(one),
+            Value::Array(list) if known.holds_list() => all.extend(list),
+            Value::Object(named) if known.holds_named() => all.extend(named.values_mut()),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Returns the path of a schema below another, in the values that they speak of.
+pub(crate) fn path_below(path: &str, keyword: &str, name: Option<&str>) -> String {
+    match (keyword, name) {
+        ("properties", Some(name)) => format!("{path}.{name}"),
+        ("$defs" | "definitions", Some(name)) => format!("#/{keyword}/{name}"),
+        ("items" | "prefixItems", None) => format!("{path}[]"),
+        ("additionalProperties" | "patternProperties", _) => format!("{path}.*"),
+        _ => path.to_owned(),
+    }
 }

@@ -1,4 +1,7 @@
-//! One form for all schemas, whoever wrote them.
+//! The normal form: one way to say each thing, for schemas from any source.
+//!
+//! In goes a checked schema in the words of JSON Schema 2020-12, out comes one that means the
+//! same and from which the [graph](super::graph) is made.
 //!
 //! In the normal form
 //! - definitions stand at the root, under `$defs`, and only those that are used;
@@ -8,7 +11,7 @@
 //!   of all members is said in each;
 //! - `allOf` is merged; what has no merged form is left in it, and constrains only;
 //! - everything else has a `type`, with at most one type besides null if that is
-//!   object or array; `{}` is any value, `false` is none;
+//!   object or array; `{}` is any value, `false` is no value;
 //! - what tells a validator nothing is gone, but for description and default.
 
 mod finish;
@@ -18,79 +21,27 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use super::{DEFINITIONS, below, free_name, percent_decoded, plain_name, reference_to};
-use crate::error::shown;
+use super::keywords::{DEFINITIONS, Role, below, keyword as known};
+use super::{free_name, percent_decoded, plain_name, reference_to};
+use crate::error::{SchemaFault, shown};
+use crate::limits::{NORMAL_DEPTH, NORMAL_STEPS};
 
-/// Where a schema is refused, and what to do instead.
+/// Why a schema is refused, where, and what to do instead.
 #[derive(Debug)]
 pub(crate) struct Refusal {
+    pub(crate) fault: SchemaFault,
     pub(crate) path: String,
     pub(crate) advice: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(path: &str, advice: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), advice: advice.into() }
+    pub(crate) fn new(fault: SchemaFault, path: &str, advice: impl Into<String>) -> Self {
+        Self { fault, path: path.to_owned(), advice: advice.into() }
     }
 }
 
 pub(crate) const NOTHING_FITS: &str =
     "no value fits; its parts contradict each other, so change or remove one";
-
-/// How many schemas may be looked at, copies made by merging included: a few hundred
-/// bytes of `allOf` and references can stand for more than there is memory.
-const MOST: usize = 200_000;
-
-/// How many schemas may stand in each other, references followed for merging included.
-const DEEPEST: usize = 110;
-
-/// Keywords that constrain and have no other form: kept as they are, references in them
-/// brought to the root's definitions.
-const CONSTRAINTS: [&str; 7] =
-    ["not", "if", "then", "else", "contains", "unevaluatedItems", "contentSchema"];
-
-/// Keywords that hold schemas, or say which of them must be there.
-const STRUCTURE: [&str; 13] = [
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "properties",
-    "patternProperties",
-    "additionalProperties",
-    "unevaluatedProperties",
-    "propertyNames",
-    "dependentSchemas",
-    "required",
-    "items",
-    "prefixItems",
-    "minContains",
-];
-
-/// Keywords taken over as they are.
-const PLAIN: [&str; 22] = [
-    "type",
-    "description",
-    "default",
-    "enum",
-    "const",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "format",
-    "contentEncoding",
-    "contentMediaType",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "dependentRequired",
-];
 
 /// Brings a schema in the words of 2020-12 to the normal form.
 ///
@@ -143,7 +94,11 @@ impl<'a> Normal<'a> {
         let mut schema = self.node(self.at(&start), "$")?;
         if schema == false {
             let path = self.contradiction.take();
-            return Err(Refusal::new(path.as_deref().unwrap_or("$"), NOTHING_FITS));
+            return Err(Refusal::new(
+                SchemaFault::Contradiction,
+                path.as_deref().unwrap_or("$"),
+                NOTHING_FITS,
+            ));
         }
         let mut definitions = Map::new();
         while let Some((pointer, name)) = self.waiting.pop_front() {
@@ -165,9 +120,9 @@ impl<'a> Normal<'a> {
 
     fn spend(&mut self, path: &str) -> Result<(), Refusal> {
         self.steps += 1;
-        if self.steps > MOST {
+        if self.steps > NORMAL_STEPS {
             let advice = "the schema is too large once its parts are put together; split it";
-            return Err(Refusal::new(path, advice));
+            return Err(Refusal::new(SchemaFault::TooLarge, path, advice));
         }
         Ok(())
     }
@@ -185,10 +140,20 @@ impl<'a> Normal<'a> {
             Value::Bool(true) => return Ok(Map::new().into()),
             Value::Bool(false) => return Ok(false.into()),
             Value::Object(map) => map,
-            _ => return Err(Refusal::new(path, "a JSON Schema is an object or a boolean")),
+            _ => {
+                return Err(Refusal::new(
+                    SchemaFault::Malformed,
+                    path,
+                    "a JSON Schema is an object or a boolean",
+                ));
+            }
         };
-        if self.depth >= DEEPEST {
-            return Err(Refusal::new(path, "it nests too deep; make it flatter"));
+        if self.depth >= NORMAL_DEPTH {
+            return Err(Refusal::new(
+                SchemaFault::TooDeep,
+                path,
+                "it nests too deep; make it flatter",
+            ));
         }
         self.depth += 1;
         let gathered = self.gather_map(map, path);
@@ -239,13 +204,13 @@ impl<'a> Normal<'a> {
             ("additionalProperties" | "propertyNames", one) => {
                 self.node(one, &format!("{path}.*"))?
             }
-            ("required", Value::Array(_)) => value.clone(),
-            ("minContains" | "maxContains", _) => value.clone(),
-            _ if CONSTRAINTS.contains(&keyword) => {
-                self.constraint(|normal| normal.node(value, path))?
-            }
-            _ if PLAIN.contains(&keyword) => value.clone(),
-            _ => return Ok(()),
+            _ => match known(keyword).filter(|known| known.role != Role::Other) {
+                Some(known) if known.role == Role::Rule && known.holds_schemas() => {
+                    self.constraint(|normal| normal.node(value, path))?
+                }
+                Some(known) if !known.holds_schemas() => value.clone(),
+                _ => return Ok(()),
+            },
         };
         own.insert(keyword.to_owned(), normal);
         Ok(())
@@ -284,7 +249,11 @@ impl<'a> Normal<'a> {
         parts: &mut Vec<Value>,
     ) -> Result<(), Refusal> {
         let Some(members) = value.as_array().filter(|members| !members.is_empty()) else {
-            return Err(Refusal::new(path, format!("`{keyword}` has no members; give it some")));
+            return Err(Refusal::new(
+                SchemaFault::Malformed,
+                path,
+                format!("`{keyword}` has no members; give it some"),
+            ));
         };
         let mut gathered = Vec::new();
         for member in members {
@@ -333,7 +302,11 @@ impl<'a> Normal<'a> {
             };
             self.spend(path)?;
             if !seen.insert(pointer) {
-                return Err(Refusal::new(path, "the reference leads back to itself"));
+                return Err(Refusal::new(
+                    SchemaFault::Circular,
+                    path,
+                    "the reference leads back to itself",
+                ));
             }
             pointer = self.pointer_of(reference).ok_or_else(|| leads_nowhere(path, reference))?;
         }
@@ -359,7 +332,7 @@ impl<'a> Normal<'a> {
                 "`{}` is part of itself; refer to it from a property instead",
                 shown(reference)
             );
-            return Err(Refusal::new(path, advice));
+            return Err(Refusal::new(SchemaFault::Circular, path, advice));
         }
         let pointer = self.pointers.get(reference).cloned().unwrap_or_default();
         self.merging.push(reference.to_owned());
@@ -379,8 +352,7 @@ fn alone(map: &Map<String, Value>, at_root: bool) -> Option<&Value> {
                 || keyword == "type" && map.get(keyword) == Some(&Value::from("object")))
     };
     let speaks = |keyword: &String| {
-        [&STRUCTURE[..], &CONSTRAINTS, &PLAIN].iter().any(|list| list.contains(&keyword.as_str()))
-            && !idle(keyword)
+        known(keyword).is_some_and(|known| known.role != Role::Other) && !idle(keyword)
     };
     (!map.keys().any(speaks)).then_some(reference)
 }
@@ -425,6 +397,7 @@ pub(crate) fn keep_used(root: &Value, definitions: &mut Map<String, Value>) {
 pub(crate) fn leads_nowhere(path: &str, reference: &Value) -> Refusal {
     let reference = shown(&reference.to_string());
     Refusal::new(
+        SchemaFault::Unresolved,
         path,
         format!(
             "the reference {reference} leads nowhere in this schema; put what it means under `$defs`"

@@ -1,47 +1,50 @@
-//! Lists and tuples.
+//! Lowering of lists and tuples.
 
 use serde_json::{Map, Value, json};
 
 use super::{Lowered, Walk, type_like};
-use crate::lowering::shape::{Schema, goes_on, place, stops_early};
+use crate::error::SchemaFault;
+use crate::lowering::Schema;
 use crate::schema::Refusal;
+use crate::schema::graph::{ListRule, Node};
+use crate::wire_shapes;
 
 impl Walk<'_> {
-    pub(super) fn list(
-        &mut self,
-        items: Option<&Value>,
-        map: &Schema,
-        path: &str,
-    ) -> Lowered<Schema> {
-        // What is always empty holds nothing in particular.
-        let empty = map.get("maxItems").and_then(Value::as_u64) == Some(0);
-        let any = if empty { json!({"type": "null"}) } else { json!({}) };
-        if !empty && items.is_none() && !self.rules.any {
-            return Err(Refusal::new(path, "a list of any values; give its items a type"));
-        }
-        let path = format!("{path}[]");
+    pub(super) fn list(&mut self, node: &Node, map: &Schema, path: &str) -> Lowered<Schema> {
+        let below = format!("{path}[]");
         // Chat Completions refuses a list that does not say what is in it.
-        let items = self.node(items.unwrap_or(&any), &path)?;
+        let items = match node.list.items {
+            Some(items) => self.node(items, &below)?,
+            // What is always empty holds nothing in particular.
+            None if node.list.longest == 0 => json!({"type": "null"}),
+            None if self.rules.any => json!({}),
+            None => {
+                let advice = "a list of any values; give its items a type";
+                return Err(Refusal::new(SchemaFault::Undescribed, path, advice));
+            }
+        };
         Ok(Map::from_iter([("type".to_owned(), type_like(map, "array")), ("items".into(), items)]))
     }
 
     /// A list with a schema for each place; an object with a field for each, where the
     /// dialect has none.
-    pub(super) fn tuple(&mut self, items: &[Value], map: &Schema, path: &str) -> Lowered<Schema> {
+    pub(super) fn tuple(&mut self, node: &Node, map: &Schema, path: &str) -> Lowered<Schema> {
+        let rule = &node.list;
         let mut lowered = Vec::new();
-        for (i, item) in items.iter().enumerate() {
-            lowered.push(self.node(item, &format!("{path}[{i}]"))?);
+        for (i, item) in rule.prefix.iter().enumerate() {
+            lowered.push(self.node(*item, &format!("{path}[{i}]"))?);
         }
         if self.rules.tuples {
-            return self.places(lowered, map, path);
+            return self.places(lowered, rule, map, path);
         }
-        if goes_on(map, items.len()) {
+        if goes_on(rule) {
             return Err(Refusal::new(
+                SchemaFault::Unsupported,
                 path,
                 "a list with its own first items and any number of others; put these in a field of their own",
             ));
         }
-        if stops_early(map, items.len()) {
+        if rule.shortest < rule.prefix.len() {
             self.lose(
                 path,
                 "prefixItems",
@@ -49,7 +52,7 @@ impl Walk<'_> {
             );
         }
         let fields: Map<_, _> =
-            lowered.into_iter().enumerate().map(|(i, item)| (place(i), item)).collect();
+            lowered.into_iter().enumerate().map(|(i, item)| (wire_shapes::item(i), item)).collect();
         let required: Value = fields.keys().cloned().collect();
         Ok(Map::from_iter([
             ("type".to_owned(), type_like(map, "object")),
@@ -59,25 +62,33 @@ impl Walk<'_> {
         ]))
     }
 
-    fn places(&mut self, items: Vec<Value>, map: &Schema, path: &str) -> Lowered<Schema> {
+    fn places(
+        &mut self,
+        items: Vec<Value>,
+        rule: &ListRule,
+        map: &Schema,
+        path: &str,
+    ) -> Lowered<Schema> {
         let count = items.len();
         let mut out = Map::from_iter([
             ("type".to_owned(), type_like(map, "array")),
             ("prefixItems".into(), items.into()),
         ]);
-        match map.get("items") {
-            Some(Value::Bool(false)) if self.rules.keeps.has("items") => {
+        if map.get("items") == Some(&Value::Bool(false)) {
+            if self.rules.keeps.has("items") {
                 out.insert("items".into(), false.into());
-            }
-            Some(Value::Bool(false)) => {
+            } else {
                 out.insert("maxItems".into(), count.into());
             }
-            Some(rest) if goes_on(map, count) => {
-                let rest = self.node(rest, &format!("{path}[]"))?;
-                out.insert("items".into(), rest);
-            }
-            _ => {}
+        } else if let Some(rest) = rule.items.filter(|_| goes_on(rule)) {
+            let rest = self.node(rest, &format!("{path}[]"))?;
+            out.insert("items".into(), rest);
         }
         Ok(out)
     }
+}
+
+/// Whether a tuple says what follows its places.
+fn goes_on(rule: &ListRule) -> bool {
+    rule.longest != rule.prefix.len() && rule.items.is_some()
 }

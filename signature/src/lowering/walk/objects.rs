@@ -1,59 +1,63 @@
-//! Structs and maps.
+//! Lowering of structs and maps.
 
 use serde_json::{Map, Value, json};
 
-use super::words::describe;
+use super::constraints::describe;
 use super::{Lowered, Walk, type_like};
+use crate::error::SchemaFault;
+use crate::lowering::pairs::{Pairs, pairs};
 use crate::lowering::rules::{Names, Recursion};
-use crate::lowering::shape::{
-    FURTHER, KEY, Pairs, Schema, Struct, VALUE, required, takes_list, takes_null,
-};
+use crate::lowering::{Schema, required};
+use crate::schema::graph::{FieldRule, Node, Rest, Shape};
 use crate::schema::{Refusal, below};
+use crate::wire_shapes::{FURTHER, KEY, VALUE};
 
 impl Walk<'_> {
     pub(super) fn structure(
         &mut self,
-        this: Struct<'_>,
+        node: &Node,
         map: &Schema,
         path: &str,
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
-        if self.closes_all(&this, map, path) {
+        let further = pairs(self.graph(), node);
+        if self.closes_all(node, &further, path) {
             return Err(self.no_any(map, path));
         }
         let mut properties = Map::new();
         let mut required = Vec::new();
         let mut unnamed = false;
         let at_root = path == "$";
-        for (name, property) in this.properties.into_iter().flatten() {
+        for field in node.object.described() {
+            let name = &*field.name;
             let path = format!("{path}.{name}");
-            if *property == false {
+            if *self.graph().shape(field.node) == Shape::Nothing {
                 if !self.rules.closed {
                     self.lose(&path, "properties", super::LEFT_OUT);
                 }
                 continue;
             }
-            let field = self.field(&this, name, property, &path)?;
+            let lowered = self.field(field, &path)?;
             if !self.takes_name(name, at_root) {
-                self.tell_field(name, &field, this.requires(name), told, &path)?;
+                self.tell_field(name, &lowered, field.required, told, &path)?;
                 unnamed = true;
                 continue;
             }
-            if self.is_required(&this, name, property, &path) {
-                required.push(Value::from(name.clone()));
+            if self.is_required(field, &path) {
+                required.push(Value::from(name));
             }
-            properties.insert(name.clone(), field);
+            properties.insert(name.to_owned(), lowered);
         }
         self.unknown(map, &properties, &mut required, path)?;
-        let further = this.pairs();
-        if let (true, Some(pairs)) = (self.rules.closed, &further) {
+        if self.rules.closed && !further.is_empty() {
             if !map.contains_key("additionalProperties") {
                 return Err(Refusal::new(
+                    SchemaFault::Undescribed,
                     path,
                     "fields of patterns beside its own, and any others as well; say what the others are, or let none in (`additionalProperties: false`)",
                 ));
             }
-            properties.insert(FURTHER.into(), self.further(pairs, &properties, path)?);
+            properties.insert(FURTHER.into(), self.further(&further, &properties, path)?);
             required.push(FURTHER.into());
         }
         let mut out = Map::from_iter([
@@ -63,7 +67,7 @@ impl Walk<'_> {
         if !required.is_empty() || !self.rules.optional {
             out.insert("required".into(), required.into());
         }
-        self.rest(map, further.as_ref(), &mut out, told, path)?;
+        self.rest(node, map, &further, &mut out, told, path)?;
         if unnamed {
             // They come as further fields.
             out.shift_remove("additionalProperties");
@@ -73,41 +77,43 @@ impl Walk<'_> {
 
     /// Whether an object that others describe without naming any field would let none in. At
     /// the root that is a tool without arguments; a type says so of itself.
-    fn closes_all(&self, this: &Struct<'_>, map: &Schema, path: &str) -> bool {
-        let nothing_said = !map.contains_key("additionalProperties") && this.pairs().is_none();
-        let no_fields = this.properties.is_none_or(Map::is_empty);
+    fn closes_all(&self, node: &Node, further: &Pairs<'_>, path: &str) -> bool {
+        let nothing_said = matches!(node.object.rest, Rest::Open) && further.is_empty();
+        let no_fields = node.object.described().next().is_none();
         self.rules.closed && !self.typed && path != "$" && no_fields && nothing_said
     }
 
-    fn field(&mut self, this: &Struct<'_>, name: &str, property: &Value, path: &str) -> Lowered {
-        let lowered = self.node(property, path)?;
-        if self.rules.optional || this.requires(name) {
+    fn field(&mut self, field: &FieldRule, path: &str) -> Lowered {
+        let lowered = self.node(field.node, path)?;
+        if self.rules.optional || field.required {
             return Ok(lowered);
         }
-        if !takes_null(self.root, property) {
+        if !self.graph().takes_null(field.node) {
             return Ok(nullable(lowered));
         }
         // Only what takes null can tell null from absent. A type that takes both reads
-        // them alike, unless it has a default; of a bare schema nobody knows.
-        let told_apart = match property.get("default") {
+        // them alike, unless it has a default; for a bare schema it is unknown.
+        let default = self.schemas.words(field.node).get("default");
+        let told_apart = match default {
             Some(default) => !default.is_null(),
             None => !self.typed,
         };
         if told_apart {
-            let keyword = if property.get("default").is_some() { "default" } else { "required" };
+            let keyword = if default.is_some() { "default" } else { "required" };
             self.lose(path, keyword, "cannot be told from null: absent is sent as null");
         }
         Ok(lowered)
     }
 
-    fn is_required(&mut self, this: &Struct<'_>, name: &str, property: &Value, path: &str) -> bool {
+    fn is_required(&mut self, field: &FieldRule, path: &str) -> bool {
         if !self.rules.optional {
             return true;
         }
-        if !this.requires(name) {
+        if !field.required {
             return false;
         }
-        let cyclic = self.rules.recursion == Recursion::Optional && self.leads_back(property);
+        let cyclic = self.rules.recursion == Recursion::Optional
+            && self.leads_back(self.schemas.source(field.node));
         if cyclic {
             self.lose(path, "required", "is optional there, as all that leads back to itself");
         }
@@ -153,7 +159,7 @@ impl Walk<'_> {
     ) -> Lowered<()> {
         if self.rules.closed {
             let advice = "its name must be 1 to 64 characters of A-Z a-z 0-9 _ . -; rename it";
-            return Err(Refusal::new(path, advice));
+            return Err(Refusal::new(SchemaFault::Name, path, advice));
         }
         let kind = if required { "Required" } else { "Optional" };
         told.push(format!("{kind} field {}: {field}.", Value::from(name)));
@@ -178,7 +184,11 @@ impl Walk<'_> {
             }
             if self.rules.closed {
                 let advice = "it is required but not described; describe it under `properties`";
-                return Err(Refusal::new(&format!("{path}.{name}"), advice));
+                return Err(Refusal::new(
+                    SchemaFault::Undescribed,
+                    &format!("{path}.{name}"),
+                    advice,
+                ));
             }
             required.push(name.into());
         }
@@ -188,15 +198,16 @@ impl Walk<'_> {
     /// What is said of fields that have no name of their own.
     fn rest(
         &mut self,
+        node: &Node,
         map: &Schema,
-        pairs: Option<&Pairs<'_>>,
+        pairs: &Pairs<'_>,
         out: &mut Schema,
         told: &mut Vec<String>,
         path: &str,
     ) -> Lowered<()> {
         if self.rules.closed {
             out.insert("additionalProperties".into(), false.into());
-            if let (None, Some(names)) = (pairs, map.get("propertyNames")) {
+            if let (true, Some(names)) = (pairs.is_empty(), map.get("propertyNames")) {
                 self.tell("propertyNames", names, told, path);
             }
             return Ok(());
@@ -208,25 +219,23 @@ impl Walk<'_> {
             };
             if !self.rules.keeps.has(keyword) {
                 self.tell(keyword, said, told, path);
-            } else if let Some(named) = said.as_object().filter(|_| keyword == "patternProperties")
-            {
+            } else if keyword == "patternProperties" {
                 let mut lowered = Map::new();
-                for (pattern, schema) in named {
-                    lowered.insert(pattern.clone(), self.node(schema, &below)?);
+                for (pattern, schema) in &node.object.patterns {
+                    lowered.insert(pattern.text.clone(), self.node(*schema, &below)?);
                 }
                 out.insert(keyword.into(), lowered.into());
-            } else {
-                let lowered = self.node(said, &below)?;
-                out.insert(keyword.into(), lowered);
+            } else if let Some(names) = node.object.names {
+                out.insert(keyword.into(), self.node(names, &below)?);
             }
         }
         let folded = !self.rules.keeps.has("patternProperties");
-        let rest = match (map.get("additionalProperties"), pairs) {
-            (_, Some(pairs)) if folded && map.contains_key("patternProperties") => {
+        let rest = match (map.get("additionalProperties"), node.object.rest) {
+            _ if folded && !pairs.is_empty() && map.contains_key("patternProperties") => {
                 Some(self.value(pairs, &below)?)
             }
             (Some(Value::Object(any)), _) if any.is_empty() => Some(true.into()),
-            (Some(schema @ Value::Object(_)), _) => Some(self.node(schema, &below)?),
+            (_, Rest::Of(id)) => Some(self.node(id, &below)?),
             (closed, _) => closed.cloned(),
         };
         out.extend(rest.map(|rest| ("additionalProperties".to_owned(), rest)));
@@ -236,10 +245,10 @@ impl Walk<'_> {
     /// The schema of a value whichever kind its key is of.
     fn value(&mut self, pairs: &Pairs<'_>, path: &str) -> Lowered {
         let mut values: Vec<Value> = Vec::new();
-        for (_, value) in &pairs.kinds {
-            let value = match pairs.kinds.len() {
-                1 => self.node(value, path)?,
-                _ => self.among_others(|walk| walk.node(value, path))?,
+        for (_, value) in pairs {
+            let value = match pairs.len() {
+                1 => self.node(*value, path)?,
+                _ => self.among_others(|walk| walk.node(*value, path))?,
             };
             if !values.contains(&value) {
                 values.push(value);
@@ -253,17 +262,22 @@ impl Walk<'_> {
 
     pub(super) fn map(
         &mut self,
-        pairs: &Pairs<'_>,
+        node: &Node,
         map: &Schema,
         path: &str,
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
+        let pairs = pairs(self.graph(), node);
         if self.rules.closed {
             if let Some(name) = required(map).next() {
                 let advice = "it is required but not described; describe it under `properties`";
-                return Err(Refusal::new(&format!("{path}.{name}"), advice));
+                return Err(Refusal::new(
+                    SchemaFault::Undescribed,
+                    &format!("{path}.{name}"),
+                    advice,
+                ));
             }
-            let items = self.pairs(pairs, path)?;
+            let items = self.pairs(&pairs, path)?;
             return Ok(Map::from_iter([
                 ("type".to_owned(), type_like(map, "array")),
                 ("items".into(), items),
@@ -274,20 +288,22 @@ impl Walk<'_> {
             out.insert("properties".into(), json!({}));
         }
         out.extend(map.get("required").map(|required| ("required".into(), required.clone())));
-        self.rest(map, Some(pairs), &mut out, told, path)?;
+        self.rest(node, map, &pairs, &mut out, told, path)?;
         Ok(out)
     }
 
     fn further(&mut self, pairs: &Pairs<'_>, own: &Schema, path: &str) -> Lowered {
-        if pairs.are_any() {
+        if pairs.iter().any(|(_, value)| *self.graph().shape(*value) == Shape::Any) {
             return Err(Refusal::new(
+                SchemaFault::Undescribed,
                 path,
                 "fields of any name and value beside its own; give their values a type, or let none in (`additionalProperties: false`)",
             ));
         }
-        let lists = pairs.kinds.iter().any(|(_, value)| takes_list(self.root, value));
+        let lists = pairs.iter().any(|(_, value)| self.graph().takes_list(*value));
         if own.contains_key(FURTHER) || lists {
             return Err(Refusal::new(
+                SchemaFault::Ambiguous,
                 path,
                 format!(
                     "further fields stand under `{FURTHER}` there, and could not be told from one of that name; put them in a map of their own"
@@ -302,9 +318,12 @@ impl Walk<'_> {
     fn pairs(&mut self, pairs: &Pairs<'_>, path: &str) -> Lowered {
         let path = format!("{path}.*");
         let mut kinds = Vec::new();
-        for (key, value) in &pairs.kinds {
-            let key = self.node(key, &path)?;
-            let value = self.node(value, &path)?;
+        for (key, value) in pairs {
+            let key = match key.schema() {
+                Ok(names) => self.node(names, &path)?,
+                Err(key) => self.another(&key, &path)?,
+            };
+            let value = self.node(*value, &path)?;
             kinds.push(json!({
                 "type": "object",
                 "properties": {KEY: key, VALUE: value},

@@ -1,21 +1,24 @@
-//! Unions, enums and constants.
+//! Lowering of unions, enums and constants.
 
 use serde_json::{Map, Value, json};
 
 use super::{Lowered, TOLD, Walk, typed};
+use crate::error::SchemaFault;
 use crate::lowering::overlap::Overlap;
+use crate::lowering::pairs::pairs;
 use crate::lowering::rules::Values;
-use crate::lowering::shape::{
-    FURTHER, Schema, Shape, has_type, may, place, takes_object, takes_pairs,
-};
 use crate::lowering::value::{Listed, listed_as};
+use crate::lowering::{Schema, has_type};
 use crate::schema::Refusal;
+use crate::schema::graph::{Graph, Id, Node, Rest, Shape};
+use crate::schema::types::Types;
+use crate::wire_shapes::{self, FURTHER, KEY, VALUE};
 
 impl Walk<'_> {
-    pub(super) fn union(&mut self, members: &[Value], map: &Schema, path: &str) -> Lowered<Schema> {
+    pub(super) fn union(&mut self, members: &[Id], map: &Schema, path: &str) -> Lowered<Schema> {
         let mut lowered: Vec<Value> = Vec::new();
         for member in members {
-            let member = self.among_others(|walk| walk.node(member, path))?;
+            let member = self.among_others(|walk| walk.node(*member, path))?;
             // Two kinds of union are one there.
             match member.get("anyOf").and_then(Value::as_array) {
                 Some(inner) if member.as_object().is_some_and(|all| all.len() == 1) => {
@@ -25,34 +28,30 @@ impl Walk<'_> {
             }
         }
         self.apart(members, path)?;
-        let maps = |map: &Schema| matches!(Shape::of(map), Shape::Map(_));
-        let empty_list = |map: &Schema| {
-            matches!(Shape::of(map), Shape::List(_)) && map.get("minItems").is_none_or(|n| *n == 0)
-        };
-        let any = |is: &dyn Fn(&Schema) -> bool| members.iter().any(|it| may(self.root, it, &is));
-        if self.rules.closed && any(&maps) && any(&empty_list) {
+        let any = |is: &dyn Fn(&Node) -> bool| members.iter().any(|it| self.graph().may(*it, is));
+        let empty_list = |node: &Node| node.shape == Shape::List && node.list.shortest == 0;
+        if self.rules.closed && any(&is_map) && any(&empty_list) {
             let why = "is a list there: if it is empty, it cannot be told from an empty list";
             self.lose(path, "additionalProperties", why);
         }
-        let one_of = map.contains_key("oneOf");
-        if one_of && self.rules.keeps.has("oneOf") {
+        let one_of = map.get("oneOf").and_then(Value::as_array);
+        if one_of.is_some() && self.rules.keeps.has("oneOf") {
             return Ok(Map::from_iter([("oneOf".to_owned(), lowered.into())]));
         }
-        if one_of && Overlap::new(self.root, self.rules.closed).any(members) {
+        let closed = self.rules.closed;
+        if one_of.is_some_and(|members| Overlap::new(self.schemas.root, closed).any(members)) {
             self.lose(path, "oneOf", "became `anyOf`: members that overlap are not refused");
         }
         Ok(Map::from_iter([("anyOf".to_owned(), lowered.into())]))
     }
 
     /// Refuses members that would look alike in this dialect.
-    fn apart(&self, members: &[Value], path: &str) -> Lowered<()> {
-        let is = |of: &dyn Fn(&Shape<'_>) -> bool| -> usize {
-            let of = |map: &Schema| of(&Shape::of(map));
-            members.iter().filter(|member| may(self.root, member, &of)).count()
-        };
-        let maps = self.rules.closed && is(&|shape| matches!(shape, Shape::Map(_))) > 0;
-        if maps && members.iter().any(|member| takes_pairs(self.root, member)) {
+    fn apart(&self, members: &[Id], path: &str) -> Lowered<()> {
+        let graph = self.graph();
+        let maps = self.rules.closed && members.iter().any(|member| graph.may(*member, is_map));
+        if maps && members.iter().any(|member| takes_pairs(graph, *member)) {
             return Err(Refusal::new(
+                SchemaFault::Ambiguous,
                 path,
                 "a map is a list of keys and values there, and another member is such a list itself; give each a field of its own",
             ));
@@ -60,29 +59,33 @@ impl Walk<'_> {
         for (i, member) in members.iter().enumerate() {
             let others = || members.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, it)| it);
             let is_taken = |field: &str, known: &dyn Fn(&str) -> bool| {
-                others().any(|other| takes_object(self.root, other, field, &known))
+                others().any(|other| takes_object(graph, *other, field, known))
             };
-            let tuple = |map: &Schema| match Shape::of(map) {
-                Shape::Tuple(items) => is_taken(&place(0), &|name| is_place(name, items.len())),
-                _ => false,
+            let tuple = |node: &Node| {
+                let places = node.list.prefix.len();
+                node.shape == Shape::Tuple
+                    && is_taken(&wire_shapes::item(0), &|name| is_place(name, places))
             };
-            let first = place(0);
-            if !self.rules.tuples && may(self.root, member, &tuple) {
+            let first = wire_shapes::item(0);
+            if !self.rules.tuples && graph.may(*member, tuple) {
                 return Err(Refusal::new(
+                    SchemaFault::Ambiguous,
                     path,
                     format!(
                         "a tuple is an object with the field `{first}` there, and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own"
                     ),
                 ));
             }
-            let further = |map: &Schema| match Shape::of(map) {
-                Shape::Struct(this) if this.pairs().is_some() => is_taken(FURTHER, &|name| {
-                    name == FURTHER || this.properties.is_some_and(|own| own.contains_key(name))
-                }),
-                _ => false,
+            let further = |node: &Node| {
+                let known =
+                    |name: &str| name == FURTHER || node.object.described_field(name).is_some();
+                node.shape == Shape::Struct
+                    && !pairs(graph, node).is_empty()
+                    && is_taken(FURTHER, &known)
             };
-            if self.rules.closed && may(self.root, member, &further) {
+            if self.rules.closed && graph.may(*member, further) {
                 return Err(Refusal::new(
+                    SchemaFault::Ambiguous,
                     path,
                     format!(
                         "further fields stand under `{FURTHER}` there, and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own"
@@ -95,14 +98,15 @@ impl Walk<'_> {
 
     pub(super) fn values(
         &mut self,
-        values: &[&Value],
+        node: &Node,
         map: &Schema,
         path: &str,
         told: &mut Vec<String>,
     ) -> Lowered<Schema> {
+        let values = &node.listed();
         if self.rules.closed && values.iter().any(|value| holds_list(value)) {
             let advice = "a list among the values it may have; describe its items instead";
-            return Err(Refusal::new(path, advice));
+            return Err(Refusal::new(SchemaFault::Unsupported, path, advice));
         }
         let as_it_is = || {
             let mut out = typed(map.get("type").cloned().unwrap_or_else(|| json!("string")));
@@ -126,7 +130,7 @@ impl Walk<'_> {
                 }
                 Ok(out)
             }
-            Listed::WrittenOut(parts) => match self.node(&parts, path)? {
+            Listed::WrittenOut(parts) => match self.another(&parts, path)? {
                 Value::Object(out) => Ok(out),
                 _ => Ok(as_it_is()),
             },
@@ -148,9 +152,40 @@ impl Walk<'_> {
     }
 }
 
+fn is_map(node: &Node) -> bool {
+    node.shape == Shape::Map
+}
+
+/// Whether a list may fit whose items are pairs: it could not be told from a map.
+fn takes_pairs(graph: &Graph, id: Id) -> bool {
+    let pair = |node: &Node| {
+        let own = |name: &&str| node.object.described_field(name).is_some();
+        is_map(node) || node.shape == Shape::Struct && [KEY, VALUE].iter().all(own)
+    };
+    let is_pair = |id: &Id| graph.may(*id, pair);
+    graph.may(id, |node| match node.shape {
+        Shape::List => node.list.items.is_none_or(|items| is_pair(&items)),
+        Shape::Tuple => node.list.prefix.iter().all(is_pair),
+        _ => false,
+    })
+}
+
+/// Whether an object may fit that has `field` and needs none but those that `known` knows:
+/// what is written with these fields in a dialect could be taken for it.
+fn takes_object(graph: &Graph, id: Id, field: &str, known: &dyn Fn(&str) -> bool) -> bool {
+    graph.may(id, |node| {
+        let object = &node.object;
+        let own = object.described_field(field).is_some();
+        let mut needed = object.fields.iter().filter(|field| field.required);
+        node.types.has(Types::OBJECT)
+            && (own || !matches!(object.rest, Rest::Closed))
+            && needed.all(|field| known(&field.name))
+    })
+}
+
 /// Whether it is the name of one of a tuple's places.
 fn is_place(name: &str, places: usize) -> bool {
-    (0..places).any(|i| place(i) == name)
+    (0..places).any(|i| wire_shapes::item(i) == name)
 }
 
 /// A list would be written as a tuple is, and not be the listed value any more.

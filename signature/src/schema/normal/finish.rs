@@ -1,39 +1,16 @@
-//! Types, values and unions in their one form, once all that is said stands together.
+//! The last step to the normal form: types, listed values and unions in their one form.
+//!
+//! It runs on a schema whose parts are merged, so that all it says stands together.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::merge::{is_annotation, types, union_of};
+use super::super::keywords::{is_annotation, keyword as known};
+use super::super::types::Types;
+use super::merge::{types, union_of};
 use super::{Normal, Refusal};
-
-/// What each type has for itself.
-const OF_OBJECTS: [&str; 9] = [
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "minProperties",
-    "maxProperties",
-    "dependentRequired",
-    "dependentSchemas",
-];
-const OF_LISTS: [&str; 9] = [
-    "items",
-    "prefixItems",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "contains",
-    "minContains",
-    "maxContains",
-    "unevaluatedItems",
-];
-const OF_TEXTS: [&str; 5] =
-    ["pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"];
-const OF_NUMBERS: [&str; 5] =
-    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
+use crate::error::SchemaFault;
 
 impl Normal<'_> {
     pub(super) fn finish(&mut self, schema: Value, path: &str) -> Result<Value, Refusal> {
@@ -148,12 +125,7 @@ pub(super) fn is_any(schema: &Value) -> bool {
 
 /// Whether a keyword says anything about values of a type.
 fn speaks_of(keyword: &str, kind: &str) -> bool {
-    let own = |of: &[&str], this: bool| !of.contains(&keyword) || this;
-    own(&OF_OBJECTS, kind == "object")
-        && own(&OF_LISTS, kind == "array")
-        && own(&OF_TEXTS, kind == "string")
-        && own(&OF_NUMBERS, matches!(kind, "number" | "integer"))
-        && (keyword != "format" || matches!(kind, "string" | "number" | "integer"))
+    known(keyword).is_none_or(|known| known.of.meets(Types::named(kind)))
 }
 
 /// `[X, null]` is X that takes null, if X has a plain type.
@@ -213,12 +185,17 @@ fn infer(map: &mut Map<String, Value>) {
 }
 
 fn spoken_of(map: &Map<String, Value>) -> Vec<&'static str> {
-    let any = |of: &[&str]| of.iter().any(|keyword| map.contains_key(*keyword));
-    let mut kinds = Vec::new();
-    kinds.extend(any(&OF_OBJECTS).then_some("object"));
-    kinds.extend(any(&OF_LISTS).then_some("array"));
-    kinds.extend(any(&OF_TEXTS).then_some("string"));
-    kinds.extend(any(&OF_NUMBERS).then_some("number"));
+    let spoken = map.keys().filter(|keyword| *keyword != "format").filter_map(|it| known(it));
+    let own = spoken.map(|known| known.of).filter(|of| *of != Types::ALL);
+    let spoken = own.fold(Types::NONE, Types::with);
+    let names = [
+        (Types::OBJECT, "object"),
+        (Types::LIST, "array"),
+        (Types::TEXT, "string"),
+        (Types::NUMBER, "number"),
+    ];
+    let names = names.into_iter().filter(|(types, _)| spoken.has(*types));
+    let mut kinds: Vec<_> = names.map(|(_, name)| name).collect();
     if let (true, Some(format)) = (kinds.is_empty(), map.get("format").and_then(Value::as_str)) {
         // OpenAPI's names; all others are of texts.
         kinds.push(match format {
@@ -264,7 +241,11 @@ fn values(map: &mut Map<String, Value>, path: &str) -> Result<bool, Refusal> {
         return Ok(true);
     };
     if values.is_empty() {
-        return Err(Refusal::new(path, "the enum is empty; give it values"));
+        return Err(Refusal::new(
+            SchemaFault::Malformed,
+            path,
+            "the enum is empty; give it values",
+        ));
     }
     let mut seen = HashSet::new();
     values.retain(|value| fits(value) && seen.insert(value.to_string()));

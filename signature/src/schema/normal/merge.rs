@@ -1,11 +1,14 @@
-//! Two schemas that both hold, as one.
+//! Merging two schemas that both hold into one, for `allOf` and keywords beside a reference.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{DEEPEST, Normal, Refusal};
+use super::super::keywords::{Role, is_annotation, keyword as known};
+use super::{Normal, Refusal};
+use crate::error::SchemaFault;
+use crate::limits::NORMAL_DEPTH;
 
 /// Keywords that mean something only together.
 const GROUPS: [&[&str]; 2] = [&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
@@ -18,8 +21,9 @@ impl Normal<'_> {
     pub(super) fn merge(&mut self, a: Value, b: Value, path: &str) -> Result<Value, Refusal> {
         self.spend(path)?;
         // Two schemas that contain themselves would be merged level by level without end.
-        if self.depth >= DEEPEST {
+        if self.depth >= NORMAL_DEPTH {
             return Err(Refusal::new(
+                SchemaFault::TooDeep,
                 path,
                 "its parts nest too deep to be put together; make it flatter",
             ));
@@ -331,10 +335,6 @@ fn rest_of(map: &Map<String, Value>) -> Option<Value> {
     map.get("additionalProperties").filter(|rest| **rest != Value::Bool(true)).cloned()
 }
 
-pub(super) fn is_annotation(keyword: &str) -> bool {
-    matches!(keyword, "description" | "default")
-}
-
 pub(super) fn says_nothing(map: &Map<String, Value>) -> bool {
     map.keys().all(|keyword| is_annotation(keyword))
 }
@@ -343,7 +343,7 @@ pub(super) fn union_of(map: &Map<String, Value>) -> Option<&'static str> {
     ["anyOf", "oneOf"].into_iter().find(|keyword| map.contains_key(*keyword))
 }
 
-/// Adds annotations where there are none yet.
+/// Adds annotations that a schema does not have yet.
 fn annotate(map: &mut Map<String, Value>, annotations: Map<String, Value>) {
     for (keyword, value) in annotations {
         map.entry(keyword).or_insert(value);
@@ -366,13 +366,12 @@ enum Both {
 }
 
 fn both(keyword: &str, a: &Value, b: &Value) -> Both {
+    match known(keyword).map(|known| known.role) {
+        Some(Role::Least) => return further(a, b, Ordering::Less),
+        Some(Role::Most) => return further(a, b, Ordering::Greater),
+        _ => {}
+    }
     match keyword {
-        "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
-            further(a, b, Ordering::Less)
-        }
-        "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
-            further(a, b, Ordering::Greater)
-        }
         "type" => same_types(a, b),
         "const" => Both::None,
         "enum" => common(a, b),

@@ -1,22 +1,24 @@
-//! Whether a text fits as it stands: the way of nearly every text, so nothing is
-//! written and nothing is explained here.
+//! The check whether a value fits a schema as it stands, without repairs or explanations.
+//!
+//! Every text of a contract that is not plain passes it, so it writes nothing. Lowering and
+//! comparing use it for example values and listed values.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::reading::form::{
-    Form, Id, Kinds, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule,
-};
+use crate::limits::{CHECK_DEPTH, CHECK_MEMORY, CHECK_STEPS, CHECK_STEPS_EACH};
 use crate::reading::number::Decimal;
-use crate::reading::tape::{Kind, Tape};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::{Graph, Id, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule};
+use crate::schema::types::Types;
 
 /// How a value fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fits {
+pub(crate) enum Fits {
     No,
     /// As JSON Schema has it, but not as the type behind it reads: an integer written
-    /// `5.0`, a field that nobody asked for, a union that needs a closer look.
+    /// `5.0`, a field that is not declared, a union that needs a closer look.
     Nearly,
     Yes,
 }
@@ -31,18 +33,12 @@ impl Fits {
     }
 }
 
-/// Why a value is refused of which nobody can say in time whether it fits.
+/// Why a value is refused if the check exceeds its limits.
 pub(super) const INVOLVED: &str = "the schema is too involved to hold a value to";
 
-/// So many nodes at most ask for each other: a few for each level that a text may have.
-const DEEPEST: usize = 400;
-
-/// So much is remembered at once.
-const MOST_KNOWN: usize = 100_000;
-
-/// One text against one form.
-pub(super) struct Exact<'f> {
-    form: &'f Form,
+/// One text against one graph.
+pub(crate) struct FitCheck<'f> {
+    graph: &'f Graph,
     /// What was found out, where it may be asked for many times: of members of unions
     /// inside unions, and of all values once the work has grown beyond the usual.
     known: HashMap<(usize, usize, Id), Fits>,
@@ -57,16 +53,16 @@ pub(super) struct Exact<'f> {
     involved: bool,
 }
 
-impl<'f> Exact<'f> {
-    pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
-        Self::within(form, tape, 1_000_000 + 512 * size(tape))
+impl<'f> FitCheck<'f> {
+    pub(crate) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
+        Self::within(graph, tape, CHECK_STEPS + CHECK_STEPS_EACH * size(tape))
     }
 
     /// The same with what others have left.
-    fn within(form: &'f Form, tape: &Tape<'_>, left: usize) -> Self {
+    pub(crate) fn within(graph: &'f Graph, tape: &Tape<'_>, left: usize) -> Self {
         let usual = left.saturating_sub(2_000 + 32 * size(tape));
         let known = HashMap::new();
-        Self { form, known, unions: 0, depth: 0, left, usual, involved: false }
+        Self { graph, known, unions: 0, depth: 0, left, usual, involved: false }
     }
 
     /// Looks at another text at the expense of this one; `None` if that came to no end.
@@ -75,7 +71,7 @@ impl<'f> Exact<'f> {
         tape: &Tape<'_>,
         look: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
-        let mut other = Self::within(self.form, tape, self.left);
+        let mut other = Self::within(self.graph, tape, self.left);
         let found = look(&mut other);
         self.left = other.left;
         self.involved |= other.involved;
@@ -83,15 +79,15 @@ impl<'f> Exact<'f> {
     }
 
     /// Whether something came to no end, and was taken not to fit.
-    pub(super) fn is_involved(&self) -> bool {
+    pub(crate) fn is_involved(&self) -> bool {
         self.involved
     }
 
     /// How a value fits. What comes to no end does not, which is no answer to a `not`:
-    /// whoever turns it round has to ask [`is_involved`](Self::is_involved).
-    pub(super) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
+    /// a caller that negates the answer has to ask [`is_involved`](Self::is_involved).
+    pub(crate) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         self.spend(1);
-        if self.involved || self.depth >= DEEPEST {
+        if self.involved || self.depth >= CHECK_DEPTH {
             self.involved = true;
             return Fits::No;
         }
@@ -119,7 +115,7 @@ impl<'f> Exact<'f> {
             return *known;
         }
         let fits = self.found(tape, token, id);
-        if self.known.len() >= MOST_KNOWN {
+        if self.known.len() >= CHECK_MEMORY {
             self.known.clear();
         }
         self.known.insert(key, fits);
@@ -128,11 +124,11 @@ impl<'f> Exact<'f> {
 
     #[inline]
     fn found(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
-        let form = self.form;
-        let node = form.node(id);
+        let graph = self.graph;
+        let node = graph.node(id);
         let fits = match &node.union {
             Some(union) => {
-                let null = tape.kind(token) == Kind::Null && node.takes_null();
+                let null = tape.kind(token) == TokenKind::Null && node.takes_null();
                 if null {
                     return Fits::Yes;
                 }
@@ -160,19 +156,21 @@ impl<'f> Exact<'f> {
     fn value(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
         let kind = tape.kind(token);
         let fits = match kind {
-            Kind::Null => return Fits::of(node.kinds.has(Kinds::NULL)),
-            Kind::True | Kind::False => Fits::of(node.kinds.has(Kinds::BOOLEAN)),
-            Kind::Number if node.kinds.meets(Kinds::NUMBER) => {
-                number(tape.raw(token), node.kinds, &node.number)
+            TokenKind::Null => return Fits::of(node.types.has(Types::NULL)),
+            TokenKind::True | TokenKind::False => Fits::of(node.types.has(Types::BOOLEAN)),
+            TokenKind::Number if node.types.meets(Types::NUMBER) => {
+                number(tape.raw(token), node.types, &node.number)
             }
-            Kind::Text | Kind::Escaped if node.kinds.has(Kinds::TEXT) => {
+            TokenKind::Text | TokenKind::Escaped if node.types.has(Types::TEXT) => {
                 if !node.text.is_free() {
                     self.spend(tape.raw(token).len() / BYTES);
                 }
                 Fits::of(text(&tape.text(token), &node.text))
             }
-            Kind::List if node.kinds.has(Kinds::LIST) => self.list(tape, token, &node.list),
-            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(tape, token, &node.object),
+            TokenKind::List if node.types.has(Types::LIST) => self.list(tape, token, &node.list),
+            TokenKind::Object if node.types.has(Types::OBJECT) => {
+                self.object(tape, token, &node.object)
+            }
             _ => Fits::No,
         };
         match &node.values {
@@ -275,14 +273,14 @@ impl<'f> Exact<'f> {
             Rest::Of(id) => self.fits(tape, value, id),
             Rest::Closed => Fits::No,
             // A struct without fields, to a type, passes over it.
-            Rest::Open if rule.fields.is_empty() && !self.form.typed => self.anything(tape, value),
-            // Nobody asked for it: worth a word.
+            Rest::Open if rule.fields.is_empty() && !self.graph.typed => self.anything(tape, value),
+            // It is not declared, and gets listed.
             Rest::Open => Fits::Nearly,
         }
     }
 
     fn union(&mut self, tape: &Tape<'_>, token: usize, members: &[Id]) -> Fits {
-        let form = self.form;
+        let graph = self.graph;
         let (mut found, mut exact) = (0, 0);
         // The first that fits at all, and the first that does exactly.
         let (mut first, mut winner): (Option<Id>, Option<Id>) = (None, None);
@@ -290,7 +288,8 @@ impl<'f> Exact<'f> {
         self.unions += 1;
         for id in members {
             let member = self.member(tape, token, *id);
-            if member == Fits::No || member == Fits::Nearly && tape.kind(token) == Kind::Number {
+            if member == Fits::No || member == Fits::Nearly && tape.kind(token) == TokenKind::Number
+            {
                 fits = fits.max(member);
                 continue;
             }
@@ -308,16 +307,16 @@ impl<'f> Exact<'f> {
             }
         }
         self.unions -= 1;
-        if tape.kind(token) == Kind::Number
+        if tape.kind(token) == TokenKind::Number
             && let Some(winner) = winner.or(first)
-            && is_rounded(form, members, form.node(winner), tape.raw(token))
+            && is_rounded(graph, members, graph.node(winner), tape.raw(token))
         {
             return Fits::No;
         }
         match found {
             0 | 1 => fits,
             // Without a type behind it, the value is its text, whichever it is.
-            _ if !self.form.typed && winner.is_some() => Fits::Yes,
+            _ if !self.graph.typed && winner.is_some() => Fits::Yes,
             // serde takes the first, so that has to be the one that is meant.
             _ if exact == 1 && winner == first => Fits::Yes,
             // Two that fit have to be told apart.
@@ -326,12 +325,12 @@ impl<'f> Exact<'f> {
     }
 
     fn specificity(&self, tape: &Tape<'_>, token: usize, id: Id) -> u8 {
-        specificity(self.form.node(id), tape, token)
+        specificity(self.graph.node(id), tape, token)
     }
 
     fn member(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
-        let container = matches!(tape.kind(token), Kind::List | Kind::Object);
-        if !container || self.unions < 2 || self.depth >= DEEPEST {
+        let container = matches!(tape.kind(token), TokenKind::List | TokenKind::Object);
+        if !container || self.unions < 2 || self.depth >= CHECK_DEPTH {
             return self.fits(tape, token, id);
         }
         self.spend(1);
@@ -347,7 +346,7 @@ impl<'f> Exact<'f> {
     }
 }
 
-/// So many bytes of a text are one step.
+/// Number of bytes of a text that count as one step.
 const BYTES: usize = 16;
 
 /// How much work it is to look at a text once.
@@ -359,11 +358,11 @@ fn size(tape: &Tape<'_>) -> usize {
 pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
     let listed = if node.values.is_some() { 4 } else { 0 };
     match tape.kind(token) {
-        Kind::Number => {
+        TokenKind::Number => {
             let integer = !tape.raw(token).contains(['.', 'e', 'E']);
-            listed + u8::from(integer != node.kinds.has(Kinds::NUMBER))
+            listed + u8::from(integer != node.types.has(Types::NUMBER))
         }
-        Kind::Text | Kind::Escaped => {
+        TokenKind::Text | TokenKind::Escaped => {
             let formal = node.text.format.is_some() || node.text.pattern.is_some();
             listed + if formal { 1 } else { 0 }
         }
@@ -375,7 +374,7 @@ pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
 /// rounded without a word.
 pub(super) fn anything(tape: &Tape<'_>, token: usize) -> Fits {
     let range = token..tape.next(token);
-    let mut numbers = range.filter(|token| tape.kind(*token) == Kind::Number);
+    let mut numbers = range.filter(|token| tape.kind(*token) == TokenKind::Number);
     Fits::of(numbers.all(|token| is_common(tape.raw(token))))
 }
 
@@ -404,19 +403,19 @@ pub(super) fn is_whole_float(literal: &str) -> bool {
 
 /// Whether reading an integer as a float would change its digits where they matter: some
 /// other member of the union takes integers.
-pub(super) fn is_rounded(form: &Form, members: &[Id], winner: &Node, literal: &str) -> bool {
+pub(super) fn is_rounded(graph: &Graph, members: &[Id], winner: &Node, literal: &str) -> bool {
     let whole = |id: &Id| {
-        let kinds = form.node(*id).kinds;
-        kinds.has(Kinds::INTEGER) && !kinds.has(Kinds::NUMBER)
+        let kinds = graph.node(*id).types;
+        kinds.has(Types::INTEGER) && !kinds.has(Types::NUMBER)
     };
-    winner.kinds.has(Kinds::NUMBER)
+    winner.types.has(Types::NUMBER)
         && !literal.contains(['.', 'e', 'E'])
         && !is_whole_float(literal)
         && members.iter().any(whole)
 }
 
 /// How a number fits a node that takes some.
-pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
+pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     let integer = !literal.contains(['.', 'e', 'E']);
     if integer
         && let Some((low, high)) = rule.quick
@@ -427,9 +426,9 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
         return Fits::Yes;
     }
     // A decimal is asked for as a number or a text: the number goes through a float.
-    let is_decimal = kinds.has(Kinds::NUMBER) && kinds.has(Kinds::TEXT) && !rule.float;
+    let is_decimal = kinds.has(Types::NUMBER) && kinds.has(Types::TEXT) && !rule.float;
     if !integer
-        && kinds.has(Kinds::NUMBER)
+        && kinds.has(Types::NUMBER)
         && !is_decimal
         && let Some((low, high)) = rule.quick_fraction
         && literal.parse::<f64>().is_ok_and(|n| low < n && n < high && n != 0.0)
@@ -440,10 +439,10 @@ pub(super) fn number(literal: &str, kinds: Kinds, rule: &NumberRule) -> Fits {
         return Fits::No;
     };
     // Of any value nothing is known but that it will be kept as 64 bits.
-    if kinds == Kinds::ALL && !is_common(literal) {
+    if kinds == Types::ALL && !is_common(literal) {
         return Fits::No;
     }
-    let any_number = kinds.has(Kinds::NUMBER);
+    let any_number = kinds.has(Types::NUMBER);
     if !(any_number || decimal.is_integral()) || !rule.fits(&decimal, literal) || vanishes(literal)
     {
         return Fits::No;
@@ -469,7 +468,7 @@ fn survives(literal: &str, decimal: &Decimal) -> bool {
 }
 
 /// Whether a text keeps its rules; lengths are counted in characters.
-pub(super) fn text(text: &str, rule: &TextRule) -> bool {
+pub(crate) fn text(text: &str, rule: &TextRule) -> bool {
     if rule.is_free() {
         return true;
     }
@@ -483,15 +482,15 @@ pub(super) fn text(text: &str, rule: &TextRule) -> bool {
 /// Whether a value is one of those listed.
 pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool {
     match tape.kind(token) {
-        Kind::Text | Kind::Escaped => {
+        TokenKind::Text | TokenKind::Escaped => {
             let text = tape.text(token);
             values.iter().any(|value| value.as_str() == Some(&*text))
         }
-        Kind::Number => {
-            let number = Decimal::parse(tape.raw(token));
-            values
-                .iter()
-                .any(|value| value.is_number() && Decimal::parse(&value.to_string()) == number)
+        TokenKind::Number => {
+            // Equal decimals are equal floats, which are compared much faster.
+            let (number, float) = (Decimal::parse(tape.raw(token)), tape.raw(token).parse().ok());
+            let near = values.iter().filter(|value| value.is_number() && value.as_f64() == float);
+            near.into_iter().any(|value| Decimal::parse(&value.to_string()) == number)
         }
         _ => {
             let found = canonical(tape.whole(token));
@@ -505,8 +504,8 @@ fn all_differ(tape: &Tape<'_>, list: usize) -> bool {
     let mut seen = HashSet::new();
     tape.items(list).all(|item| {
         let same_form = match tape.kind(item) {
-            Kind::Text | Kind::Escaped => format!("\"{}", tape.text(item)),
-            Kind::Number => format!("{:?}", Decimal::parse(tape.raw(item))),
+            TokenKind::Text | TokenKind::Escaped => format!("\"{}", tape.text(item)),
+            TokenKind::Number => format!("{:?}", Decimal::parse(tape.raw(item))),
             _ => canonical(tape.whole(item)),
         };
         seen.insert(same_form)

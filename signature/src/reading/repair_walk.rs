@@ -1,16 +1,20 @@
-//! One walk over a text and the form it is read against: checks, undoes what lowering
-//! did, coerces, and writes down the value as JSON.
+//! The slow walk over a text and the graph it is read against.
+//!
+//! It checks each part, restores what lowering did to its shape, coerces what has one meaning,
+//! and writes the value as JSON. Faults and repairs are collected on the way.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use crate::error::Fault;
-use crate::reading::exact::{Exact, Fits, INVOLVED, anything, is_among, number, text};
-use crate::reading::form::{Form, Id, Kinds, Node};
+use crate::limits::{REPAIR_STEPS, REPAIR_STEPS_EACH, REPAIRS, REPORTED, WALK_DEPTH};
+use crate::reading::fault_words::{expected, expected_in_full, got, shortened};
+use crate::reading::fit_check::{FitCheck, Fits, INVOLVED, anything, is_among, number, text};
 use crate::reading::policy::Repair;
-use crate::reading::tape::{Kind, Tape};
-use crate::reading::words::{expected, expected_in_full, got, shortened};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::{Graph, Id, Node};
+use crate::schema::types::Types;
 
 /// How far a value may be from what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,16 +25,6 @@ pub(super) enum Level {
     /// As models write it all the same.
     Coerce,
 }
-
-/// So many faults are told; a model that made more will not read more.
-const MOST_FAULTS: usize = 50;
-
-/// So many repairs are told one by one: a text of a million small mistakes would
-/// otherwise take many times its own memory.
-const MOST_REPAIRS: usize = 1_000;
-
-/// So deep at most, texts inside texts included.
-const DEEPEST: usize = 200;
 
 /// The way to a value, from the root.
 #[derive(Clone, Copy)]
@@ -65,7 +59,7 @@ pub(super) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> TokenKind {
         self.tape.kind(self.token)
     }
 
@@ -75,36 +69,36 @@ impl<'a> At<'a> {
 }
 
 /// What a walk has found and written so far.
-pub(super) struct Fit<'f> {
-    pub(super) form: &'f Form,
+pub(super) struct RepairWalk<'f> {
+    pub(super) graph: &'f Graph,
     /// What is known of the whole text, and where that is in memory: texts inside it
     /// come and go, and must not be taken for one another.
-    pub(super) exact: Exact<'f>,
+    pub(super) exact: FitCheck<'f>,
     source: usize,
     /// The value as JSON; of no meaning after a fault.
     pub(super) out: String,
     pub(super) faults: Vec<Fault>,
-    /// Faults beyond those that are told.
+    /// Number of faults that are not listed.
     pub(super) more: usize,
     pub(super) repairs: Vec<Repair>,
     pub(super) more_repairs: usize,
-    /// Fields with a value that nobody asked for.
+    /// Number of fields with a value that are not declared.
     pub(super) unknown: usize,
     /// Where in `out` they are: the type may know one of them by an alias, so serde gets
     /// them, and nobody else does.
     pub(super) left_out: Vec<Range<usize>>,
-    /// Nobody will hear of the faults: it is only being tried.
+    /// The value is only tried, so faults are not recorded.
     pub(super) trying: bool,
     /// Steps left: a union of unions could be tried in too many ways.
     pub(super) steps: usize,
     pub(super) depth: usize,
 }
 
-impl<'f> Fit<'f> {
-    pub(super) fn new(form: &'f Form, tape: &Tape<'_>) -> Self {
+impl<'f> RepairWalk<'f> {
+    pub(super) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
         Self {
-            form,
-            exact: Exact::new(form, tape),
+            graph,
+            exact: FitCheck::new(graph, tape),
             source: tape.source.as_ptr() as usize,
             out: String::with_capacity(tape.source.len()),
             faults: Vec::new(),
@@ -114,16 +108,16 @@ impl<'f> Fit<'f> {
             unknown: 0,
             left_out: Vec::new(),
             trying: false,
-            steps: 4_000 + 64 * tape.len(),
+            steps: REPAIR_STEPS + REPAIR_STEPS_EACH * tape.len(),
             depth: 0,
         }
     }
 
     pub(super) fn value(&mut self, at: At<'_>, id: Id, level: Level) -> bool {
-        let form = self.form;
-        let node = form.node(id);
+        let graph = self.graph;
+        let node = graph.node(id);
         let start = self.out.len();
-        if self.steps == 0 || self.depth >= DEEPEST {
+        if self.steps == 0 || self.depth >= WALK_DEPTH {
             return self.fault(at, node, "it can be read in too many ways");
         }
         self.steps -= 1;
@@ -165,7 +159,7 @@ impl<'f> Fit<'f> {
         });
         match found {
             None => self.fault(at, node, INVOLVED),
-            Some((Some(missed), _)) => self.fault(at, self.form.node(*missed), ""),
+            Some((Some(missed), _)) => self.fault(at, self.graph.node(*missed), ""),
             Some((None, true)) => self.fault(at, node, "it is just what is excluded"),
             Some((None, false)) => true,
         }
@@ -176,16 +170,20 @@ impl<'f> Fit<'f> {
             return self.any(at, node);
         }
         match at.kind() {
-            Kind::Null if node.takes_null() => self.keep(at),
-            Kind::True | Kind::False if node.kinds.has(Kinds::BOOLEAN) => self.listed(at, node),
-            Kind::Number if node.kinds.meets(Kinds::NUMBER) => {
+            TokenKind::Null if node.takes_null() => self.keep(at),
+            TokenKind::True | TokenKind::False if node.types.has(Types::BOOLEAN) => {
+                self.listed(at, node)
+            }
+            TokenKind::Number if node.types.meets(Types::NUMBER) => {
                 let literal = at.tape.raw(at.token);
                 self.number(at, literal, node)
             }
-            Kind::Text | Kind::Escaped if node.kinds.has(Kinds::TEXT) => self.text(at, node, level),
-            Kind::List | Kind::Object if node.values.is_some() => self.listed(at, node),
-            Kind::List if node.kinds.has(Kinds::LIST) => self.list(at, node, level),
-            Kind::Object if node.kinds.has(Kinds::OBJECT) => self.object(at, node, level),
+            TokenKind::Text | TokenKind::Escaped if node.types.has(Types::TEXT) => {
+                self.text(at, node, level)
+            }
+            TokenKind::List | TokenKind::Object if node.values.is_some() => self.listed(at, node),
+            TokenKind::List if node.types.has(Types::LIST) => self.list(at, node, level),
+            TokenKind::Object if node.types.has(Types::OBJECT) => self.object(at, node, level),
             _ => self.other_kind(at, node, level),
         }
     }
@@ -213,7 +211,7 @@ impl<'f> Fit<'f> {
 
     /// Writes a number, integers as serde reads them.
     pub(super) fn number(&mut self, at: At<'_>, literal: &str, node: &Node) -> bool {
-        let fits = number(literal, node.kinds, &node.number);
+        let fits = number(literal, node.types, &node.number);
         let listed = node
             .values
             .as_ref()
@@ -228,7 +226,7 @@ impl<'f> Fit<'f> {
                 if self.trying || !node.number.overflows(literal) {
                     return self.fault(at, node, "");
                 }
-                let expected = expected_in_full(self.form, node);
+                let expected = expected_in_full(self.graph, node);
                 return self.push_fault(at.path, expected, got(at.tape, at.token), "");
             }
         }
@@ -301,14 +299,14 @@ impl<'f> Fit<'f> {
         if self.trying || self.is_full() {
             return false;
         }
-        let expected = expected(self.form, node);
+        let expected = expected(self.graph, node);
         let got = got(at.tape, at.token);
         self.push_fault(at.path, expected, got, why)
     }
 
     /// Whether enough was told; what is not told is counted.
     fn is_full(&mut self) -> bool {
-        let full = self.faults.len() >= MOST_FAULTS;
+        let full = self.faults.len() >= REPORTED;
         self.more += usize::from(full);
         full
     }
@@ -323,7 +321,7 @@ impl<'f> Fit<'f> {
         if self.trying || self.is_full() {
             return false;
         }
-        // What was only tried told nobody why.
+        // A value that was only tried did not report why.
         let why = if why.is_empty() && self.exact.is_involved() { INVOLVED } else { why };
         let message = match (got.as_str(), why) {
             ("nothing", "") => format!("this field is missing; expected {expected}"),
@@ -336,7 +334,7 @@ impl<'f> Fit<'f> {
     }
 
     pub(super) fn repaired(&mut self, path: &Path<'_>, what: String) {
-        if self.repairs.len() < MOST_REPAIRS {
+        if self.repairs.len() < REPAIRS {
             self.repairs.push(Repair { path: path.to_string(), what });
         } else {
             self.more_repairs += 1;
@@ -374,7 +372,7 @@ impl<'f> Fit<'f> {
         true
     }
 
-    /// The value without the fields that were left out; `None` if there are none.
+    /// The value without the fields that were left out; `None` if there are no such fields.
     pub(super) fn without_left_out(&self) -> Option<String> {
         self.left_out.first()?;
         let mut json = String::with_capacity(self.out.len());

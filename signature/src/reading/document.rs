@@ -1,16 +1,21 @@
-//! The value of a whole text, out of whatever it is wrapped in.
+//! The value in a whole text: alone, or inside the wrappers that models put around it.
+//!
+//! A wrapper is a field such as `arguments`, a whole tool call, a list of calls, or a string
+//! with JSON in it. Whatever has two meanings is refused.
 
 use crate::error::Fault;
+use crate::limits::GUESS_DEPTH;
 use crate::reading::coerce::folded;
-use crate::reading::exact::{Exact, Fits};
-use crate::reading::fit::{At, Fit, Level, Path};
-use crate::reading::form::{Form, Kinds, Rest};
-use crate::reading::lenient::{self, Asked, Note, Refusal};
+use crate::reading::fault_words::{excerpt, is_near, shortened};
+use crate::reading::fit_check::{FitCheck, Fits};
+use crate::reading::lenient::{self, Asked, NotJson, Note};
 use crate::reading::object::{UNASKED, WRAPPERS, is_void};
 use crate::reading::policy::{Policy, Repair};
-use crate::reading::tape::{Broken, Kind, Tape};
-use crate::reading::words::{excerpt, is_near, shortened};
-use crate::schema::WRAPPER;
+use crate::reading::repair_walk::{At, Level, Path, RepairWalk};
+use crate::reading::tape::{Broken, Tape, TokenKind};
+use crate::schema::graph::{Graph, Rest};
+use crate::schema::types::Types;
+use crate::wire_shapes::{INPUT, RESULT};
 
 /// Fields that APIs put a whole call into: its name and its arguments.
 const CALLS: [&str; 4] = ["function", "function_call", "tool_call", "tool_calls"];
@@ -38,17 +43,10 @@ const TOOLS: [&str; 2] = ["tool", "tool_name"];
 /// What the `type` of a call is, where it is not the name of the tool.
 const TYPES: [&str; 6] = ["function", "function_call", "tool", "tool_call", "tool_use", "object"];
 
-/// Maximum number of wrappers in each other: a list of calls, the call, its arguments, and the
-/// text that they are written in.
-const WRAPPED: usize = 4;
-
-/// Where lowering puts a union, for dialects that want an object at the root.
-const UNION: &str = "input";
-
 /// The value as JSON, where it was in the text, and what was put right.
-pub(super) struct Found {
+pub(super) struct ReadValue {
     pub(super) json: String,
-    /// The same without the fields that nobody asked for; `None` if there are none.
+    /// The same without the fields that are not declared; `None` if there are no such fields.
     pub(super) clean: Option<String>,
     pub(super) path: String,
     pub(super) repairs: Vec<Repair>,
@@ -57,8 +55,8 @@ pub(super) struct Found {
 type Refused = (Vec<Fault>, usize);
 
 /// What a text is read against.
-pub(super) struct Root<'f> {
-    pub(super) form: &'f Form,
+pub(super) struct Document<'f> {
+    pub(super) graph: &'f Graph,
     /// The tool whose arguments these are; `None` where a call may have another name.
     pub(super) tool: Option<&'f str>,
     pub(super) policy: Policy,
@@ -68,8 +66,8 @@ pub(super) struct Root<'f> {
     pub(super) wrapper: &'static str,
 }
 
-impl Root<'_> {
-    pub(super) fn read(&self, wire: &str) -> Result<Found, Refused> {
+impl Document<'_> {
+    pub(super) fn read(&self, wire: &str) -> Result<ReadValue, Refused> {
         // Some servers send nothing where a tool takes no arguments. No answer is none.
         let text = if wire.trim().is_empty() && self.is_input() { "{}" } else { wire };
         let (lenient, notes);
@@ -83,7 +81,7 @@ impl Root<'_> {
                 Tape::parse(&lenient).map_err(|broken| no_json(text, &broken))?
             }
         };
-        let mut found = self.value(&tape, 0, "$", WRAPPED)?;
+        let mut found = self.value(&tape, 0, "$", GUESS_DEPTH)?;
         let noted = notes.into_iter().map(|Note { path, what }| Repair { path, what });
         found.repairs.splice(0..0, noted);
         Ok(found)
@@ -94,14 +92,14 @@ impl Root<'_> {
         if hopeless || self.policy < Policy::Repair {
             return Err(no_json(text, &broken));
         }
-        let lists = self.wrapped || self.form.node(self.form.root).kinds.has(Kinds::LIST);
+        let lists = self.wrapped || self.graph.node(self.graph.root).types.has(Types::LIST);
         let asked = Asked { lists, field: &|name| self.knows(name) };
         lenient::document(text, &asked).map_err(|refusal| match refusal {
-            Refusal::EndsEarly => no_json(text, &Broken::EndsEarly),
-            Refusal::TooDeep => no_json(text, &Broken::TooDeep),
-            Refusal::Unclear { at, what } => no_json(text, &Broken::Unexpected { at, what }),
-            Refusal::Nothing => no_json(text, &broken),
-            Refusal::Several => {
+            NotJson::EndsEarly => no_json(text, &Broken::EndsEarly),
+            NotJson::TooDeep => no_json(text, &Broken::TooDeep),
+            NotJson::Unclear { at, what } => no_json(text, &Broken::Unexpected { at, what }),
+            NotJson::Nothing => no_json(text, &broken),
+            NotJson::Several => {
                 let what = "several values, and it is not clear which is meant";
                 refused("$", "one JSON value", what, what)
             }
@@ -109,7 +107,7 @@ impl Root<'_> {
     }
 
     fn is_input(&self) -> bool {
-        self.wrapper == UNION
+        self.wrapper == INPUT
     }
 
     fn leniently(&self) -> Self {
@@ -117,7 +115,7 @@ impl Root<'_> {
     }
 
     fn is_map(&self) -> bool {
-        self.form.node(self.form.root).object.is_map()
+        self.graph.node(self.graph.root).object.is_map()
     }
 
     fn level(&self) -> Level {
@@ -131,18 +129,18 @@ impl Root<'_> {
         token: usize,
         path: &str,
         left: usize,
-    ) -> Result<Found, Refused> {
+    ) -> Result<ReadValue, Refused> {
         // What one policy finds unclear is so under each: a stricter one must not read more.
         let lenient = self.leniently();
-        if self.wrapped && tape.kind(token) == Kind::Object {
-            let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == WRAPPER);
+        if self.wrapped && tape.kind(token) == TokenKind::Object {
+            let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == RESULT);
             if let Some((_, inner)) = inner {
-                let below = format!("{path}.{WRAPPER}");
+                let below = format!("{path}.{RESULT}");
                 let found = self.fit(tape, inner, &below);
                 let beside =
                     tape.entries(token).filter(|(_, value)| !is_void(tape, *value)).count();
                 if beside > 1 && found.is_ok() && lenient.fit(tape, token, path).is_ok() {
-                    return Err(may_be_either(path, WRAPPER));
+                    return Err(may_be_either(path, RESULT));
                 }
                 return match found.and_then(|found| self.beside_result(tape, token, path, found)) {
                     Ok(found) => Ok(found),
@@ -173,7 +171,7 @@ impl Root<'_> {
         if tape.is_text(token) && self.policy >= Policy::Repair && as_is.is_err() && left > 0 {
             return self.encoded_twice(tape, token, path, left).unwrap_or(as_is);
         }
-        if tape.kind(token) == Kind::Null
+        if tape.kind(token) == TokenKind::Null
             && self.policy == Policy::Coerce
             && self.is_input()
             && as_is.is_err()
@@ -198,9 +196,9 @@ impl Root<'_> {
 
     /// Whether what was left out of the arguments says that they are those of another tool.
     fn names_no_other(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<(), Refused> {
-        let object = &self.form.node(self.form.root).object;
-        let leaves_out = self.form.typed && matches!(object.rest, Rest::Open);
-        if !leaves_out || tape.kind(token) != Kind::Object {
+        let object = &self.graph.node(self.graph.root).object;
+        let leaves_out = self.graph.typed && matches!(object.rest, Rest::Open);
+        if !leaves_out || tape.kind(token) != TokenKind::Object {
             return Ok(());
         }
         let unknown = || tape.entries(token).filter(|(key, _)| !self.knows(&tape.text(*key)));
@@ -216,13 +214,14 @@ impl Root<'_> {
         for (key, value) in unknown().filter(|(key, _)| CALLS.contains(&&*tape.text(*key))) {
             let path = format!("{path}.{}", tape.text(key));
             let calls = match tape.kind(value) {
-                Kind::List => tape.items(value).collect(),
+                TokenKind::List => tape.items(value).collect(),
                 _ => vec![value],
             };
-            for call in calls.into_iter().filter(|call| tape.kind(*call) == Kind::Object) {
+            for call in calls.into_iter().filter(|call| tape.kind(*call) == TokenKind::Object) {
                 self.is_own_call(tape, call, &path)?;
                 let inner = tape.entries(call).find(|(key, _)| tape.text(*key) == "function");
-                if let Some((_, inner)) = inner.filter(|(_, i)| tape.kind(*i) == Kind::Object) {
+                if let Some((_, inner)) = inner.filter(|(_, i)| tape.kind(*i) == TokenKind::Object)
+                {
                     self.is_own_call(tape, inner, &path)?;
                 }
             }
@@ -230,23 +229,23 @@ impl Root<'_> {
         Ok(())
     }
 
-    /// Lists what stands beside a wrapped output, which nobody asked for.
+    /// Lists the fields beside a wrapped output as repairs.
     fn beside_result(
         &self,
         tape: &Tape<'_>,
         token: usize,
         path: &str,
-        mut found: Found,
-    ) -> Result<Found, Refused> {
+        mut found: ReadValue,
+    ) -> Result<ReadValue, Refused> {
         for (key, _) in tape.entries(token).filter(|(_, value)| !is_void(tape, *value)) {
             let name = tape.text(key);
             let path = format!("{path}.{}", shortened(&name));
-            if is_near(WRAPPER, &name) && name != WRAPPER {
-                let got = format!("`{}` beside `{WRAPPER}`", shortened(&name));
-                let message = format!("there is `{WRAPPER}` too, and one of them is meant");
+            if is_near(RESULT, &name) && name != RESULT {
+                let got = format!("`{}` beside `{RESULT}`", shortened(&name));
+                let message = format!("there is `{RESULT}` too, and one of them is meant");
                 return Err(refused(&path, "one value", &got, &message));
             }
-            if name != WRAPPER {
+            if name != RESULT {
                 found.repairs.push(Repair { path, what: UNASKED.to_owned() });
             }
         }
@@ -256,8 +255,8 @@ impl Root<'_> {
     /// The value in the field that lowering gave it: a union, or a map as its pairs.
     /// None if the object is one as it is, with a field of that name.
     fn set_apart(&self, tape: &Tape<'_>, token: usize) -> Option<usize> {
-        let root = self.form.node(self.form.root);
-        if tape.kind(token) != Kind::Object || self.knows(self.wrapper) {
+        let root = self.graph.node(self.graph.root);
+        if tape.kind(token) != TokenKind::Object || self.knows(self.wrapper) {
             return None;
         }
         let mut entries = tape.entries(token);
@@ -265,8 +264,9 @@ impl Root<'_> {
         if entries.next().is_some() || tape.text(key) != self.wrapper {
             return None;
         }
-        let pairs = root.object.is_map() && tape.kind(inner) == Kind::List;
-        let as_is = || Exact::new(self.form, tape).fits(tape, token, self.form.root) == Fits::Yes;
+        let pairs = root.object.is_map() && tape.kind(inner) == TokenKind::List;
+        let as_is =
+            || FitCheck::new(self.graph, tape).fits(tape, token, self.graph.root) == Fits::Yes;
         ((root.union.is_some() || pairs) && !as_is()).then_some(inner)
     }
 
@@ -276,10 +276,10 @@ impl Root<'_> {
         token: usize,
         (name, inner): (&str, usize),
         path: &str,
-        as_is: Result<Found, Refused>,
+        as_is: Result<ReadValue, Refused>,
         left: usize,
-    ) -> Result<Found, Refused> {
-        let restoring = name == UNION && self.form.node(self.form.root).union.is_some();
+    ) -> Result<ReadValue, Refused> {
+        let restoring = name == INPUT && self.graph.node(self.graph.root).union.is_some();
         let below = format!("{path}.{name}");
         let refused_as_is = match as_is {
             // An entry of a map that has to be repaired may be no entry.
@@ -292,7 +292,7 @@ impl Root<'_> {
             // What fits as it stands needs no guess at what is around it.
             Ok(found) if !restoring => {
                 // A type without fields takes the call of any other tool.
-                if self.form.typed && self.form.node(self.form.root).object.is_free() {
+                if self.graph.typed && self.graph.node(self.graph.root).object.is_free() {
                     self.is_own_call(tape, token, path)?;
                 }
                 return Ok(found);
@@ -330,7 +330,7 @@ impl Root<'_> {
         Ok(found)
     }
 
-    /// Arguments of another tool may fit by chance, and then do what nobody asked for.
+    /// Refuses a call of another tool: its arguments may fit by chance.
     fn is_own_call(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<(), Refused> {
         self.is_call_of(tape, tape.entries(token), path)
     }
@@ -374,14 +374,14 @@ impl Root<'_> {
     /// With `shadowed`, some of them are, but only such as stand beside the arguments of a
     /// call, too: of `{"name": …, "arguments": {…}}`, a tool may well ask for `name`.
     fn wrapper(&self, tape: &Tape<'_>, token: usize, shadowed: bool) -> Option<(String, usize)> {
-        if tape.kind(token) != Kind::Object {
+        if tape.kind(token) != TokenKind::Object {
             return None;
         }
         let (mut found, mut known) = (None, false);
         for (key, value) in tape.entries(token) {
             let name = tape.text(key);
             let beside = BESIDE.contains(&&*name)
-                && (tape.is_text(value) || tape.kind(value) == Kind::Number);
+                && (tape.is_text(value) || tape.kind(value) == TokenKind::Number);
             if self.knows(&name) {
                 if !(shadowed && beside) {
                     return None;
@@ -398,11 +398,11 @@ impl Root<'_> {
 
     /// The value that a field of this name is put around, and the way to it.
     fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<(String, usize)> {
-        let root = self.form.node(self.form.root);
+        let root = self.graph.node(self.graph.root);
         let holds = match tape.kind(value) {
-            Kind::Object => true,
+            TokenKind::Object => true,
             // Where a text is a value, this may be one, or the JSON of another.
-            Kind::Text | Kind::Escaped => !root.kinds.has(Kinds::TEXT),
+            TokenKind::Text | TokenKind::Escaped => !root.types.has(Types::TEXT),
             _ => false,
         };
         if WRAPPERS.contains(&name) {
@@ -410,7 +410,7 @@ impl Root<'_> {
         }
         if CALLS.contains(&name) {
             let mut calls = match tape.kind(value) {
-                Kind::List => tape.items(value).collect(),
+                TokenKind::List => tape.items(value).collect(),
                 _ => vec![value],
             };
             let call = calls.pop().filter(|_| calls.is_empty())?;
@@ -422,14 +422,14 @@ impl Root<'_> {
             return own.then(|| (format!("{name}{index}.{below}"), inner));
         }
         let own = self.tool.is_some_and(|tool| is_name_of(name, tool));
-        (own && tape.kind(value) == Kind::Object).then(|| (name.to_owned(), value))
+        (own && tape.kind(value) == TokenKind::Object).then(|| (name.to_owned(), value))
     }
 
     /// Whether a field is asked for, under this name or nearly.
     fn knows(&self, name: &str) -> bool {
-        let root = self.form.node(self.form.root);
+        let root = self.graph.node(self.graph.root);
         let members = root.union.iter().flat_map(|union| &union.members);
-        let nodes = members.map(|id| self.form.node(*id)).chain([root]);
+        let nodes = members.map(|id| self.graph.node(*id)).chain([root]);
         let mut fields = nodes.flat_map(|node| &node.object.fields);
         fields.any(|field| folded(&field.name) == folded(name))
     }
@@ -441,7 +441,7 @@ impl Root<'_> {
         token: usize,
         path: &str,
         left: usize,
-    ) -> Option<Result<Found, Refused>> {
+    ) -> Option<Result<ReadValue, Refused>> {
         let text = tape.text(token);
         let empty = text.trim().is_empty();
         let text = if empty { "{}" } else { text.trim() };
@@ -472,18 +472,18 @@ impl Root<'_> {
         }))
     }
 
-    fn fit(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<Found, Refused> {
-        let mut fit = Fit::new(self.form, tape);
+    fn fit(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<ReadValue, Refused> {
+        let mut fit = RepairWalk::new(self.graph, tape);
         let root = Path::Root(path);
-        let null = self.unit && tape.kind(token) == Kind::Null;
-        if null || fit.value(At { tape, token, path: &root }, self.form.root, self.level()) {
+        let null = self.unit && tape.kind(token) == TokenKind::Null;
+        if null || fit.value(At { tape, token, path: &root }, self.graph.root, self.level()) {
             if fit.more_repairs > 0 {
                 let what = format!("and {} more of these", fit.more_repairs);
                 fit.repairs.push(Repair { path: path.to_owned(), what });
             }
             let clean = fit.without_left_out();
             let path = path.to_owned();
-            return Ok(Found { json: fit.out, clean, path, repairs: fit.repairs });
+            return Ok(ReadValue { json: fit.out, clean, path, repairs: fit.repairs });
         }
         Err((fit.faults, fit.more))
     }

@@ -1,17 +1,18 @@
-//! What was expected and what was there, in words that a model can act on.
+//! Words for faults: what was expected and what was there, so that a model can act on it.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::reading::form::{Form, Id, Kinds, Node, NumberRule};
 use crate::reading::number::Decimal;
-use crate::reading::tape::{Kind, Tape};
+use crate::reading::tape::{Tape, TokenKind};
+use crate::schema::graph::{Graph, Id, Node, NumberRule};
+use crate::schema::types::Types;
 
-/// So many characters of what was found.
+/// Maximum number of characters that are quoted of a text.
 const LONGEST: usize = 60;
 
-/// So many values or members are listed.
+/// Maximum number of values or members that are listed.
 const MOST: usize = 20;
 
 /// A text in quotes, as one line, and not too much of it.
@@ -32,30 +33,32 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn kind_words(kind: Kind) -> &'static str {
+pub(super) fn kind_words(kind: TokenKind) -> &'static str {
     match kind {
-        Kind::Null => "null",
-        Kind::True | Kind::False => "boolean",
-        Kind::Number => "number",
-        Kind::Text | Kind::Escaped => "string",
-        Kind::List => "list",
-        Kind::Object => "object",
+        TokenKind::Null => "null",
+        TokenKind::True | TokenKind::False => "boolean",
+        TokenKind::Number => "number",
+        TokenKind::Text | TokenKind::Escaped => "string",
+        TokenKind::List => "list",
+        TokenKind::Object => "object",
     }
 }
 
 /// What stands at a token.
 pub(super) fn got(tape: &Tape<'_>, token: usize) -> String {
     match tape.kind(token) {
-        Kind::Null => "null".to_owned(),
-        Kind::True => "true".to_owned(),
-        Kind::False => "false".to_owned(),
-        Kind::Number => format!("the number {}", shortened(tape.raw(token))),
-        Kind::Text | Kind::Escaped => format!("the string {}", excerpt(&tape.text(token))),
-        Kind::List => match tape.items(token).count() {
+        TokenKind::Null => "null".to_owned(),
+        TokenKind::True => "true".to_owned(),
+        TokenKind::False => "false".to_owned(),
+        TokenKind::Number => format!("the number {}", shortened(tape.raw(token))),
+        TokenKind::Text | TokenKind::Escaped => {
+            format!("the string {}", excerpt(&tape.text(token)))
+        }
+        TokenKind::List => match tape.items(token).count() {
             0 => "an empty list".to_owned(),
             n => format!("a list of {n}"),
         },
-        Kind::Object => {
+        TokenKind::Object => {
             let keys: Vec<_> = tape.entries(token).take(4).map(|(key, _)| tape.text(key)).collect();
             let more = if tape.entries(token).count() > 3 { ", …" } else { "" };
             match keys.as_slice() {
@@ -81,21 +84,21 @@ fn brief(name: &str) -> String {
 }
 
 /// What a node takes.
-pub(super) fn expected(form: &Form, node: &Node) -> String {
-    expected_by(form, node, false)
+pub(super) fn expected(graph: &Graph, node: &Node) -> String {
+    expected_by(graph, node, false)
 }
 
 /// The same with the range of a large type of numbers, for one that has left it.
-pub(super) fn expected_in_full(form: &Form, node: &Node) -> String {
-    expected_by(form, node, true)
+pub(super) fn expected_in_full(graph: &Graph, node: &Node) -> String {
+    expected_by(graph, node, true)
 }
 
-fn expected_by(form: &Form, node: &Node, in_full: bool) -> String {
+fn expected_by(graph: &Graph, node: &Node, in_full: bool) -> String {
     let mut all = Vec::new();
     match &node.union {
         Some(union) => {
             for id in union.members.iter().take(MOST) {
-                push_new(&mut all, expected_alone(form.node(*id), in_full));
+                push_new(&mut all, expected_alone(graph.node(*id), in_full));
             }
         }
         None => push_new(&mut all, expected_alone(node, in_full)),
@@ -119,25 +122,25 @@ fn expected_alone(node: &Node, in_full: bool) -> String {
     if let Some(values) = &node.values {
         return listed(values);
     }
-    let kinds = node.kinds;
+    let kinds = node.types;
     let mut all = Vec::new();
-    if kinds.has(Kinds::TEXT) {
+    if kinds.has(Types::TEXT) {
         all.push(text(node));
     }
-    if kinds.meets(Kinds::NUMBER) {
-        let what = if kinds.has(Kinds::NUMBER) { "a number" } else { "an integer" };
+    if kinds.meets(Types::NUMBER) {
+        let what = if kinds.has(Types::NUMBER) { "a number" } else { "an integer" };
         all.push(format!("{what}{}", bounds(&node.number, in_full)));
     }
-    if kinds.has(Kinds::BOOLEAN) {
+    if kinds.has(Types::BOOLEAN) {
         all.push("true or false".to_owned());
     }
-    if kinds.has(Kinds::LIST) {
+    if kinds.has(Types::LIST) {
         all.push(list(node));
     }
-    if kinds.has(Kinds::OBJECT) {
+    if kinds.has(Types::OBJECT) {
         all.push(object(node));
     }
-    if all.is_empty() && !kinds.has(Kinds::NULL) {
+    if all.is_empty() && !kinds.has(Types::NULL) {
         all.push("nothing here".to_owned());
     }
     all.join(" or ")
@@ -268,6 +271,6 @@ pub(super) fn is_near(name: &str, other: &str) -> bool {
 }
 
 /// What a member of a union is called in an advice.
-pub(super) fn member(form: &Form, id: Id) -> String {
-    expected(form, form.node(id))
+pub(super) fn member(graph: &Graph, id: Id) -> String {
+    expected(graph, graph.node(id))
 }

@@ -13,7 +13,7 @@ use serde::de::{
     Visitor,
 };
 
-use crate::reading::Form;
+use crate::reading::read_plan::ReadPlan;
 
 /// What a type did that nothing here sees the end of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Seen {
 
 /// Reads a text that is all it should be; `None` asks for a closer look.
 #[inline]
-pub(super) fn read<T: DeserializeOwned>(wire: &str, form: &Form) -> Option<T> {
+pub(super) fn read<T: DeserializeOwned>(wire: &str, plan: &ReadPlan) -> Option<T> {
     // serde would take a list for a struct.
     if !wire.starts_with('{') && !wire.trim_ascii_start().starts_with('{') {
         return None;
@@ -38,7 +38,7 @@ pub(super) fn read<T: DeserializeOwned>(wire: &str, form: &Form) -> Option<T> {
         Ok(value) if seen.get() == Seen::Nothing => json.end().ok().map(|()| value),
         _ => {
             if seen.get() == Seen::Buffered {
-                form.buffered.store(true, Ordering::Relaxed);
+                plan.buffered.store(true, Ordering::Relaxed);
             }
             None
         }

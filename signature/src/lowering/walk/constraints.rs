@@ -1,14 +1,18 @@
-//! What a schema says of its value beyond its shape: kept, or told in the description.
+//! Lowering of keywords that say more of a value than its shape: kept where the dialect has
+//! them, otherwise written into the description as a loss.
 
 use serde_json::{Value, json};
 
-use super::{LEFT_OUT, LONGEST_TOLD, Lowered, STRUCTURE, TOLD, Walk};
-use crate::lowering::shape::{Schema, Shape, has_type};
+use super::{LEFT_OUT, LONGEST_TOLD, Lowered, TOLD, Walk};
+use crate::lowering::{Schema, has_type};
+use crate::schema::graph::{Id, Shape};
+use crate::schema::keywords::{Role, keyword as known};
 
 impl Walk<'_> {
     /// Adds the words of a schema to its lowered form.
     pub(super) fn words(
         &mut self,
+        id: Id,
         map: &Schema,
         out: &mut Schema,
         mut told: Vec<String>,
@@ -19,17 +23,20 @@ impl Walk<'_> {
                 "description" => {
                     out.insert("description".into(), value.clone());
                 }
-                "default" => self.default(value, map, out, &mut told),
-                _ if STRUCTURE.contains(&keyword.as_str()) => {}
-                _ => self.constraint(keyword, value, map, out, &mut told, path),
+                "default" => self.default(id, value, out, &mut told),
+                // Each shape brings its own keywords to the dialect.
+                _ => match known(keyword).map(|known| known.role) {
+                    Some(Role::Shape | Role::Other) => {}
+                    _ => self.constraint((keyword, value), (id, map), out, &mut told, path),
+                },
             }
         }
         describe(out, &told);
         Ok(())
     }
 
-    fn default(&mut self, value: &Value, map: &Schema, out: &mut Schema, told: &mut Vec<String>) {
-        let rendered = self.rendered(map, value);
+    fn default(&mut self, id: Id, value: &Value, out: &mut Schema, told: &mut Vec<String>) {
+        let rendered = self.rendered(id, value);
         if self.rules.keeps.has("default") && (rendered.is_some() || !self.rules.closed) {
             out.insert("default".into(), rendered.unwrap_or_else(|| value.clone()));
         } else if !value.is_null() {
@@ -39,23 +46,19 @@ impl Walk<'_> {
 
     fn constraint(
         &mut self,
-        keyword: &str,
-        value: &Value,
-        map: &Schema,
+        (keyword, value): (&str, &Value),
+        (id, map): (Id, &Schema),
         out: &mut Schema,
         told: &mut Vec<String>,
         path: &str,
     ) {
-        let shape = Shape::of(map);
-        let keyword = match (&shape, keyword) {
+        let keyword = match (self.graph().shape(id), keyword) {
             // A map that became a list, a tuple that became an object.
-            (Shape::Map(_), "minProperties") if self.rules.closed => "minItems",
-            (Shape::Map(_), "maxProperties") if self.rules.closed => "maxItems",
-            (Shape::Tuple(_), "minItems" | "maxItems") if !self.rules.tuples => return,
+            (Shape::Map, "minProperties") if self.rules.closed => "minItems",
+            (Shape::Map, "maxProperties") if self.rules.closed => "maxItems",
+            (Shape::Tuple, "minItems" | "maxItems") if !self.rules.tuples => return,
             // Gives what a map may have at most nothing to do.
-            (Shape::Struct(_), "minProperties" | "maxProperties")
-                if is_idle(keyword, value, map) =>
-            {
+            (Shape::Struct, "minProperties" | "maxProperties") if is_idle(keyword, value, map) => {
                 return;
             }
             _ => keyword,

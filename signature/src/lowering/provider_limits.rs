@@ -1,11 +1,13 @@
-//! What a provider would refuse with HTTP 400, found when a contract is lowered.
+//! Checks of a lowered schema against what a provider would refuse with HTTP 400.
 
 use serde_json::{Map, Value};
 
-use crate::error::shown;
+use crate::error::{SchemaFault, shown};
+use crate::limits::{ANALYSIS_STEPS, HOPS};
+use crate::lowering::has_type;
 use crate::lowering::rules::{Limits, Rules, Weight};
-use crate::lowering::shape::has_type;
-use crate::schema::{Refusal, TYPES, below, leads_nowhere, path_below, percent_decoded, resolve};
+use crate::schema::types::{TYPE_NAMES, Types};
+use crate::schema::{Refusal, below, leads_nowhere, path_below, percent_decoded, resolve};
 
 type Checked<T = ()> = Result<T, Refusal>;
 
@@ -17,6 +19,7 @@ pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked<Weight> {
     sums.check(&rules.limits)?;
     if let Some(path) = too_deep(schema, rules.limits.levels) {
         return refuse(
+            SchemaFault::TooDeep,
             &path,
             format!("more than {} objects in each other; make it flatter", rules.limits.levels),
         );
@@ -24,8 +27,8 @@ pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked<Weight> {
     Ok(sums.weight)
 }
 
-fn refuse<T>(path: &str, advice: String) -> Checked<T> {
-    Err(Refusal::new(path, advice))
+fn refuse<T>(fault: SchemaFault, path: &str, advice: String) -> Checked<T> {
+    Err(Refusal::new(fault, path, advice))
 }
 
 /// Visits a schema and every schema below it.
@@ -72,7 +75,8 @@ fn leads_somewhere(root: &Value, path: &str, node: &Map<String, Value>) -> Check
 /// Types are spelled right.
 fn types(path: &str, node: &Map<String, Value>) -> Checked {
     if let Some(kind) = node.get("type") {
-        let known = |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
+        let known =
+            |kind: &Value| kind.as_str().is_some_and(|kind| Types::named(kind) != Types::NONE);
         let fits = match kind {
             Value::Array(kinds) => !kinds.is_empty() && kinds.iter().all(known),
             one => known(one),
@@ -80,8 +84,12 @@ fn types(path: &str, node: &Map<String, Value>) -> Checked {
         if !fits {
             let kind = shown(&kind.to_string());
             return refuse(
+                SchemaFault::Malformed,
                 path,
-                format!("{kind} is no type of JSON Schema; choose from {}", TYPES.join(", ")),
+                format!(
+                    "{kind} is not a type of JSON Schema; choose one of {}",
+                    TYPE_NAMES.join(", ")
+                ),
             );
         }
     }
@@ -113,6 +121,7 @@ impl Sums {
         let texts = values.iter().map(characters).sum::<usize>();
         if values.len() > limits.long_enum && texts > limits.long_enum_characters {
             return refuse(
+                SchemaFault::TooLarge,
                 path,
                 format!(
                     "an enum of more than {} values with more than {} characters; shorten the values or take text",
@@ -134,7 +143,11 @@ impl Sums {
             (self.weight.unions, limits.weight.unions, "fields of several types"),
         ] {
             if count > most {
-                return refuse("$", format!("{count} {what} where {most} are accepted; split it"));
+                return refuse(
+                    SchemaFault::TooLarge,
+                    "$",
+                    format!("{count} {what} where {most} are accepted; split it"),
+                );
             }
         }
         Ok(())
@@ -148,13 +161,6 @@ fn is_union(property: &Value) -> bool {
 fn characters(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
-
-/// How many schemas are looked at for the deepest: definitions that all refer to each
-/// other have more ways through them than there is time.
-const STEPS: usize = 100_000;
-
-/// How many references are followed on one way.
-const HOPS: usize = 32;
 
 /// The path of an object in too many others, following each reference once on a way.
 ///
@@ -185,7 +191,7 @@ fn too_deep(root: &Value, levels_accepted: usize) -> Option<String> {
         let below = below(map).into_iter().filter(|(keyword, ..)| *keyword != "$defs");
         for (keyword, name, schema) in below.rev() {
             steps += 1;
-            if steps > STEPS {
+            if steps > ANALYSIS_STEPS {
                 return None;
             }
             waiting.push((schema, path_below(&path, keyword, name), levels, followed.clone()));

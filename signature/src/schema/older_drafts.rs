@@ -1,11 +1,14 @@
-//! Older drafts and OpenAPI, said in the words of JSON Schema 2020-12.
+//! Schemas of older drafts and OpenAPI, rewritten in the words of JSON Schema 2020-12.
+//!
+//! It changes what 2020-12 says in other words or refuses, and leaves the rest alone. The
+//! result is the base schema that everybody sees.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::keywords::is_count;
-use super::{DEFINITIONS, below, below_mut, free_name, redirect, reference_to};
+use super::keywords::{DEFINITIONS, below, below_mut, is_count};
+use super::{free_name, redirect, reference_to};
 
 /// Whether the value of a keyword may be null; elsewhere null is how Go writes an empty
 /// list, and says nothing.
@@ -111,7 +114,7 @@ fn once(map: &mut Map<String, Value>, keyword: &str) {
     }
 }
 
-/// `2.0` is a whole number to JSON Schema, and none to most who read one.
+/// `2.0` is a whole number to JSON Schema, but not to most parsers of a count.
 fn whole(map: &mut Map<String, Value>) {
     for (keyword, value) in map {
         if let Some(count) = value.as_f64().filter(|_| value.is_f64() && is_count(keyword)) {

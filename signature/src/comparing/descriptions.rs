@@ -1,0 +1,119 @@
+//! Schemas in words, for the lines that report a difference.
+
+use serde_json::Value;
+
+use super::{Comparing, takes_all};
+use crate::error::shown;
+use crate::limits::GUESS_DEPTH;
+use crate::schema::graph::{FieldRule, Id, Node, Schemas, Shape};
+use crate::schema::types::Types;
+
+/// Maximum number of values or members that are named.
+const MOST: usize = 8;
+
+impl<'a> Comparing<'a> {
+    /// What comes: `own` of it, where `kinds` were asked for.
+    pub(super) fn may_be(&self, ours: Id, own: Types, kinds: Types) -> String {
+        let words = of(self.comes, ours, own, GUESS_DEPTH);
+        let only = !self.some && kinds != Types::NONE && own == self.comes.graph.node(ours).types;
+        if only && own != Types::ALL { format!("is {words}") } else { format!("may be {words}") }
+    }
+
+    /// What it is that takes it.
+    pub(super) fn takes(&self, theirs: Id) -> String {
+        format!("takes {}", of(self.takes, theirs, Types::ALL, GUESS_DEPTH))
+    }
+
+    /// What the values of a schema are, as a noun.
+    pub(super) fn words(&self, schemas: &Schemas<'_>, schema: Id, kinds: Types) -> String {
+        of(schemas, schema, kinds, GUESS_DEPTH)
+    }
+}
+
+fn of(schemas: &Schemas<'_>, id: Id, kinds: Types, deep: usize) -> String {
+    let graph = &schemas.graph;
+    match graph.shape(id) {
+        _ if takes_all(schemas, id) && kinds == Types::TEXT => "any text".to_owned(),
+        _ if takes_all(schemas, id) && kinds == Types::ALL || deep == 0 => "any value".to_owned(),
+        Shape::Reference(target) => of(schemas, *target, kinds, deep - 1),
+        Shape::Union(members) => union(schemas, members, kinds, deep),
+        Shape::Nothing => "nothing".to_owned(),
+        _ => described(schemas, id, kinds),
+    }
+}
+
+fn union(schemas: &Schemas<'_>, members: &[Id], kinds: Types, deep: usize) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for member in members.iter().take(MOST) {
+        let words = of(schemas, *member, kinds, deep - 1);
+        if !all.contains(&words) {
+            all.push(words);
+        }
+    }
+    let more = if members.len() > MOST { " or others" } else { "" };
+    all.join(" or ") + more
+}
+
+fn described(schemas: &Schemas<'_>, id: Id, kinds: Types) -> String {
+    let node = schemas.graph.node(id);
+    let own = kinds.common(node.types);
+    if node.shape == Shape::Values {
+        return match node.listed().as_slice() {
+            [one] => quoted(one),
+            all => format!("one of {}", values(all)),
+        };
+    }
+    if own == Types::ALL {
+        return "any value".to_owned();
+    }
+    let number = if own.has(Types::NUMBER) { "a number" } else { "an integer" };
+    let words = [
+        (Types::TEXT, text(node)),
+        (Types::INTEGER, number.to_owned()),
+        (Types::BOOLEAN, "true or false".to_owned()),
+        (Types::LIST, "a list".to_owned()),
+        (Types::OBJECT, object(schemas, node)),
+        (Types::NULL, "null".to_owned()),
+    ];
+    let words = words.into_iter().filter(|(kind, _)| own.meets(*kind)).map(|(_, words)| words);
+    let words: Vec<_> = words.collect();
+    if words.is_empty() { "nothing".to_owned() } else { words.join(" or ") }
+}
+
+fn text(node: &Node) -> String {
+    match &node.text.pattern {
+        Some(pattern) => format!("a string that matches {}", shown(&pattern.text)),
+        None => "a string".to_owned(),
+    }
+}
+
+fn object(schemas: &Schemas<'_>, node: &Node) -> String {
+    let required = || node.object.fields.iter().filter(|field| field.required);
+    let tagged = |field: &FieldRule| {
+        let values = schemas.graph.node(field.node).listed();
+        match values.as_slice() {
+            [only] => format!("`{}` {}", shown(&field.name), quoted(only)),
+            _ => format!("`{}`", shown(&field.name)),
+        }
+    };
+    let names: Vec<_> = required().take(4).map(tagged).collect();
+    let more = if required().nth(4).is_some() { ", …" } else { "" };
+    match names.as_slice() {
+        [] => "an object".to_owned(),
+        names => format!("an object with {}{more}", names.join(", ")),
+    }
+}
+
+/// Some values, one after the other.
+pub(super) fn values(all: &[&Value]) -> String {
+    let shown: Vec<_> = all.iter().take(MOST).map(|value| quoted(value)).collect();
+    let more = if all.len() > MOST { ", …" } else { "" };
+    shown.join(", ") + more
+}
+
+fn quoted(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("`{}`", shown(text)),
+        other => shown(&other.to_string()),
+    }
+}

@@ -1,0 +1,510 @@
+//! Makes a [`Graph`] from a schema in the normal form.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use serde_json::{Map, Value};
+
+use super::super::keywords::{DEFINITIONS, Role, keyword as known};
+use super::super::types::Types;
+use super::super::{reference_to, resolve};
+use super::{
+    FieldRule, Graph, Id, ListRule, NO_LINK, Node, NumberRule, ObjectRule, Rest, Schemas, Shape,
+    TextRule, Union,
+};
+use crate::reading::date::Format;
+use crate::reading::number::Decimal;
+use crate::reading::pattern::Pattern;
+
+/// Objects with more fields than this look them up by hash.
+const MANY: usize = 12;
+
+/// The source of a node that no schema describes.
+static TRUE: Value = Value::Bool(true);
+
+pub(super) struct Builder<'s> {
+    root: &'s Value,
+    nodes: Vec<Node>,
+    sources: Vec<&'s Value>,
+    /// What references lead to.
+    targets: HashMap<String, Id>,
+    /// Nodes that have an id and no content yet: not by recursion, because a schema may be
+    /// deep.
+    waiting: VecDeque<(Id, &'s Value)>,
+}
+
+impl<'s> Builder<'s> {
+    pub(super) fn new(root: &'s Value) -> Self {
+        let (nodes, sources, targets) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { root, nodes, sources, targets, waiting: VecDeque::new() }
+    }
+
+    pub(super) fn finish(mut self) -> Schemas<'s> {
+        let root = self.target("#");
+        let definitions = self.root.get(DEFINITIONS).and_then(Value::as_object);
+        for (name, _) in definitions.into_iter().flatten() {
+            self.target(&reference_to(name));
+        }
+        while let Some((id, schema)) = self.waiting.pop_front() {
+            let node = self.made(schema);
+            if let Some(place) = self.nodes.get_mut(id) {
+                *place = node;
+            }
+        }
+        let Self { root: normal, nodes, sources, targets, .. } = self;
+        let mut graph = Graph { nodes, root, typed: false, targets };
+        graph.end_chains();
+        graph.join_unions();
+        graph.note_tags();
+        Schemas { graph, root: normal, sources }
+    }
+
+    /// The node of a schema. It has its content once `waiting` is empty.
+    fn node(&mut self, schema: &'s Value) -> Id {
+        let id = self.push(Node::any(), schema);
+        self.waiting.push_back((id, schema));
+        id
+    }
+
+    fn push(&mut self, node: Node, source: &'s Value) -> Id {
+        self.nodes.push(node);
+        self.sources.push(source);
+        self.nodes.len() - 1
+    }
+
+    /// The node that a reference leads to.
+    fn target(&mut self, reference: &str) -> Id {
+        if let Some(id) = self.targets.get(reference) {
+            return *id;
+        }
+        let id = self.node(resolve(self.root, reference).unwrap_or(&TRUE));
+        self.targets.insert(reference.to_owned(), id);
+        id
+    }
+
+    fn made(&mut self, schema: &'s Value) -> Node {
+        let Some(map) = schema.as_object() else {
+            return match schema {
+                Value::Bool(false) => {
+                    Node { shape: Shape::Nothing, types: Types::NONE, ..Node::any() }
+                }
+                _ => Node::any(),
+            };
+        };
+        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+            return Node { shape: Shape::Reference(self.target(reference)), ..Node::any() };
+        }
+        let members = map.get("anyOf").or_else(|| map.get("oneOf")).and_then(Value::as_array);
+        if let Some(members) = members {
+            let members = members.iter().map(|member| self.node(member)).collect();
+            return Node { shape: Shape::Union(members), ..Node::any() };
+        }
+        self.plain(map)
+    }
+
+    /// The node of a schema that is no union and no reference.
+    fn plain(&mut self, map: &'s Map<String, Value>) -> Node {
+        let mut node = Node {
+            types: types_of(map),
+            number: number(map),
+            text: text(map),
+            list: self.list(map),
+            object: self.object(map),
+            ..Node::any()
+        };
+        values(map, &mut node);
+        node.shape = shape(map, &node);
+        let also = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        node.also = also.map(|part| self.node(part)).collect();
+        node.never = map.get("not").map(|not| self.node(not)).into_iter().collect();
+        node
+    }
+
+    fn list(&mut self, map: &'s Map<String, Value>) -> ListRule {
+        let prefix = map.get("prefixItems").and_then(Value::as_array).into_iter().flatten();
+        let prefix: Vec<Id> = prefix.map(|item| self.node(item)).collect();
+        let rest = map.get("items");
+        let (shortest, longest) = (size(map, "minItems", 0), size(map, "maxItems", usize::MAX));
+        ListRule {
+            closed: rest == Some(&Value::Bool(false))
+                || !prefix.is_empty() && longest <= prefix.len(),
+            items: rest.filter(|rest| !rest.is_boolean()).map(|rest| self.node(rest)),
+            prefix,
+            shortest,
+            longest,
+            unique: map.get("uniqueItems") == Some(&Value::Bool(true)),
+            contains: map.get("contains").map(|contains| {
+                let id = self.node(contains);
+                (id, size(map, "minContains", 1), size(map, "maxContains", usize::MAX))
+            }),
+        }
+    }
+
+    /// The patterns of keys; those that the engine does not know come last. Where nothing is
+    /// said of other fields, such a one takes any key, otherwise none.
+    fn patterns(&mut self, map: &'s Map<String, Value>, rest: Rest) -> Vec<(Pattern, Id)> {
+        let all = object_of(map, "patternProperties");
+        let all = all.map(|(text, schema)| (Pattern::new(text), self.node(schema)));
+        let (mut known, unknown): (Vec<_>, Vec<_>) =
+            all.partition(|(pattern, _)| pattern.is_known());
+        let takes = !matches!(rest, Rest::Of(_));
+        known.extend(unknown.into_iter().map(|(pattern, id)| (pattern.unknown_takes(takes), id)));
+        known
+    }
+
+    fn object(&mut self, map: &'s Map<String, Value>) -> ObjectRule {
+        let rest = match map.get("additionalProperties") {
+            Some(Value::Bool(false)) => Rest::Closed,
+            Some(schema) => Rest::Of(self.node(schema)),
+            None => Rest::Open,
+        };
+        let patterns = self.patterns(map, rest);
+        let fields = self.fields(map, &patterns, rest);
+        let index = (fields.len() > MANY).then(|| {
+            fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect()
+        });
+        ObjectRule {
+            fields,
+            index,
+            rest,
+            names: map.get("propertyNames").map(|names| self.node(names)),
+            patterns,
+            fewest: size(map, "minProperties", 0),
+            most: size(map, "maxProperties", usize::MAX),
+            depends: depends(map),
+        }
+    }
+
+    fn fields(
+        &mut self,
+        map: &'s Map<String, Value>,
+        patterns: &[(Pattern, Id)],
+        rest: Rest,
+    ) -> Vec<FieldRule> {
+        let required: HashSet<&str> = texts(map.get("required")).collect();
+        let mut fields = Vec::new();
+        let mut declared = HashSet::new();
+        for (name, property) in object_of(map, "properties") {
+            declared.insert(name.as_str());
+            let required = required.contains(name.as_str());
+            let node = self.node(property);
+            fields.push(FieldRule {
+                name: name.as_str().into(),
+                node,
+                required,
+                described: true,
+                only: None,
+            });
+        }
+        // Required without being declared: what it has to be stands elsewhere.
+        for name in texts(map.get("required")).filter(|name| declared.insert(name)) {
+            let matching = patterns.iter().find(|(pattern, _)| pattern.is_match(name));
+            let node = match (matching.map(|(_, id)| *id), rest) {
+                (Some(id), _) | (None, Rest::Of(id)) => id,
+                (None, Rest::Open) => self.push(Node::any(), &TRUE),
+                (None, Rest::Closed) => {
+                    self.push(Node { types: Types::NONE, ..Node::any() }, &TRUE)
+                }
+            };
+            fields.push(FieldRule {
+                name: name.into(),
+                node,
+                required: true,
+                described: false,
+                only: None,
+            });
+        }
+        fields
+    }
+}
+
+/// How a schema that is no union and no reference is written.
+fn shape(map: &Map<String, Value>, node: &Node) -> Shape {
+    let types = map.get("type").map_or(Types::NONE, Types::of_keyword);
+    let object = &node.object;
+    let mut patterns = object_of(map, "patternProperties");
+    if node.values.is_some() {
+        Shape::Values
+    } else if types.has(Types::OBJECT) {
+        let silent = ["properties", "additionalProperties"];
+        if object.described().next().is_some() {
+            Shape::Struct
+        } else if matches!(object.rest, Rest::Of(_)) || patterns.any(|(_, it)| *it != false) {
+            Shape::Map
+        } else if silent.iter().any(|keyword| map.contains_key(*keyword)) {
+            Shape::Struct
+        } else {
+            Shape::Any
+        }
+    } else if types.has(Types::LIST) {
+        if node.list.prefix.is_empty() { Shape::List } else { Shape::Tuple }
+    } else if map.contains_key("type") {
+        Shape::Scalar
+    } else {
+        Shape::Any
+    }
+}
+
+impl Graph {
+    /// Leads references that lead to references to their end.
+    fn end_chains(&mut self) {
+        // From the last one: references lead forward, so most chains are short by then.
+        for id in (0..self.nodes.len()).rev() {
+            let mut end = id;
+            // A chain that is longer than there are nodes leads back to itself.
+            for _ in 0..self.nodes.len() {
+                match self.shape(end) {
+                    Shape::Reference(next) => end = *next,
+                    _ => break,
+                }
+            }
+            let is_circle = matches!(self.shape(end), Shape::Reference(_));
+            if let Some(node) = self.nodes.get_mut(id)
+                && let Shape::Reference(target) = &mut node.shape
+            {
+                *target = end;
+                node.link = u32::try_from(end).unwrap_or(NO_LINK);
+                if is_circle {
+                    (node.shape, node.link) = (Shape::Any, NO_LINK);
+                }
+            }
+        }
+    }
+
+    /// Gives unions their meaning: what fits one of their leaves.
+    ///
+    /// Unions that are only members of others have none of their own. A chain of them would
+    /// otherwise list its last members once for each.
+    fn join_unions(&mut self) {
+        let is_union = |id: Id| matches!(self.shape(id), Shape::Union(_));
+        let targets = self.targets.values().copied();
+        let mut waiting: Vec<Id> = targets.filter(|id| !is_union(*id)).chain([self.root]).collect();
+        let mut seen: HashSet<Id> = waiting.iter().copied().collect();
+        while let Some(id) = waiting.pop() {
+            let id = self.target(id);
+            if let Shape::Union(_) = self.shape(id) {
+                let joined = self.joined(id);
+                if let Some(node) = self.nodes.get_mut(id) {
+                    let shape = std::mem::replace(&mut node.shape, Shape::Any);
+                    *node = Node { shape, ..joined };
+                }
+            }
+            waiting.extend(self.below(id).filter(|below| seen.insert(*below)));
+        }
+    }
+
+    fn joined(&self, id: Id) -> Node {
+        let mut members = self.leaves(id);
+        let before = members.len();
+        members.retain(|id| self.node(*id).types != Types::NULL);
+        let nullable = members.len() < before;
+        let mut node = match members.as_slice() {
+            [] if nullable => Node { types: Types::NULL, ..Node::any() },
+            // Nothing but itself is in it.
+            [] => Node::any(),
+            [one] => self.node(*one).clone(),
+            many => self.all_texts(many).unwrap_or_else(|| self.union(many)),
+        };
+        if nullable {
+            node.types = node.types.with(Types::NULL);
+        }
+        node
+    }
+
+    fn union(&self, members: &[Id]) -> Node {
+        let types = members.iter().map(|id| self.node(*id).types).fold(Types::NONE, Types::with);
+        let union = Union { members: members.to_vec(), tag: self.tag(members).map(Into::into) };
+        Node { types, union: Some(Box::new(union)), ..Node::any() }
+    }
+
+    /// The field that each member which is an object fixes to texts of its own.
+    fn tag(&self, members: &[Id]) -> Option<&str> {
+        let members = members.iter().map(|id| self.node(*id));
+        let objects: Vec<_> = members.filter(|node| node.types.has(Types::OBJECT)).collect();
+        let (first, rest) = objects.split_first()?;
+        let differs = |name: &str| {
+            let mut seen = HashSet::new();
+            objects.iter().all(|member| {
+                let field = member.object.described_field(name);
+                field
+                    .and_then(|field| self.fixed(field.node))
+                    .is_some_and(|texts| texts.into_iter().all(|text| seen.insert(text)))
+            })
+        };
+        let names = first.object.described().map(|field| &*field.name);
+        names.filter(|_| !rest.is_empty()).find(|name| differs(name))
+    }
+
+    /// The texts that a field is fixed to.
+    fn fixed(&self, id: Id) -> Option<Vec<&str>> {
+        let node = self.node(id);
+        let texts = node.values.as_deref().filter(|_| node.shape == Shape::Values)?;
+        let only_texts = !texts.is_empty() && node.types == Types::TEXT;
+        only_texts.then(|| texts.iter().filter_map(Value::as_str).collect())
+    }
+
+    /// Members that are each one text or some: together they are one list of texts.
+    fn all_texts(&self, members: &[Id]) -> Option<Node> {
+        let mut all: Vec<Value> = Vec::new();
+        let mut seen = HashSet::new();
+        for node in members.iter().map(|id| self.node(*id)) {
+            let simple = node.text.is_free() && node.also.is_empty() && node.never.is_empty();
+            let texts = self.node_texts(node).filter(|_| simple)?;
+            // One text in two members: serde would pick one of them.
+            if !texts.iter().all(|text| seen.insert(text.as_str())) {
+                return None;
+            }
+            all.extend(texts.iter().cloned());
+        }
+        Some(Node { types: Types::TEXT, values: Some(all.into()), ..Node::any() })
+    }
+
+    fn node_texts<'n>(&self, node: &'n Node) -> Option<&'n [Value]> {
+        node.values.as_deref().filter(|_| node.types == Types::TEXT)
+    }
+
+    /// Notes which fields may hold one text only.
+    fn note_tags(&mut self) {
+        for id in 0..self.nodes.len() {
+            let Some(node) = self.nodes.get(id) else {
+                continue;
+            };
+            let only = |field: &FieldRule| self.node(field.node).only_text().map(Box::from);
+            let tags: Vec<_> = node.object.fields.iter().map(only).collect();
+            if let Some(node) = self.nodes.get_mut(id) {
+                for (field, only) in node.object.fields.iter_mut().zip(tags) {
+                    field.only = only;
+                }
+            }
+        }
+    }
+}
+
+fn values(map: &Map<String, Value>, node: &mut Node) {
+    let listed = map.get("enum").and_then(Value::as_array).cloned();
+    let values = match (map.get("const"), listed) {
+        (Some(only), listed) => {
+            let fits = listed.is_none_or(|listed| listed.contains(only));
+            if fits { vec![only.clone()] } else { Vec::new() }
+        }
+        (None, Some(listed)) => listed,
+        (None, None) => return,
+    };
+    if !values.iter().any(Value::is_null) {
+        node.types = node.types.without(Types::NULL);
+    }
+    let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
+    let present =
+        values.iter().fold(Types::NULL, |types, value| types.with(Types::of_value(value)));
+    let narrowed = Types::EACH
+        .into_iter()
+        .filter(|kind| !present.meets(*kind))
+        .fold(node.types, Types::without);
+    node.types = narrowed;
+    node.values = Some(values.into());
+}
+
+fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn object_of<'a>(
+    map: &'a Map<String, Value>,
+    keyword: &str,
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    map.get(keyword).and_then(Value::as_object).into_iter().flatten()
+}
+
+fn size(map: &Map<String, Value>, keyword: &str, otherwise: usize) -> usize {
+    let size = map.get(keyword).and_then(Value::as_f64).filter(|size| *size >= 0.0);
+    size.map_or(otherwise, |size| size as usize)
+}
+
+fn depends(map: &Map<String, Value>) -> Vec<(String, Vec<String>)> {
+    let keywords = ["dependentRequired", "dependencies"];
+    let all = keywords.iter().flat_map(|keyword| object_of(map, keyword));
+    all.filter(|(_, names)| names.is_array())
+        .map(|(name, names)| (name.clone(), texts(Some(names)).map(str::to_owned).collect()))
+        .collect()
+}
+
+/// The types a schema names, or those that its other keywords speak of.
+fn types_of(map: &Map<String, Value>) -> Types {
+    if let Some(kind) = map.get("type") {
+        return Types::of_keyword(kind);
+    }
+    // Without a type, keywords for objects do not exclude texts. Schemas that have them mean an
+    // object all the same, and a reader needs to know what to read.
+    let shapes = map.keys().filter_map(|keyword| known(keyword));
+    let shapes = shapes.filter(|known| known.role == Role::Shape && known.of != Types::ALL);
+    match shapes.map(|known| known.of).fold(Types::NONE, Types::with) {
+        Types::OBJECT => Types::OBJECT,
+        Types::LIST => Types::LIST,
+        _ => Types::ALL,
+    }
+}
+
+fn number(map: &Map<String, Value>) -> NumberRule {
+    let bound = |keyword: &str| match map.get(keyword) {
+        Some(Value::Number(number)) => Decimal::parse(&number.to_string()),
+        _ => None,
+    };
+    let format = map.get("format").and_then(Value::as_str).unwrap_or_default();
+    let range = range(format);
+    let (least, greatest) = (bound("minimum"), bound("maximum"));
+    let (above, below) = (bound("exclusiveMinimum"), bound("exclusiveMaximum"));
+    let step = bound("multipleOf");
+    let inside = |bound: &Option<Decimal>, implied: Option<&Decimal>| {
+        bound.as_ref().is_none_or(|bound| implied.is_some_and(|implied| implied == bound))
+    };
+    let ends = range.as_ref();
+    let implied = (range.is_some() || matches!(format, "double" | "float"))
+        && inside(&least, ends.map(|(low, _)| low))
+        && inside(&greatest, ends.map(|(_, high)| high))
+        && above.is_none()
+        && below.is_none()
+        && step.is_none();
+    let mut rule = NumberRule {
+        least,
+        greatest,
+        above,
+        below,
+        step,
+        range,
+        single: format == "float",
+        float: matches!(format, "double" | "float"),
+        implied,
+        quick: None,
+        quick_fraction: None,
+    };
+    rule.quick = rule.quick();
+    rule.quick_fraction = rule.quick_fraction();
+    rule
+}
+
+/// The range of a Rust integer, by the name that schemars gives it as a format.
+fn range(format: &str) -> Option<(Decimal, Decimal)> {
+    let (low, high): (i128, u128) = match format {
+        "int8" => (i8::MIN.into(), 127),
+        "int16" => (i16::MIN.into(), i16::MAX as u128),
+        "int32" => (i32::MIN.into(), i32::MAX as u128),
+        "int64" | "int" => (i64::MIN.into(), i64::MAX as u128),
+        "int128" => (i128::MIN, i128::MAX as u128),
+        "uint8" => (0, u8::MAX.into()),
+        "uint16" => (0, u16::MAX.into()),
+        "uint32" => (0, u32::MAX.into()),
+        "uint64" | "uint" => (0, u64::MAX.into()),
+        "uint128" => (0, u128::MAX),
+        _ => return None,
+    };
+    Some((Decimal::parse(&low.to_string())?, Decimal::parse(&high.to_string())?))
+}
+
+fn text(map: &Map<String, Value>) -> TextRule {
+    let pattern = map.get("pattern").and_then(Value::as_str);
+    TextRule {
+        shortest: size(map, "minLength", 0),
+        longest: size(map, "maxLength", usize::MAX),
+        pattern: pattern.map(Pattern::new).filter(Pattern::is_known),
+        format: map.get("format").and_then(Value::as_str).and_then(Format::named),
+    }
+}

@@ -1,0 +1,86 @@
+//! The types of JSON, as a set.
+//!
+//! Everything that reads schemas asks with it which values a schema speaks of.
+
+use serde_json::Value;
+
+/// The names of the types, as messages list them.
+pub(crate) const TYPE_NAMES: [&str; 7] =
+    ["string", "number", "integer", "boolean", "object", "array", "null"];
+
+/// The types of JSON, as a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Types(u8);
+
+impl Types {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const NULL: Self = Self(1);
+    pub(crate) const BOOLEAN: Self = Self(2);
+    pub(crate) const INTEGER: Self = Self(4);
+    /// Every number, integers too.
+    pub(crate) const NUMBER: Self = Self(4 | 8);
+    pub(crate) const TEXT: Self = Self(16);
+    pub(crate) const LIST: Self = Self(32);
+    pub(crate) const OBJECT: Self = Self(64);
+    pub(crate) const ALL: Self = Self(127);
+
+    /// The value types one by one; a number may be an integer or not.
+    pub(crate) const EACH: [Self; 6] =
+        [Self::NULL, Self::BOOLEAN, Self::NUMBER, Self::TEXT, Self::LIST, Self::OBJECT];
+
+    /// Returns the type of a name, or none for a name that JSON Schema does not know.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "null" => Self::NULL,
+            "boolean" => Self::BOOLEAN,
+            "integer" => Self::INTEGER,
+            "number" => Self::NUMBER,
+            "string" => Self::TEXT,
+            "array" => Self::LIST,
+            "object" => Self::OBJECT,
+            _ => Self::NONE,
+        }
+    }
+
+    /// Returns the types under a `type` keyword: one name, or a list of them.
+    pub(crate) fn of_keyword(kind: &Value) -> Self {
+        let names = kind.as_array().map_or(std::slice::from_ref(kind), Vec::as_slice);
+        let names = names.iter().filter_map(Value::as_str);
+        names.fold(Self::NONE, |types, name| types.with(Self::named(name)))
+    }
+
+    /// Returns the type of a value. A number is one with or without a fraction.
+    pub(crate) fn of_value(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::NULL,
+            Value::Bool(_) => Self::BOOLEAN,
+            Value::Number(_) => Self::NUMBER,
+            Value::String(_) => Self::TEXT,
+            Value::Array(_) => Self::LIST,
+            Value::Object(_) => Self::OBJECT,
+        }
+    }
+
+    pub(crate) fn has(self, kinds: Self) -> bool {
+        self.0 & kinds.0 == kinds.0
+    }
+
+    pub(crate) fn meets(self, kinds: Self) -> bool {
+        self.0 & kinds.0 != 0
+    }
+
+    #[must_use]
+    pub(crate) const fn with(self, kinds: Self) -> Self {
+        Self(self.0 | kinds.0)
+    }
+
+    #[must_use]
+    pub(crate) fn common(self, kinds: Self) -> Self {
+        Self(self.0 & kinds.0)
+    }
+
+    #[must_use]
+    pub(crate) fn without(self, kinds: Self) -> Self {
+        Self(self.0 & !kinds.0)
+    }
+}
