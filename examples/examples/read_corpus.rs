@@ -33,7 +33,7 @@ macro_rules! types {
             }
         )*
 
-        fn readers() -> Result<BTreeMap<&'static str, Reader>, toolwright_signature::Error> {
+        fn readers() -> Result<BTreeMap<&'static str, Reader>, toolwright_signature::ContractError> {
             Ok(BTreeMap::from([$((stringify!($name), reader::<$name>()?)),*]))
         }
     };
@@ -104,7 +104,7 @@ enum AnyValue {
 /// A text that was read, written again, with what was repaired.
 type Reader = Box<dyn Fn(&str) -> Result<(Value, Vec<String>), String>>;
 
-fn reader<S: Signature>() -> Result<Reader, toolwright_signature::Error> {
+fn reader<S: Signature>() -> Result<Reader, toolwright_signature::ContractError> {
     let contract = Contract::of::<S>()?;
     Ok(Box::new(move |text| {
         let reading =

@@ -67,7 +67,7 @@ impl MyToolset {
         Ok(done.join(", "))
     }
 
-    fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
+    fn tools(&self) -> Result<Vec<Tool>, toolwright_signature::ContractError> {
         let (first, second) = (self.clone(), self.clone());
         let one = from_fn(move |ask: OperationOne| {
             let done = first.record(ask.input);

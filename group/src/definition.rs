@@ -96,13 +96,16 @@ impl Definition {
     /// # Errors
     ///
     /// The errors of [`Contract::of`].
-    pub fn of<T: DeserializeOwned + JsonSchema>() -> toolwright_signature::Result<Self> {
+    pub fn of<T: DeserializeOwned + JsonSchema>()
+    -> Result<Self, toolwright_signature::ContractError> {
         Ok(Self::function::<T>(Contract::of_input::<T>("", "")?, Effect::Read))
     }
 
     /// Returns the definition of `T` from the metadata of its handler. The defaults are those of
     /// [`Handle`](crate::Handle).
-    pub(crate) fn said_of<T: JsonSchema>(said: Said) -> toolwright_signature::Result<Self> {
+    pub(crate) fn said_of<T: JsonSchema>(
+        said: Said,
+    ) -> Result<Self, toolwright_signature::ContractError> {
         let schema = match &said.kind {
             SaidKind::Function { schema, .. } => schema.as_ref(),
             SaidKind::Custom { .. } => None,
@@ -126,7 +129,10 @@ impl Definition {
             }
             SaidKind::Function { schema: Some(value), strict } => {
                 let raw = serde_json::value::to_raw_value(&value).map_err(|source| {
-                    toolwright_signature::Error::Write { contract: name.to_string(), source }
+                    toolwright_signature::ContractError::Write {
+                        contract: name.to_string(),
+                        source,
+                    }
                 })?;
                 let contract = Contract::dynamic(&name, &description, value.clone(), None)?;
                 let schema = Some(Arc::new(Schema { value, raw }));
@@ -158,7 +164,7 @@ impl Definition {
     /// # Errors
     ///
     /// The errors of [`Contract::named`].
-    pub fn named(self, name: &str) -> toolwright_signature::Result<Self> {
+    pub fn named(self, name: &str) -> Result<Self, toolwright_signature::ContractError> {
         Ok(Self { contract: Arc::new(self.contract.named(name)?), ..self })
     }
 
@@ -264,7 +270,10 @@ impl Definition {
     /// # Errors
     ///
     /// The errors of [`Contract::lower`].
-    pub fn parameters(&self, dialect: Dialect) -> toolwright_signature::Result<Parameters<'_>> {
+    pub fn parameters(
+        &self,
+        dialect: Dialect,
+    ) -> Result<Parameters<'_>, toolwright_signature::ContractError> {
         if let Some(schema) = self.own_schema() {
             return Ok(Parameters { schema: &schema.raw, strict: self.strict(), losses: &[] });
         }
@@ -304,7 +313,7 @@ impl Definition {
     ///
     /// let pretty = Definition::of::<Ping>()?.pretty();
     /// assert!(pretty.starts_with("Ping({\n    \"type\": \"function\",\n    \"name\": \"ping\","));
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     #[must_use]
     pub fn pretty(&self) -> String {

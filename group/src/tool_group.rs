@@ -131,11 +131,11 @@ impl<In, Out> ToolGroup<In, Out> {
         mut self,
         definition: Definition,
         work: Work<In, Out>,
-    ) -> toolwright_signature::Result<Self> {
+    ) -> Result<Self, toolwright_signature::ContractError> {
         let name = definition.name();
         if self.by_name.contains_key(name) {
             let (name, fault) = (name.to_owned(), NameFault::Duplicate);
-            return Err(toolwright_signature::Error::Name { name, fault });
+            return Err(toolwright_signature::ContractError::Name { name, fault });
         }
         self.by_name.insert(name.into(), self.works.len());
         self.definitions.push(definition);
@@ -199,7 +199,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// The name or schema is invalid (see [`Handle`]), or another tool of the group has the same
     /// name.
-    pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
+    pub fn handler<T: Handle<In, Out>>(self) -> Result<Self, toolwright_signature::ContractError> {
         let said = Said {
             name: T::name(),
             generate_name: T::generate_name,
@@ -216,7 +216,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// # Errors
     ///
     /// The errors of [`handler`](Self::handler).
-    pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
+    pub fn custom<T: Custom<In, Out>>(self) -> Result<Self, toolwright_signature::ContractError> {
         let said = Said {
             name: T::name(),
             generate_name: T::generate_name,
@@ -233,7 +233,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// # Errors
     ///
     /// The errors of [`handler`](Self::handler).
-    pub fn module<M: Module>(self, module: M) -> toolwright_signature::Result<Self> {
+    pub fn module<M: Module>(self, module: M) -> Result<Self, toolwright_signature::ContractError> {
         let tool = Tool::new(module)?;
         let definition = Definition::of_tool(&tool, M::Signature::schema_name());
         self.with(definition, Work::Tool(tool))
@@ -244,7 +244,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// # Errors
     ///
     /// The errors of [`handler`](Self::handler).
-    pub fn tool(self, tool: Tool) -> toolwright_signature::Result<Self> {
+    pub fn tool(self, tool: Tool) -> Result<Self, toolwright_signature::ContractError> {
         let name = Cow::Owned(tool.contract().name().to_owned());
         self.with(Definition::of_tool(&tool, name), Work::Tool(tool))
     }

@@ -33,8 +33,10 @@ fn a_duplicate_name_is_rejected_when_a_group_is_made() {
     let twice = ToolGroup::<(), ()>::new()
         .module(from_fn(async |query: Query| Ok(query.sql)))
         .and_then(|group| group.tool(query()));
-    let fault = |refused: toolwright_signature::Result<ToolGroup>| match refused.unwrap_err() {
-        toolwright_signature::Error::Name { name, fault } => (name, fault),
+    let fault = |refused: Result<ToolGroup, toolwright_signature::ContractError>| match refused
+        .unwrap_err()
+    {
+        toolwright_signature::ContractError::Name { name, fault } => (name, fault),
         other => panic!("{other}"),
     };
     assert_eq!(fault(twice), ("query".to_owned(), NameFault::Duplicate));

@@ -61,7 +61,7 @@ pub struct Reasoned<O> {
 predictor_settings!(ChainOfThought);
 
 impl<S: Signature> ChainOfThought<S> {
-    fn contract() -> toolwright_signature::Result<Contract> {
+    fn contract() -> Result<Contract, toolwright_signature::ContractError> {
         let reasoning = json!({
             "type": "string",
             "description": "Think step by step towards the output.",
@@ -81,7 +81,7 @@ impl<S: Signature> ChainOfThought<S> {
     pub fn with_examples(
         self,
         examples: impl IntoIterator<Item = Example<S>>,
-    ) -> toolwright_signature::Result<Self> {
+    ) -> Result<Self, toolwright_signature::ContractError> {
         let shown = examples
             .into_iter()
             .map(|Example { input, output, reasoning }| {
@@ -89,7 +89,7 @@ impl<S: Signature> ChainOfThought<S> {
                 let output = Reasoned { reasoning: reasoning.unwrap_or_default(), output };
                 self.predictor.example(&input, &output, only)
             })
-            .collect::<toolwright_signature::Result<_>>()?;
+            .collect::<Result<_, toolwright_signature::ContractError>>()?;
         Self::of(self.predictor.with_examples(shown))
     }
 

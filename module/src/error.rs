@@ -180,7 +180,7 @@ impl Error {
     }
 
     /// Returns the error of arguments that do not fit. The model reads what is wrong with them.
-    pub(crate) fn arguments(source: toolwright_signature::Error, arguments: &str) -> Self {
+    pub(crate) fn arguments(source: toolwright_signature::ContractError, arguments: &str) -> Self {
         let text = source.to_string();
         Self::new(Audience::ModelMayRetry, Some(text.into()), Some(Box::new(source)))
             .at(Stage::Arguments)

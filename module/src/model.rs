@@ -270,7 +270,10 @@ impl Request {
     /// # Errors
     ///
     /// The errors of [`LoweredRequest::new`].
-    pub fn lower(&self, dialect: Dialect) -> toolwright_signature::Result<LoweredRequest<'_>> {
+    pub fn lower(
+        &self,
+        dialect: Dialect,
+    ) -> Result<LoweredRequest<'_>, toolwright_signature::ContractError> {
         LoweredRequest::new(dialect, &*self.tools, self.output.as_deref())
     }
 

@@ -228,7 +228,7 @@ where
 /// } else {
 ///     AnyModule::new(Predict::new(SchemaDriven::default())?)
 /// };
-/// # Ok::<(), toolwright_signature::Error>(())
+/// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
 ///
 /// A fallback tries one module, such as code or a cheap model, and then another. It must not retry

@@ -65,7 +65,7 @@ pub struct Predict<S: Signature> {
 predictor_settings!(Predict);
 
 impl<S: Signature> Predict<S> {
-    fn contract() -> toolwright_signature::Result<Contract> {
+    fn contract() -> Result<Contract, toolwright_signature::ContractError> {
         Contract::of::<S>()
     }
 
@@ -98,11 +98,11 @@ impl<S: Signature> Predict<S> {
     pub fn with_examples(
         self,
         examples: impl IntoIterator<Item = Example<S>>,
-    ) -> toolwright_signature::Result<Self> {
+    ) -> Result<Self, toolwright_signature::ContractError> {
         let shown = examples
             .into_iter()
             .map(|example| self.predictor.example(&example.input, &example.output, None))
-            .collect::<toolwright_signature::Result<_>>()?;
+            .collect::<Result<_, toolwright_signature::ContractError>>()?;
         Self::of(self.predictor.with_examples(shown))
     }
 

@@ -56,7 +56,7 @@ impl Predictor {
     pub(crate) fn new(
         contract: Contract,
         model: Option<Arc<dyn LanguageModel>>,
-    ) -> toolwright_signature::Result<Self> {
+    ) -> Result<Self, toolwright_signature::ContractError> {
         let predictor = Self {
             contract: Arc::new(contract),
             model,
@@ -74,13 +74,16 @@ impl Predictor {
     pub(crate) fn with_model(
         mut self,
         model: Arc<dyn LanguageModel>,
-    ) -> toolwright_signature::Result<Self> {
+    ) -> Result<Self, toolwright_signature::ContractError> {
         self.model = Some(model);
         self.prompt = OnceLock::new();
         self.checked()
     }
 
-    pub(crate) fn with_mode(mut self, mode: OutputMode) -> toolwright_signature::Result<Self> {
+    pub(crate) fn with_mode(
+        mut self,
+        mode: OutputMode,
+    ) -> Result<Self, toolwright_signature::ContractError> {
         self.mode = Some(mode);
         self.prompt = OnceLock::new();
         self.checked()
@@ -89,7 +92,7 @@ impl Predictor {
     pub(crate) fn with_examples(
         mut self,
         examples: Vec<Shown>,
-    ) -> toolwright_signature::Result<Self> {
+    ) -> Result<Self, toolwright_signature::ContractError> {
         self.examples = examples.into();
         self.prompt = OnceLock::new();
         self.checked()
@@ -118,7 +121,7 @@ impl Predictor {
 
     /// Makes the prompt, so that a schema that the provider does not accept is an error here and
     /// not at the first call.
-    fn checked(self) -> toolwright_signature::Result<Self> {
+    fn checked(self) -> Result<Self, toolwright_signature::ContractError> {
         if let Some(model) = &self.model {
             self.prompt(model.capabilities())?;
         }
@@ -131,12 +134,12 @@ impl Predictor {
         input: &impl Serialize,
         output: &T,
         only: Option<&'static str>,
-    ) -> toolwright_signature::Result<Shown> {
+    ) -> Result<Shown, toolwright_signature::ContractError> {
         // Through text, because `serde_json::to_value` represents a float differently.
         let written = serde_json::to_string(output);
         let output: Value =
             written.and_then(|text| serde_json::from_str(&text)).map_err(|source| {
-                toolwright_signature::Error::Write {
+                toolwright_signature::ContractError::Write {
                     contract: self.contract.name().to_owned(),
                     source,
                 }
@@ -190,7 +193,10 @@ impl Predictor {
         Error::stop(text).at(Stage::Setup)
     }
 
-    fn prompt(&self, capabilities: Capabilities) -> toolwright_signature::Result<Arc<Prompt>> {
+    fn prompt(
+        &self,
+        capabilities: Capabilities,
+    ) -> Result<Arc<Prompt>, toolwright_signature::ContractError> {
         match self.prompt.get() {
             Some((met, prompt)) if *met == capabilities => Ok(Arc::clone(prompt)),
             _ => {
@@ -203,7 +209,10 @@ impl Predictor {
         }
     }
 
-    fn make_prompt(&self, capabilities: Capabilities) -> toolwright_signature::Result<Prompt> {
+    fn make_prompt(
+        &self,
+        capabilities: Capabilities,
+    ) -> Result<Prompt, toolwright_signature::ContractError> {
         let mode = self.mode.unwrap_or_else(|| OutputMode::of(capabilities));
         let dialect = match mode {
             OutputMode::Prompted => Dialect::JsonSchema2020,

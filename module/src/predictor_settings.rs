@@ -1,6 +1,6 @@
 /// The constructors and settings that `Predict` and `ChainOfThought` have in common.
 ///
-/// Each type defines its contract: `fn contract() -> toolwright_signature::Result<Contract>`.
+/// Each type defines its contract: `fn contract() -> Result<Contract, toolwright_signature::ContractError>`.
 macro_rules! predictor_settings {
     ($module:ident) => {
         impl<S: Signature> $module<S> {
@@ -10,7 +10,9 @@ macro_rules! predictor_settings {
             ///
             /// The signature has no valid contract, or the provider does not accept its output
             /// schema; see [`Contract::lower_output`].
-            pub fn new(model: impl LanguageModel) -> toolwright_signature::Result<Self> {
+            pub fn new(
+                model: impl LanguageModel,
+            ) -> Result<Self, toolwright_signature::ContractError> {
                 Self::of(Predictor::new(Self::contract()?, Some(Arc::new(model))))
             }
 
@@ -21,13 +23,13 @@ macro_rules! predictor_settings {
             /// # Errors
             ///
             /// The signature has no valid contract.
-            pub fn from_context() -> toolwright_signature::Result<Self> {
+            pub fn from_context() -> Result<Self, toolwright_signature::ContractError> {
                 Self::of(Predictor::new(Self::contract()?, None))
             }
 
             fn of(
-                predictor: toolwright_signature::Result<Predictor>,
-            ) -> toolwright_signature::Result<Self> {
+                predictor: Result<Predictor, toolwright_signature::ContractError>,
+            ) -> Result<Self, toolwright_signature::ContractError> {
                 Ok(Self { predictor: predictor?, signature: PhantomData })
             }
 
@@ -42,7 +44,7 @@ macro_rules! predictor_settings {
             pub fn with_model(
                 self,
                 model: impl LanguageModel,
-            ) -> toolwright_signature::Result<Self> {
+            ) -> Result<Self, toolwright_signature::ContractError> {
                 Self::of(self.predictor.with_model(Arc::new(model)))
             }
 
@@ -62,7 +64,10 @@ macro_rules! predictor_settings {
             ///
             /// The module's model has a provider that does not accept the output schema in this
             /// mode.
-            pub fn with_output_mode(self, mode: OutputMode) -> toolwright_signature::Result<Self> {
+            pub fn with_output_mode(
+                self,
+                mode: OutputMode,
+            ) -> Result<Self, toolwright_signature::ContractError> {
                 Self::of(self.predictor.with_mode(mode))
             }
 

@@ -175,7 +175,7 @@ impl Failed {
 
     /// Returns the error of arguments that their contract could not read.
     #[must_use]
-    pub fn read(error: toolwright_signature::Error, arguments: &str) -> Self {
+    pub fn read(error: toolwright_signature::ContractError, arguments: &str) -> Self {
         Self::arguments(Error::arguments(error, arguments))
     }
 
@@ -300,7 +300,7 @@ impl Tool {
     /// # Errors
     ///
     /// The errors of [`Contract::of`].
-    pub fn new<M: Module>(module: M) -> toolwright_signature::Result<Self> {
+    pub fn new<M: Module>(module: M) -> Result<Self, toolwright_signature::ContractError> {
         let contract = Arc::new(Contract::of::<M::Signature>()?);
         let effect = module.effect();
         let (checks_output, has_floats) = (contract.checks_output(), contract.output_has_floats());
@@ -334,8 +334,8 @@ impl Tool {
     ///
     /// # Errors
     ///
-    /// [`Error::Name`](toolwright_signature::Error::Name) if providers do not accept the name.
-    pub fn named(self, name: &str) -> toolwright_signature::Result<Self> {
+    /// [`Error::Name`](toolwright_signature::ContractError::Name) if providers do not accept the name.
+    pub fn named(self, name: &str) -> Result<Self, toolwright_signature::ContractError> {
         Ok(Self { contract: Arc::new(self.contract.named(name)?), ..self })
     }
 
@@ -352,17 +352,17 @@ impl Tool {
     /// # impl Signature for Query { type Output = String; }
     /// let query = Tool::new(from_fn(async |query: Query| Ok(query.sql)))?;
     /// assert_eq!(query.prefixed("db")?.name(), "db_query");
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Name`](toolwright_signature::Error::Name) if the prefix is empty or providers do
+    /// [`Error::Name`](toolwright_signature::ContractError::Name) if the prefix is empty or providers do
     /// not accept the new name.
-    pub fn prefixed(self, prefix: &str) -> toolwright_signature::Result<Self> {
+    pub fn prefixed(self, prefix: &str) -> Result<Self, toolwright_signature::ContractError> {
         if prefix.is_empty() {
             let (name, fault) = (prefix.to_owned(), NameFault::Empty);
-            return Err(toolwright_signature::Error::Name { name, fault });
+            return Err(toolwright_signature::ContractError::Name { name, fault });
         }
         let name = format!("{prefix}_{}", self.name());
         self.named(&name)
@@ -384,7 +384,7 @@ impl Tool {
         self,
         field: &str,
         names: impl IntoIterator<Item = &'a str>,
-    ) -> toolwright_signature::Result<Self> {
+    ) -> Result<Self, toolwright_signature::ContractError> {
         Ok(Self { contract: Arc::new(self.contract.allowing(field, names)?), ..self })
     }
 

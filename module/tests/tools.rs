@@ -236,7 +236,7 @@ struct BreakLate;
 impl Signature for BreakLate {
     type Output = u8;
 
-    fn render(_: &u8) -> toolwright_signature::Result<String> {
+    fn render(_: &u8) -> Result<String, toolwright_signature::ContractError> {
         panic!("no words for it")
     }
 }
@@ -272,7 +272,7 @@ struct CountByPair;
 impl Signature for CountByPair {
     type Output = Vec<std::collections::BTreeMap<String, u8>>;
 
-    fn render(pairs: &Self::Output) -> toolwright_signature::Result<String> {
+    fn render(pairs: &Self::Output) -> Result<String, toolwright_signature::ContractError> {
         Ok(format!("{} pairs", pairs.len()))
     }
 }

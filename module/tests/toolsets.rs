@@ -47,7 +47,7 @@ struct MyTools {
 }
 
 impl MyTools {
-    fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
+    fn tools(&self) -> Result<Vec<Tool>, toolwright_signature::ContractError> {
         let (one, two) = (self.clone(), self.clone());
         let one = from_fn(move |ask: OperationOne| {
             let done = one.record(ask.input);

@@ -479,7 +479,7 @@ async fn watched<T>(
 /// Lowers JSON to the shape that the model was asked for, if it can be lowered.
 fn lower_json(
     json: &mut String,
-    lower: impl FnOnce(&Value) -> toolwright_signature::Result<Value>,
+    lower: impl FnOnce(&Value) -> Result<Value, toolwright_signature::ContractError>,
 ) {
     // A `Value` would change a number with more than 64 bits.
     let long = json.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());

@@ -32,7 +32,7 @@ pub enum RunError {
 
     /// A tool or the output has no valid contract.
     #[error(transparent)]
-    Contract(#[from] toolwright_signature::Error),
+    Contract(#[from] toolwright_signature::ContractError),
 
     /// An answer is for another step than the current one.
     #[error(
@@ -62,7 +62,7 @@ pub enum RunError {
         /// The id of the call.
         id: String,
         /// The faults of the arguments.
-        fault: toolwright_signature::Error,
+        fault: toolwright_signature::ContractError,
     },
 
     /// `follow_up` was called on a run that has not finished.

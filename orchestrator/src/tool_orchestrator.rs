@@ -521,7 +521,7 @@ pub struct TaskAnswer {
 impl Signature for Task {
     type Output = TaskAnswer;
 
-    fn render(output: &TaskAnswer) -> toolwright_signature::Result<String> {
+    fn render(output: &TaskAnswer) -> Result<String, toolwright_signature::ContractError> {
         let note: Cow<'_, str> = if output.limit_reached {
             "\n(A limit was reached: this answer may not be complete.)".into()
         } else {

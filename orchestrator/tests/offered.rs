@@ -9,7 +9,7 @@ use toolwright_module::{
     Contract, Dialect, Effect, LanguageModel, Reply, Signature, Tool, ToolCall, ToolOutput,
 };
 use toolwright_orchestrator::{Choosing, ReAct, RunError as SetupError, Task, ToolOrchestrator};
-use toolwright_signature::Error as ContractError;
+use toolwright_signature::ContractError;
 
 use crate::support::{look, replies, run, tidy};
 

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use self::lowered::shortened;
-use crate::error::{Error, NameFault, Result, SchemaFault, Side};
+use crate::error::{ContractError, NameFault, Result, SchemaFault, Side};
 use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::overlap::say_one_of;
@@ -102,13 +102,13 @@ impl Contract {
     /// // No fields still is an object to a model, and reads as one.
     /// assert_eq!(contract.input()["type"], "object");
     /// contract.read::<Count>("{}")?;
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Name`] if the name cannot be shown to a model, or if a generic type
-    /// keeps the name that all its instances share; [`Error::Schema`] if the input is
+    /// [`ContractError::Name`] if the name cannot be shown to a model, or if a generic type
+    /// keeps the name that all its instances share; [`ContractError::Schema`] if the input is
     /// not an object (an enum or a list: put it in a field of a struct).
     pub fn of<S: Signature>() -> Result<Self> {
         let own_name = S::name();
@@ -117,7 +117,10 @@ impl Contract {
         let shared = type_name::<S>().ends_with('>')
             && matches!(&own_name, Cow::Owned(name) if *name == name::of::<S>());
         if shared {
-            return Err(Error::Name { name: own_name.into_owned(), fault: NameFault::Generic });
+            return Err(ContractError::Name {
+                name: own_name.into_owned(),
+                fault: NameFault::Generic,
+            });
         }
         name::check(&own_name)?;
         let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
@@ -155,7 +158,7 @@ impl Contract {
     /// assert_eq!(contract.description(), "Say hello to somebody.");
     /// let input: SayHello = contract.read(r#"{"name": "Kate"}"#)?;
     /// assert_eq!(input.name, "Kate");
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
@@ -165,7 +168,7 @@ impl Contract {
         let own_name = Self::name_of::<T>();
         // A name that is given was meant, also where it is the type's own.
         if type_name::<T>().ends_with('>') && name.is_empty() {
-            return Err(Error::Name { name: own_name, fault: NameFault::Generic });
+            return Err(ContractError::Name { name: own_name, fault: NameFault::Generic });
         }
         let name = if name.is_empty() { own_name } else { name.to_owned() };
         name::check(&name)?;
@@ -212,12 +215,12 @@ impl Contract {
     /// let input = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     /// let contract = Contract::dynamic("get-weather", "Say the weather.", input, None)?;
     /// assert_eq!(contract.name(), "get-weather");
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Name`] and [`Error::Schema`], as for [`Contract::of`]; the latter as well
+    /// [`ContractError::Name`] and [`ContractError::Schema`], as for [`Contract::of`]; the latter as well
     /// if a schema is part of what it must not be, like `{"not": {"$ref": "#"}}`.
     pub fn dynamic(
         name: &str,
@@ -331,7 +334,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Name`] if the name cannot be shown to a model.
+    /// [`ContractError::Name`] if the name cannot be shown to a model.
     pub fn named(&self, name: &str) -> Result<Self> {
         name::check(name)?;
         Ok(Self { name: name.to_owned(), ..self.clone() })
@@ -376,12 +379,12 @@ impl Contract {
     ///     "input of `draw` does not fit: \
     ///      $.shape: expected one of `Circle`, `Square`, got the string \"Line\""
     /// );
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if the input has no such field, if the field is not a text (it may
+    /// [`ContractError::Schema`] if the input has no such field, if the field is not a text (it may
     /// be left out or null), or if there are no names.
     pub fn allowing<'a>(
         &self,
@@ -430,7 +433,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if this contract does not say what it returns.
+    /// [`ContractError::Schema`] if this contract does not say what it returns.
     pub fn asking_first(&self, field: &str, schema: Value) -> Result<Self> {
         let Some(output) = &self.output else {
             return Err(
@@ -451,7 +454,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if this contract does not say what it returns.
+    /// [`ContractError::Schema`] if this contract does not say what it returns.
     pub fn finish(&self) -> Result<Self> {
         let Some(Output { to_read, .. }) = &self.output else {
             return Err(self.no_output("there is no output schema, so a run cannot end with it"));
@@ -501,7 +504,7 @@ impl Contract {
     /// assert!(draw.to_string().contains(r##""$ref":"#/properties/draw/"##), "{draw}");
     /// let plan = json!({"type": "object", "properties": {"draw": draw}, "required": ["draw"]});
     /// Contract::dynamic("plan", "Plan a drawing.", plan, None)?;
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     #[must_use]
     pub fn input_at(&self, pointer: &str) -> Value {
@@ -584,12 +587,12 @@ impl Contract {
     ///     error.to_string(),
     ///     "output of `rate` does not fit: $.stars: expected an integer from 1 to 5, got the number 9",
     /// );
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`] with everything that does not fit.
+    /// [`ContractError::Reading`] with everything that does not fit.
     pub fn check_output(&self, json: &str) -> Result<()> {
         let Some(output) = &self.output else {
             return Ok(());
@@ -600,7 +603,7 @@ impl Contract {
     }
 
     /// The error of what needs an output schema where the contract has none.
-    fn no_output(&self, reason: &str) -> Error {
+    fn no_output(&self, reason: &str) -> ContractError {
         let (side, fault) = (Side::Output, SchemaFault::NoOutput);
         refused(&self.name, side, Refusal::new(fault, "$", reason))
     }
@@ -613,12 +616,13 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Write`] if the value has no JSON form.
+    /// [`ContractError::Write`] if the value has no JSON form.
     pub fn write_input<T: Serialize>(&self, input: &T) -> Result<String> {
         if self.unit_input {
             return Ok("{}".to_owned());
         }
-        serde_json::to_string(input).map_err(|source| Error::write(self.name.clone(), source))
+        serde_json::to_string(input)
+            .map_err(|source| ContractError::write(self.name.clone(), source))
     }
 
     /// A short text that changes whenever name, description or a schema changes.
@@ -669,7 +673,7 @@ fn readable(source: Value, typed: bool) -> Readable {
     Readable::new(schema, source, typed)
 }
 
-fn too_deep(contract: &str, side: Side) -> Error {
+fn too_deep(contract: &str, side: Side) -> ContractError {
     refused(
         contract,
         side,
@@ -677,8 +681,8 @@ fn too_deep(contract: &str, side: Side) -> Error {
     )
 }
 
-fn refused(contract: &str, side: Side, refusal: Refusal) -> Error {
-    Error::Schema {
+fn refused(contract: &str, side: Side, refusal: Refusal) -> ContractError {
+    ContractError::Schema {
         contract: contract.to_owned(),
         side,
         fault: refusal.fault,

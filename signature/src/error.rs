@@ -7,7 +7,7 @@ use std::fmt;
 use crate::Dialect;
 
 /// The result of everything in this crate that can fail.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = ContractError> = std::result::Result<T, E>;
 
 /// What can be wrong with a contract, or with a text read against one.
 ///
@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// that was read. A text read may hold a user's data, so log `{:#}` with care.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ContractError {
     /// The name cannot be shown to a model.
     #[error("`{}` cannot be a tool's name: {fault}", shown(name))]
     Name {
@@ -95,7 +95,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl ContractError {
     /// What is wrong with a schema; `None` for an error that is not about one.
     ///
     /// ```
@@ -110,7 +110,7 @@ impl Error {
     ///     Some(SchemaFault::Unresolved) => {}
     ///     _ => return Err(error),
     /// }
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     #[must_use]
     pub fn schema_fault(&self) -> Option<SchemaFault> {

@@ -51,7 +51,7 @@
 //!     "input of `search_documents` does not fit: \
 //!      $.query: this field is missing; expected a string",
 //! );
-//! # Ok::<(), toolwright_signature::Error>(())
+//! # Ok::<(), toolwright_signature::ContractError>(())
 //! ```
 //!
 //! # How it works
@@ -99,7 +99,7 @@ mod wire_shapes;
 pub use assert_fits::assert_fits;
 pub use comparing::Difference;
 pub use contract::Contract;
-pub use error::{Error, Fault, NameFault, Result, SchemaFault, Side};
+pub use error::{ContractError, Fault, NameFault, SchemaFault, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use lowering::request::LoweredRequest;
 pub use partial::{Field, Partial};

@@ -2,7 +2,7 @@
 
 use heck::ToSnakeCase;
 
-use crate::error::{Error, NameFault, Result};
+use crate::error::{ContractError, NameFault, Result};
 use crate::signature::Signature;
 
 /// Longest name every provider accepts (OpenAI's limit is the smallest).
@@ -42,7 +42,7 @@ pub(crate) fn check(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::Name { name: name.to_owned(), fault })
+    Err(ContractError::Name { name: name.to_owned(), fault })
 }
 
 fn allowed(c: char) -> bool {

@@ -37,7 +37,7 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Fault, Result, Side};
+use crate::error::{ContractError, Fault, Result, Side};
 use crate::reading::document::Document;
 use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::policy::{Policy, Reading, Repair};
@@ -299,8 +299,8 @@ impl Target<'_> {
         }
     }
 
-    fn error(&self, wire: &str, faults: Vec<Fault>, more: usize) -> Error {
-        Error::Reading {
+    fn error(&self, wire: &str, faults: Vec<Fault>, more: usize) -> ContractError {
+        ContractError::Reading {
             contract: self.contract.to_owned(),
             side: self.side,
             faults,

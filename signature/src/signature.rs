@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result};
+use crate::error::{ContractError, Result};
 use crate::{name, schema};
 
 /// What goes in, what comes back and what it is for: never who does it.
@@ -39,14 +39,14 @@ use crate::{name, schema};
 /// impl Signature for GetWeather {
 ///     type Output = Weather;
 ///     // Optional: a sentence instead of JSON for the model to read.
-///     fn render(weather: &Weather) -> toolwright_signature::Result<String> {
+///     fn render(weather: &Weather) -> Result<String, toolwright_signature::ContractError> {
 ///         Ok(format!("It is {} °C.", weather.celsius))
 ///     }
 /// }
 ///
 /// assert_eq!(GetWeather::name(), "get_weather");
 /// assert_eq!(GetWeather::render(&Weather { celsius: 21.5 })?, "It is 21.5 °C.");
-/// # Ok::<(), toolwright_signature::Error>(())
+/// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a signature",
@@ -119,15 +119,15 @@ pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + '
     ///
     /// # Errors
     ///
-    /// [`Error::Write`] if the output does not serialise to JSON, for example a map
+    /// [`ContractError::Write`] if the output does not serialise to JSON, for example a map
     /// with keys that are not strings.
     fn render(output: &Self::Output) -> Result<String> {
         let json = serde_json::to_string(output)
-            .map_err(|source| Error::write(Self::name().into_owned(), source))?;
+            .map_err(|source| ContractError::write(Self::name().into_owned(), source))?;
         // A bare JSON string reads better without its quotes and escapes.
         if json.starts_with('"') {
             return serde_json::from_str(&json)
-                .map_err(|source| Error::write(Self::name().into_owned(), source));
+                .map_err(|source| ContractError::write(Self::name().into_owned(), source));
         }
         Ok(json)
     }

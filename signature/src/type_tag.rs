@@ -34,7 +34,7 @@ use serde_json::{Map, Value};
 /// let at = &contract.input()["properties"]["at"];
 /// assert_eq!(at["properties"]["_type"]["const"], "Point");
 /// assert_eq!(at["required"][0], "_type");
-/// # Ok::<(), toolwright_signature::Error>(())
+/// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
 pub fn type_tag(name: &'static str) -> impl FnMut(&mut Schema) {
     move |schema| {

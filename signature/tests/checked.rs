@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Error, Policy, Repair, Signature};
+use toolwright_signature::{Contract, ContractError, Policy, Repair, Signature};
 
 /// Takes and returns the type of a test.
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
@@ -28,7 +28,7 @@ where
     }
 }
 
-fn read<T>(it: &str) -> Result<T, Error>
+fn read<T>(it: &str) -> Result<T, ContractError>
 where
     T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static,
 {
@@ -41,7 +41,7 @@ fn dynamic(it: Value) -> Contract {
     Contract::dynamic("check", "", input, None).unwrap()
 }
 
-fn read_dynamic(contract: &Contract, it: &str, policy: Policy) -> Result<Value, Error> {
+fn read_dynamic(contract: &Contract, it: &str, policy: Policy) -> Result<Value, ContractError> {
     let wire = format!("{{\"it\": {it}}}");
     contract.read_with::<Value>(&wire, policy).map(|read| read.value["it"].clone())
 }
@@ -186,7 +186,7 @@ fn an_error_lists_all_faults_and_counts_those_beyond_its_limit() {
     }
     let wrong = r#"{"stars": 9, "code": "a", "word": "A", "tags": ["a", "b"], "side": "up",
         "point": {"x": 1.5}, "ratio": 1e99, "limit": 300, "map": {"x": true, "1": 2}}"#;
-    let Err(Error::Reading { faults, .. }) = read::<Many>(wrong) else {
+    let Err(ContractError::Reading { faults, .. }) = read::<Many>(wrong) else {
         panic!("it fits");
     };
     let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
@@ -205,11 +205,11 @@ fn an_error_lists_all_faults_and_counts_those_beyond_its_limit() {
     "#);
 
     let flood = format!("[{}1]", "\"x\",".repeat(1_000));
-    let Err(error @ Error::Reading { .. }) = read::<Vec<u8>>(&flood) else {
+    let Err(error @ ContractError::Reading { .. }) = read::<Vec<u8>>(&flood) else {
         panic!("it fits");
     };
     assert!(error.to_string().ends_with("; and 950 more"), "{error}");
-    let Error::Reading { faults, more, .. } = error else {
+    let ContractError::Reading { faults, more, .. } = error else {
         unreachable!("it was one");
     };
     assert_eq!((faults.len(), more), (50, 950));
@@ -220,7 +220,7 @@ fn an_error_shows_the_start_of_a_long_value() {
     let long = "ä\\n😀\\\"".repeat(1_000);
     for it in [format!("\"{long}\""), format!("{{\"{long}\": 1, \"{long}2\": 2}}"), "1".repeat(400)]
     {
-        let Err(Error::Reading { faults, .. }) = read::<bool>(&it) else {
+        let Err(ContractError::Reading { faults, .. }) = read::<bool>(&it) else {
             panic!("{it} fits");
         };
         for fault in faults {
@@ -256,7 +256,9 @@ fn a_fault_says_what_was_expected() {
         r#"{"mark": "", "shape": {"_type": "Square", "kind": "Circle", "radius": 1}}"#,
     ]
     .map(|it| match read::<Report>(it) {
-        Err(Error::Reading { faults, .. }) => faults.first().map(ToString::to_string).unwrap(),
+        Err(ContractError::Reading { faults, .. }) => {
+            faults.first().map(ToString::to_string).unwrap()
+        }
         other => panic!("{it}: {other:?}"),
     });
     assert_snapshot!(told.join("\n"), @r#"

@@ -10,7 +10,9 @@ use proptest::test_runner::TestRunner;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Dialect, Loss, Lowered, Result, Signature, assert_fits};
+use toolwright_signature::{
+    Contract, ContractError, Dialect, Loss, Lowered, Signature, assert_fits,
+};
 
 use crate::judge;
 use crate::zoo::generate::values;
@@ -76,7 +78,12 @@ impl Visitor for Shaped {
     }
 }
 
-fn fit(case: &str, lowered: &Lowered, values: &[Value], lower: impl Fn(&Value) -> Result<Value>) {
+fn fit(
+    case: &str,
+    lowered: &Lowered,
+    values: &[Value],
+    lower: impl Fn(&Value) -> Result<Value, ContractError>,
+) {
     let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
     let judge = jsonschema::validator_for(&schema).unwrap();
     for value in values {
@@ -106,7 +113,7 @@ impl Visitor for Table {
         write!(self.rows, "| {} |", case.replace('_', " ")).unwrap();
         for dialect in Dialect::ALL {
             let sides = [contract.lower(dialect), contract.lower_output(dialect)];
-            let sides = sides.into_iter().collect::<Result<Vec<_>>>();
+            let sides = sides.into_iter().collect::<Result<Vec<_>, ContractError>>();
             let sides = sides.unwrap_or_else(|error| panic!("{case}, {dialect}: {error}"));
             let losses = || sides.iter().flat_map(|side| &side.losses);
             let cell = match losses().find(|loss| loss.keyword == "strict") {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Dialect, Error, Signature};
+use toolwright_signature::{Contract, ContractError, Dialect, Signature};
 
 #[derive(Serialize, Deserialize, JsonSchema, Debug)]
 struct Note {
@@ -33,10 +33,10 @@ impl Signature for Ping {
 #[derive(Serialize, Deserialize, JsonSchema, Debug)]
 struct Nest(Vec<Nest>);
 
-fn read(wire: &str) -> Result<Note, Error> {
+fn read(wire: &str) -> Result<Note, ContractError> {
     let note = Contract::of::<Note>().unwrap().read(wire);
     if let Err(error) = &note {
-        assert!(matches!(error, Error::Reading { .. }), "{error:?}");
+        assert!(matches!(error, ContractError::Reading { .. }), "{error:?}");
     }
     note
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use toolwright_signature::{Contract, Dialect, Error, Policy};
+use toolwright_signature::{Contract, ContractError, Dialect, Policy};
 
 /// The default stack of a thread.
 const STACK: usize = 2 * 1024 * 1024;
@@ -23,7 +23,7 @@ fn survive(input: Value) -> Vec<Option<String>> {
                 why.map(ToString::to_string)
             }
             Err(error) => {
-                assert!(matches!(error, Error::Lowering { .. }), "{error:?}");
+                assert!(matches!(error, ContractError::Lowering { .. }), "{error:?}");
                 let text = error.to_string();
                 assert!(text.len() < 1_000, "{text}");
                 Some(text)

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolwright_signature::{Contract, Error, NameFault, Signature};
+use toolwright_signature::{Contract, ContractError, NameFault, Signature};
 
 macro_rules! signature {
     ($(#[$attribute:meta])* $name:ident) => {
@@ -23,7 +23,7 @@ macro_rules! signature {
 fn refused(name: &str) -> String {
     let input = json!({"type": "object", "properties": {}});
     let error = Contract::dynamic(name, "", input, None).unwrap_err();
-    assert!(matches!(error, Error::Name { .. }), "{error:?}");
+    assert!(matches!(error, ContractError::Name { .. }), "{error:?}");
     error.to_string()
 }
 
@@ -194,7 +194,7 @@ fn a_generic_type_may_declare_its_own_type_name() {
 fn a_type_declared_inside_an_impl_of_a_trait_is_not_generic() {
     struct Host;
     impl Iterator for Host {
-        type Item = Result<Contract, Error>;
+        type Item = Result<Contract, ContractError>;
 
         fn next(&mut self) -> Option<Self::Item> {
             signature!(Inside);
@@ -217,7 +217,7 @@ fn a_contract_can_be_renamed_by_the_same_rules() {
     assert_ne!(named, contract);
     assert!(matches!(
         contract.named("custom search"),
-        Err(Error::Name { fault: NameFault::Character(' '), .. })
+        Err(ContractError::Name { fault: NameFault::Character(' '), .. })
     ));
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Dialect, Error, Policy, Side, Signature};
+use toolwright_signature::{Contract, ContractError, Dialect, Policy, Side, Signature};
 
 use crate::zoo::{self, Echo, FlatAny, Node, Status, Tree};
 
@@ -331,12 +331,12 @@ fn outputs_of_every_kind_are_unwrapped() {
 }
 
 /// The error for a text that must be valid JSON.
-fn no_json(wire: &str) -> Error {
+fn no_json(wire: &str) -> ContractError {
     let contract = Contract::of::<Search>().unwrap();
     contract.read_with::<Search>(wire, Policy::Strict).unwrap_err()
 }
 
-fn wrong(wire: &str) -> Error {
+fn wrong(wire: &str) -> ContractError {
     let contract = Contract::of::<Search>().unwrap();
     contract.read::<Search>(wire).unwrap_err()
 }
@@ -396,7 +396,7 @@ fn the_alternate_form_of_an_error_shows_the_text() {
 input of `search` does not fit: $.query: expected a string, got the number 5; $.filters: this field is missing; expected an object; $.rows: this field is missing; expected a list; $.scope: this field is missing; expected an object with `kind` "everywhere" or an object with `kind` "court", `name`
 read from: {"query": 5}
 "#);
-    let Error::Reading { contract, side, faults, raw, .. } = error else {
+    let ContractError::Reading { contract, side, faults, raw, .. } = error else {
         panic!("{error:?}");
     };
     assert_eq!((contract.as_str(), side), ("search", Side::Input));

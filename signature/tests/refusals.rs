@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use toolwright_signature::{Contract, Dialect, Error};
+use toolwright_signature::{Contract, ContractError, Dialect};
 
 use crate::zoo::Echo;
 
@@ -20,7 +20,7 @@ fn one(schema: Value) -> Value {
     taking([("a".to_owned(), schema)])
 }
 
-fn lower(input: Value, dialect: Dialect) -> Result<String, Error> {
+fn lower(input: Value, dialect: Dialect) -> Result<String, ContractError> {
     let contract = Contract::dynamic("take", "", input, None)?;
     Ok(contract.lower(dialect)?.schema.get().to_owned())
 }
@@ -39,7 +39,7 @@ fn loose(input: Value) -> String {
 
 fn refused(input: Value) -> String {
     let error = lower(input, Dialect::OpenAiStrict).unwrap_err();
-    assert!(matches!(error, Error::Lowering { .. }), "{error:?}");
+    assert!(matches!(error, ContractError::Lowering { .. }), "{error:?}");
     error.to_string()
 }
 
@@ -153,7 +153,7 @@ fn a_reference_that_leads_nowhere_is_rejected() {
         for dialect in Dialect::ALL {
             for input in [one(schema.clone()), one(listed.clone())] {
                 let error = lower(input, dialect).unwrap_err();
-                assert!(matches!(error, Error::Lowering { .. }), "{error:?}");
+                assert!(matches!(error, ContractError::Lowering { .. }), "{error:?}");
                 assert!(error.to_string().contains("$.a"), "{error}");
             }
         }
@@ -223,6 +223,6 @@ fn a_shortened_path_still_begins_at_the_root() {
     let name = "n".repeat(1000);
     let below = taking([(name, json!({"$ref": "#/$defs/nowhere"}))]);
     let error = lower(below, Dialect::Anthropic).unwrap_err();
-    let Error::Lowering { path, .. } = error else { panic!("{error}") };
+    let ContractError::Lowering { path, .. } = error else { panic!("{error}") };
     assert!(path.starts_with("$…n") && path.len() < 310, "{path}");
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolwright_signature::{
-    Contract, Dialect, Error, Lowered, LoweredRequest, Policy, Side, Signature,
+    Contract, ContractError, Dialect, Lowered, LoweredRequest, Policy, Side, Signature,
 };
 
 fn tool(name: &str, input: Value) -> Contract {
@@ -242,7 +242,10 @@ fn a_request_with_more_tools_than_the_provider_accepts_is_an_error() {
         assert_eq!(more.is_err(), dialect.max_tools().is_some(), "{dialect}");
     }
     let error = LoweredRequest::new(Dialect::OpenAiLoose, &tools[..129], None).unwrap_err();
-    assert!(matches!(error, Error::TooManyTools { count: 129, most: 128, .. }), "{error:?}");
+    assert!(
+        matches!(error, ContractError::TooManyTools { count: 129, most: 128, .. }),
+        "{error:?}"
+    );
     assert_snapshot!(error, @"129 tools are more than the 128 that openai-loose takes in one request; leave some out, or give them to agents that are tools of this one");
 }
 

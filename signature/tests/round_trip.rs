@@ -11,7 +11,7 @@ use jsonschema::Validator;
 use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Dialect, Policy, Repair, Result};
+use toolwright_signature::{Contract, ContractError, Dialect, Policy, Repair};
 
 use crate::zoo::generate::{smallest, values};
 use crate::zoo::{self, Bare, Echo, Specimen, Visitor};
@@ -59,7 +59,7 @@ impl<'a> Pair<'a> {
         Some(Self { contract, place, dialect, lowered: validator(&schema) })
     }
 
-    fn render(&self, value: &Value) -> Result<Value> {
+    fn render(&self, value: &Value) -> Result<Value, ContractError> {
         match self.place {
             Place::Field => self.contract.lower_value(self.dialect, &json!({"given": value})),
             Place::Root => self.contract.lower_value(self.dialect, value),
@@ -68,7 +68,11 @@ impl<'a> Pair<'a> {
     }
 
     /// The value that the type writes after reading.
-    fn read<T: Specimen>(&self, wire: &str, policy: Policy) -> Result<(Value, String)> {
+    fn read<T: Specimen>(
+        &self,
+        wire: &str,
+        policy: Policy,
+    ) -> Result<(Value, String), ContractError> {
         let contract = self.contract;
         Ok(match self.place {
             Place::Field => {

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::panic::catch_unwind;
 
 use serde_json::Value;
-use toolwright_signature::{Contract, Dialect, Lowered, Result};
+use toolwright_signature::{Contract, ContractError, Dialect, Lowered};
 
 use crate::foreign::{Case, cases_of};
 
@@ -64,7 +64,7 @@ pub(crate) fn lowered(contract: &Contract) -> String {
 }
 
 /// The schema and the losses of each dialect; dialects that agree stand together.
-fn side<'a>(lower: impl Fn(Dialect) -> Result<&'a Lowered>) -> String {
+fn side<'a>(lower: impl Fn(Dialect) -> Result<&'a Lowered, ContractError>) -> String {
     grouped(|dialect| match lower(dialect) {
         Ok(lowered) => {
             let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();

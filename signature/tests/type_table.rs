@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
-use toolwright_signature::{Contract, Dialect, Error, Signature};
+use toolwright_signature::{Contract, ContractError, Dialect, Signature};
 
 use crate::zoo::seed::{Analyze, Configure, CreateTask, Priority, Process, Status, UpdateTask};
 use crate::zoo::{
@@ -35,9 +35,9 @@ fn refused<T: Specimen>(given: Value) -> String {
 }
 
 #[track_caller]
-fn first_fault<T>(read: Result<T, Error>) -> String {
+fn first_fault<T>(read: Result<T, ContractError>) -> String {
     match read {
-        Err(Error::Reading { faults, .. }) => faults.first().unwrap().path.clone(),
+        Err(ContractError::Reading { faults, .. }) => faults.first().unwrap().path.clone(),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it was read"),
     }

@@ -80,7 +80,7 @@ macro_rules! numbered {
             }
         }
 
-        fn $group() -> toolwright_signature::Result<ToolGroup<i64, i64>> {
+        fn $group() -> Result<ToolGroup<i64, i64>, toolwright_signature::ContractError> {
             let group = ToolGroup::new();
             $(let group = group.handler::<Numbered<$n>>()?;)*
             Ok(group)

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use toolwright_module::message::CallKind;
-use toolwright_signature::{Dialect, Error, Result};
+use toolwright_signature::{ContractError, Dialect};
 
 use crate::{Definition, Format, Parameters, ToolGroup};
 
@@ -37,9 +37,9 @@ pub trait DefinitionExt {
     ///
     /// # Errors
     ///
-    /// [`Error::Lowering`] if the schema cannot be lowered. The other functions have the same
+    /// [`ContractError::Lowering`] if the schema cannot be lowered. The other functions have the same
     /// errors.
-    fn tool(&self, api: Api) -> Result<Box<RawValue>>;
+    fn tool(&self, api: Api) -> Result<Box<RawValue>, ContractError>;
 
     /// Returns the format of structured output: `response_format` of Chat Completions, or
     /// `text.format` of Responses.
@@ -47,7 +47,7 @@ pub trait DefinitionExt {
     /// # Errors
     ///
     /// The errors of [`tool`](Self::tool).
-    fn format_json(&self, api: Api) -> Result<Box<RawValue>>;
+    fn format_json(&self, api: Api) -> Result<Box<RawValue>, ContractError>;
 
     /// Returns an entry of `tools` for Chat Completions. `async-openai` always sends a custom
     /// tool's description and format, by default an empty text and plain text.
@@ -55,40 +55,40 @@ pub trait DefinitionExt {
     /// # Errors
     ///
     /// The errors of [`tool`](Self::tool).
-    fn chat_tool(&self) -> Result<ChatCompletionTools>;
+    fn chat_tool(&self) -> Result<ChatCompletionTools, ContractError>;
 
     /// Returns an entry of `tools` for Responses. See [`chat_tool`](Self::chat_tool).
     ///
     /// # Errors
     ///
     /// The errors of [`tool`](Self::tool).
-    fn responses_tool(&self) -> Result<Tool>;
+    fn responses_tool(&self) -> Result<Tool, ContractError>;
 
     /// Returns `response_format` of Chat Completions.
     ///
     /// # Errors
     ///
     /// The errors of [`tool`](Self::tool).
-    fn response_format(&self) -> Result<ResponseFormat>;
+    fn response_format(&self) -> Result<ResponseFormat, ContractError>;
 
     /// Returns `text.format` of Responses.
     ///
     /// # Errors
     ///
     /// The errors of [`tool`](Self::tool).
-    fn text_format(&self) -> Result<TextResponseFormatConfiguration>;
+    fn text_format(&self) -> Result<TextResponseFormatConfiguration, ContractError>;
 }
 
 impl DefinitionExt for Definition {
-    fn tool(&self, api: Api) -> Result<Box<RawValue>> {
+    fn tool(&self, api: Api) -> Result<Box<RawValue>, ContractError> {
         raw(self.name(), &Wire::tool(self, api)?)
     }
 
-    fn format_json(&self, api: Api) -> Result<Box<RawValue>> {
+    fn format_json(&self, api: Api) -> Result<Box<RawValue>, ContractError> {
         raw(self.name(), &Wire::format(self, api)?)
     }
 
-    fn chat_tool(&self) -> Result<ChatCompletionTools> {
+    fn chat_tool(&self) -> Result<ChatCompletionTools, ContractError> {
         Ok(match self.kind() {
             CallKind::Custom => ChatCompletionTools::Custom(CustomToolChatCompletions {
                 custom: CustomToolProperties {
@@ -114,7 +114,7 @@ impl DefinitionExt for Definition {
         })
     }
 
-    fn responses_tool(&self) -> Result<Tool> {
+    fn responses_tool(&self) -> Result<Tool, ContractError> {
         Ok(match self.kind() {
             CallKind::Custom => Tool::Custom(CustomToolParam {
                 name: self.name().to_owned(),
@@ -138,11 +138,11 @@ impl DefinitionExt for Definition {
         })
     }
 
-    fn response_format(&self) -> Result<ResponseFormat> {
+    fn response_format(&self) -> Result<ResponseFormat, ContractError> {
         Ok(ResponseFormat::JsonSchema { json_schema: json_schema(self)? })
     }
 
-    fn text_format(&self) -> Result<TextResponseFormatConfiguration> {
+    fn text_format(&self) -> Result<TextResponseFormatConfiguration, ContractError> {
         Ok(TextResponseFormatConfiguration::JsonSchema(json_schema(self)?))
     }
 }
@@ -154,37 +154,37 @@ pub trait GroupExt {
     ///
     /// # Errors
     ///
-    /// The errors of [`DefinitionExt::tool`], and [`Error::TooManyTools`]. The other functions have
+    /// The errors of [`DefinitionExt::tool`], and [`ContractError::TooManyTools`]. The other functions have
     /// the same errors.
-    fn tools(&self, api: Api) -> Result<Arc<RawValue>>;
+    fn tools(&self, api: Api) -> Result<Arc<RawValue>, ContractError>;
 
     /// Returns `tools` for Chat Completions in `async-openai`'s types. They are not cached.
     ///
     /// # Errors
     ///
     /// The errors of [`tools`](Self::tools).
-    fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>>;
+    fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>, ContractError>;
 
     /// Returns `tools` for Responses in `async-openai`'s types. They are not cached.
     ///
     /// # Errors
     ///
     /// The errors of [`tools`](Self::tools).
-    fn responses_tools(&self) -> Result<Vec<Tool>>;
+    fn responses_tools(&self) -> Result<Vec<Tool>, ContractError>;
 }
 
 macro_rules! group_ext {
     ($group:ty) => {
         impl<In, Out> GroupExt for $group {
-            fn tools(&self, api: Api) -> Result<Arc<RawValue>> {
+            fn tools(&self, api: Api) -> Result<Arc<RawValue>, ContractError> {
                 self.wire_form(key(api), |definitions| tools(definitions, api))
             }
 
-            fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>> {
+            fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>, ContractError> {
                 checked(self.definitions())?.iter().map(Definition::chat_tool).collect()
             }
 
-            fn responses_tools(&self) -> Result<Vec<Tool>> {
+            fn responses_tools(&self) -> Result<Vec<Tool>, ContractError> {
                 checked(self.definitions())?.iter().map(Definition::responses_tool).collect()
             }
         }
@@ -203,22 +203,22 @@ fn key(api: Api) -> &'static str {
 }
 
 /// Returns the definitions, or an error if there are too many for one request.
-fn checked(definitions: &[Definition]) -> Result<&[Definition]> {
+fn checked(definitions: &[Definition]) -> Result<&[Definition], ContractError> {
     let (dialect, count) = (Dialect::OpenAiLoose, definitions.len());
     match dialect.max_tools() {
-        Some(most) if count > most => Err(Error::TooManyTools { dialect, count, most }),
+        Some(most) if count > most => Err(ContractError::TooManyTools { dialect, count, most }),
         _ => Ok(definitions),
     }
 }
 
-fn tools(definitions: &[Definition], api: Api) -> Result<Box<RawValue>> {
+fn tools(definitions: &[Definition], api: Api) -> Result<Box<RawValue>, ContractError> {
     let all = checked(definitions)?.iter();
-    let all: Vec<_> = all.map(|one| Wire::tool(one, api)).collect::<Result<_>>()?;
+    let all: Vec<_> = all.map(|one| Wire::tool(one, api)).collect::<Result<_, ContractError>>()?;
     raw(definitions.first().map_or("", Definition::name), &all)
 }
 
-fn raw(name: &str, value: &impl Serialize) -> Result<Box<RawValue>> {
-    to_raw_value(value).map_err(|source| Error::Write { contract: name.to_owned(), source })
+fn raw(name: &str, value: &impl Serialize) -> Result<Box<RawValue>, ContractError> {
+    to_raw_value(value).map_err(|source| ContractError::Write { contract: name.to_owned(), source })
 }
 
 /// Returns the dialect in which a definition's schema is sent.
@@ -227,14 +227,15 @@ fn dialect(definition: &Definition) -> Dialect {
 }
 
 /// Returns the parameters, and whether they are strict.
-fn parameters(definition: &Definition) -> Result<(Value, bool)> {
+fn parameters(definition: &Definition) -> Result<(Value, bool), ContractError> {
     let parameters = definition.parameters(dialect(definition))?;
-    let schema = serde_json::from_str(parameters.schema.get())
-        .map_err(|source| Error::Write { contract: definition.name().to_owned(), source })?;
+    let schema = serde_json::from_str(parameters.schema.get()).map_err(|source| {
+        ContractError::Write { contract: definition.name().to_owned(), source }
+    })?;
     Ok((schema, parameters.strict))
 }
 
-fn json_schema(definition: &Definition) -> Result<ResponseFormatJsonSchema> {
+fn json_schema(definition: &Definition) -> Result<ResponseFormatJsonSchema, ContractError> {
     let (schema, strict) = parameters(definition)?;
     Ok(ResponseFormatJsonSchema {
         description: Some(definition.description().to_owned()),
@@ -331,7 +332,7 @@ struct Grammar<'a> {
 }
 
 impl<'a> Wire<'a> {
-    fn tool(of: &'a Definition, api: Api) -> Result<Self> {
+    fn tool(of: &'a Definition, api: Api) -> Result<Self, ContractError> {
         let (name, description) = (of.name(), of.description());
         if of.kind() == CallKind::Custom {
             let format = of.format().map(|format| CustomFormat::of(format, api));
@@ -352,7 +353,7 @@ impl<'a> Wire<'a> {
         })
     }
 
-    fn format(of: &'a Definition, api: Api) -> Result<Self> {
+    fn format(of: &'a Definition, api: Api) -> Result<Self, ContractError> {
         let (name, description) = (of.name(), of.description());
         let Parameters { schema, strict, .. } = of.parameters(dialect(of))?;
         let r#type = "json_schema";

@@ -100,8 +100,11 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         self,
         change: impl FnOnce(
             tool_group::ToolGroup<In, Out>,
-        ) -> toolwright_signature::Result<tool_group::ToolGroup<In, Out>>,
-    ) -> toolwright_signature::Result<Self> {
+        ) -> Result<
+            tool_group::ToolGroup<In, Out>,
+            toolwright_signature::ContractError,
+        >,
+    ) -> Result<Self, toolwright_signature::ContractError> {
         Ok(Self { group: change(self.group)?, runner: self.runner })
     }
 
@@ -110,7 +113,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// # Errors
     ///
     /// The errors of [`ToolGroup::handler`](crate::ToolGroup::handler).
-    pub fn handler<T: Handle<In, Out>>(self) -> toolwright_signature::Result<Self> {
+    pub fn handler<T: Handle<In, Out>>(self) -> Result<Self, toolwright_signature::ContractError> {
         self.with(|group| group.handler::<Blocking<T>>())
     }
 
@@ -119,7 +122,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// # Errors
     ///
     /// The errors of [`ToolGroup::custom`](crate::ToolGroup::custom).
-    pub fn custom<T: Custom<In, Out>>(self) -> toolwright_signature::Result<Self> {
+    pub fn custom<T: Custom<In, Out>>(self) -> Result<Self, toolwright_signature::ContractError> {
         self.with(|group| group.custom::<Blocking<T>>())
     }
 
@@ -128,7 +131,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// # Errors
     ///
     /// The errors of [`ToolGroup::module`](crate::ToolGroup::module).
-    pub fn module<M: Module>(self, module: M) -> toolwright_signature::Result<Self> {
+    pub fn module<M: Module>(self, module: M) -> Result<Self, toolwright_signature::ContractError> {
         self.with(|group| group.module(module))
     }
 
@@ -137,7 +140,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// # Errors
     ///
     /// The errors of [`ToolGroup::tool`](crate::ToolGroup::tool).
-    pub fn tool(self, tool: Tool) -> toolwright_signature::Result<Self> {
+    pub fn tool(self, tool: Tool) -> Result<Self, toolwright_signature::ContractError> {
         self.with(|group| group.tool(tool))
     }
 

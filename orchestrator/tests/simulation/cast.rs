@@ -61,7 +61,7 @@ impl Drop for Bomb {
 impl Signature for Act {
     type Output = Deed;
 
-    fn render(deed: &Deed) -> toolwright_signature::Result<String> {
+    fn render(deed: &Deed) -> Result<String, toolwright_signature::ContractError> {
         Ok(deed.text.clone())
     }
 }

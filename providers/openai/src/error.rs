@@ -94,7 +94,7 @@ pub enum OpenAiError {
 
     /// A contract cannot be lowered to the model's dialect.
     #[error(transparent)]
-    Lowering(#[from] toolwright_signature::Error),
+    Lowering(#[from] toolwright_signature::ContractError),
 
     /// The request cannot be serialized.
     #[error("the request cannot be serialized")]

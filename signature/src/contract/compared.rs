@@ -50,7 +50,7 @@ impl Contract {
     /// let theirs = Contract::dynamic("search", "Search.", input, Some(output))?;
     /// let lines: Vec<String> = ours.differences(&theirs).iter().map(|one| one.to_string()).collect();
     /// assert_eq!(lines, ["input $.limit: ours may be as high as 255, theirs takes at most 100"]);
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// What is compared is what the schemas say, as JSON Schema has it, with what reading

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use super::Contract;
-use crate::error::{Error, Result, Side};
+use crate::error::{ContractError, Result, Side};
 use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::{Lowering, Parts, check_name};
@@ -34,12 +34,12 @@ impl Contract {
     /// let strict = contract.lower(Dialect::OpenAiStrict)?;
     /// assert!(strict.schema.get().contains(r#""required":["limit"]"#));
     /// assert!(strict.losses.is_empty());
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Lowering`] if the schema means nothing, such as a reference that leads
+    /// [`ContractError::Lowering`] if the schema means nothing, such as a reference that leads
     /// nowhere, or the provider does not take the tool's name.
     pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
         // Not kept with the schema: the same contract may go by another name.
@@ -65,7 +65,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if the contract does not say what it returns, otherwise as
+    /// [`ContractError::Schema`] if the contract does not say what it returns, otherwise as
     /// [`Contract::lower`].
     pub fn lower_output(&self, dialect: Dialect) -> Result<&Lowered> {
         kept(&self.lowered_output[dialect.index()], || {
@@ -95,12 +95,12 @@ impl Contract {
         let Parts { schema, losses, strict, weight, renderer } =
             lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
         let schema = serde_json::value::to_raw_value(&schema)
-            .map_err(|source| Error::write(self.name.clone(), source))?;
+            .map_err(|source| ContractError::write(self.name.clone(), source))?;
         Ok(Lowered { schema, losses, strict, weight, renderer })
     }
 
-    fn not_lowered(&self, dialect: Dialect, refusal: Refusal) -> Error {
-        Error::Lowering {
+    fn not_lowered(&self, dialect: Dialect, refusal: Refusal) -> ContractError {
+        ContractError::Lowering {
             contract: self.name.clone(),
             dialect,
             fault: refusal.fault,
@@ -125,12 +125,12 @@ impl Contract {
     ///     contract.lower_value(Dialect::OpenAiStrict, &value)?,
     ///     json!({"counts": [{"key": "a", "value": 1}]}),
     /// );
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// As [`lower`](Self::lower), and [`Error::Reading`] where the value does not fit its
+    /// As [`lower`](Self::lower), and [`ContractError::Reading`] where the value does not fit its
     /// schema or has no form in the dialect. A dialect that takes values as they are
     /// looks at nothing.
     pub fn lower_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
@@ -144,13 +144,13 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// As [`lower_output`](Self::lower_output), and [`Error::Reading`] as for an input.
+    /// As [`lower_output`](Self::lower_output), and [`ContractError::Reading`] as for an input.
     pub fn lower_output_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
         self.render(self.lower_output(dialect)?, Side::Output, value)
     }
 
     fn render(&self, lowered: &Lowered, side: Side, value: &Value) -> Result<Value> {
-        lowered.renderer.render(value).map_err(|fault| Error::Reading {
+        lowered.renderer.render(value).map_err(|fault| ContractError::Reading {
             contract: self.name.clone(),
             side,
             faults: vec![fault],
@@ -184,7 +184,7 @@ impl Contract {
     ///     tool.to_string(),
     ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object"}}"#,
     /// );
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors

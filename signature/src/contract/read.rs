@@ -21,7 +21,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`](crate::Error::Reading) with everything that does not fit.
+    /// [`Error::Reading`](crate::ContractError::Reading) with everything that does not fit.
     #[inline]
     pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
         match self.input.read_plain(wire) {
@@ -37,7 +37,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`](crate::Error::Reading) with everything that does not fit.
+    /// [`Error::Reading`](crate::ContractError::Reading) with everything that does not fit.
     #[inline]
     pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
         match self.input.read_plain(wire) {
@@ -68,12 +68,12 @@ impl Contract {
     /// let contract = Contract::of::<Find>()?;
     /// let found: Vec<String> = contract.read_output(r#"{"result": ["a", "b"]}"#)?;
     /// assert_eq!(found, ["a", "b"]);
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`](crate::Error::Reading) with everything that does not fit.
+    /// [`Error::Reading`](crate::ContractError::Reading) with everything that does not fit.
     #[inline]
     pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
         match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
@@ -89,7 +89,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`](crate::Error::Reading) with everything that does not fit.
+    /// [`Error::Reading`](crate::ContractError::Reading) with everything that does not fit.
     #[inline]
     pub fn read_output_with<T: DeserializeOwned>(
         &self,

@@ -6,7 +6,7 @@
 use std::borrow::Borrow;
 
 use crate::contract::Contract;
-use crate::error::{Error, Result};
+use crate::error::{ContractError, Result};
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::rules::RequestLimits;
 
@@ -30,7 +30,7 @@ use crate::lowering::rules::RequestLimits;
 /// let request = LoweredRequest::new(Dialect::Anthropic, &tools, None)?;
 /// assert!(request.tools[..20].iter().all(|tool| tool.strict));
 /// assert_eq!(request.tools[20].losses[0].keyword, "strict");
-/// # Ok::<(), toolwright_signature::Error>(())
+/// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -46,7 +46,7 @@ impl<'a> LoweredRequest<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::TooManyTools`], and as [`Contract::lower`] and [`Contract::lower_output`].
+    /// [`ContractError::TooManyTools`], and as [`Contract::lower`] and [`Contract::lower_output`].
     pub fn new<C: Borrow<Contract> + 'a>(
         dialect: Dialect,
         tools: impl IntoIterator<Item = &'a C>,
@@ -67,7 +67,7 @@ impl<'a> LoweredRequest<'a> {
         }
         let count = lowered.len();
         if count > limits.tools {
-            return Err(Error::TooManyTools { dialect, count, most: limits.tools });
+            return Err(ContractError::TooManyTools { dialect, count, most: limits.tools });
         }
         Ok(Self { tools: lowered, output })
     }

@@ -75,7 +75,7 @@ pub enum Policy {
 /// assert_eq!(reading.value.limit, 5);
 /// assert_eq!(reading.repairs[0].to_string(), r#"$.limit: read the string "5" as the number 5"#);
 /// assert!(contract.read_with::<Find>(r#"{"limit": "5"}"#, Policy::Strict).is_err());
-/// # Ok::<(), toolwright_signature::Error>(())
+/// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -113,7 +113,7 @@ impl<T> Reading<T> {
     /// assert_eq!(reading.json(), Some(r#"{"limit":5}"#));
     /// let reading = contract.read_with::<Value>(r#"{"limit": 5}"#, Policy::Coerce)?;
     /// assert_eq!(reading.json(), None);
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     #[must_use]
     pub fn json(&self) -> Option<&str> {
@@ -159,7 +159,7 @@ impl Repair {
     /// let reading = contract.read_with::<Find>(r#"{"page": null}"#, Policy::Strict)?;
     /// assert_eq!(reading.value.page, 0);
     /// assert!(reading.repairs[0].is_null_for_default());
-    /// # Ok::<(), toolwright_signature::Error>(())
+    /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     #[must_use]
     pub fn is_null_for_default(&self) -> bool {

@@ -2,7 +2,7 @@
 //! read as the value.
 
 use serde_json::Value;
-use toolwright_signature::{Contract, Dialect, Error, Lowered, Policy, Result};
+use toolwright_signature::{Contract, ContractError, Dialect, Lowered, Policy};
 
 /// The input is a schema, and a value if there is a second JSON text.
 pub(crate) fn check(input: &[u8]) {
@@ -26,15 +26,19 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-fn contract(schema: &Value) -> Result<Contract> {
+fn contract(schema: &Value) -> Result<Contract, ContractError> {
     Contract::dynamic("fuzzed", "A tool.", schema.clone(), Some(schema.clone()))
 }
 
-fn read(contract: &Contract, value: &Value) -> Result<Value> {
+fn read(contract: &Contract, value: &Value) -> Result<Value, ContractError> {
     Ok(contract.read_with(&value.to_string(), Policy::Strict)?.value)
 }
 
-fn same(first: &Result<&Lowered>, second: &Result<&Lowered>, dialect: Dialect) {
+fn same(
+    first: &Result<&Lowered, ContractError>,
+    second: &Result<&Lowered, ContractError>,
+    dialect: Dialect,
+) {
     match (first, second) {
         (Ok(first), Ok(second)) => {
             assert_eq!(first.schema.get(), second.schema.get(), "{dialect}");
@@ -43,7 +47,7 @@ fn same(first: &Result<&Lowered>, second: &Result<&Lowered>, dialect: Dialect) {
         }
         (Err(first), Err(second)) => {
             assert_eq!(first.to_string(), second.to_string());
-            let Error::Lowering { path, advice, .. } = first else {
+            let ContractError::Lowering { path, advice, .. } = first else {
                 panic!("{dialect}: {first}");
             };
             assert!(

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use toolwright_signature::{Contract, Error, Policy, Reading, Repair};
+use toolwright_signature::{Contract, ContractError, Policy, Reading, Repair};
 
 use crate::zoo::{self, Echo, Specimen, Visitor};
 
@@ -61,7 +61,7 @@ impl Visitor for Collect {
 fn holds<T: Specimen>(
     case: &str,
     text: &str,
-    read: impl Fn(&str, Policy) -> Result<Reading<T>, Error>,
+    read: impl Fn(&str, Policy) -> Result<Reading<T>, ContractError>,
 ) {
     let policies = [Policy::Strict, Policy::Repair, Policy::Coerce];
     let readings = policies.map(|policy| heard(case, read(text, policy)));
@@ -94,13 +94,13 @@ fn holds<T: Specimen>(
 }
 
 /// The value; checks the error if there is none.
-fn heard<T>(case: &str, read: Result<Reading<T>, Error>) -> Option<Reading<T>> {
+fn heard<T>(case: &str, read: Result<Reading<T>, ContractError>) -> Option<Reading<T>> {
     let error = match read {
         Ok(reading) => return Some(reading),
         Err(error) => error,
     };
     let said = error.to_string();
-    let Error::Reading { faults, .. } = error else {
+    let ContractError::Reading { faults, .. } = error else {
         panic!("{case}: {said}");
     };
     assert!(!faults.is_empty(), "{case}");

@@ -134,7 +134,7 @@ impl GitHub {
     /// # Errors
     ///
     /// The error of [`Tool::new`], which does not occur for these contracts.
-    pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
+    pub fn tools(&self) -> Result<Vec<Tool>, toolwright_signature::ContractError> {
         Ok(vec![
             Tool::new(GithubListIssuesModule::new(self))?,
             Tool::new(GithubListPrsModule::new(self))?,

@@ -53,7 +53,7 @@ fn calls(tools: &[Tool]) -> Result<Vec<(String, Value)>, Box<dyn StdError>> {
     let arguments = |tool: &Tool| match (tool.name(), shown) {
         ("json_schema_echo", Some(shown)) => {
             let form = shown.contract().tool(Dialect::Mcp)?;
-            Ok::<_, toolwright_signature::Error>(json!({"schema": form["inputSchema"]}))
+            Ok::<_, toolwright_signature::ContractError>(json!({"schema": form["inputSchema"]}))
         }
         _ => Ok(some(tool.contract().input())),
     };

@@ -37,7 +37,7 @@ pub enum McpError {
 
     /// A contract that cannot be written as an MCP tool, or a name that is not valid.
     #[error(transparent)]
-    Contract(#[from] toolwright_signature::Error),
+    Contract(#[from] toolwright_signature::ContractError),
 
     /// A token that is empty or not valid in an HTTP header.
     // The token is not shown, because it is a secret.
@@ -223,7 +223,7 @@ pub enum McpError {
         /// The server's name for the tool.
         tool: String,
         /// The mismatch.
-        source: toolwright_signature::Error,
+        source: toolwright_signature::ContractError,
     },
 
     /// A call that did not reach its server, so the tool did not run.

@@ -32,7 +32,7 @@ use crate::tools::update::MemoryUpdateModule;
 /// let names: Vec<_> = tools.iter().map(|tool| tool.name()).collect();
 /// assert_eq!(names[0], "memory_store");
 /// assert_eq!(names.len(), 9);
-/// # Ok::<(), toolwright_signature::Error>(())
+/// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
 #[derive(Clone)]
 pub struct Memory {
@@ -197,7 +197,7 @@ impl Memory {
     /// # Errors
     ///
     /// The error of [`Tool::new`], which does not occur for these contracts.
-    pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
+    pub fn tools(&self) -> Result<Vec<Tool>, toolwright_signature::ContractError> {
         Ok(vec![
             Tool::new(MemoryStoreModule::new(self))?,
             Tool::new(MemoryRetrieveModule::new(self))?,

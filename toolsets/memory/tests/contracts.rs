@@ -12,7 +12,7 @@ use toolwright_memory::{
 };
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Contract, Dialect, Effect, Signature};
-use toolwright_signature::{Error, Side};
+use toolwright_signature::{ContractError, Side};
 
 const NAMES: [&str; 9] = [
     "memory_store",
@@ -62,7 +62,7 @@ fn unnamed_parameters_are_rejected() {
     }
 
     let error = Contract::of::<Unnamed>().unwrap_err();
-    assert!(matches!(error, Error::Schema { side: Side::Input, .. }), "{error}");
+    assert!(matches!(error, ContractError::Schema { side: Side::Input, .. }), "{error}");
     for tool in Memory::default().tools().unwrap() {
         let input = tool.contract().input();
         assert_eq!(input["type"], "object");

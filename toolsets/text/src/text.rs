@@ -24,7 +24,7 @@ use crate::tools::wc::TextWcModule;
 /// let names: Vec<_> = tools.iter().map(|tool| tool.name()).collect();
 /// assert_eq!(names[0], "text_grep");
 /// assert_eq!(names.len(), 8);
-/// # Ok::<(), toolwright_signature::Error>(())
+/// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Text {
@@ -47,7 +47,7 @@ impl Text {
     /// # Errors
     ///
     /// The error of [`Tool::new`], which does not occur for these contracts.
-    pub fn tools(&self) -> toolwright_signature::Result<Vec<Tool>> {
+    pub fn tools(&self) -> Result<Vec<Tool>, toolwright_signature::ContractError> {
         Ok(vec![
             Tool::new(TextGrepModule::new(self))?,
             Tool::new(TextWcModule::new(self))?,

@@ -44,7 +44,7 @@ pub struct ApiReply {
 impl Signature for GithubApiRequest {
     type Output = ApiReply;
 
-    fn render(reply: &ApiReply) -> toolwright_signature::Result<String> {
+    fn render(reply: &ApiReply) -> Result<String, toolwright_signature::ContractError> {
         if reply.body.as_str().is_empty() {
             return Ok(format!("(Status {}, no body.)", reply.status));
         }

@@ -46,7 +46,7 @@ pub struct Issue {
 impl Signature for GithubGetIssue {
     type Output = Issue;
 
-    fn render(issue: &Issue) -> toolwright_signature::Result<String> {
+    fn render(issue: &Issue) -> Result<String, toolwright_signature::ContractError> {
         let mut shown =
             format!("Issue #{}: {}\nState: {}\n", issue.number, issue.title.as_str(), issue.state);
         listed(&mut shown, "Labels", &issue.labels);

@@ -75,7 +75,7 @@ impl Mergeable {
 impl Signature for GithubGetPr {
     type Output = PullRequest;
 
-    fn render(pr: &PullRequest) -> toolwright_signature::Result<String> {
+    fn render(pr: &PullRequest) -> Result<String, toolwright_signature::ContractError> {
         let mergeable = match pr.mergeable {
             Mergeable::Yes => "Yes",
             Mergeable::No => "No",

@@ -103,7 +103,7 @@ pub(crate) const INCOMPLETE: &str =
 impl Signature for GithubListIssues {
     type Output = Issues;
 
-    fn render(found: &Issues) -> toolwright_signature::Result<String> {
+    fn render(found: &Issues) -> Result<String, toolwright_signature::ContractError> {
         let incomplete = if found.complete { "" } else { INCOMPLETE };
         if found.issues.is_empty() {
             return Ok(format!("No issues found{incomplete}"));

@@ -96,7 +96,7 @@ pub(crate) fn state(item: &Item) -> String {
 impl Signature for GithubListPrs {
     type Output = PullRequests;
 
-    fn render(found: &PullRequests) -> toolwright_signature::Result<String> {
+    fn render(found: &PullRequests) -> Result<String, toolwright_signature::ContractError> {
         let incomplete = if found.complete { "" } else { INCOMPLETE };
         if found.pull_requests.is_empty() {
             return Ok(format!("No pull requests found{incomplete}"));

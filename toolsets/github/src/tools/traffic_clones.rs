@@ -22,7 +22,7 @@ pub struct GithubTrafficClones {
 impl Signature for GithubTrafficClones {
     type Output = Traffic;
 
-    fn render(traffic: &Traffic) -> toolwright_signature::Result<String> {
+    fn render(traffic: &Traffic) -> Result<String, toolwright_signature::ContractError> {
         Ok(traffic.render("Clones"))
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn tool_error(text: String) -> Error {
 }
 
 /// The error of a result that does not match the output schema. A model cannot fix it.
-pub(crate) fn invalid_result(tool: &str, source: toolwright_signature::Error) -> Error {
+pub(crate) fn invalid_result(tool: &str, source: toolwright_signature::ContractError) -> Error {
     let error = crate::McpError::Promise { tool: tool.to_owned(), source };
     Error::other(error).at(Stage::Decoding)
 }

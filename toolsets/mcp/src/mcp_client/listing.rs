@@ -145,7 +145,7 @@ impl Listed {
         contract.tool(Dialect::Mcp)?;
         if !taken.insert(ours.clone()) {
             let fault = NameFault::Duplicate;
-            return Err(toolwright_signature::Error::Name { name: ours, fault }.into());
+            return Err(toolwright_signature::ContractError::Name { name: ours, fault }.into());
         }
         let effect = options.effects.get(&name).copied();
         let hinted = form.annotations.filter(|_| options.trusted).map(|hints| effect_of(&hints));

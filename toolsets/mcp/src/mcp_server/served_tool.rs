@@ -149,7 +149,7 @@ fn is_text_of(text: &str, value: &Value) -> bool {
 
 /// The error of an output that does not match its schema. It is for the user, because a model
 /// cannot fix a tool.
-fn output_error(source: toolwright_signature::Error) -> Error {
+fn output_error(source: toolwright_signature::ContractError) -> Error {
     Error::other(source).at(Stage::Module)
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Stored {
 impl Signature for StoreNote {
     type Output = Stored;
 
-    fn render(output: &Stored) -> toolwright_signature::Result<String> {
+    fn render(output: &Stored) -> Result<String, toolwright_signature::ContractError> {
         Ok(format!("Stored '{}'.", output.title))
     }
 }

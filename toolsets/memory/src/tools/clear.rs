@@ -21,7 +21,7 @@ pub struct Cleared {
 impl Signature for MemoryClear {
     type Output = Cleared;
 
-    fn render(cleared: &Cleared) -> toolwright_signature::Result<String> {
+    fn render(cleared: &Cleared) -> Result<String, toolwright_signature::ContractError> {
         Ok(format!("Cleared {} memories", cleared.removed))
     }
 }

@@ -26,7 +26,7 @@ pub struct Deleted {
 impl Signature for MemoryDelete {
     type Output = Deleted;
 
-    fn render(deleted: &Deleted) -> toolwright_signature::Result<String> {
+    fn render(deleted: &Deleted) -> Result<String, toolwright_signature::ContractError> {
         let key = &deleted.key;
         Ok(if deleted.found {
             format!("Deleted memory '{key}' successfully")

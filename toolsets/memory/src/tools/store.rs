@@ -31,7 +31,7 @@ pub struct Stored {
 impl Signature for MemoryStore {
     type Output = Stored;
 
-    fn render(stored: &Stored) -> toolwright_signature::Result<String> {
+    fn render(stored: &Stored) -> Result<String, toolwright_signature::ContractError> {
         Ok(format!("Stored memory '{}' successfully", stored.key))
     }
 }

@@ -28,7 +28,7 @@ pub struct Updated {
 impl Signature for MemoryUpdate {
     type Output = Updated;
 
-    fn render(updated: &Updated) -> toolwright_signature::Result<String> {
+    fn render(updated: &Updated) -> Result<String, toolwright_signature::ContractError> {
         let key = &updated.key;
         Ok(if updated.found {
             format!("Updated memory '{key}' successfully")

@@ -33,7 +33,7 @@ fn yes() -> bool {
 impl Signature for TextGrep {
     type Output = Matches;
 
-    fn render(matches: &Matches) -> toolwright_signature::Result<String> {
+    fn render(matches: &Matches) -> Result<String, toolwright_signature::ContractError> {
         Ok(matches.render())
     }
 }

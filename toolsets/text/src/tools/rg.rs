@@ -27,7 +27,7 @@ pub struct TextRg {
 impl Signature for TextRg {
     type Output = Matches;
 
-    fn render(matches: &Matches) -> toolwright_signature::Result<String> {
+    fn render(matches: &Matches) -> Result<String, toolwright_signature::ContractError> {
         Ok(matches.render())
     }
 }

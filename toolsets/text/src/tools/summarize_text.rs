@@ -49,7 +49,7 @@ pub struct Frequency {
 impl Signature for TextSummarizeText {
     type Output = Summary;
 
-    fn render(summary: &Summary) -> toolwright_signature::Result<String> {
+    fn render(summary: &Summary) -> Result<String, toolwright_signature::ContractError> {
         let Summary { lines, words, characters, .. } = summary;
         let average = |length: f64, of: usize| match of {
             0 => "0".to_owned(),

@@ -39,7 +39,7 @@ pub struct Counts {
 impl Signature for TextWc {
     type Output = Counts;
 
-    fn render(counts: &Counts) -> toolwright_signature::Result<String> {
+    fn render(counts: &Counts) -> Result<String, toolwright_signature::ContractError> {
         let parts =
             [("Lines", counts.lines), ("Words", counts.words), ("Characters", counts.characters)];
         let counts =
