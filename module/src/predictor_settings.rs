@@ -1,6 +1,8 @@
-/// The constructors and settings that `Predict` and `ChainOfThought` have in common.
-///
-/// Each type defines its contract: `fn contract() -> toolwright_signature::Result<Contract>`.
+//! The constructors and settings that `Predict` and `ChainOfThought` have in common.
+//!
+//! Each type defines its contract: `fn contract() -> toolwright_signature::Result<Contract>`.
+
+/// Implements them for one type.
 macro_rules! predictor_settings {
     ($module:ident) => {
         impl<S: Signature> $module<S> {
