@@ -49,7 +49,7 @@ use crate::metadata::function_metadata;
 /// |---|---|
 /// | name | [`name`](Self::name), [`generate_name`](Self::generate_name), the type's name in snake case |
 /// | description | [`description`](Self::description), the one in [`schema`](Self::schema), the doc comment, the name in words |
-/// | parameters | [`schema`](Self::schema) as it is, the type's own |
+/// | parameters | [`schema`](Self::schema), the type's own |
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle calls in a group with context `{In}` in and `{Out}` out",
     label = "needs `impl Handle<{In}, {Out}> for {Self}`",

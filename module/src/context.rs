@@ -133,7 +133,7 @@ impl Context {
 
     /// Sets the deadline of the call. An earlier deadline stays.
     ///
-    /// Agents and groups enforce it. A module that runs long may check it.
+    /// Agents enforce it. A module that runs long may check it.
     #[must_use]
     pub fn with_deadline(self, deadline: Instant) -> Self {
         self.with(|inner| {

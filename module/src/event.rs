@@ -133,7 +133,7 @@ pub enum EventKind {
     Done {
         /// The agent's answer.
         answer: String,
-        /// The way in which the run ended.
+        /// The ending of the run.
         ending: Ending,
     },
     /// An agent stopped with an error. Its run stays at its last step.
@@ -145,7 +145,7 @@ pub enum EventKind {
     },
 }
 
-/// The way in which a run ended.
+/// The ending of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -200,7 +200,7 @@ impl ToolResult {
         }
     }
 
-    /// Returns the result of a failed call. `text` tells the model the reason.
+    /// Returns the result of a failed call. `text` says why, for the model.
     pub fn failed(call: &ToolCall, text: impl Into<String>) -> Self {
         Self { failed: true, ..Self::new(call, text) }
     }

@@ -1,6 +1,8 @@
-/// The constructors and settings that `Predict` and `ChainOfThought` have in common.
-///
-/// Each type defines its contract: `fn contract() -> Result<Contract, toolwright_signature::ContractError>`.
+//! The constructors and settings that `Predict` and `ChainOfThought` have in common.
+//!
+//! Each type defines its contract: `fn contract() -> Result<Contract, ContractError>`.
+
+/// Implements them for one type.
 macro_rules! predictor_settings {
     ($module:ident) => {
         impl<S: Signature> $module<S> {

@@ -51,8 +51,7 @@ impl Usage {
         Self { input_tokens, output_tokens, ..Self::default() }
     }
 
-    /// Usage that a server did not report. Added to reported usage, it makes the sum a
-    /// lower bound.
+    /// Returns usage that a server did not report. A sum with it is a lower bound.
     #[must_use]
     pub fn unknown() -> Self {
         Self { incomplete: true, ..Self::default() }

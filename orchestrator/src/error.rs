@@ -74,7 +74,7 @@ pub enum RunError {
         step: u64,
     },
 
-    /// The output or the way of choosing tools was set after the first step.
+    /// The output or the choice of tools was set after the first step.
     #[error(
         "the run is already at step {step}; call `with_output` and `with_choosing` before the first step"
     )]

@@ -18,7 +18,7 @@ use crate::step::RunResult;
 pub struct Finished<O = String> {
     /// The model's last text, or the typed output.
     pub answer: O,
-    /// How the run ended. After [`Ending::LimitReached`] the answer may be incomplete.
+    /// The ending of the run. After [`Ending::LimitReached`] the answer may be incomplete.
     pub ending: Ending,
     /// The limit that ended the run.
     pub limit: Option<LimitKind>,

@@ -31,7 +31,7 @@ use toolwright_module::message::{Image, ToolResult};
 #[serde(default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum number of rounds for a task. Default: 10.
+    /// Maximum number of rounds for a task. Default: 10. Minimum: 1.
     ///
     /// A round is a reply with the results of its calls, or a reply that could not be used. After
     /// the last round the model is asked once more, without tools. That answer counts as

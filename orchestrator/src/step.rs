@@ -131,7 +131,7 @@ pub struct RunResult {
     /// [`Contract::read_output`](toolwright_signature::Contract::read_output) reads. Empty if the
     /// run ended without one.
     pub answer: String,
-    /// The way in which the run ended.
+    /// The ending of the run.
     pub ending: Ending,
     /// The limit that was reached, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
