@@ -11,7 +11,7 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use crate::endpoint::shown;
 use crate::error::{ErrorKind, HttpError, Refusal, Result};
 use crate::headers::{request_id, retry_after, text};
-use crate::limits::{Deadline, Limits, in_time};
+use crate::limits::{Deadline, HttpLimits, in_time};
 use crate::redact::Redactor;
 use crate::sse::{is_gzip, not_utf8};
 
@@ -27,10 +27,10 @@ const MAX_LOCATION: usize = 2000;
 /// Maximum memory reserved because of a `content-length`, in bytes.
 const MAX_RESERVED: u64 = 1 << 20;
 
-/// Response whose body is read within limits of size, silence and total time.
-pub struct Response {
+/// A response whose body is read within limits of size, silence and total time.
+pub struct HttpResponse {
     inner: reqwest::Response,
-    limits: Limits,
+    limits: HttpLimits,
     deadline: Deadline,
     redactor: Redactor,
     left: usize,
@@ -49,7 +49,7 @@ pub enum Streamed {
 #[derive(Debug)]
 pub struct EventBody {
     begun: Option<Bytes>,
-    response: Box<Response>,
+    response: Box<HttpResponse>,
 }
 
 impl EventBody {
@@ -59,7 +59,7 @@ impl EventBody {
     ///
     /// # Errors
     ///
-    /// The errors of [`Response::chunk`].
+    /// The errors of [`HttpResponse::chunk`].
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
         match self.begun.take() {
             Some(begun) => Ok(Some(begun)),
@@ -68,10 +68,10 @@ impl EventBody {
     }
 }
 
-impl Response {
+impl HttpResponse {
     pub(crate) fn new(
         inner: reqwest::Response,
-        limits: Limits,
+        limits: HttpLimits,
         deadline: Deadline,
         redactor: Redactor,
     ) -> Self {
@@ -198,7 +198,7 @@ impl Response {
     }
 
     /// Returns the error [`ErrorKind::Status`] for the response, with the beginning of its
-    /// body. It waits for the body no longer than [`Limits::silence`].
+    /// body. It waits for the body no longer than [`HttpLimits::silence`].
     pub async fn refusal(mut self) -> HttpError {
         let location = self.location().map(|url| shown(&url));
         let location = location.filter(|_| self.inner.status().is_redirection());
@@ -276,9 +276,9 @@ impl Response {
 }
 
 /// Shows the status, without headers and body.
-impl fmt::Debug for Response {
+impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response").field("status", &self.status()).finish_non_exhaustive()
+        f.debug_struct("HttpResponse").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! One attempt: a [`Request`] goes in, a [`Response`] or an [`HttpError`] comes out.
+//! One attempt: a [`HttpRequest`] goes in, a [`HttpResponse`] or an [`HttpError`] comes out.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Url};
 
-use crate::body::Response;
+use crate::body::HttpResponse;
 use crate::endpoint::Endpoint;
 use crate::error::{ErrorKind, HttpError, Result, UrlFault};
-use crate::limits::{Deadline, Limits, in_time};
+use crate::limits::{Deadline, HttpLimits, in_time};
 
 /// A request that can be sent more than once.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct HttpRequest {
     method: Method,
     url: Url,
     headers: HeaderMap,
     body: Option<Bytes>,
 }
 
-impl Request {
+impl HttpRequest {
     /// Creates a `GET` request.
     #[must_use]
     pub fn get(url: Url) -> Self {
@@ -51,12 +51,12 @@ impl Request {
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use toolwright_http::{Client, Deadline, Endpoint, HttpError, Limits, Request, RetryPolicy};
+/// use toolwright_http::{Client, Deadline, Endpoint, HttpError, HttpLimits, HttpRequest, RetryPolicy};
 ///
 /// # async fn ask() -> Result<(), toolwright_http::HttpError> {
 /// let endpoint = Endpoint::new("https://api.example.com/v1")?.with_bearer("key", "sk-made-up")?;
-/// let client = Client::new(endpoint, Limits::default())?;
-/// let request = Request::get(client.endpoint().url(["models"], &[])?);
+/// let client = Client::new(endpoint, HttpLimits::default())?;
+/// let request = HttpRequest::get(client.endpoint().url(["models"], &[])?);
 /// let deadline = Deadline::after(Duration::from_secs(60));
 /// let attempt = || async { client.send(&request, deadline).await?.or_refusal().await };
 /// let response = RetryPolicy::default().run(deadline, attempt, HttpError::retry).await?;
@@ -69,7 +69,7 @@ pub struct Client {
     http: reqwest::Client,
     is_own: bool,
     endpoint: Endpoint,
-    limits: Limits,
+    limits: HttpLimits,
 }
 
 impl Client {
@@ -78,7 +78,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ErrorKind::Client`] if the system's certificates cannot be read.
-    pub fn new(endpoint: Endpoint, limits: Limits) -> Result<Self> {
+    pub fn new(endpoint: Endpoint, limits: HttpLimits) -> Result<Self> {
         let http = http(&endpoint, &limits)?;
         Ok(Self { http, is_own: true, endpoint, limits })
     }
@@ -108,12 +108,12 @@ impl Client {
         Ok(Self { http, endpoint, ..self })
     }
 
-    /// Sets the limits. The connections are kept unless [`Limits::connect`] changes.
+    /// Sets the limits. The connections are kept unless [`HttpLimits::connect`] changes.
     ///
     /// # Errors
     ///
     /// The error of [`new`](Self::new).
-    pub fn with_limits(self, limits: Limits) -> Result<Self> {
+    pub fn with_limits(self, limits: HttpLimits) -> Result<Self> {
         let http = match self.limits.connect == limits.connect || !self.is_own {
             true => self.http,
             false => http(&self.endpoint, &limits)?,
@@ -129,13 +129,13 @@ impl Client {
 
     /// Returns the limits.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &HttpLimits {
         &self.limits
     }
 
     /// Sends a request once and returns the response.
     ///
-    /// The response may have any status; [`Response::or_refusal`] turns one that is not a
+    /// The response may have any status; [`HttpResponse::or_refusal`] turns one that is not a
     /// success into an error.
     ///
     /// # Errors
@@ -143,8 +143,8 @@ impl Client {
     /// [`ErrorKind::Url`] if the URL is not within the endpoint. [`ErrorKind::Connect`],
     /// [`ErrorKind::Transport`], [`ErrorKind::Silent`] or [`ErrorKind::TooSlow`] if no
     /// response begins in time.
-    pub async fn send(&self, request: &Request, deadline: Deadline) -> Result<Response> {
-        let Request { method, url, headers, body } = request;
+    pub async fn send(&self, request: &HttpRequest, deadline: Deadline) -> Result<HttpResponse> {
+        let HttpRequest { method, url, headers, body } = request;
         if !self.endpoint.contains(url) {
             return Err(ErrorKind::Url(UrlFault::Outside).into());
         }
@@ -169,7 +169,7 @@ impl Client {
                 false => HttpError::from_reqwest(error, false, redactor),
             }
         })?;
-        Ok(Response::new(answer, self.limits, deadline, redactor.clone()))
+        Ok(HttpResponse::new(answer, self.limits, deadline, redactor.clone()))
     }
 }
 
@@ -183,7 +183,7 @@ impl fmt::Debug for Client {
     }
 }
 
-fn http(endpoint: &Endpoint, limits: &Limits) -> Result<reqwest::Client> {
+fn http(endpoint: &Endpoint, limits: &HttpLimits) -> Result<reqwest::Client> {
     let mut client =
         reqwest::Client::builder().connect_timeout(limits.connect).redirect(Policy::none());
     if endpoint.is_loopback() {

@@ -68,7 +68,7 @@ pub enum ErrorKind {
     Transport,
     /// The connection broke within the response.
     Truncated,
-    /// The server sent no byte for longer than [`Limits::silence`](crate::Limits::silence).
+    /// The server sent no byte for longer than [`HttpLimits::silence`](crate::HttpLimits::silence).
     Silent {
         /// The allowed silence.
         after: Duration,
@@ -146,7 +146,7 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
     /// The target of a redirect, without user name, password, query and fragment.
     pub location: Option<String>,
-    /// The beginning of the body, up to [`Limits::refusal`](crate::Limits::refusal).
+    /// The beginning of the body, up to [`HttpLimits::refusal`](crate::HttpLimits::refusal).
     pub body: String,
 }
 

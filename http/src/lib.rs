@@ -8,15 +8,15 @@
 //! ```no_run
 //! use std::time::Duration;
 //! use toolwright_http::{
-//!     Client, Deadline, Endpoint, HttpError, EventReader, Limits, Request, RetryPolicy, Streamed,
+//!     Client, Deadline, Endpoint, HttpError, EventReader, HttpLimits, HttpRequest, RetryPolicy, Streamed,
 //! };
 //!
 //! # async fn ask() -> Result<(), toolwright_http::HttpError> {
 //! let endpoint = Endpoint::new("https://api.example.com/v1")?.with_bearer("key", "sk-made-up")?;
-//! let client = Client::new(endpoint, Limits::default())?;
+//! let client = Client::new(endpoint, HttpLimits::default())?;
 //!
 //! let url = client.endpoint().url(["chat", "completions"], &[])?;
-//! let request = Request::post_json(url, r#"{"stream": true}"#);
+//! let request = HttpRequest::post_json(url, r#"{"stream": true}"#);
 //! let deadline = Deadline::after(Duration::from_secs(600));
 //! let attempt = || async { client.send(&request, deadline).await?.or_refusal().await };
 //! let response = RetryPolicy::default().run(deadline, attempt, HttpError::retry).await?;
@@ -42,10 +42,10 @@
 //! | file | content |
 //! |---|---|
 //! | `endpoint.rs` | [`Endpoint`]: the URL check, joining, the loopback rule, headers that carry secrets |
-//! | `client.rs` | [`Client`] and [`Request`]: one attempt, with limits; a caller's own `reqwest::Client` |
+//! | `client.rs` | [`Client`] and [`HttpRequest`]: one attempt, with limits; a caller's own `reqwest::Client` |
 //! | `retry.rs` | [`RetryPolicy`]: pauses, `retry-after`, deadlines |
-//! | `limits.rs` | [`Limits`] of silence and size; [`Deadline`] of a call |
-//! | `body.rs` | [`Response`]: bodies within limits, refusals, event streams |
+//! | `limits.rs` | [`HttpLimits`] of silence and size; [`Deadline`] of a call |
+//! | `body.rs` | [`HttpResponse`]: bodies within limits, refusals, event streams |
 //! | `sse.rs` | [`EventReader`]: server-sent events from bytes, without a socket |
 //! | `headers.rs` | [`request_id`], [`retry_after`], [`rate_limits`]: response headers that many servers share |
 //! | `rfc3339.rs` | The parser of timestamps, for [`RateLimit::reset`] |
@@ -60,7 +60,7 @@
 //! - An error never shows a secret of the endpoint, in plain or escaped form, if the secret
 //!   has at least four bytes. The body of a success is not changed: use
 //!   [`Endpoint::redactor`] before you put it into an error.
-//! - Every response ends: [`Limits::body`], [`Limits::silence`] and [`Deadline`] hold for
+//! - Every response ends: [`HttpLimits::body`], [`HttpLimits::silence`] and [`Deadline`] hold for
 //!   whole bodies, event streams and refusals.
 //! - A request is not retried once its response has begun, unless
 //!   [`RetryPolicy::with_begun_answers`] allows it.
@@ -81,12 +81,12 @@ mod retry;
 mod rfc3339;
 mod sse;
 
-pub use body::{EventBody, Response, Streamed};
-pub use client::{Client, Request};
+pub use body::{EventBody, HttpResponse, Streamed};
+pub use client::{Client, HttpRequest};
 pub use endpoint::{Endpoint, is_loopback};
 pub use error::{ErrorKind, HttpError, Refusal, UrlFault, with_causes};
 pub use headers::{RateLimit, rate_limits, request_id, retry_after};
-pub use limits::{Deadline, Limits};
+pub use limits::{Deadline, HttpLimits};
 pub use redact::Redactor;
 pub use retry::{Retry, RetryPolicy, is_retryable_status};
 pub use sse::{Event, EventReader};

@@ -12,14 +12,14 @@ use crate::error::{ErrorKind, HttpError, Result};
 ///
 /// ```
 /// use std::time::Duration;
-/// use toolwright_http::Limits;
+/// use toolwright_http::HttpLimits;
 ///
-/// let limits = Limits::default().with_silence(Duration::from_secs(30)).with_body(1 << 20);
+/// let limits = HttpLimits::default().with_silence(Duration::from_secs(30)).with_body(1 << 20);
 /// assert_eq!(limits.body, 1 << 20);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct HttpLimits {
     /// Maximum time to connect. Default: 10 seconds.
     pub connect: Duration,
     /// Maximum time without a byte, before the response and within. Default: 10 minutes,
@@ -32,7 +32,7 @@ pub struct Limits {
     pub refusal: usize,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -43,7 +43,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl HttpLimits {
     /// Sets the maximum time to connect. Default: 10 seconds.
     #[must_use]
     pub fn with_connect(self, connect: Duration) -> Self {
@@ -137,7 +137,7 @@ impl Deadline {
 /// Awaits `work`, but no longer than the allowed silence and the deadline.
 pub(crate) async fn in_time<T>(
     work: impl Future<Output = T>,
-    limits: &Limits,
+    limits: &HttpLimits,
     deadline: Deadline,
 ) -> Result<T> {
     // `timeout_at` polls the work first and never looks at its timer while bytes are ready.

@@ -1,4 +1,4 @@
-//! [`Client`] and [`Response`] against a server on loopback that plays each fault.
+//! [`Client`] and [`HttpResponse`] against a server on loopback that plays each fault.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use toolwright_http::reqwest::{self, header::HeaderName};
 use toolwright_http::{
-    Client, Deadline, Endpoint, ErrorKind, EventReader, HttpError, Limits, Request, Response,
-    RetryPolicy, Streamed, UrlFault,
+    Client, Deadline, Endpoint, ErrorKind, EventReader, HttpError, HttpLimits, HttpRequest,
+    HttpResponse, RetryPolicy, Streamed, UrlFault,
 };
 
 const KEY: &str = "sk-very/secret+0123456789";
@@ -82,7 +82,7 @@ impl Server {
 
     fn client(&self) -> Client {
         let endpoint = Endpoint::new(&self.url).unwrap().with_bearer("key", KEY).unwrap();
-        Client::new(endpoint, Limits::default().with_silence(SHORT).with_body(1000)).unwrap()
+        Client::new(endpoint, HttpLimits::default().with_silence(SHORT).with_body(1000)).unwrap()
     }
 
     fn requests(&self) -> usize {
@@ -90,21 +90,21 @@ impl Server {
     }
 }
 
-fn request(client: &Client) -> Request {
-    Request::post_json(client.endpoint().url(["chat"], &[]).unwrap(), "{}")
+fn request(client: &Client) -> HttpRequest {
+    HttpRequest::post_json(client.endpoint().url(["chat"], &[]).unwrap(), "{}")
 }
 
 async fn send(
     client: &Client,
     policy: &RetryPolicy,
     deadline: Deadline,
-) -> Result<Response, HttpError> {
+) -> Result<HttpResponse, HttpError> {
     let request = request(client);
     let attempt = || async { client.send(&request, deadline).await?.or_refusal().await };
     policy.run(deadline, attempt, HttpError::retry).await
 }
 
-async fn sent(client: &Client) -> Result<Response, HttpError> {
+async fn sent(client: &Client) -> Result<HttpResponse, HttpError> {
     send(client, &RetryPolicy::default().with_retries(0), Deadline::never()).await
 }
 
@@ -134,7 +134,7 @@ async fn a_request_has_the_headers_of_the_endpoint() {
 async fn a_request_to_a_url_outside_the_endpoint_is_not_sent() {
     let other = Server::answering([answer(200, "", "")]).await;
     let server = Server::answering([answer(200, "", "")]).await;
-    let request = Request::get(other.url.parse().unwrap());
+    let request = HttpRequest::get(other.url.parse().unwrap());
     let sent = server.client().send(&request, Deadline::never()).await;
     assert!(matches!(sent.unwrap_err().kind(), ErrorKind::Url(UrlFault::Outside)));
     assert_eq!([server.requests(), other.requests()], [0, 0]);
@@ -310,8 +310,8 @@ async fn the_error_of_a_failed_connection_does_not_show_the_key() {
     let endpoint = Endpoint::exact(&format!("http://127.0.0.1:1/{KEY}?key={KEY}")).unwrap();
     let endpoint = endpoint.with_secret("key", KEY);
     let url = endpoint.as_url().clone();
-    let client = Client::new(endpoint, Limits::default()).unwrap();
-    let error = client.send(&Request::get(url), Deadline::never()).await.unwrap_err();
+    let client = Client::new(endpoint, HttpLimits::default()).unwrap();
+    let error = client.send(&HttpRequest::get(url), Deadline::never()).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Connect);
     assert!(error.is_retryable());
     let shown = format!("{error} {error:?}");

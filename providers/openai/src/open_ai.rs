@@ -13,7 +13,9 @@ use serde::de::DeserializeOwned;
 use serde::de::Error as _;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
-use toolwright_http::{Client, Deadline, Endpoint, Limits, Response, RetryPolicy, Streamed};
+use toolwright_http::{
+    Client, Deadline, Endpoint, HttpLimits, HttpResponse, RetryPolicy, Streamed,
+};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta};
@@ -120,7 +122,7 @@ impl OpenAi {
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
         let endpoint = Endpoint::new(base_url)?;
         let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
-        let client = Client::new(endpoint, Limits::default())?;
+        let client = Client::new(endpoint, HttpLimits::default())?;
         Ok(Self(Arc::new(Parts {
             client,
             urls,
@@ -384,7 +386,7 @@ impl Parts {
     }
 
     /// Sends a request, with retries, and returns the response if it is a success.
-    async fn post(&self, body: &impl Serialize, deadline: Deadline) -> Result<Response> {
+    async fn post(&self, body: &impl Serialize, deadline: Deadline) -> Result<HttpResponse> {
         let body = serde_json::to_vec(body).map_err(|error| {
             let source = format!("failed to serialize the request: {error}").into();
             OpenAiError::Request { source }
@@ -394,7 +396,7 @@ impl Parts {
             Api::Chat => chat,
             Api::Responses => responses,
         };
-        let request = toolwright_http::Request::post_json(url.clone(), body);
+        let request = toolwright_http::HttpRequest::post_json(url.clone(), body);
         let attempt = || async {
             Ok::<_, OpenAiError>(self.client.send(&request, deadline).await?.or_refusal().await?)
         };

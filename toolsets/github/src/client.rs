@@ -12,8 +12,8 @@ use toolwright_http::reqwest::header::{
     ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, USER_AGENT,
 };
 use toolwright_http::{
-    Deadline, Endpoint, ErrorKind, Limits, Request, Response, RetryPolicy, UrlFault, rate_limits,
-    retry_after, with_causes,
+    Deadline, Endpoint, ErrorKind, HttpLimits, HttpRequest, HttpResponse, RetryPolicy, UrlFault,
+    rate_limits, retry_after, with_causes,
 };
 use toolwright_module::{Context, Result as ModuleResult};
 
@@ -204,7 +204,8 @@ impl Client {
         let deadline = Deadline::after(self.timeout);
         for _ in 0..=MAX_REDIRECTS {
             let (name, version) = API_VERSION;
-            let request = Request::get(url).with_header(ACCEPT, MEDIA).with_header(name, version);
+            let request =
+                HttpRequest::get(url).with_header(ACCEPT, MEDIA).with_header(name, version);
             let response = self.http.send(&request, deadline).await.map_err(transport)?;
             if !matches!(response.status(), 301 | 302 | 303 | 307 | 308) {
                 return self.read(response).await;
@@ -221,7 +222,7 @@ impl Client {
         Err(Failure::RedirectLoop)
     }
 
-    async fn read(&self, response: Response) -> Result<Reply, Failure> {
+    async fn read(&self, response: HttpResponse) -> Result<Reply, Failure> {
         let (code, is_success) = (response.status(), response.is_success());
         let headers = response.headers().clone();
         let next = headers.get(LINK).map(|link| {
@@ -354,8 +355,8 @@ fn endpoint(base_url: &str, token: Option<&str>) -> Result<Endpoint> {
     endpoint.map_err(refused)
 }
 
-fn limits(timeout: Duration) -> Limits {
-    let limits = Limits::default().with_connect(CONNECT_TIMEOUT.min(timeout));
+fn limits(timeout: Duration) -> HttpLimits {
+    let limits = HttpLimits::default().with_connect(CONNECT_TIMEOUT.min(timeout));
     limits.with_silence(timeout).with_body(MAX_BODY)
 }
 

@@ -11,7 +11,7 @@
 //! | `Memory::connect(url)` | in a PostgreSQL database, which several processes can share | `postgres` |
 //! | [`Memory::with_store`] | in your own [`Store`] | |
 //!
-//! All stores behave the same and pass the same test suite. [`Limits`] bound what a model can
+//! All stores behave the same and pass the same test suite. [`MemoryLimits`] bound what a model can
 //! store and find.
 //!
 //! | tool | signature, output | module | effect |
@@ -56,7 +56,7 @@ mod search;
 mod store;
 mod tools;
 
-pub use limits::Limits;
+pub use limits::MemoryLimits;
 pub use memory::Memory;
 pub use search::Search;
 pub use store::{Entry, Held, Store};

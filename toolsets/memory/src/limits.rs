@@ -1,4 +1,4 @@
-//! [`Limits`], the maximum sizes of a memory and of a search.
+//! [`MemoryLimits`], the maximum sizes of a memory and of a search.
 
 use toolwright_module::error::Stage;
 use toolwright_module::{Error, Result};
@@ -11,9 +11,9 @@ use crate::store::{Entry, Held};
 /// with a text that says what to do. It changes nothing, and no result is cut off.
 ///
 /// ```
-/// use toolwright_memory::Limits;
+/// use toolwright_memory::MemoryLimits;
 ///
-/// let limits = Limits::default().with_entries(10_000).with_value_bytes(64 << 10);
+/// let limits = MemoryLimits::default().with_entries(10_000).with_value_bytes(64 << 10);
 /// assert_eq!(limits.entries, 10_000);
 /// assert_eq!(limits.bytes, 256 << 20);
 /// ```
@@ -22,13 +22,13 @@ use crate::store::{Entry, Held};
 /// a database can have different limits. If a store already holds more than the limits, all
 /// entries can be read, and only changes that do not make the store larger are accepted.
 ///
-/// Two limits are fixed. A key has at most 1,024 bytes ([`Limits::KEY_BYTES`]), because databases
-/// cannot index longer ones. An entry has at most 100 tags ([`Limits::TAGS`]), each at most as
+/// Two limits are fixed. A key has at most 1,024 bytes ([`MemoryLimits::KEY_BYTES`]), because databases
+/// cannot index longer ones. An entry has at most 100 tags ([`MemoryLimits::TAGS`]), each at most as
 /// long as a key. Otherwise keys, values and tags may be any text: empty, of any script, with
 /// line breaks and NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct MemoryLimits {
     /// Maximum number of entries. Default: 1,000,000.
     pub entries: usize,
     /// Maximum size of all keys, values and tags together, in bytes. Default: 256 MiB.
@@ -41,7 +41,7 @@ pub struct Limits {
     pub found_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for MemoryLimits {
     fn default() -> Self {
         Self {
             entries: 1_000_000,
@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl MemoryLimits {
     /// Maximum size of a key or a tag, in bytes.
     pub const KEY_BYTES: usize = 1024;
     /// Maximum number of tags of an entry.

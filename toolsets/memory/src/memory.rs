@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolwright_module::Tool;
 
-use crate::limits::Limits;
+use crate::limits::MemoryLimits;
 use crate::store::Store;
 use crate::store::in_process::InProcess;
 use crate::tools::clear::MemoryClearModule;
@@ -37,7 +37,7 @@ use crate::tools::update::MemoryUpdateModule;
 #[derive(Clone)]
 pub struct Memory {
     store: Arc<dyn Store>,
-    limits: Limits,
+    limits: MemoryLimits,
 }
 
 impl Default for Memory {
@@ -49,7 +49,7 @@ impl Default for Memory {
 impl Memory {
     /// Creates a memory with its entries in `store`.
     pub fn with_store(store: impl Store) -> Self {
-        Self { store: Arc::new(store), limits: Limits::default() }
+        Self { store: Arc::new(store), limits: MemoryLimits::default() }
     }
 
     /// Opens a memory with its entries in a file, which is an SQLite database. Creates the file if
@@ -163,14 +163,14 @@ impl Memory {
         Ok(Self::with_store(store))
     }
 
-    /// Sets the limits. Default: [`Limits::default`]. The entries stay the same.
+    /// Sets the limits. Default: [`MemoryLimits::default`]. The entries stay the same.
     ///
     /// ```
-    /// use toolwright_memory::{Limits, Memory, MemoryStore, MemoryStoreModule};
+    /// use toolwright_memory::{MemoryLimits, Memory, MemoryStore, MemoryStoreModule};
     /// use toolwright_module::{Context, Module};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let memory = Memory::default().with_limits(Limits::default().with_value_bytes(10));
+    /// let memory = Memory::default().with_limits(MemoryLimits::default().with_value_bytes(10));
     /// let (key, value) = ("color".to_owned(), "a bluish green".to_owned());
     /// let input = MemoryStore { key, value, tags: None };
     /// let error = MemoryStoreModule::new(&memory).call(input, &Context::default()).await.unwrap_err();
@@ -183,7 +183,7 @@ impl Memory {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: MemoryLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -215,7 +215,7 @@ impl Memory {
         &*self.store
     }
 
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> MemoryLimits {
         self.limits
     }
 }

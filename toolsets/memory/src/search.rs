@@ -9,7 +9,7 @@ use regex::{Regex, RegexBuilder};
 use toolwright_module::error::Stage;
 use toolwright_module::{Error, Result};
 
-use crate::limits::Limits;
+use crate::limits::MemoryLimits;
 use crate::tools::search::{Found, MemorySearch};
 
 /// A running search: a [`Store`](crate::Store) passes it the entries, and it keeps those that
@@ -21,10 +21,10 @@ use crate::tools::search::{Found, MemorySearch};
 /// an async runtime.
 ///
 /// ```
-/// use toolwright_memory::{Found, Limits, MemorySearch, Search};
+/// use toolwright_memory::{Found, MemoryLimits, MemorySearch, Search};
 ///
 /// let input = MemorySearch { pattern: "^b".to_owned(), in_keys: true, in_values: true };
-/// let mut search = Search::new(&input, &Limits::default())?;
+/// let mut search = Search::new(&input, &MemoryLimits::default())?;
 /// for (key, value) in [("color", "blue"), ("size", "9")] {
 ///     if search.show(key, value).is_break() {
 ///         break;
@@ -40,7 +40,7 @@ pub struct Search {
     in_values: bool,
     found: Vec<Found>,
     found_bytes: usize,
-    limits: Limits,
+    limits: MemoryLimits,
     too_much: bool,
     abandoned: Arc<AtomicBool>,
 }
@@ -51,7 +51,7 @@ impl Search {
     /// # Errors
     ///
     /// A text for the model if the pattern is not a valid regular expression or is too large.
-    pub fn new(input: &MemorySearch, limits: &Limits) -> Result<Self> {
+    pub fn new(input: &MemorySearch, limits: &MemoryLimits) -> Result<Self> {
         Ok(Self {
             pattern: compile(&input.pattern)?,
             in_keys: input.in_keys,
@@ -93,7 +93,7 @@ impl Search {
         if !self.too_much {
             return Ok(self.found);
         }
-        let Limits { found_entries, found_bytes, .. } = self.limits;
+        let MemoryLimits { found_entries, found_bytes, .. } = self.limits;
         let text = format!(
             "the result exceeds the maximum of {found_entries} entries or {found_bytes} bytes; use a pattern that matches less, or list the keys and retrieve single entries"
         );
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_search_ends_when_its_guard_is_dropped() {
         let input = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
-        let mut search = Search::new(&input, &Limits::default()).unwrap();
+        let mut search = Search::new(&input, &MemoryLimits::default()).unwrap();
         let guard = search.guard();
         assert!(search.show("key", "value").is_continue());
         drop(guard);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn entries_after_the_limit_are_not_kept() {
         let input = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
-        let mut search = Search::new(&input, &Limits::default().with_found_bytes(3)).unwrap();
+        let mut search = Search::new(&input, &MemoryLimits::default().with_found_bytes(3)).unwrap();
         for value in ["ab", "cd", "", "ef"] {
             let _ = search.show("", value);
         }

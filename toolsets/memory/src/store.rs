@@ -9,7 +9,7 @@ pub(crate) mod sqlite;
 use toolwright_module::Result;
 use toolwright_module::model::BoxFuture;
 
-use crate::limits::Limits;
+use crate::limits::MemoryLimits;
 use crate::search::Search;
 use crate::tools::get_metadata::Metadata;
 
@@ -39,8 +39,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The error of [`Limits::check`], or an error of the store.
-    fn store(&self, entry: Entry, limits: Limits) -> BoxFuture<'_, Result<bool>>;
+    /// The error of [`MemoryLimits::check`], or an error of the store.
+    fn store(&self, entry: Entry, limits: MemoryLimits) -> BoxFuture<'_, Result<bool>>;
 
     /// Returns the value of `key`, and counts an access.
     ///
@@ -72,8 +72,13 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The error of [`Limits::check`], or an error of the store.
-    fn update(&self, key: String, value: String, limits: Limits) -> BoxFuture<'_, Result<bool>>;
+    /// The error of [`MemoryLimits::check`], or an error of the store.
+    fn update(
+        &self,
+        key: String,
+        value: String,
+        limits: MemoryLimits,
+    ) -> BoxFuture<'_, Result<bool>>;
 
     /// Removes an entry. Returns whether there was one.
     ///
@@ -116,7 +121,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns its size as [`Limits::bytes`] counts it: the bytes of key, value and tags.
+    /// Returns its size as [`MemoryLimits::bytes`] counts it: the bytes of key, value and tags.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let tags: usize = self.tags.iter().map(String::len).sum();
@@ -131,7 +136,7 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// The size of a [`Store`], as [`Limits`] count it.
+/// The size of a [`Store`], as [`MemoryLimits`] count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
     /// Number of entries.

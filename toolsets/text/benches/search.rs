@@ -20,7 +20,7 @@ use cpu_time::ProcessTime;
 use serde_json::json;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use toolwright_module::{Context, Module, Tool};
-use toolwright_text::{Limits, Text, TextGrep, TextGrepModule, TextRg, TextRgModule};
+use toolwright_text::{Text, TextGrep, TextGrepModule, TextLimits, TextRg, TextRgModule};
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -104,7 +104,7 @@ fn main() {
     let path = std::env::temp_dir().join(format!("toolwright-text-{}", std::process::id()));
     fs::write(&path, &text).unwrap();
     let rg = Command::new("rg").arg("--version").output().is_ok();
-    let limits = Limits::default()
+    let limits = TextLimits::default()
         .with_max_input(usize::MAX)
         .with_max_output(usize::MAX)
         .with_max_time(Duration::from_secs(600));

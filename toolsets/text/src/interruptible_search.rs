@@ -94,7 +94,7 @@ mod tests {
 
     use super::InterruptibleSearch;
     use crate::limited_call::LimitedCall;
-    use crate::limits::Limits;
+    use crate::limits::TextLimits;
     use crate::pattern::Pattern;
 
     /// Random combinations of parts of patterns.
@@ -128,7 +128,7 @@ mod tests {
         ) {
             let pattern = Pattern::new(&pattern, ignore_case).unwrap();
             let cx = Context::default();
-            let call = LimitedCall::start(&line, Limits::default(), &cx).unwrap();
+            let call = LimitedCall::start(&line, TextLimits::default(), &cx).unwrap();
             let mut long = InterruptibleSearch::new(pattern.hir(), 1 << 19, 1 << 20).unwrap();
             let interruptible = long.run(line.as_bytes(), &call).unwrap();
             let mut searched = false;

@@ -1,6 +1,6 @@
 //! Eight tools for text: search, count, extract, filter, sort and summarize a text argument.
 //!
-//! [`Text`] holds the [`Limits`] and lists the tools. Each tool is a signature with a module, so
+//! [`Text`] holds the [`TextLimits`] and lists the tools. Each tool is a signature with a module, so
 //! code can also call it directly, without a language model. All tools are read-only. They start
 //! no process and open no file, so a pattern cannot be used to run a command.
 //!
@@ -63,9 +63,9 @@
 //! - The size of a pattern is limited: `\w` repeated more than about ten times, or `a{9999}`, is
 //!   an error.
 //!
-//! # Limits
+//! # TextLimits
 //!
-//! [`Limits`] bounds the text, the result and the time of a call. A call runs on the thread that
+//! [`TextLimits`] bounds the text, the result and the time of a call. A call runs on the thread that
 //! polls it and does not yield. If calls may take seconds, run them on a separate thread.
 //!
 //! A line of more than 32 KiB is searched byte by byte if the pattern could take long, so that the
@@ -98,7 +98,7 @@ mod search_output;
 mod text;
 mod tools;
 
-pub use limits::Limits;
+pub use limits::TextLimits;
 pub use search_output::Matches;
 pub use text::Text;
 pub use tools::extract_lines::{TextExtractLines, TextExtractLinesModule};

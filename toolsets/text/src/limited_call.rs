@@ -6,21 +6,21 @@ use std::time::Instant;
 use toolwright_module::error::Stage;
 use toolwright_module::{Context, Error, Result};
 
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 
 /// Number of bytes between two checks of the clock.
 pub(crate) const STRIDE: usize = 32 << 10;
 
 /// A running call with its limits.
 pub(crate) struct LimitedCall<'a> {
-    limits: Limits,
+    limits: TextLimits,
     cx: &'a Context,
     until: Option<Instant>,
 }
 
 impl<'a> LimitedCall<'a> {
     /// Starts the clock. Fails if the text is too long.
-    pub(crate) fn start(text: &str, limits: Limits, cx: &'a Context) -> Result<Self> {
+    pub(crate) fn start(text: &str, limits: TextLimits, cx: &'a Context) -> Result<Self> {
         let (bytes, max_bytes) = (text.len(), limits.max_input);
         if bytes > max_bytes {
             return Err(limit(format!(

@@ -1,4 +1,4 @@
-//! [`Limits`], the maximum sizes and the time of a call.
+//! [`TextLimits`], the maximum sizes and the time of a call.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use toolwright_text::Limits;
+/// use toolwright_text::TextLimits;
 ///
-/// let limits = Limits::default().with_max_input(100 << 20).with_max_time(Duration::from_secs(60));
-/// assert_eq!(limits.max_output, Limits::default().max_output);
+/// let limits = TextLimits::default().with_max_input(100 << 20).with_max_time(Duration::from_secs(60));
+/// assert_eq!(limits.max_output, TextLimits::default().max_output);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct TextLimits {
     /// Maximum size of `text`, in bytes. Default: 4 MiB. The time of every tool grows with it, and
     /// so does the memory of the tools that sort or count words.
     pub max_input: usize,
@@ -31,13 +31,13 @@ pub struct Limits {
     pub max_time: Duration,
 }
 
-impl Default for Limits {
+impl Default for TextLimits {
     fn default() -> Self {
         Self { max_input: 4 << 20, max_output: 256 << 10, max_time: Duration::from_secs(5) }
     }
 }
 
-impl Limits {
+impl TextLimits {
     /// Sets the maximum size of the text, in bytes. Default: 4 MiB.
     #[must_use]
     pub fn with_max_input(mut self, bytes: usize) -> Self {

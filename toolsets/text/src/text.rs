@@ -2,7 +2,7 @@
 
 use toolwright_module::Tool;
 
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::tools::extract_lines::TextExtractLinesModule;
 use crate::tools::filter_lines::TextFilterLinesModule;
 use crate::tools::grep::TextGrepModule;
@@ -17,9 +17,9 @@ use crate::tools::wc::TextWcModule;
 /// It holds no text: each call gets its text as an argument.
 ///
 /// ```
-/// use toolwright_text::{Limits, Text};
+/// use toolwright_text::{TextLimits, Text};
 ///
-/// let text = Text::default().with_limits(Limits::default().with_max_input(100 << 20));
+/// let text = Text::default().with_limits(TextLimits::default().with_max_input(100 << 20));
 /// let tools = text.tools()?;
 /// let names: Vec<_> = tools.iter().map(|tool| tool.name()).collect();
 /// assert_eq!(names[0], "text_grep");
@@ -28,13 +28,13 @@ use crate::tools::wc::TextWcModule;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Text {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl Text {
-    /// Sets the limits. Default: [`Limits::default`].
+    /// Sets the limits. Default: [`TextLimits::default`].
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: TextLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -60,7 +60,7 @@ impl Text {
         ])
     }
 
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> TextLimits {
         self.limits
     }
 }

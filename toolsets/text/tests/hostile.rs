@@ -16,7 +16,7 @@ use serde_json::Value;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Context, Tool};
-use toolwright_text::{Limits, Text};
+use toolwright_text::{Text, TextLimits};
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -92,7 +92,7 @@ fn hostile_arguments_stay_within_time_and_memory() {
         let any = case["any"] == true;
         match result {
             Ok(output) => {
-                assert!(output.text().len() <= Limits::default().max_output + 1024, "{name}");
+                assert!(output.text().len() <= TextLimits::default().max_output + 1024, "{name}");
                 match case["text"].as_str() {
                     Some(expected) => assert_eq!(output.text(), expected, "{name}"),
                     None => assert!(any, "{name}: {:.200}", output.text()),

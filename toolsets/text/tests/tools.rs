@@ -7,9 +7,9 @@ use serde_json::json;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Cancellation, Context, Module};
 use toolwright_text::{
-    Counts, Frequency, Limits, Matches, Summary, Text, TextExtractLines, TextExtractLinesModule,
-    TextFilterLines, TextFilterLinesModule, TextGrep, TextGrepModule, TextRg, TextRgModule,
-    TextSortLines, TextSortLinesModule, TextSummarizeText, TextSummarizeTextModule,
+    Counts, Frequency, Matches, Summary, Text, TextExtractLines, TextExtractLinesModule,
+    TextFilterLines, TextFilterLinesModule, TextGrep, TextGrepModule, TextLimits, TextRg,
+    TextRgModule, TextSortLines, TextSortLinesModule, TextSummarizeText, TextSummarizeTextModule,
     TextUniqueLines, TextUniqueLinesModule, TextWc, TextWcModule,
 };
 
@@ -326,7 +326,7 @@ fn an_invalid_pattern_is_an_error_for_the_model() {
 
 #[test]
 fn each_limit_error_names_the_fix() {
-    let small = Limits::default().with_max_input(20).with_max_output(6);
+    let small = TextLimits::default().with_max_input(20).with_max_output(6);
     let text = Text::default().with_limits(small);
     let long = "abcdefghijklmnopqrstuvwxyz";
     let mut all = String::new();
@@ -346,7 +346,7 @@ fn each_limit_error_names_the_fix() {
         assert_eq!(error.stage(), Stage::Limit, "{name}");
         all += &format!("{name}: {}\n", error.for_model());
     }
-    let hurried = Text::default().with_limits(Limits::default().with_max_time(Duration::ZERO));
+    let hurried = Text::default().with_limits(TextLimits::default().with_max_time(Duration::ZERO));
     for tool in hurried.tools().unwrap() {
         let arguments = json!({"text": "a", "pattern": "a", "start_line": 1});
         let error = call_in(&hurried, tool.name(), &arguments).unwrap_err();
@@ -364,7 +364,7 @@ fn each_limit_error_names_the_fix() {
     );
     let fits = json!({"text": "abcde", "pattern": "a"});
     assert_eq!(call_in(&text, "text_grep", &fits).unwrap().text(), "abcde\n");
-    let forever = Text::default().with_limits(Limits::default().with_max_time(Duration::MAX));
+    let forever = Text::default().with_limits(TextLimits::default().with_max_time(Duration::MAX));
     assert_eq!(call_in(&forever, "text_grep", &fits).unwrap().text(), "abcde\n");
 }
 

@@ -9,7 +9,7 @@ use toolwright_module::model::BoxFuture;
 
 use super::{Entry, Held, Store};
 use crate::blocking::run_blocking;
-use crate::limits::Limits;
+use crate::limits::MemoryLimits;
 use crate::search::Search;
 use crate::tools::get_metadata::Metadata;
 
@@ -66,7 +66,7 @@ impl InProcess {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, entry: Entry, limits: &Limits) -> Result<bool> {
+    fn put(&self, entry: Entry, limits: &MemoryLimits) -> Result<bool> {
         let bytes = entry.bytes();
         let (key, value): (Arc<str>, Arc<str>) = (entry.key.into(), entry.value.into());
         let tags = entry.tags.into();
@@ -96,7 +96,7 @@ impl InProcess {
         Ok(replaced.is_some())
     }
 
-    fn change(&self, key: &str, value: String, limits: &Limits) -> Result<bool> {
+    fn change(&self, key: &str, value: String, limits: &MemoryLimits) -> Result<bool> {
         let value: Arc<str> = value.into();
         let mut entries = self.lock();
         let now = (self.now)();
@@ -166,7 +166,7 @@ impl InProcess {
 }
 
 impl Store for InProcess {
-    fn store(&self, entry: Entry, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+    fn store(&self, entry: Entry, limits: MemoryLimits) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move { self.put(entry, &limits) })
     }
 
@@ -197,7 +197,12 @@ impl Store for InProcess {
         })
     }
 
-    fn update(&self, key: String, value: String, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+    fn update(
+        &self,
+        key: String,
+        value: String,
+        limits: MemoryLimits,
+    ) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move { self.change(&key, value, &limits) })
     }
 
@@ -248,7 +253,7 @@ mod tests {
 
     fn put(store: &InProcess, value: &str) {
         let entry = Entry { key: "key".to_owned(), value: value.to_owned(), tags: vec![] };
-        store.put(entry, &Limits::default()).unwrap();
+        store.put(entry, &MemoryLimits::default()).unwrap();
     }
 
     /// The times of creation, update and last access.
@@ -266,7 +271,7 @@ mod tests {
         store.read("key");
         assert_eq!(times(&store), (at(1), at(1), Some(at(2))));
         move_to(3);
-        store.change("key", "two".into(), &Limits::default()).unwrap();
+        store.change("key", "two".into(), &MemoryLimits::default()).unwrap();
         assert_eq!(times(&store), (at(1), at(3), Some(at(2))));
         move_to(4);
         store.entries();

@@ -15,7 +15,7 @@ use toolwright_module::{Error, Result};
 
 use super::{Entry, Held, Store};
 use crate::blocking::run_blocking;
-use crate::limits::Limits;
+use crate::limits::MemoryLimits;
 use crate::search::Search;
 use crate::tools::get_metadata::Metadata;
 
@@ -206,7 +206,7 @@ fn text(row: &Row, column: usize) -> Result<String> {
 }
 
 impl Store for Postgres {
-    fn store(&self, entry: Entry, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+    fn store(&self, entry: Entry, limits: MemoryLimits) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
             let bytes = entry.bytes();
             let Entry { key, value, tags } = entry;
@@ -294,7 +294,12 @@ impl Store for Postgres {
         })
     }
 
-    fn update(&self, key: String, value: String, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+    fn update(
+        &self,
+        key: String,
+        value: String,
+        limits: MemoryLimits,
+    ) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
             let characters = value.chars().count();
             let mut connection = self.connection().await?;

@@ -18,7 +18,7 @@ use toolwright_module::{Error, Result};
 
 use super::{Entry, Held, Store};
 use crate::blocking::run_blocking;
-use crate::limits::Limits;
+use crate::limits::MemoryLimits;
 use crate::search::Search;
 use crate::tools::get_metadata::Metadata;
 
@@ -401,7 +401,7 @@ fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<usize> {
 }
 
 impl Store for Sqlite {
-    fn store(&self, entry: Entry, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+    fn store(&self, entry: Entry, limits: MemoryLimits) -> BoxFuture<'_, Result<bool>> {
         Box::pin(self.change(move |connection| {
             let bytes = entry.bytes();
             let Entry { key, value, tags } = entry;
@@ -475,7 +475,12 @@ impl Store for Sqlite {
         Box::pin(self.read(move |file| file.read(keys)))
     }
 
-    fn update(&self, key: String, value: String, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+    fn update(
+        &self,
+        key: String,
+        value: String,
+        limits: MemoryLimits,
+    ) -> BoxFuture<'_, Result<bool>> {
         Box::pin(self.change(move |connection| {
             let Some((place, earlier, old)) = find(connection, &key)? else {
                 return Ok(false);
@@ -568,7 +573,7 @@ mod tests {
             let name = format!("toolwright-memory-{name}-{}.db", std::process::id());
             let path = std::env::temp_dir().join(name);
             let store = Sqlite::open(&path).await.unwrap();
-            store.store(entry("color", "blue"), Limits::default()).await.unwrap();
+            store.store(entry("color", "blue"), MemoryLimits::default()).await.unwrap();
             Self { path, store }
         }
 
@@ -588,7 +593,7 @@ mod tests {
         /// Returns the error of a change that must fail.
         async fn store_error(&self) -> Error {
             self.store
-                .store(entry("size", &"9".repeat(1 << 20)), Limits::default())
+                .store(entry("size", &"9".repeat(1 << 20)), MemoryLimits::default())
                 .await
                 .unwrap_err()
         }
@@ -622,7 +627,7 @@ mod tests {
         fixture.check_reads(2).await;
         // With free space, the accesses are written.
         set(&fixture, "max_page_count", 1 << 20).await;
-        fixture.store.store(entry("size", "9"), Limits::default()).await.unwrap();
+        fixture.store.store(entry("size", "9"), MemoryLimits::default()).await.unwrap();
         assert!(fixture.store.file.accesses().by_place.is_empty());
         let known = fixture.store.metadata("color".to_owned()).await.unwrap().unwrap();
         assert_eq!(known.access_count, 2);
@@ -639,7 +644,7 @@ mod tests {
         fixture.check_reads(2).await;
         // Storing the entry again resets its accesses.
         set(&fixture, "query_only", 0).await;
-        fixture.store.store(entry("color", "red"), Limits::default()).await.unwrap();
+        fixture.store.store(entry("color", "red"), MemoryLimits::default()).await.unwrap();
         let known = fixture.store.metadata("color".to_owned()).await.unwrap().unwrap();
         assert_eq!((known.access_count, known.last_accessed_at), (0, None));
     }
@@ -670,7 +675,7 @@ mod tests {
         // One after the other, they would take eight times as long.
         assert!(begun.elapsed() < CHANGE_TIMEOUT * 5, "{:?}", begun.elapsed());
         other.execute_batch("ROLLBACK").unwrap();
-        fixture.store.store(entry("size", "9"), Limits::default()).await.unwrap();
+        fixture.store.store(entry("size", "9"), MemoryLimits::default()).await.unwrap();
         let sql = "SELECT count FROM access";
         assert_eq!(other.query_row(sql, (), |row| row.get::<_, i64>(0)).unwrap(), 5);
     }

@@ -44,7 +44,7 @@ impl Signature for MemorySearch {
 /// an access. Patterns have the syntax of the [`regex`] crate, whose time is linear in the size of
 /// the text, and the size of a pattern is limited. Matching runs on its own thread, does not block
 /// other calls, and ends when the call is dropped. The size of the result is limited by
-/// [`Limits`](crate::Limits).
+/// [`MemoryLimits`](crate::MemoryLimits).
 #[derive(Debug, Clone)]
 pub struct MemorySearchModule {
     memory: Memory,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tokio::sync::Mutex;
-use toolwright_memory::{Entry, Held, Limits, Metadata, Search, Store};
+use toolwright_memory::{Entry, Held, MemoryLimits, Metadata, Search, Store};
 use toolwright_module::Result;
 use toolwright_module::model::BoxFuture;
 
@@ -39,7 +39,7 @@ fn find<'a>(rows: &'a mut [Row], key: &str) -> Option<&'a mut Row> {
 }
 
 impl Store for List {
-    fn store(&self, entry: Entry, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+    fn store(&self, entry: Entry, limits: MemoryLimits) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
             let mut rows = self.0.lock().await;
             let before = held(&rows);
@@ -85,7 +85,12 @@ impl Store for List {
         })
     }
 
-    fn update(&self, key: String, value: String, limits: Limits) -> BoxFuture<'_, Result<bool>> {
+    fn update(
+        &self,
+        key: String,
+        value: String,
+        limits: MemoryLimits,
+    ) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
             let mut rows = self.0.lock().await;
             let before = held(&rows);

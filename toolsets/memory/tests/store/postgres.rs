@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio_postgres::NoTls;
-use toolwright_memory::{Limits, Memory, MemoryStoreModule};
+use toolwright_memory::{Memory, MemoryLimits, MemoryStoreModule};
 use toolwright_module::error::{Audience, Stage};
 
 use crate::store::{children, runtime, suite};
@@ -61,7 +61,7 @@ async fn two_memories_of_one_schema_share_entries_and_others_do_not() {
 #[ignore = "needs a server: tests/server.sh"]
 async fn limits_hold_for_two_connection_pools() {
     let url = schema().await;
-    let limits = Limits::default().with_entries(20);
+    let limits = MemoryLimits::default().with_entries(20);
     let pools = [Memory::connect(&url).await.unwrap(), Memory::connect(&url).await.unwrap()];
     let tasks: Vec<_> = (0..64)
         .map(|task: usize| {

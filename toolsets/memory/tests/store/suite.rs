@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use toolwright_memory::{
-    Limits, Memory, MemoryClear, MemoryClearModule, MemoryDelete, MemoryDeleteModule, MemoryList,
-    MemoryListModule, MemorySearch, MemorySearchModule, MemoryStore, MemoryStoreModule,
+    Memory, MemoryClear, MemoryClearModule, MemoryDelete, MemoryDeleteModule, MemoryLimits,
+    MemoryList, MemoryListModule, MemorySearch, MemorySearchModule, MemoryStore, MemoryStoreModule,
     MemoryUpdate, MemoryUpdateModule, Metadata,
 };
 use toolwright_module::error::{Audience, Stage};
@@ -208,7 +208,7 @@ async fn invalid_patterns_are_reported(memory: &Memory) {
 }
 
 async fn any_text_is_returned_unchanged(memory: &Memory) {
-    let longest = "ß".repeat(Limits::KEY_BYTES / 2);
+    let longest = "ß".repeat(MemoryLimits::KEY_BYTES / 2);
     let texts = [
         "",
         " ",
@@ -257,10 +257,10 @@ async fn any_text_is_returned_unchanged(memory: &Memory) {
 }
 
 async fn oversized_fields_are_rejected(memory: &Memory) {
-    let small = memory.clone().with_limits(Limits::default().with_value_bytes(3));
+    let small = memory.clone().with_limits(MemoryLimits::default().with_value_bytes(3));
     store(memory, "kept", "long enough", &[]).await;
-    let key = "k".repeat(Limits::KEY_BYTES + 1);
-    let many = vec!["tag"; Limits::TAGS + 1];
+    let key = "k".repeat(MemoryLimits::KEY_BYTES + 1);
+    let many = vec!["tag"; MemoryLimits::TAGS + 1];
     let mut messages = Vec::new();
     for (name, arguments) in [
         ("memory_store", json!({"key": key, "value": ""})),
@@ -291,14 +291,14 @@ async fn oversized_fields_are_rejected(memory: &Memory) {
     assert!(!update(memory, &key, "").await.unwrap());
     assert_eq!(metadata(memory, &key).await, None);
     assert_eq!(retrieve(memory, "kept").await.as_deref(), Some("long enough"));
-    let tags: Vec<String> = (0..Limits::TAGS).map(|tag| tag.to_string()).collect();
+    let tags: Vec<String> = (0..MemoryLimits::TAGS).map(|tag| tag.to_string()).collect();
     let input = MemoryStore { key: "k".into(), value: "abc".into(), tags: Some(tags.clone()) };
     MemoryStoreModule::new(&small).call(input, &Context::default()).await.unwrap();
     assert_eq!(metadata(memory, "k").await.unwrap().tags, tags);
 }
 
 async fn a_full_memory_reports_it(memory: &Memory) {
-    let two = memory.clone().with_limits(Limits::default().with_entries(2));
+    let two = memory.clone().with_limits(MemoryLimits::default().with_entries(2));
     store(&two, "a", "", &[]).await;
     store(&two, "b", "", &[]).await;
     let error = try_store(&two, "c", "").await.unwrap_err();
@@ -314,7 +314,7 @@ async fn a_full_memory_reports_it(memory: &Memory) {
     clear(memory).await;
 
     // The bytes of keys, values and tags count.
-    let ten = memory.clone().with_limits(Limits::default().with_bytes(10));
+    let ten = memory.clone().with_limits(MemoryLimits::default().with_bytes(10));
     store(&ten, "é", "12345", &["t", "ag"]).await;
     let error = try_store(&ten, "b", "").await.unwrap_err();
     assert_eq!(
@@ -333,7 +333,7 @@ async fn a_full_memory_reports_it(memory: &Memory) {
     assert!(!try_store(&ten, "c", "123456789").await.unwrap());
 
     // A memory above its limits can be read, and accepts changes that do not make it larger.
-    let five = memory.clone().with_limits(Limits::default().with_bytes(5).with_entries(0));
+    let five = memory.clone().with_limits(MemoryLimits::default().with_bytes(5).with_entries(0));
     assert_eq!(retrieve(&five, "c").await.as_deref(), Some("123456789"));
     assert!(update(&five, "c", "12345678").await.unwrap());
     assert!(try_store(&five, "c", "87654321").await.unwrap());
@@ -347,7 +347,7 @@ async fn a_search_respects_its_limits(memory: &Memory) {
         store(memory, &number.to_string(), "12345", &["tag"]).await;
     }
     let all = json!({"pattern": ""}).to_string();
-    let limits = Limits::default().with_found_entries(5).with_found_bytes(30);
+    let limits = MemoryLimits::default().with_found_entries(5).with_found_bytes(30);
     let enough = memory.clone().with_limits(limits);
     assert_eq!(found(&enough, json!({"pattern": ""})).await.len(), 5);
     for limits in [limits.with_found_entries(4), limits.with_found_bytes(29)] {
@@ -445,9 +445,9 @@ async fn only_one_of_many_is_first(memory: &Memory) {
 }
 
 async fn limits_hold_for_concurrent_calls(memory: &Memory) {
-    let entries = Limits::default().with_entries(20);
+    let entries = MemoryLimits::default().with_entries(20);
     // Each entry has two bytes of key and two of value.
-    let bytes = Limits::default().with_bytes(20 * 4);
+    let bytes = MemoryLimits::default().with_bytes(20 * 4);
     for limits in [entries, bytes] {
         let stored = race(|task| {
             let memory = memory.clone().with_limits(limits);

@@ -6,7 +6,7 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::limited_call::LimitedCall;
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::text::Text;
 
 /// Take a range of lines out of a text. Gives an empty text if there are no such lines.
@@ -30,7 +30,7 @@ impl Signature for TextExtractLines {
 /// one is cut to the text. If the range has no lines, the result is empty.
 #[derive(Debug, Clone)]
 pub struct TextExtractLinesModule {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl TextExtractLinesModule {

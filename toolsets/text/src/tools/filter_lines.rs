@@ -6,7 +6,7 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::limited_call::LimitedCall;
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::pattern::Pattern;
 use crate::text::Text;
 
@@ -31,7 +31,7 @@ impl Signature for TextFilterLines {
 /// Lines keep their line ends. If no line is kept, the result is empty.
 #[derive(Debug, Clone)]
 pub struct TextFilterLinesModule {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl TextFilterLinesModule {

@@ -6,7 +6,7 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::limited_call::LimitedCall;
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::pattern::Pattern;
 use crate::search_output::Matches;
 use crate::text::Text;
@@ -44,7 +44,7 @@ impl Signature for TextGrep {
 /// `count_only`, lines are not stored, so their size is not limited.
 #[derive(Debug, Clone)]
 pub struct TextGrepModule {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl TextGrepModule {

@@ -7,7 +7,7 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::limited_call::{LimitedCall, LimitedOutput};
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::pattern::Pattern;
 use crate::search_output::Matches;
 use crate::text::Text;
@@ -38,7 +38,7 @@ impl Signature for TextRg {
 /// context means 0. [`Matches::count`] counts the matching lines, without the context lines.
 #[derive(Debug, Clone)]
 pub struct TextRgModule {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl TextRgModule {

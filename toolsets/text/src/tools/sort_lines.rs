@@ -6,7 +6,7 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::limited_call::{LimitedCall, without_line_end};
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::text::Text;
 
 /// Sort the lines of a text.
@@ -33,7 +33,7 @@ impl Signature for TextSortLines {
 /// `\r\n` becomes `\n`, and a newline is added to a last line without one.
 #[derive(Debug, Clone)]
 pub struct TextSortLinesModule {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl TextSortLinesModule {

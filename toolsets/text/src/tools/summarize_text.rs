@@ -10,7 +10,7 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::limited_call::LimitedCall;
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::text::Text;
 
 /// Sum up a text in numbers: lines, words, characters, average lengths, the most frequent words.
@@ -79,7 +79,7 @@ impl Signature for TextSummarizeText {
 /// combining mark is two characters, and differs from the precomposed letter.
 #[derive(Debug, Clone)]
 pub struct TextSummarizeTextModule {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl TextSummarizeTextModule {

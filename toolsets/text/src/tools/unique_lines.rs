@@ -8,7 +8,7 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::limited_call::{LimitedCall, without_line_end};
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::text::Text;
 
 /// Keep each line of a text once.
@@ -36,7 +36,7 @@ impl Signature for TextUniqueLines {
 /// points.
 #[derive(Debug, Clone)]
 pub struct TextUniqueLinesModule {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl TextUniqueLinesModule {

@@ -6,7 +6,7 @@ use toolwright_module::{Context, Effect, Module, Result};
 use toolwright_signature::Signature;
 
 use crate::limited_call::LimitedCall;
-use crate::limits::Limits;
+use crate::limits::TextLimits;
 use crate::text::Text;
 
 /// Count the lines, words and characters of a text.
@@ -53,7 +53,7 @@ impl Signature for TextWc {
 /// If several flags are set, the first one in the order of the fields applies.
 #[derive(Debug, Clone)]
 pub struct TextWcModule {
-    limits: Limits,
+    limits: TextLimits,
 }
 
 impl TextWcModule {
