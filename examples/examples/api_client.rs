@@ -158,7 +158,7 @@ impl Api {
             }
         }
         let body = String::from_utf8(bytes)
-            .map_err(|_| Error::refuse("The answer is no text in UTF-8."))?;
+            .map_err(|_| Error::refuse("The answer is not text in UTF-8."))?;
         Ok(Answer { status: status.as_u16(), body })
     }
 

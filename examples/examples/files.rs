@@ -302,7 +302,7 @@ fn regular(kind: cap_std::fs::FileType) -> Result<()> {
     } else if kind.is_symlink() {
         "This is a link; name the file it leads to."
     } else {
-        "This is no regular file; name another."
+        "This is not a regular file; name another."
     }))
 }
 
@@ -356,7 +356,9 @@ fn told(error: io::Error, path: &str) -> Error {
         ErrorKind::PermissionDenied => "`{}` leads out of the folder or is not allowed.",
         ErrorKind::NotADirectory => "A part of `{}` is a file; file_list shows what there is.",
         ErrorKind::IsADirectory => "`{}` is a folder; name a file in it.",
-        ErrorKind::InvalidFilename | ErrorKind::InvalidInput => "`{}` is no name of a file here.",
+        ErrorKind::InvalidFilename | ErrorKind::InvalidInput => {
+            "`{}` is not a valid file name here."
+        }
         _ => return Error::from(error),
     };
     Error::retry(text.replace("{}", path))

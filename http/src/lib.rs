@@ -43,7 +43,7 @@
 //! |---|---|
 //! | `endpoint.rs` | [`Endpoint`]: the URL check, joining, the loopback rule, headers that carry secrets |
 //! | `client.rs` | [`Client`] and [`HttpRequest`]: one attempt, with limits; a caller's own `reqwest::Client` |
-//! | `retry.rs` | [`RetryPolicy`]: pauses, `retry-after`, deadlines |
+//! | `retry.rs` | [`RetryPolicy`]: when to retry, and after which pause |
 //! | `limits.rs` | [`HttpLimits`] of silence and size; [`Deadline`] of a call |
 //! | `body.rs` | [`HttpResponse`]: bodies within limits, refusals, event streams |
 //! | `sse.rs` | [`EventReader`]: server-sent events from bytes, without a socket |
@@ -59,7 +59,7 @@
 //!   `reqwest::Client` keeps its own redirect policy.
 //! - An error never shows a secret of the endpoint, in plain or escaped form, if the secret
 //!   has at least four bytes. The body of a success is not changed: use
-//!   [`Endpoint::redactor`] before you put it into an error.
+//!   [`Endpoint::redactor`] before you put that body into an error.
 //! - Every response ends: [`HttpLimits::body`], [`HttpLimits::silence`] and [`Deadline`] hold for
 //!   whole bodies, event streams and refusals.
 //! - A request is not retried once its response has begun, unless
@@ -67,7 +67,7 @@
 //!
 //! # TLS
 //!
-//! The features `rustls` and `native-tls` turn on the reqwest features of the same purpose.
+//! The features `rustls` and `native-tls` turn on the matching features of reqwest.
 //! Without one of them, only plain http works.
 
 mod body;

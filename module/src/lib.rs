@@ -10,11 +10,24 @@
 //! | to | use |
 //! |---|---|
 //! | implement a signature in code | `impl` [`Module`], or [`from_fn`] |
-//! | let a model implement it | [`Predict`], [`ChainOfThought`] |
+//! | fulfil it with a model | [`Predict`], [`ChainOfThought`] |
 //! | choose a module at run time | [`AnyModule`] |
 //! | offer a module to a model | [`Tool`] |
 //! | run a model's calls in a loop of your own | the crate `toolwright-group` |
-//! | test without a model | [`testing`] |
+//! | write a provider | [`provider`] |
+//! | test without a model | `testing`, a feature |
+//!
+//! # Map
+//!
+//! | file | content |
+//! |---|---|
+//! | `module.rs`, `tool.rs` | [`Module`] and [`Tool`]; a panic of a tool is caught in `tool.rs` |
+//! | `context.rs` | [`Context`]: deadline, cancellation, events, the approver, questions to models |
+//! | `budget.rs`, `ledger.rs` | limits and prices; the ledger reserves, counts and refuses |
+//! | `model.rs`, `message.rs` | [`LanguageModel`], its requests and replies; conversations |
+//! | `predict.rs`, `predictor.rs`, `predict_call.rs` | [`Predict`]; its prompts; its attempts |
+//! | `error.rs`, `event.rs` | errors for two audiences; what happens in a call |
+//! | `driver.rs`, `provider.rs` | parts for crates that run tools, and for crates that bring a model |
 
 pub mod approval;
 mod arguments;

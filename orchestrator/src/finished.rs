@@ -20,10 +20,9 @@ pub struct Finished<O = String> {
     pub answer: O,
     /// The ending of the run. After [`Ending::LimitReached`] the answer may be incomplete.
     pub ending: Ending,
-    /// The limit that ended the run.
+    /// The limit that ended the run, if one did.
     pub limit: Option<LimitKind>,
-    /// The provider's word for why the model stopped, for the ending
-    /// [`Unclear`](Ending::Unclear).
+    /// The provider's stop reason, if the ending is [`Unclear`](Ending::Unclear).
     pub reason: Option<String>,
     /// Number of rounds of tool calls.
     pub iterations: u32,
@@ -33,8 +32,8 @@ pub struct Finished<O = String> {
     pub tools_used: Vec<String>,
     /// The tool calls that failed, with the whole error; the model gets a shorter text.
     ///
-    /// A call of a tool that does not exist is only in the history. The list starts with the
-    /// last call of `drive`: a stored run does not keep it.
+    /// A call of a tool that does not exist is only in the history. The list covers only
+    /// the last call of `drive`, because a stored run does not keep failures.
     pub failures: Vec<ToolFailure>,
     /// The calls whose arguments had to be repaired, as the model wrote them. A stored run
     /// keeps them. A `ReAct` also lists its call of `finish`.

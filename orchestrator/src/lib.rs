@@ -3,6 +3,17 @@
 //! [`Run`] is the loop: a state machine that can be stored at any step and resumed elsewhere.
 //! [`ToolOrchestrator`] drives a run on tokio. [`ReAct`] drives a run with a typed input and
 //! output. Provider crates bring the model, and your program brings the tools.
+//!
+//! # Map
+//!
+//! | file | content |
+//! |---|---|
+//! | `run.rs`, `run/applying.rs` | [`Run`]: the next step, and the effect of its result; endings |
+//! | `state.rs` | [`RunState`]: the stored form of a run, and older versions of it |
+//! | `driver.rs`, `tool_orchestrator.rs` | running the steps: models, tools, deadlines, approval |
+//! | `react.rs`, `selector.rs` | typed runs; tool choice for models that cannot call tools |
+//! | `limits.rs`, `repeated_mistakes.rs` | [`Limits`]; the end of a run that repeats a mistake |
+//! | `finished.rs`, `unfinished.rs`, `error.rs` | how a run ends |
 
 mod approval_policy;
 mod driver;

@@ -63,7 +63,7 @@ impl Sides<'_> {
     /// What keeps all that comes from being taken.
     pub(crate) fn differences(&self) -> Vec<Difference> {
         let lost = |refusal: Refusal| {
-            let words = format!("is no schema to compare: {}", refusal.advice);
+            let words = format!("is not a schema that can be compared: {}", refusal.advice);
             (shortened(refusal.path), words, "cannot be compared with it".to_owned())
         };
         let (comes, takes) = match (normal(self.comes), normal(self.takes)) {

@@ -85,7 +85,7 @@ pub enum ContractError {
 
     /// A value did not serialise to JSON.
     #[error(
-        "a value of `{contract}` has no JSON form: check its `Serialize`, such as maps with keys that are no strings"
+        "a value of `{contract}` has no JSON form: check its `Serialize`, such as maps with keys that are not strings"
     )]
     Write {
         /// The contract's name.

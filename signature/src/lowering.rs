@@ -235,7 +235,7 @@ impl Lowering<'_> {
 
     fn looks_alike(&self) -> Refusal {
         let advice = format!(
-            "it is no plain object there and has to stand in a field `{}`, which it may have itself; put it in a field of a struct",
+            "it is not a plain object there, so it needs a field `{}`, which it may already have; put it in a field of a struct",
             self.wrapper
         );
         Refusal::new(SchemaFault::Ambiguous, "$", advice)

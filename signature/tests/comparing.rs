@@ -349,7 +349,7 @@ fn each_change_of_an_input_is_one_line() {
     a condition
       input $: ours may break a rule, theirs has `if`, `then`, which cannot be compared
     leads nowhere
-      input $.query: ours cannot be compared with it, theirs is no schema to compare: the reference "#/$defs/gone" leads nowhere in this schema; put what it means under `$defs`
+      input $.query: ours cannot be compared with it, theirs is not a schema that can be compared: the reference "#/$defs/gone" leads nowhere in this schema; put what it means under `$defs`
     "##);
 }
 

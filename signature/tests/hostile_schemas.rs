@@ -426,7 +426,7 @@ fn a_keyword_of_the_wrong_kind_is_rejected_with_its_path_and_the_expected_kind()
     $.a: `required` is "a"; make it a list of names
     $.a: `required` is [5]; make it a list of names
     $.a: `properties` is []; make it an object of schemas by name
-    $.a.b: "text" is no schema; make it an object or a boolean
+    $.a.b: "text" is not a schema; make it an object or a boolean
     $.a.b[]: `minLength` is "1"; make it a whole number, 0 or more
     $.a: `additionalProperties` is "false"; make it a schema: an object or a boolean
     $.a.*: `format` is 5; make it a text
@@ -449,13 +449,13 @@ fn a_keyword_of_the_wrong_kind_is_rejected_with_its_path_and_the_expected_kind()
     $.a: `uniqueItems` is "yes"; make it true or false
     $.a: `nullable` is "yes"; make it true or false
     $.a: `items` is 5; make it a schema or a list of schemas
-    $.a[]: 5 is no schema; make it an object or a boolean
+    $.a[]: 5 is not a schema; make it an object or a boolean
     $.a: `prefixItems` is {}; make it a list of schemas
     $.a[]: `type` is "str"; make it one of string, number, integer, boolean, object, array, null or a list of them, or leave it out
     $.a: `contains` is 5; make it a schema: an object or a boolean
     $.a: `anyOf` is []; make it a list of at least one schema
     $.a: `oneOf` is {}; make it a list of at least one schema
-    $.a: 5 is no schema; make it an object or a boolean
+    $.a: 5 is not a schema; make it an object or a boolean
     $.a: `maximum` is {}; make it a number
     $.a: `$ref` is 5; make it a text
     "##);
@@ -484,13 +484,13 @@ fn a_keyword_of_the_wrong_kind_is_rejected_wherever_it_stands() {
             .to_string(),
     ];
     insta::assert_snapshot!(texts.join("\n"), @r##"
-    the input schema of `take` cannot be used at $: 5 is no schema; make it an object or a boolean
+    the input schema of `take` cannot be used at $: 5 is not a schema; make it an object or a boolean
     the input schema of `take` cannot be used at $: it is not an object; put the value in a field of a struct
     the input schema of `take` cannot be used at $: it is not an object; put the value in a field of a struct
     the input schema of `take` cannot be used at $: `required` is "a"; make it a list of names
     the input schema of `take` cannot be used at $: `$defs` is 5; make it an object of schemas by name
     the input schema of `take` cannot be used at #/$defs/d: `items` is 5; make it a schema or a list of schemas
-    the input schema of `take` cannot be used at #/definitions/d: 5 is no schema; make it an object or a boolean
+    the input schema of `take` cannot be used at #/definitions/d: 5 is not a schema; make it an object or a boolean
     the input schema of `take` cannot be used at #/components/schemas/c: `enum` is 5; make it a list of at least one value
     the output schema of `take` cannot be used at $: `items` is 5; make it a schema or a list of schemas
     "##);

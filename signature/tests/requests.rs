@@ -318,7 +318,7 @@ fn a_root_that_looks_like_its_own_wrapper_is_described() {
     }
     let lowered = contract.lower(Dialect::OpenAiLoose).unwrap();
     assert!(schema(lowered)["description"].as_str().unwrap().starts_with("JSON of this schema: {"));
-    assert_snapshot!(lowered.losses[0], @"input $: `properties` are said in the description only: it is no plain object there and has to stand in a field `input`, which it may have itself; put it in a field of a struct");
+    assert_snapshot!(lowered.losses[0], @"input $: `properties` are said in the description only: it is not a plain object there, so it needs a field `input`, which it may already have; put it in a field of a struct");
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub(super) struct Asked<'a> {
 /// The value that is in a text, whatever stands around it.
 pub(super) fn document(text: &str, asked: &Asked<'_>) -> Result<Repaired, NotJson> {
     if let Some(at) = text.find('\0') {
-        return Err(NotJson::Unclear { at, what: "a NUL is no part of a text" });
+        return Err(NotJson::Unclear { at, what: "a NUL cannot be part of a text" });
     }
     let note = |what: &str| Note { path: "$".into(), what: what.into() };
     if let Some(thoughts) = text.trim_start().strip_prefix("<think>") {
@@ -693,7 +693,7 @@ impl<'t> LenientParser<'t> {
         let literal = rest.get(..rest.find(|c| !part(c)).unwrap_or(rest.len())).unwrap_or_default();
         if rest.get(literal.len()..).is_some_and(|rest| rest.starts_with(['/', '#'])) {
             // Of another language, or of arithmetic: `7//2` is not 7.
-            return Err(self.unclear("this is no number"));
+            return Err(self.unclear("this is not a number"));
         }
         if Tape::parse(literal).is_ok() {
             self.out.push_str(literal);
@@ -706,7 +706,7 @@ impl<'t> LenientParser<'t> {
             let more = if digits.ends_with('.') { "0" } else { "" };
             let exact = format!("{sign}{zero}{digits}{more}");
             if digits.starts_with(['+', '-']) || digits == "." || Tape::parse(&exact).is_err() {
-                return Err(self.unclear("this is no number"));
+                return Err(self.unclear("this is not a number"));
             }
             self.note("wrote a number as JSON has it");
             self.out.push_str(&exact);

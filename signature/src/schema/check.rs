@@ -110,7 +110,7 @@ impl<'a> Check<'a> {
             if schema.is_boolean() {
                 return Ok(());
             }
-            let advice = "is no schema; make it an object or a boolean";
+            let advice = "is not a schema; make it an object or a boolean";
             return Err(Refusal::new(
                 SchemaFault::Malformed,
                 path,

@@ -63,7 +63,7 @@
 //! - The size of a pattern is limited: `\w` repeated more than about ten times, or `a{9999}`, is
 //!   an error.
 //!
-//! # TextLimits
+//! # Limits
 //!
 //! [`TextLimits`] bounds the text, the result and the time of a call. A call runs on the thread that
 //! polls it and does not yield. If calls may take seconds, run them on a separate thread.
