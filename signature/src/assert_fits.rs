@@ -13,7 +13,7 @@ use crate::signature::Signature;
 /// Put it into a unit test for each signature and each dialect that you send. Schemas that a
 /// provider would reject in production then fail in `cargo test`, with the place and the fix. It
 /// checks the input and the output. A loss is not a failure, because reading still enforces the
-/// rule. Assert that the losses are empty for a signature without losses.
+/// rule. If a signature must not have losses, assert that the list is empty.
 ///
 /// ```
 /// # use schemars::JsonSchema;
