@@ -78,7 +78,6 @@ impl Contract {
     ///
     /// It returns at most 50 differences for each side. The work is bounded for schemas of any
     /// size: a schema that is too large is a difference.
-    /// work is bounded: what is too large is a difference.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let comes = self.written_input();

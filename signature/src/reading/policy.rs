@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 /// | text that is cut off, `3.5` for an integer, `"three"`, `1` for true, `5` for a string, a number that is too large, a value that fits two union members | fault | fault | fault |
 ///
 /// A type with `deny_unknown_fields` rejects unknown fields. A contract made at run time keeps
-/// them, unless they evidently contain the declared fields one level too deep.
+/// them, unless they evidently contain the declared fields at a deeper level.
 ///
 /// `Exact` accepts the texts that `Strict` reads without a repair, so an unknown field is a fault
 /// too. The `null` that a strict dialect asks for does not count as a repair

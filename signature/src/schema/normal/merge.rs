@@ -213,7 +213,7 @@ impl Normal<'_> {
         self.restrict_but(properties, rest, path, &Map::new())
     }
 
-    /// Applies one side's rule for undeclared fields to the fields of the other side.
+    /// Applies one side's rule for undeclared fields to the other side's fields, except `known`.
     fn restrict_but(
         &mut self,
         properties: &mut Map<String, Value>,
