@@ -7,14 +7,13 @@ use crate::error::Result;
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::signature::Signature;
 
-/// Panics if a signature cannot be sent to the providers of `dialect`, in either
-/// direction, or only without the guarantee that a strict dialect gives; otherwise says what
-/// is lost on the way.
+/// Asserts that a signature fits `dialect`, strictly if the dialect is strict, and returns its
+/// losses.
 ///
-/// Put it into a unit test for each signature and each dialect you send: what a provider
-/// would refuse in production then fails in `cargo test`, with the place and what to do.
-/// A loss is no failure, because reading enforces what a model was not held to. A test
-/// that wants none says so.
+/// Put it into a unit test for each signature and each dialect that you send. Schemas that a
+/// provider would reject in production then fail in `cargo test`, with the place and the fix. It
+/// checks the input and the output. A loss is not a failure, because reading still enforces the
+/// rule. If a signature must not have losses, assert that the list is empty.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -39,8 +38,8 @@ use crate::signature::Signature;
 ///
 /// # Panics
 ///
-/// If the input or the output has no form in the dialect, none that is strict where the
-/// dialect is, or the type is no signature:
+/// If the dialect has no form for the input or the output, if a strict dialect has no strict form,
+/// or if [`Contract::of`] returns an error:
 ///
 /// ```should_panic
 /// # use schemars::JsonSchema;

@@ -1,9 +1,9 @@
-//! Whether one schema takes all that another lets come.
+//! Whether one schema accepts every value that another schema allows.
 //!
-//! Both are brought to the normal form first, so that there is one way to say a thing. Then
-//! both are walked together, and each pair of places is looked at once: a pair that is met
-//! again on the way below itself counts as fitting until something else shows that it does
-//! not, which is how schemas that contain themselves are compared.
+//! Both schemas are converted to the normal form, which has one notation for each rule. Both graphs
+//! are then walked together, and each pair of nodes is compared once. Schemas may contain
+//! themselves: a pair that is met again below itself counts as fitting, until another rule shows
+//! that it does not.
 
 mod descriptions;
 mod lists;
@@ -26,22 +26,21 @@ use crate::schema::types::Types;
 use crate::schema::{Refusal, is_object, normal};
 use crate::wire_shapes::RESULT;
 
-/// One thing that keeps a contract from standing in for another.
+/// One difference that keeps a contract from replacing another.
 ///
-/// [`Contract::differences`](crate::Contract::differences) finds them. Shown, it is one line
-/// that a person can act on:
-/// `input $.limit: ours may be missing, theirs is required`.
+/// [`Contract::differences`](crate::Contract::differences) finds them. `{}` is one line for a
+/// person: `input $.limit: ours may be missing, theirs is required`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Which side of the contracts.
+    /// The side of the contracts.
     pub side: Side,
-    /// Where in the value, from `$`: `$.filters.year`, `$.tags[]` for each item of a list,
+    /// The path in the value, from `$`: `$.filters.year`, `$.tags[]` for each item of a list,
     /// `$.counts.*` for each value of a map.
     pub path: String,
-    /// What the contract that was asked says of this place.
+    /// The rule of the contract on which `differences` was called.
     pub ours: String,
-    /// What the other one says of it.
+    /// The rule of the other contract.
     pub theirs: String,
 }
 
@@ -52,7 +51,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What comes on one side of a call, and what has to take it.
+/// The two schemas of one side of a call: the sender's (`comes`) and the receiver's (`takes`).
 pub(crate) struct Sides<'a> {
     pub(crate) side: Side,
     pub(crate) comes: &'a Value,
@@ -60,7 +59,7 @@ pub(crate) struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// What keeps all that comes from being taken.
+    /// Returns the differences between the sent values and the accepted ones.
     pub(crate) fn differences(&self) -> Vec<Difference> {
         let lost = |refusal: Refusal| {
             let words = format!("is not a schema that can be compared: {}", refusal.advice);
@@ -79,7 +78,8 @@ impl Sides<'_> {
         };
         let (comes, mut takes) = (Schemas::of(&comes), Schemas::of(&takes));
         if self.side == Side::Input {
-            // We are held to formats and widths. To others they may be hints.
+            // Reading enforces our formats and widths. Other implementations may treat them as
+            // hints.
             takes.graph.for_each(Node::drop_hints);
         }
         let (ours, theirs) = (comes.graph.root, takes.graph.root);
@@ -97,7 +97,7 @@ impl Sides<'_> {
             left: ANALYSIS_STEPS,
             depth: 0,
         };
-        // Where a protocol wants an object, an output of another type stands in a field.
+        // If a protocol requires an object, an output of another type is wrapped in a field.
         let wrapped = self.side == Side::Output && !is_object(self.takes);
         let fits = match unwrapped(&comes).filter(|_| wrapped) {
             Some((inner, always)) => comparing.below_field(RESULT, |comparing| {
@@ -109,7 +109,7 @@ impl Sides<'_> {
             None => comparing.fit(ours, Types::ALL, theirs),
         };
         let Comparing { mut found, left, .. } = comparing;
-        // Never nothing where it was not shown that all fits.
+        // Never empty unless it was shown that all values fit.
         if left == 0 || !fits && found.is_empty() {
             let words = ["could not be compared in full", "is too large together with it"];
             let [ours, theirs] = words.map(str::to_owned);
@@ -119,15 +119,15 @@ impl Sides<'_> {
     }
 }
 
-/// The schema of the one field that an object has, if it is that of a wrapped value, and
-/// whether it is always there.
+/// Returns the schema of the only field of an object, if it is that of a wrapped value, and
+/// whether the field is required.
 fn unwrapped(schemas: &Schemas<'_>) -> Option<(Id, bool)> {
     let root = schemas.graph.node(schemas.graph.root);
     let field = root.object.described_field(RESULT).filter(|_| root.types == Types::OBJECT)?;
     (root.object.described().count() == 1).then_some((field.node, field.required))
 }
 
-/// What comes of an input is ours, what comes of an output is theirs.
+/// Inputs are sent by us; outputs are sent by them.
 fn difference(side: Side, path: String, comes: String, takes: String) -> Difference {
     let [comes, takes] = [comes, takes].map(bounded);
     let (ours, theirs) = match side {
@@ -137,7 +137,7 @@ fn difference(side: Side, path: String, comes: String, takes: String) -> Differe
     Difference { side, path, ours, theirs }
 }
 
-/// A union of unions may have much to say.
+/// Limits the length of a message, because unions of unions make long ones.
 fn bounded(mut words: String) -> String {
     const LONGEST: usize = 300;
     if words.len() > LONGEST {
@@ -147,42 +147,42 @@ fn bounded(mut words: String) -> String {
     words
 }
 
-/// Two places, and which types of values may come in the first.
+/// Two nodes, and the types of values that the first one may allow.
 type Pair = (Id, Types, Id);
 
-/// What is known of a pair.
+/// The state of a pair.
 #[derive(Clone, Copy)]
 enum Known {
-    /// It is being looked at, since this level.
+    /// It is being compared, since this level.
     Open(usize),
-    /// It fits, if those above it do that are still being looked at.
+    /// It fits, if all pairs above it that are still being compared fit.
     Fits,
     Differs,
 }
 
 struct Comparing<'a> {
     side: Side,
-    /// The schemas of what comes.
+    /// The schemas of the sent values.
     comes: &'a Schemas<'a>,
-    /// Those of what takes it.
+    /// The schemas of the receiver.
     takes: &'a Schemas<'a>,
     path: String,
     found: Vec<Difference>,
-    /// Only whether there is a difference is asked, not which.
+    /// Whether only the result is needed, without the differences.
     trying: bool,
-    /// What comes here is one of several.
+    /// Whether the sent value is one of several alternatives.
     some: bool,
     known: HashMap<Pair, Known>,
-    /// Those that are held to fit, in the order they were met.
+    /// The pairs that are assumed to fit, in the order they were met.
     held: Vec<Pair>,
-    /// How many fields and items lie above.
+    /// Number of fields and items above.
     level: usize,
     left: usize,
     depth: usize,
 }
 
 impl<'a> Comparing<'a> {
-    /// Whether `takes` takes all of `kinds` that `comes` lets come.
+    /// Whether `takes` accepts all values of the types `kinds` that `comes` allows.
     fn fit(&mut self, comes: Id, kinds: Types, takes: Id) -> bool {
         if takes_all(self.takes, takes) {
             return true;
@@ -199,7 +199,7 @@ impl<'a> Comparing<'a> {
                 });
             }
             Some(Known::Open(_) | Known::Fits) => return true,
-            // To tell what differs takes another look.
+            // To report the differences, compare again.
             Some(Known::Differs) if self.trying => return false,
             _ => {}
         }
@@ -257,7 +257,7 @@ impl<'a> Comparing<'a> {
         }
     }
 
-    /// Neither is a union or a reference, and what comes is not a list of values.
+    /// Compares nodes that are not unions or references, where `comes` is not a list of values.
     fn plain(&mut self, comes: Id, own: Types, kinds: Types, takes: Id) -> bool {
         let (ours, theirs) = (self.comes.graph.node(comes), self.takes.graph.node(takes));
         let over = own.without(theirs.types);
@@ -266,7 +266,7 @@ impl<'a> Comparing<'a> {
         }
         let mut fits = true;
         if over != Types::NONE {
-            // A number that may have a fraction is a number, whatever else it may be.
+            // A number that may have a fraction is a number, whatever other types are allowed.
             let over = if over.meets(Types::NUMBER) { over.with(Types::NUMBER) } else { over };
             let over = over.common(own);
             fits = self.differ(|all| {
@@ -295,7 +295,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// What can only be compared with its like.
+    /// Compares the rules that can only be compared for equality.
     fn rules(&mut self, comes: Id, own: Types, takes: Id) -> bool {
         let (from, to) = (self.comes, self.takes);
         let (ours, theirs) = (from.words(comes), to.words(takes));
@@ -324,7 +324,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// Looks at what stands below, at a step further on the path.
+    /// Compares the nodes below, with one more step on the path.
     fn below(&mut self, step: &str, look: impl FnOnce(&mut Self) -> bool) -> bool {
         let length = self.path.len();
         let some = std::mem::replace(&mut self.some, false);
@@ -339,13 +339,13 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// A field of an object; names may be of any length.
+    /// Compares a field of an object, whose name may be of any length.
     fn below_field(&mut self, name: &str, look: impl FnOnce(&mut Self) -> bool) -> bool {
         let step = if self.trying { String::new() } else { format!(".{}", shown(name)) };
         self.below(&step, look)
     }
 
-    /// Only whether it fits, without a word.
+    /// Returns whether the schemas fit, without reporting differences.
     fn tries(&mut self, comes: Id, kinds: Types, takes: Id) -> bool {
         let before = std::mem::replace(&mut self.trying, true);
         let fits = self.fit(comes, kinds, takes);
@@ -353,7 +353,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// Tells a difference, in words for what comes and for what takes it.
+    /// Reports a difference: the sender's rule and the receiver's.
     fn differ(&mut self, words: impl FnOnce(&Self) -> (String, String)) -> bool {
         if !self.trying && !self.is_over() {
             let (comes, takes) = words(self);
@@ -365,7 +365,7 @@ impl<'a> Comparing<'a> {
         false
     }
 
-    /// Whether no more can be told.
+    /// Whether the work or the list of differences has reached its limit.
     fn is_over(&self) -> bool {
         self.left == 0 || self.found.len() >= REPORTED
     }
@@ -376,7 +376,7 @@ impl<'a> Comparing<'a> {
     }
 }
 
-/// Whether nothing is said that a value could break.
+/// Whether the schema has no rule that a value could break.
 fn takes_all(schemas: &Schemas<'_>, id: Id) -> bool {
     match schemas.source(id) {
         Value::Object(map) => map.keys().all(|keyword| is_annotation(keyword)),
@@ -384,14 +384,14 @@ fn takes_all(schemas: &Schemas<'_>, id: Id) -> bool {
     }
 }
 
-/// Whether a keyword is a rule about values of some types: it cannot be compared unless both
-/// schemas have the same one. Nothing reads what a text encodes.
+/// Whether a keyword is a rule about values of some types: such rules are compared for equality.
+/// `contentSchema` is ignored, because nothing decodes texts.
 fn is_rule(keyword: &str, types: Types) -> bool {
     let rule = known(keyword).filter(|known| known.role == Role::Rule);
     keyword != "contentSchema" && rule.is_some_and(|rule| types.meets(rule.of))
 }
 
-/// All values of types that have few.
+/// Returns all values of types that have only a few.
 fn all_of(kinds: Types) -> Option<Vec<&'static Value>> {
     static NULL: Value = Value::Null;
     static TRUTHS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
@@ -401,8 +401,8 @@ fn all_of(kinds: Types) -> Option<Vec<&'static Value>> {
     few.then(|| truths.chain(null).collect())
 }
 
-/// Whether two rules are the same wherever they stand: a reference leads elsewhere in
-/// another schema.
+/// Whether two rules are the same in every schema: rules with references may differ, because a
+/// reference has another target in another schema.
 fn is_alike(one: &Value, other: &Value) -> bool {
     one == other && !refers(one)
 }
@@ -415,10 +415,10 @@ fn refers(schema: &Value) -> bool {
     }
 }
 
-/// Values to look one up in.
+/// Values for look-ups.
 struct Values<'a> {
     all: HashSet<&'a Value>,
-    /// Its numbers, by their bits: `1` and `1.0` are one.
+    /// The numbers, by their bits: `1` and `1.0` are equal.
     numbers: HashSet<u64>,
 }
 
@@ -433,7 +433,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Of a number that a float holds as it is. Zero is one, whatever its sign.
+/// Returns the bits of a number that a float represents exactly. Zero has one form, without sign.
 fn bits(value: &Value) -> Option<u64> {
     const SAFE: f64 = 9_007_199_254_740_991.0;
     value.as_f64().filter(|number| number.abs() <= SAFE).map(|number| (number + 0.0).to_bits())

@@ -1,10 +1,10 @@
 //! The [`Contract`]: a signature as a value.
 //!
-//! Construction is the start of the pipeline. A type or a foreign schema comes in, is checked
-//! ([`schema::check`]), rewritten in the words of JSON Schema 2020-12
-//! ([`schema::modernise`]) and compiled into what reading needs ([`Readable`]). The
-//! submodules are what a contract does afterwards: `lowered` brings it to a dialect, `read`
-//! reads texts against it, `compared` compares it with another one, `stored` serializes it.
+//! Construction is the start of the pipeline. The schema of a type or of another program is
+//! checked ([`schema::check`]), rewritten with the keywords of JSON Schema 2020-12
+//! ([`schema::modernise`]) and compiled for reading ([`Readable`]). The submodules use the result:
+//! `lowered` lowers it to a dialect, `read` reads texts with it, `compared` compares it with
+//! another contract, and `stored` serializes it.
 
 mod compared;
 mod lowered;
@@ -29,43 +29,42 @@ use crate::schema::Refusal;
 use crate::signature::Signature;
 use crate::{name, schema};
 
-/// A signature as a value: name, description and schemas, checked and ready to send.
+/// A signature as a value: a name, a description and schemas, validated and ready to send.
 ///
-/// Computing one walks the type's schema, so do it once, where a tool or a module is
-/// made, and share it. Equal types give equal bytes every time: fields stand in the
-/// order of their declaration and nothing depends on time or hashing.
+/// Construction walks the type's schema. Do it once, where a tool or a module is made, and share
+/// the contract. Equal types always give equal bytes: fields keep the order of their declaration,
+/// and nothing depends on time or hashing.
 ///
-/// A contract can also be made at run time, for a tool that some server describes:
-/// see [`Contract::dynamic`].
+/// [`Contract::dynamic`] makes a contract at run time, for example for the tool of an MCP server.
 #[derive(Debug, Clone)]
 pub struct Contract {
     name: String,
-    /// A name for people, where the type gives one.
+    /// A display name, if the type has a title.
     title: Option<String>,
-    /// The version of JSON Schema that an input from outside says it is written in.
+    /// The `$schema` of the input of a dynamic contract.
     marker: Option<String>,
     description: String,
     input: Readable,
-    /// The input type serialises as `null`; models are asked for `{}`.
+    /// The input type serializes as `null`; models are asked for `{}`.
     unit_input: bool,
-    /// The schema of what serde writes from the input type; made only to be compared.
+    /// The schema of the input as serde serializes it; computed only for comparisons.
     input_to_write: Option<fn() -> Value>,
     output: Option<Output>,
     lowered_input: Cache,
-    /// The inputs that a request has no room for as strict ones.
+    /// The inputs lowered without `strict`, for requests that have no room for another strict tool.
     loose_input: Cache,
     lowered_output: Cache,
 }
 
-/// What was lowered so far, by dialect. Boxed, because most dialects are never asked for.
+/// The lowered schemas so far, by dialect. Boxed, because most dialects are never used.
 type Cache = [OnceLock<Box<Lowered>>; Dialect::ALL.len()];
 
-/// serde and schemars tell what is read from what is written: defaults, skips and
-/// renames may differ.
+/// The two schemas of an output. serde and schemars distinguish deserializing from serializing:
+/// defaults, skips and renames may differ.
 #[derive(Debug, Clone)]
 struct Output {
     to_read: Readable,
-    /// The schema of what serde writes; `None` if it is the one of what is read.
+    /// The schema of serialized outputs; `None` if it equals `to_read`'s.
     to_write: Option<Readable>,
 }
 
@@ -81,10 +80,10 @@ impl Output {
 }
 
 impl Contract {
-    /// The name of the tool that ends a typed run: no other tool of that run may have it.
+    /// Name of the tool that ends a typed run: no other tool of that run may have it.
     pub const FINISH: &'static str = "finish";
 
-    /// The contract of a signature.
+    /// Returns the contract of a signature.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -107,13 +106,14 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`ContractError::Name`] if the name cannot be shown to a model, or if a generic type
-    /// keeps the name that all its instances share; [`ContractError::Schema`] if the input is
-    /// not an object (an enum or a list: put it in a field of a struct).
+    /// - [`ContractError::Name`] means that providers do not accept the name, or that a generic
+    ///   type keeps the name that all its instances share.
+    /// - [`ContractError::Schema`] means that the schema is not valid, or that the input is not an
+    ///   object (such as an enum or a list: put it in a field of a struct).
     pub fn of<S: Signature>() -> Result<Self> {
         let own_name = S::name();
-        // Only at the end: a type inside an impl has angle brackets in its path. And
-        // only what was computed: a name written down was meant.
+        // Only at the end: a type inside an impl has angle brackets in its path. Only computed
+        // names: a literal is intended.
         let shared = type_name::<S>().ends_with('>')
             && matches!(&own_name, Cow::Owned(name) if *name == name::of::<S>());
         if shared {
@@ -137,11 +137,10 @@ impl Contract {
         Ok(Self { title: schema::title_of::<S>(), ..contract })
     }
 
-    /// The contract of a type that is only read: a tool's arguments where the answer is
-    /// plain text, or an answer that a model is asked for by itself.
+    /// Returns the contract of a type that is only deserialized, without an output schema.
     ///
-    /// An empty `name` or `description` stands for the type's own. It says nothing about
-    /// an output.
+    /// Use it for the arguments of a tool that returns plain text, or for a value that a model has
+    /// to produce. An empty `name` or `description` means the type's own.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -163,10 +162,10 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// As [`Contract::of`].
+    /// The same as those of [`Contract::of`].
     pub fn of_input<T: JsonSchema>(name: &str, description: &str) -> Result<Self> {
         let own_name = Self::name_of::<T>();
-        // A name that is given was meant, also where it is the type's own.
+        // An explicit name is intended, even if it equals the type's own.
         if type_name::<T>().ends_with('>') && name.is_empty() {
             return Err(ContractError::Name { name: own_name, fault: NameFault::Generic });
         }
@@ -180,33 +179,38 @@ impl Contract {
         Self::checked(name, description, input, typed, None)
     }
 
-    /// The name of a type's contract where none is given: its own in snake case.
+    /// Returns the default name for the contract of a type: the type's name in snake case.
     #[must_use]
     pub fn name_of<T: JsonSchema + ?Sized>() -> String {
         name::snake_case(&T::schema_name())
     }
 
-    /// The description of a type's contract where none is given: its doc comment.
+    /// Returns the default description for the contract of a type: its doc comment.
     #[must_use]
     pub fn description_of<T: JsonSchema + ?Sized>() -> Option<String> {
         schema::description_of::<T>()
     }
 
-    /// A contract made at run time, from schemas that come from elsewhere.
+    /// Makes a contract at run time, from JSON Schemas of another program.
     ///
-    /// `output` is one schema for both directions, or `None` where the other side
-    /// does not say what it returns.
+    /// `output` is one schema for serializing and deserializing, or `None` if the output has no
+    /// schema.
     ///
-    /// An input with empty `properties` and nothing beside them has no fields, although JSON
-    /// Schema would let any in: that is how servers say that a tool takes no arguments.
-    /// [`input`](Self::input) shows it closed. An input without `properties`, such as
-    /// `{"type": "object"}`, takes any fields, and reading keeps all of them.
+    /// An input with empty `properties` and no other rule has no fields, although JSON Schema would
+    /// allow any. Servers describe a tool without arguments like this. [`input`](Self::input)
+    /// returns it closed. An input without `properties`, such as `{"type": "object"}`, allows any
+    /// fields, and reading keeps all of them.
     ///
-    /// Reading holds values to the schema, but for what is rare and dear: `if`, `then` and
-    /// `else`, `dependentSchemas`, `unevaluatedItems`, that no second member of a `oneOf`
-    /// fits, bounds beside an `enum`, and all patterns but the first that a name matches.
-    /// Whoever runs the tool checks these. A value that a schema asks for too often, or by
-    /// too long a chain of references, is refused as one the schema is too involved for.
+    /// Reading validates values against the schema, except for keywords that are rare and costly to
+    /// check. The implementation of the tool has to check these:
+    ///
+    /// - `if`, `then` and `else`, `dependentSchemas`, `unevaluatedItems`
+    /// - that only one member of a `oneOf` matches
+    /// - bounds beside an `enum`
+    /// - all patterns after the first one that matches a field's name
+    ///
+    /// Reading also limits its work. It rejects a value if the schema needs too many checks or
+    /// follows too long a chain of references.
     ///
     /// ```
     /// use serde_json::json;
@@ -220,16 +224,18 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`ContractError::Name`] and [`ContractError::Schema`], as for [`Contract::of`]; the latter as well
-    /// if a schema is part of what it must not be, like `{"not": {"$ref": "#"}}`.
+    /// - [`ContractError::Name`] and [`ContractError::Schema`] have the same causes as in
+    ///   [`Contract::of`].
+    /// - [`ContractError::Schema`] also means that a schema contains itself where it must not, such
+    ///   as `{"not": {"$ref": "#"}}`.
     pub fn dynamic(
         name: &str,
         description: &str,
         mut input: Value,
         output: Option<Value>,
     ) -> Result<Self> {
-        // First of all, because most of what can be done with a schema, dropping it
-        // included, takes stack for each of its levels.
+        // Before everything else, because most operations on a schema, including dropping it,
+        // take stack for each of its levels.
         let deep = [(Side::Input, Some(&input)), (Side::Output, output.as_ref())].into_iter().find(
             |(_, schema)| schema.is_some_and(|schema| schema::is_deeper(schema, SCHEMA_DEPTH)),
         );
@@ -261,7 +267,7 @@ impl Contract {
             schema::check(schema).map_err(|refusal| refused(&name, side, refusal))?;
         }
         schema::root_object(&mut input);
-        // Arguments are an object, whatever a generator says of everything it writes.
+        // Arguments are always an object, even if a generator adds `nullable` to every schema.
         if let Some(root) = input.as_object_mut() {
             root.shift_remove("nullable");
         }
@@ -274,7 +280,7 @@ impl Contract {
             ));
         }
         let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
-        // What a type says of itself is always of one version; so it is dropped.
+        // A type's `$schema` is always the same version, so it is dropped.
         let mut marker = None;
         for schema in [&mut input].into_iter().chain(outputs) {
             if typed.is_some() {
@@ -295,7 +301,7 @@ impl Contract {
                 root.shift_remove(noise);
             }
             let own = root.shift_remove("description");
-            // The contract says it once, beside the name, where every provider looks.
+            // The description belongs beside the name, where every provider reads it.
             if let (true, Some(Value::String(text))) = (description.is_empty(), own) {
                 description = text;
             }
@@ -330,27 +336,27 @@ impl Contract {
         })
     }
 
-    /// The same contract under another name.
+    /// Returns the contract with another name.
     ///
     /// # Errors
     ///
-    /// [`ContractError::Name`] if the name cannot be shown to a model.
+    /// [`ContractError::Name`] means that providers do not accept the name.
     pub fn named(&self, name: &str) -> Result<Self> {
         name::check(name)?;
         Ok(Self { name: name.to_owned(), ..self.clone() })
     }
 
-    /// The same contract with another description.
+    /// Returns the contract with another description.
     #[must_use]
     pub fn described(&self, description: &str) -> Self {
         Self { description: or_words(description.to_owned(), &self.name), ..self.clone() }
     }
 
-    /// The same contract, whose text `field` takes one of `names` only.
+    /// Returns the contract with the text field `field` restricted to `names`.
     ///
-    /// The names are those that the program has registered by now: of classes, tables,
-    /// agents. The type knows only that they are texts. A model is shown them, and reading
-    /// refuses any other, so the handler finds what it looks up.
+    /// Use it for names that are known only at run time, such as registered classes, tables or
+    /// agents. The model sees the names in the schema, and reading rejects any other name. A
+    /// look-up by the field's value then always succeeds.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -384,8 +390,8 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`ContractError::Schema`] if the input has no such field, if the field is not a text (it may
-    /// be left out or null), or if there are no names.
+    /// [`ContractError::Schema`] means that the input has no such field, that the field is not a
+    /// text (it may be optional or nullable), or that `names` is empty.
     pub fn allowing<'a>(
         &self,
         field: &str,
@@ -417,7 +423,7 @@ impl Contract {
         let typed = self.input.typed;
         let schema = if typed { schema::without_noise(input.clone()) } else { input.clone() };
         Ok(Self {
-            // The type takes every text.
+            // The type itself accepts every text.
             input: Readable::holding(schema, input, typed),
             lowered_input: Cache::default(),
             loose_input: Cache::default(),
@@ -425,15 +431,15 @@ impl Contract {
         })
     }
 
-    /// The same contract, asking for one more value before its output.
+    /// Returns the contract with one more value in the output, before the output itself.
     ///
-    /// A model that has to produce the output is asked for `{field, "output"}`: what
-    /// it writes first, it can use for what it writes next. Nested, because an output
-    /// need not be an object.
+    /// The new output is `{field, "output"}`. A model produces `field` first and can use it for the
+    /// output, as in a chain of thought. The original output is nested because it need not be an
+    /// object.
     ///
     /// # Errors
     ///
-    /// [`ContractError::Schema`] if this contract does not say what it returns.
+    /// [`ContractError::Schema`] means that this contract has no output schema.
     pub fn asking_first(&self, field: &str, schema: Value) -> Result<Self> {
         let Some(output) = &self.output else {
             return Err(
@@ -447,14 +453,15 @@ impl Contract {
         Ok(Self { output: Some(output), lowered_output: Cache::default(), ..self.clone() })
     }
 
-    /// The tool that ends a typed run: its arguments are this contract's output.
+    /// Returns the contract of the tool that ends a typed run: its arguments are this contract's
+    /// output.
     ///
-    /// It has the one name that no other tool of the run may have, and its arguments are
-    /// read with this contract's [`read_output`](Self::read_output).
+    /// Its name is [`FINISH`](Self::FINISH). Read its arguments with this contract's
+    /// [`read_output`](Self::read_output).
     ///
     /// # Errors
     ///
-    /// [`ContractError::Schema`] if this contract does not say what it returns.
+    /// [`ContractError::Schema`] means that this contract has no output schema.
     pub fn finish(&self) -> Result<Self> {
         let Some(Output { to_read, .. }) = &self.output else {
             return Err(self.no_output("there is no output schema, so a run cannot end with it"));
@@ -477,8 +484,9 @@ impl Contract {
         })
     }
 
-    /// The schema of the input as it stands inside another one, where `pointer` (a JSON
-    /// pointer) leads to it there: what it refers to is found there too.
+    /// Returns the input schema for use inside another schema, at the JSON pointer `pointer`.
+    ///
+    /// Its references then lead to the same definitions inside the other schema.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -516,53 +524,53 @@ impl Contract {
         input
     }
 
-    /// What a model calls this by.
+    /// Returns the name that the model uses for this contract.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What this is for.
+    /// Returns the description that the model reads.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The schema of what goes in: an object at the root.
+    /// Returns the schema of the input: an object at the root.
     #[must_use]
     pub fn input(&self) -> &Value {
         &self.input.schema
     }
 
-    /// The schema of an output that a model has to produce.
+    /// Returns the schema of an output to deserialize, as a model has to produce it.
     #[must_use]
     pub fn output_to_read(&self) -> Option<&Value> {
         self.output.as_ref().map(|output| &output.to_read.schema)
     }
 
-    /// The schema of an output as a tool gives it.
+    /// Returns the schema of a serialized output, as a tool returns it.
     #[must_use]
     pub fn output_to_write(&self) -> Option<&Value> {
         self.output.as_ref().map(|output| &output.written().schema)
     }
 
-    /// Whether the schema of an output says more than its type does. A value that serde
-    /// wrote may then break the schema, so it is checked before it goes out.
+    /// Returns whether the output schema has rules that its type does not enforce. A serialized
+    /// value may then break the schema, so it is checked before it is sent.
     #[must_use]
     pub fn checks_output(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.written().is_checked())
     }
 
-    /// Whether an output has a float that is never null: serde writes `null` for one that is
-    /// not a number, so an output with a `null` in it is checked.
+    /// Returns whether the output contains a float that must not be null. serde serializes `NaN`
+    /// and infinities as `null`, so an output that contains `null` is checked.
     #[must_use]
     pub fn output_has_floats(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.written().has_floats())
     }
 
-    /// Holds an output, as serde writes it, to [`output_to_write`](Self::output_to_write).
+    /// Validates a serialized output against [`output_to_write`](Self::output_to_write).
     ///
-    /// It costs little where [`checks_output`](Self::checks_output) is false.
+    /// The check is cheap where [`checks_output`](Self::checks_output) is false.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -592,7 +600,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`ContractError::Reading`] with everything that does not fit.
+    /// [`ContractError::Reading`] lists every fault.
     pub fn check_output(&self, json: &str) -> Result<()> {
         let Some(output) = &self.output else {
             return Ok(());
@@ -602,21 +610,20 @@ impl Contract {
         if may_break { self.check_written(output, json) } else { Ok(()) }
     }
 
-    /// The error of what needs an output schema where the contract has none.
+    /// The error of an operation that needs an output schema.
     fn no_output(&self, reason: &str) -> ContractError {
         let (side, fault) = (Side::Output, SchemaFault::NoOutput);
         refused(&self.name, side, Refusal::new(fault, "$", reason))
     }
 
-    /// Writes an input as a model reads it: one line of JSON, `{}` where there are no
-    /// fields.
+    /// Serializes an input for the model as one line of JSON. An input without fields is `{}`.
     ///
-    /// In the contract's own shape; [`lower_value`](Self::lower_value) brings it to a
-    /// dialect's.
+    /// The result has the contract's own shape; [`lower_value`](Self::lower_value) converts it to
+    /// the shape of a dialect.
     ///
     /// # Errors
     ///
-    /// [`ContractError::Write`] if the value has no JSON form.
+    /// [`ContractError::Write`] means that the value does not serialize to JSON.
     pub fn write_input<T: Serialize>(&self, input: &T) -> Result<String> {
         if self.unit_input {
             return Ok("{}".to_owned());
@@ -625,10 +632,10 @@ impl Contract {
             .map_err(|source| ContractError::write(self.name.clone(), source))
     }
 
-    /// A short text that changes whenever name, description or a schema changes.
+    /// Returns a short hash of the name, the description and the schemas.
     ///
-    /// It is the same on every machine and in every version, so it can be stored and
-    /// compared later. It guards against drift, not against an attacker.
+    /// It is the same on every machine and in every version, so it can be stored and compared
+    /// later. It detects accidental changes; it does not protect against an attacker.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         // FNV-1a, 128 bits: the standard library's hashers may change between releases.
@@ -649,14 +656,14 @@ impl Contract {
     }
 }
 
-/// What is known of a contract beyond its schemas if a type stands behind it.
+/// Facts about the Rust type of a contract that its schemas do not contain.
 #[derive(Clone, Copy)]
 struct Typed {
     unit_input: bool,
     input_to_write: fn() -> Value,
 }
 
-/// The schema of a type's input, and what is known of the type.
+/// Returns the schema of a type's input, and the facts about the type.
 fn input_of<T: JsonSchema>() -> (Value, Option<Typed>) {
     let mut input = schema::to_read::<T>();
     let unit_input = input.get("type").is_some_and(|kind| kind == "null");
@@ -691,7 +698,7 @@ fn refused(contract: &str, side: Side, refusal: Refusal) -> ContractError {
     }
 }
 
-/// The description, or the name in words where there is none.
+/// Returns the description, or the name in words if the description is blank.
 fn or_words(description: String, name: &str) -> String {
     if description.trim().is_empty() {
         return name::words(name);
@@ -699,7 +706,7 @@ fn or_words(description: String, name: &str) -> String {
     description
 }
 
-/// Two contracts are equal if a model could not tell them apart.
+/// Two contracts are equal if their names, descriptions and schemas are equal.
 impl PartialEq for Contract {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

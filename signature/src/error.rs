@@ -1,102 +1,102 @@
 //! Errors of the crate: names, schemas, lowering, reading, writing.
 //!
-//! The texts are for people and models; [`SchemaFault`] and [`NameFault`] are for code.
+//! The texts are for users and models; [`SchemaFault`] and [`NameFault`] are for code.
 
 use std::fmt;
 
 use crate::Dialect;
 
-/// The result of everything in this crate that can fail.
+/// The result of every fallible function in this crate.
 pub(crate) type Result<T, E = ContractError> = std::result::Result<T, E>;
 
-/// What can be wrong with a contract, or with a text read against one.
+/// The error of a contract: a fault in the contract itself, or in a text read with it.
 ///
-/// `{}` is one sentence that names the fix; `{:#}` adds the evidence: the text
-/// that was read. A text read may hold a user's data, so log `{:#}` with care.
+/// `{}` is one sentence that names the fix. `{:#}` also prints the text that was read, which may
+/// contain a user's data, so log `{:#}` with care.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContractError {
-    /// The name cannot be shown to a model.
+    /// Providers do not accept the name.
     #[error("`{}` cannot be a tool's name: {fault}", shown(name))]
     Name {
-        /// The name that was refused.
+        /// The rejected name.
         name: String,
-        /// The rule it breaks.
+        /// The rule that the name breaks.
         fault: NameFault,
     },
 
-    /// The schema is no contract in any dialect.
+    /// The schema cannot be used in any dialect.
     #[error("the {side} schema of `{contract}` cannot be used at {path}: {reason}")]
     Schema {
         /// The contract's name.
         contract: String,
-        /// Which of its schemas.
+        /// The side that has the schema.
         side: Side,
-        /// What is wrong, for code to match.
+        /// The kind of fault, for code to match.
         fault: SchemaFault,
-        /// Where in the value, from `$`.
+        /// The path in the value, from `$`.
         path: String,
-        /// What is wrong and what to do.
+        /// The fault and its fix.
         reason: String,
     },
 
-    /// The schema says something this dialect has no words for, or more than it takes.
+    /// The dialect cannot express the schema, or the schema exceeds a limit of the dialect.
     #[error("`{contract}` does not fit {dialect} at {path}: {advice}")]
     Lowering {
         /// The contract's name.
         contract: String,
         /// The dialect it was lowered to.
         dialect: Dialect,
-        /// What is wrong, for code to match.
+        /// The kind of fault, for code to match.
         fault: SchemaFault,
-        /// Where in the value, from `$`.
+        /// The path in the value, from `$`.
         path: String,
-        /// What is not expressible and what to do instead.
+        /// The rule that cannot be expressed, and its replacement.
         advice: String,
     },
 
-    /// More tools than the provider takes in one request.
+    /// The request has more tools than the provider accepts.
     #[error(
         "{count} tools are more than the {most} that {dialect} takes in one request; leave some out, or give them to agents that are tools of this one"
     )]
     TooManyTools {
-        /// The dialect they were lowered to.
+        /// The dialect of the request.
         dialect: Dialect,
-        /// How many there are.
+        /// Number of tools in the request.
         count: usize,
         /// Maximum number of tools in one request.
         most: usize,
     },
 
-    /// A text is not a value of the contract's type.
+    /// The text does not fit the contract.
     #[error(fmt = reading)]
     Reading {
         /// The contract's name.
         contract: String,
-        /// Which side was read.
+        /// The side that was read.
         side: Side,
-        /// What was found wrong, first fault first; never empty.
+        /// The faults, first fault first; never empty.
         faults: Vec<Fault>,
-        /// How many more there are than `faults` tells.
+        /// Number of further faults that are not in `faults`.
         more: usize,
         /// The text that was read.
         raw: String,
     },
 
-    /// A value did not serialise to JSON.
+    /// A value did not serialize to JSON.
     #[error(
         "a value of `{contract}` has no JSON form: check its `Serialize`, such as maps with keys that are not strings"
     )]
     Write {
         /// The contract's name.
         contract: String,
-        /// What serde_json found.
+        /// The error of `serde_json`.
         source: serde_json::Error,
     },
 }
 
 impl ContractError {
-    /// What is wrong with a schema; `None` for an error that is not about one.
+    /// Returns the kind of fault of a schema; `None` if the error is not about a schema.
     ///
     /// ```
     /// use serde_json::json;
@@ -149,7 +149,7 @@ fn reading(
     Ok(())
 }
 
-/// A foreign text as one line that can be read: escaped, and about 100 characters of it.
+/// Returns a foreign text as one escaped line of about 100 characters.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 100;
     let mut line = String::new();
@@ -164,13 +164,13 @@ pub(crate) fn shown(text: &str) -> String {
     line
 }
 
-/// Which side of a contract something is about.
+/// One side of a contract: its input or its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Side {
-    /// What goes in: a tool's arguments.
+    /// The input: a tool's arguments.
     Input,
-    /// What comes back.
+    /// The output: a tool's result.
     Output,
 }
 
@@ -183,24 +183,24 @@ impl fmt::Display for Side {
     }
 }
 
-/// One thing wrong with a text that was read.
+/// One fault in a text that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// Where in the value, from `$`: `$.filters.year`, `$.tags[2]`.
+    /// The path in the value, from `$`: `$.filters.year`, `$.tags[2]`.
     pub path: String,
-    /// What may stand there.
+    /// The values that are allowed at the path.
     pub expected: String,
-    /// What did, in at most about 80 characters.
+    /// The value that was found, in about 80 characters.
     pub got: String,
-    /// Both in a sentence for the model, with what else helps it to do better.
+    /// Both in one sentence for the model, with advice for a correct value.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault in one sentence, which as serde has it ends with what was expected.
+    /// Makes a fault from a sentence that ends with ", expected …", as serde's errors do.
     pub(crate) fn of_sentence(path: String, text: &str) -> Self {
-        /// Quotes of a value may be as long as a book.
+        /// Maximum number of characters of the path and of each half of the sentence.
         const LONGEST: usize = 300;
         let (got, expected) = match text.rsplit_once(", expected ") {
             Some((got, expected)) => (cut(got, LONGEST), cut(expected, LONGEST)),
@@ -225,10 +225,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is wrong with a schema, or what a dialect cannot say.
+/// The kind of fault in a schema, or of a schema that a dialect cannot express.
 ///
-/// The error's text names the place and the fix; this is for code that decides what to do.
-/// A [`Loss`](crate::Loss) has one where the whole schema was lowered in a weaker form.
+/// The error's text names the place and the fix; the kind is for code that handles the error. A
+/// [`Loss`](crate::Loss) has one if the whole schema was lowered in a weaker form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaFault {
@@ -236,32 +236,32 @@ pub enum SchemaFault {
     Malformed,
     /// A reference leads to no schema. Put the definition under `$defs`.
     Unresolved,
-    /// A schema is a part of itself without a step down into the value. Refer to it from a
+    /// A schema contains itself without a step down into the value. Refer to it from a
     /// property or an item.
     Circular,
-    /// No value fits, because parts of the schema exclude each other. Change or remove one.
+    /// No value fits, because parts of the schema exclude each other. Change or remove one of them.
     Contradiction,
-    /// It nests deeper than is accepted. Make it flatter.
+    /// The schema nests too deeply. Make it flatter.
     TooDeep,
-    /// It has more of something than is accepted, or a request has no room left. Split it.
+    /// The schema exceeds a limit on numbers or sizes, or a request has no room left. Split it.
     TooLarge,
     /// An input is not an object. Put the value into a field of a struct.
     NotAnObject,
-    /// The contract has no output schema, and one is needed. Give it one when it is made.
+    /// The contract has no output schema, and one is needed. Set it when making the contract.
     NoOutput,
-    /// A field does not allow what was asked for it: see
+    /// A field does not allow the requested change: see
     /// [`Contract::allowing`](crate::Contract::allowing).
     Field,
     /// The name of a tool or a field is not accepted. Rename it.
     Name,
-    /// Something may hold any value, and the dialect wants it described. Give it a type.
+    /// A value has no type, and the dialect requires one. Give it a type.
     Undescribed,
-    /// Two shapes of a value would look alike in the dialect. Give each a field of its own.
+    /// Two forms of a value would look alike in the dialect. Give each form a field of its own.
     Ambiguous,
-    /// The type contains itself, and the dialect has no references. Make it a few levels deep,
-    /// or a list of items that name their parent.
+    /// The type contains itself, and the dialect has no references. Limit the type to a few levels,
+    /// or use a list of items that name their parent.
     Recursive,
-    /// The dialect has no form for it. The error's text says what to use instead.
+    /// The dialect has no form for the schema. The error's text names a replacement.
     Unsupported,
 }
 
@@ -269,16 +269,16 @@ pub enum SchemaFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameFault {
-    /// There is no name.
+    /// The name is empty.
     Empty,
-    /// Longer than the 64 characters that every provider accepts.
+    /// The name is longer than the 64 characters that every provider accepts. Contains its length.
     TooLong(usize),
-    /// Holds a character outside `A-Z a-z 0-9 _ -`.
+    /// The name contains a character outside `A-Z a-z 0-9 _ -`.
     Character(char),
-    /// A generic type that kept the name all its instances share, or computes that
-    /// very name: the two cannot be told apart.
+    /// A generic type keeps the name that all its instances share, or computes the same name: the
+    /// two cases cannot be distinguished.
     Generic,
-    /// Another tool of the same group has it.
+    /// Another tool of the same group has the name.
     Duplicate,
 }
 

@@ -1,25 +1,24 @@
 //! Typed contracts for tools and language models.
 //!
-//! A [`Signature`] is a type: its fields are what goes in, its
-//! [`Output`](Signature::Output) is what comes back. Nothing in it says who does
-//! the work, so code, a language model or a remote server can stand behind the
-//! same one. A [`Contract`] is the same thing as a value: a name, a description
-//! and JSON Schemas, ready to be sent. [`Contract::lower`] rewrites it for what
-//! one provider accepts and says what was lost on the way.
+//! A [`Signature`] is a Rust type: its fields are the input, and its
+//! [`Output`](Signature::Output) is the output. It does not name an implementation, so code, a
+//! language model or a remote server can implement the same signature. A [`Contract`] is a
+//! signature as a value: a name, a description and JSON Schemas. [`Contract::lower`] rewrites its
+//! schemas for one provider and lists the losses.
 //!
 //! This crate does no I/O and needs no async runtime.
 //!
-//! | to | take |
+//! | to | use |
 //! |---|---|
 //! | write a contract as a type | [`Signature`], [`Contract::of`] |
-//! | make one of a schema that comes from elsewhere | [`Contract::dynamic`] |
-//! | send it to a provider, and hear what it cannot be told | [`Contract::lower`], [`Contract::tool`], [`Dialect`], [`Loss`] |
+//! | make a contract from a schema of another program | [`Contract::dynamic`] |
+//! | send a contract to a provider, and list what its dialect cannot express | [`Contract::lower`], [`Contract::tool`], [`Dialect`], [`Loss`] |
 //! | send several of them in one request | [`LoweredRequest`] |
 //! | show a model an example in its provider's shape | [`Contract::lower_value`] |
 //! | test that a type fits a provider | [`assert_fits`] |
-//! | read what a model wrote | [`Contract::read`], [`Contract::read_with`], [`Policy`], [`Fault`] |
-//! | see whether another contract may stand in for it | [`Contract::differences`], [`Difference`] |
-//! | read it while it still grows | [`Partial`] |
+//! | read a model's text | [`Contract::read`], [`Contract::read_with`], [`Policy`], [`Fault`] |
+//! | check whether another contract can replace this one | [`Contract::differences`], [`Difference`] |
+//! | read a text while it is streamed | [`Partial`] |
 //!
 //! ```
 //! use schemars::JsonSchema;
@@ -56,7 +55,7 @@
 //!
 //! # How it works
 //!
-//! A contract's schemas go through one pipeline, each step in a module of its own:
+//! A contract's schemas go through one pipeline, and each step has a module of its own:
 //!
 //! ```text
 //! Rust type ─► schema ─► normal form ─► graph ─┬─► lowering: schemas and examples of a dialect
@@ -64,23 +63,23 @@
 //!                                              └─► comparing: differences of two contracts
 //! ```
 //!
-//! - The *schema* is what everybody sees: in the words of JSON Schema 2020-12, inlined.
-//! - The *normal form* has one way to say each thing: `allOf` merged, types inferred,
-//!   references to definitions only.
-//! - The *graph* is the normal form as typed nodes. Everything after it reads the graph, so no
-//!   two steps can understand a schema differently.
-//! - The *wire shapes* (`key` and `value`, `item_0`, `additional_properties`, `input`,
-//!   `result`) are what lowering makes of a value that a dialect cannot say, and what reading
-//!   takes back.
+//! - The *schema* is the public form: inlined, with the keywords of JSON Schema 2020-12.
+//! - The *normal form* has one notation for each rule: `allOf` is merged, types are inferred, and
+//!   references lead to definitions only.
+//! - The *graph* is the normal form as typed nodes. Every later step reads the graph, so no two
+//!   steps can understand a schema differently.
+//! - The *wire shapes* (`key` and `value`, `item_0`, `additional_properties`, `input`, `result`)
+//!   replace values that a dialect cannot express. Lowering introduces them and reading reverses
+//!   them.
 //!
-//! Every step has limits of depth and work, because schemas and texts come from elsewhere.
-//! What exceeds one is an error that names the place.
+//! Every step limits its depth and its work, because schemas and texts can come from untrusted
+//! sources. Whatever exceeds a limit is an error that names the place.
 //!
 //! # Features
 //!
-//! None is on by itself. Each lets types of one crate stand in a signature, by turning on
-//! what schemars knows of it: `bytes`, `chrono`, `decimal` (`rust_decimal`), `indexmap`,
-//! `jiff`, `semver`, `url` and `uuid`. Turn on that crate's own `serde` feature too.
+//! All features are off by default. Each one lets types of one crate be part of a signature, by
+//! turning on the feature of schemars for it: `bytes`, `chrono`, `decimal` (`rust_decimal`),
+//! `indexmap`, `jiff`, `semver`, `url` and `uuid`. Turn on that crate's own `serde` feature too.
 
 mod assert_fits;
 mod comparing;

@@ -1,7 +1,7 @@
-//! Reading a text that still grows: [`Partial`] and its [`Field`]s.
+//! Reading a text while it is streamed: [`Partial`] and its [`Field`]s.
 //!
-//! `scan` reads each new piece into the `tree`, `path` finds a field, and `growing` makes a
-//! value of what is there.
+//! `scan` parses each new piece into the `tree`, `path` finds a field, and `growing` deserializes
+//! incomplete values.
 
 mod growing;
 mod path;
@@ -17,11 +17,11 @@ use path::{PathStep, Steps};
 use scan::{Scan, ScanFault};
 use tree::{Child, Tree, ValueKind};
 
-/// A streaming answer whose fields can be asked for while it still grows.
+/// A streamed answer whose fields can be read before it is complete.
 ///
-/// It takes the pieces as they come and needs to know no type. A field is asked for by
-/// its path, written as [`Fault::path`] writes it: `title`, `$.title`, `rows[2].name`,
-/// `$["a.b"]` for a key with dots or brackets, `$` for the whole.
+/// It is untyped: the caller asks for a field by its path. Paths are written like
+/// [`Fault::path`]: `title`, `$.title`, `rows[2].name`, `$["a.b"]` for a key with dots or
+/// brackets, `$` for the whole value.
 ///
 /// ```
 /// use toolwright_signature::{Field, Partial};
@@ -39,7 +39,7 @@ use tree::{Child, Tree, ValueKind};
 /// assert!(partial.is_done());
 /// ```
 ///
-/// To show a growing answer, show what came since the last piece:
+/// To show a growing answer, append the text since the last piece:
 ///
 /// ```
 /// # use toolwright_signature::Partial;
@@ -54,36 +54,38 @@ use tree::{Child, Tree, ValueKind};
 /// assert_eq!(screen, "It is \u{26c5} today. Bye.");
 /// ```
 ///
-/// # What is given early
+/// # Incomplete values
 ///
-/// What was [`Field::Done`] stays so, with the same value, and a text only ever grows at
-/// its end: half an escape or half a surrogate pair is not shown. Of what is not complete
-/// - a text is given as far as it came, to [`text`](Self::text) and to types that ask
-///   serde for a `String`. Enums, dates and types that look at any value (`Value`,
-///   untagged unions) get it when it is complete: `in` may become `in-progress`.
-/// - a list is given with the items so far, and an object with the fields so far, if the
-///   type can be made of them: the fields that miss must be options or have a default. The
-///   innermost that still grows is among them if its type can be made of what is there.
-/// - numbers, booleans and null are given when they are complete: `12` may become `125`.
+/// A field that is [`Field::Done`] keeps its value. A text only grows at its end: half an escape or
+/// half a surrogate pair is not shown. Incomplete values depend on their type:
 ///
-/// # What is read
+/// - A text is returned as far as it was received, to [`text`](Self::text) and to types that
+///   deserialize from a `String`. Enums, dates and types that accept any value (`Value`, untagged
+///   unions) are returned when the text is complete: `in` may become `in-progress`.
+/// - A list is returned with its items so far, and an object with its fields so far. All missing
+///   fields must be options or have a default. The innermost incomplete value is included if its
+///   type can be deserialized from it.
+/// - Numbers, booleans and null are returned when they are complete: `12` may become `125`.
 ///
-/// JSON, from the first `{` or `[` on to its end; what comes before and after is skipped,
-/// such as a sentence or a fence, and after its first word also words in brackets: `[note]`,
-/// `{name}`, and `[1]` in a line with others. Any other bracket is taken for that of the
-/// JSON. Nothing is repaired or coerced here, and what lowering
-/// did to the shape is still there: an output that was wrapped is under `result`, a
-/// thoughtful one under `reasoning` and `output`, and in a strict dialect a map is a list of
-/// `key` and `value`, a tuple an object of `item_0`, `item_1`. The whole text ([`as_str`](Self::as_str))
-/// is for [`Contract::read_output`](crate::Contract::read_output), which also judges it
-/// when the stream has ended too early: nobody says so here.
+/// # Accepted texts
+///
+/// The JSON starts at the first `{` or `[`. Text before and after it is skipped, such as a sentence
+/// or a code fence. After the first word, words in brackets are skipped too: `[note]`, `{name}`,
+/// and `[1]` in a line with other words. Any other bracket starts the JSON.
+///
+/// Nothing is repaired or coerced, and the shape is that of the dialect. A wrapped output is under
+/// `result`, and the output of a chain of thought is under `reasoning` and `output`. In a strict
+/// dialect, a map is a list of `key` and `value`, and a tuple is an object of `item_0`, `item_1`.
+///
+/// `Partial` does not report a stream that ended too early. Read the whole text
+/// ([`as_str`](Self::as_str)) with [`Contract::read_output`](crate::Contract::read_output), which
+/// validates it.
 ///
 /// # Cost
 ///
-/// Each character is looked at once, however small the pieces. A field is found by going
-/// down its path; a text that grows is borrowed in no time, and any other value costs what
-/// it costs to make it of its own part. Kept are the text, the texts with escapes once more,
-/// and about 20 bytes for each value and each key.
+/// Each character is parsed once, however small the pieces are. A look-up walks down the path. A
+/// text is borrowed, and any other value costs one deserialization of its own part. The memory is
+/// the text, a second copy of texts with escapes, and about 20 bytes for each value and each key.
 #[derive(Clone, Default)]
 pub struct Partial {
     tree: Tree,
@@ -92,16 +94,16 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Before the first piece.
+    /// Returns an empty `Partial`, before the first piece.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next piece of the text; it may end anywhere.
+    /// Appends the next piece of the text, which may end anywhere.
     ///
-    /// What is no JSON is told where it matters: by [`fault`](Self::fault), and by each
-    /// field that was not done before it.
+    /// A text that is not JSON is reported by [`fault`](Self::fault), and by each field that was
+    /// not done before the fault.
     pub fn push(&mut self, piece: &str) {
         self.tree.text.push_str(piece);
         if self.fault.is_none()
@@ -112,10 +114,10 @@ impl Partial {
         }
     }
 
-    /// The field at `path`, as far as it has come.
+    /// Deserializes the field at `path`, as far as it was received.
     ///
-    /// An option that the object ended without is `Done(None)`, and so is one whose parent
-    /// is null.
+    /// An option is `Done(None)` if the complete object does not contain it, or if its parent is
+    /// null.
     ///
     /// ```
     /// # use toolwright_signature::{Field, Partial};
@@ -144,7 +146,7 @@ impl Partial {
         }
     }
 
-    /// The text at `path`, as far as it has come, borrowed and unescaped.
+    /// Returns the text at `path`, as far as it was received, borrowed and unescaped.
     ///
     /// ```
     /// # use toolwright_signature::{Field, Partial};
@@ -165,13 +167,13 @@ impl Partial {
         }
     }
 
-    /// Whether the JSON is complete.
+    /// Returns whether the JSON is complete.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.tree.root().is_some_and(|root| self.tree.is_done(root))
     }
 
-    /// Why the text is no JSON, if it is none so far; it will not mend.
+    /// Returns the first fault in the JSON syntax, if there is one. It is final.
     ///
     /// ```
     /// # use toolwright_signature::{Field, Partial};
@@ -187,7 +189,7 @@ impl Partial {
         self.fault.as_ref()
     }
 
-    /// All the pieces, what stands around the JSON included.
+    /// Returns all pieces so far, including the text around the JSON.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.tree.text
@@ -204,7 +206,7 @@ impl Partial {
         }
     }
 
-    /// `None` if a step cannot be parsed.
+    /// Returns `None` if a step cannot be parsed.
     fn walk(&self, path: &str) -> Option<Lookup> {
         let Some(mut id) = self.tree.root() else {
             return Some(Lookup::Later);
@@ -224,7 +226,7 @@ impl Partial {
         Some(Lookup::At(id))
     }
 
-    /// `None` if it is of the wrong kind for this.
+    /// Returns `None` if the value is of the wrong kind for the step.
     fn step(&self, id: u32, step: &PathStep<'_>) -> Option<Child> {
         match (step, self.tree.kind(id)) {
             (PathStep::Field(name), ValueKind::Object) => Some(self.tree.field(id, name)),
@@ -240,7 +242,7 @@ impl Partial {
             .map_or_else(|_| Field::Fault(unfit::<T>(text, path)), Field::Done)
     }
 
-    /// What is not there yet: it comes later, or never if the text is broken.
+    /// The result for a value that was not received: pending, or a fault if the text is broken.
     fn later<T>(&self) -> Field<T> {
         self.fault.clone().map_or(Field::Pending, Field::Fault)
     }
@@ -260,11 +262,11 @@ impl fmt::Debug for Partial {
     }
 }
 
-/// Where a path leads.
+/// The result of a look-up.
 enum Lookup {
     At(u32),
     Later,
-    /// What would hold it is complete and does not.
+    /// The parent is complete and does not contain the value.
     Nowhere,
     Fault(Box<Fault>),
 }
@@ -278,7 +280,7 @@ fn missing(path: &str) -> Fault {
     fault(path::from_root(path), "a value", "none")
 }
 
-/// Reads once more, to say where it does not fit.
+/// Deserializes a second time, to find the path of the fault.
 fn unfit<T: DeserializeOwned>(text: &str, path: &str) -> Fault {
     let mut path = path::from_root(path);
     let mut text = serde_json::Deserializer::from_str(text);
@@ -300,30 +302,30 @@ fn unfit<T: DeserializeOwned>(text: &str, path: &str) -> Fault {
     Fault::of_sentence(path, &message)
 }
 
-/// The line and the column are those of a part of the text, which nobody sees.
+/// Removes the line and the column, because they refer to a part of the text only.
 fn without_place(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     message.strip_suffix(&place).map(str::to_owned).unwrap_or(message)
 }
 
-/// How far a field of a [`Partial`] has come.
+/// The state of a field of a [`Partial`].
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub enum Field<T> {
-    /// Nothing of it yet, or nothing that a value can be made of.
+    /// The field was not received yet, or its type cannot be deserialized from an incomplete value.
     Pending,
-    /// What can be said so far; more comes, and may not fit.
+    /// The incomplete value so far. The complete value may differ, or may be a fault.
     Partial(T),
-    /// All of it, for good.
+    /// The complete value. It does not change any more.
     Done(T),
-    /// The text is broken, or what is there does not fit as it is written. Reading the
-    /// whole may still put it right.
+    /// The text is not JSON, or the value does not fit without a repair. Reading the whole text may
+    /// still repair it.
     Fault(Fault),
 }
 
 impl<T> Field<T> {
-    /// The value, complete or not.
+    /// Returns the value, complete or not.
     ///
     /// ```
     /// # use toolwright_signature::Field;

@@ -1,16 +1,16 @@
 //! From the text on the wire to a value of the contract's type.
 //!
-//! A text goes the shortest way that is safe:
+//! The cheapest safe step is tried first:
 //!
 //! 1. A plain contract is read by serde alone (`strict_serde`), in one pass.
-//! 2. Any other contract gets a tape of tokens (`tape`), a check against the
+//! 2. Any other contract needs a tape of tokens (`tape`), a check against the
 //!    [graph](crate::schema::graph) (`fit_check`), and then serde.
-//! 3. A text that fails is read slowly: `lenient` makes JSON of what is nearly JSON, `document`
-//!    finds the value in what is around it, and `repair_walk` writes it anew, with `object`,
-//!    `union`, `restore` and `coerce` for its parts. What has one meaning is repaired and
+//! 3. A text that fails takes the slow path. `lenient` converts near-JSON to JSON, `document` finds
+//!    the value inside its wrappers, and `repair_walk` writes it again, with `object`, `union`,
+//!    `restore` and `coerce` for its parts. Values with only one possible meaning are repaired and
 //!    listed; everything else is a fault.
 //!
-//! [`ReadPlan`] is what a contract keeps for this: its graph, and what is known of the type.
+//! A contract keeps a [`ReadPlan`] for this: its graph, and facts about the type.
 
 pub(crate) mod coerce;
 mod cost;
@@ -45,12 +45,12 @@ use crate::reading::read_plan::ReadPlan;
 use crate::reading::tape::{Tape, TokenKind};
 use crate::wire_shapes::{INPUT, RESULT};
 
-/// A schema that texts are read against.
+/// A schema to validate texts against.
 #[derive(Debug, Clone)]
 pub(crate) struct Readable {
-    /// As it is shown.
+    /// The public form.
     pub(crate) schema: Value,
-    /// With the names of Rust's numbers, which only readers need.
+    /// With Rust's formats of numbers, which only reading needs.
     pub(crate) source: Arc<Value>,
     pub(crate) typed: bool,
     plan: Arc<ReadPlan>,
@@ -61,31 +61,31 @@ pub(crate) struct Readable {
 /// A check for fields that serde drops without an error.
 ///
 /// serde reads a flattened `Option` as `None` if its fields are incomplete or do not fit. The
-/// type then writes none of them, so a field that was given and is not written was dropped.
+/// type then does not serialize them. A field that is in the text but not serialized was dropped.
 #[derive(Debug)]
 struct Dropping {
-    /// The optional fields of the type, as far as it writes them.
+    /// The optional fields of the type that it serializes.
     fields: Vec<String>,
-    /// Reads a text and writes what was read.
+    /// Deserializes a text and serializes the value again.
     write: fn(&str) -> Option<Value>,
 }
 
 impl Readable {
-    /// `typed` if a Rust type stands behind the schema.
+    /// `typed` means that the schema has a Rust type.
     pub(crate) fn new(schema: Value, source: Value, typed: bool) -> Self {
         let plan = Arc::new(ReadPlan::of(&source, typed));
         Self { schema, source: Arc::new(source), typed, plan, dropping: None }
     }
 
-    /// The same, where the schema says more than the type does: every text is held to it.
+    /// The same for a schema with rules that the type does not enforce: every text is validated.
     pub(crate) fn holding(schema: Value, source: Value, typed: bool) -> Self {
         let mut plan = ReadPlan::of(&source, typed);
         plan.plain = false;
         Self { schema, source: Arc::new(source), typed, plan: Arc::new(plan), dropping: None }
     }
 
-    /// Turns on the check for dropped fields if `T` flattens an `Option`: then some field is
-    /// optional, is never null and has no default. `writes` is the schema that `T` writes.
+    /// Turns on the check for dropped fields if `T` flattens an `Option`: then a field is optional,
+    /// never null and without a default. `writes` is the schema that `T` serializes to.
     pub(crate) fn check_dropping<T: Serialize + DeserializeOwned>(
         &mut self,
         writes: impl Fn() -> Value,
@@ -119,11 +119,11 @@ impl Readable {
         self.dropping = Some(Arc::new(Dropping { fields, write }));
     }
 
-    /// The first field of a text that its type drops.
+    /// Returns the first field of a text that its type drops.
     fn dropped(&self, json: &str) -> Option<&str> {
         let dropping = self.dropping.as_ref()?;
         let given: Map<String, Value> = serde_json::from_str(json).ok()?;
-        // Values that types often leave out when they write.
+        // Values that types often leave out when they are serialized.
         let is_plain = |value: &Value| match value {
             Value::Null | Value::Bool(false) => true,
             Value::Array(items) => items.is_empty(),
@@ -140,48 +140,48 @@ impl Readable {
         dropping.fields.iter().find(is_dropped).map(String::as_str)
     }
 
-    /// Whether a text has to be held to more than its type.
+    /// Whether a text needs a validation beyond its type.
     pub(crate) fn is_checked(&self) -> bool {
         !self.plan.is_plain()
     }
 
-    /// Whether it has a place for a float that is never null.
+    /// Whether it contains a float that must not be null.
     pub(crate) fn has_floats(&self) -> bool {
         self.plan.has_floats()
     }
 
-    /// Asks the type behind the schema what no schema says.
+    /// Asks the type for facts that the schema does not contain.
     pub(crate) fn ask<T: DeserializeOwned>(&self) {
         self.plan.ask::<T>();
     }
 
-    /// A reference that leads back to itself without going down into the value.
+    /// Returns a reference that leads back to itself without a step down into the value.
     pub(crate) fn circle(&self) -> Option<String> {
         self.plan.graph.circle()
     }
 
-    /// Reads a text of a plain contract that is as it should be, in one pass; `None`
-    /// asks for a closer look.
+    /// Deserializes a text of a plain contract in one pass; `None` means that it needs a further
+    /// check.
     #[inline]
     pub(crate) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
         if self.plan.is_short() { strict_serde::read(wire, &self.plan) } else { None }
     }
 }
 
-/// What a text is read against, and for whom.
+/// The contract's side that a text is read as.
 pub(crate) struct Target<'a> {
     pub(crate) contract: &'a str,
     pub(crate) side: Side,
-    /// `None` if nothing is known of the value.
+    /// `None` if the value has no schema.
     pub(crate) readable: Option<&'a Readable>,
-    /// The type is written `null` but asked for as an object.
+    /// The type is serialized as `null`, but the model is asked for an object.
     pub(crate) unit: bool,
-    /// The model was asked to put the value in [`RESULT`].
+    /// The model was asked for the value in the field [`RESULT`].
     pub(crate) wrapped: bool,
 }
 
 impl Target<'_> {
-    /// Reads a text for which the shortest way was too short.
+    /// Reads a text that did not pass the fast path.
     #[inline(never)]
     pub(crate) fn read_closely<T: DeserializeOwned>(
         &self,
@@ -193,7 +193,7 @@ impl Target<'_> {
         };
         let plan = &*readable.plan;
         plan.ask::<T>();
-        // What is known of the type now is known of every later text.
+        // The facts about the type are now known for every later text.
         if let Some(value) = readable.read_plain(wire) {
             return Ok(Reading::clean(value));
         }
@@ -204,8 +204,8 @@ impl Target<'_> {
         }
     }
 
-    /// Holds a value that serde wrote to its schema. What a model may have meant is of no
-    /// matter here: whatever fits is right.
+    /// Validates a serialized value against its schema. Repairs do not apply: a value either fits
+    /// or does not.
     pub(crate) fn check(&self, json: &str) -> Result<()> {
         let Some(readable) = self.readable else {
             return Ok(());
@@ -219,7 +219,7 @@ impl Target<'_> {
         self.read_slowly::<IgnoredAny>(plan, json, Policy::Strict).map(drop)
     }
 
-    /// A text that fits as it is.
+    /// Reads a text that fits without repairs.
     fn read_checked<T: DeserializeOwned>(&self, plan: &ReadPlan, wire: &str) -> Option<T> {
         if self.unit {
             return None;
@@ -247,7 +247,7 @@ impl Target<'_> {
             Side::Input => INPUT,
             Side::Output => RESULT,
         };
-        // An output may be asked for under a name that only the provider knows.
+        // An output may be requested under a name that only the provider crate has.
         let tool = (self.side == Side::Input).then_some(self.contract);
         let root = Document {
             graph: &plan.graph,
@@ -310,7 +310,7 @@ impl Target<'_> {
     }
 }
 
-/// The value in an object that has nothing else.
+/// Returns the value of an object that has no other field.
 fn wrapped(tape: &Tape<'_>) -> Option<usize> {
     if tape.kind(0) != TokenKind::Object {
         return None;
@@ -320,7 +320,7 @@ fn wrapped(tape: &Tape<'_>) -> Option<usize> {
     (entries.next().is_none() && tape.text(key) == RESULT).then_some(value)
 }
 
-/// A repair where none is allowed.
+/// Makes a fault from a repair, for the policy that does not allow repairs.
 fn of_repair(Repair { path, what }: &Repair) -> Fault {
     let message = format!(
         "this needs a repair, and none is allowed here ({what}); write it as the schema says"
@@ -329,7 +329,7 @@ fn of_repair(Repair { path, what }: &Repair) -> Fault {
     Fault { path, expected: "a value that needs no repair".to_owned(), got, message }
 }
 
-/// What only the type knows. Where in the text is left out: it may be one that we wrote.
+/// Makes a fault from serde's error. It omits the position, because the text may be a repaired one.
 fn of_serde(path: String, error: &serde_json::Error) -> Fault {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);

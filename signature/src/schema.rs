@@ -1,13 +1,12 @@
-//! From a Rust type or a foreign schema to the schema that a contract keeps, and on to its
-//! graph.
+//! From a Rust type or a foreign schema to the schema of a contract, and on to its graph.
 //!
-//! This file makes the schema of a type from what schemars says and adds what schemars leaves
-//! out. The submodules are the steps after it, in order:
+//! This file makes the schema of a type with schemars, and adds rules that schemars leaves out.
+//! The submodules are the next steps, in order:
 //!
-//! 1. `check` refuses a foreign schema with keywords of the wrong kind,
-//! 2. `older_drafts` rewrites older drafts and OpenAPI in the words of JSON Schema 2020-12,
+//! 1. `check` rejects a foreign schema that has keywords with values of the wrong kind,
+//! 2. `older_drafts` rewrites older drafts and OpenAPI with the keywords of JSON Schema 2020-12,
 //! 3. `fold` writes the schema of a recursive type once,
-//! 4. `normal` brings a schema to the normal form: one way to say each thing,
+//! 4. `normal` converts a schema to the normal form, with one notation for each rule,
 //! 5. [`graph`] makes the typed graph that reading, lowering and comparing read.
 //!
 //! [`keywords`] is the table of keywords for all of them, [`types`] the set of JSON types.
@@ -35,17 +34,17 @@ pub(crate) use self::older_drafts::{modernise, modernise_marked};
 use crate::limits::ROOT_PARTS;
 use crate::wire_shapes::RESULT;
 
-/// The schema of what serde reads into `T`, with all that schemars says of it.
+/// Returns the schema that serde deserializes into `T`, with everything that schemars writes.
 pub(crate) fn to_read<T: JsonSchema>() -> Value {
     generate::<T>(Direction::Deserialize)
 }
 
-/// The schema of what serde writes from `T`.
+/// Returns the schema that serde serializes from `T`.
 pub(crate) fn to_write<T: JsonSchema>() -> Value {
     generate::<T>(Direction::Serialize)
 }
 
-/// A schema without what costs bytes on every call and tells a model nothing.
+/// Removes parts that cost bytes in every request and do not help a model.
 pub(crate) fn without_noise(schema: Value) -> Value {
     let Ok(mut schema) = Schema::try_from(schema) else {
         return Value::Bool(true);
@@ -54,14 +53,14 @@ pub(crate) fn without_noise(schema: Value) -> Value {
     schema.to_value()
 }
 
-/// The type's doc comment.
+/// Returns the type's doc comment.
 pub(crate) fn description_of<T: JsonSchema + ?Sized>() -> Option<String> {
     let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
     let text = schema.get("description")?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The title that a type gives itself; schemars' own is the type's name.
+/// Returns the title that the type sets itself; the default title of schemars is the type's name.
 pub(crate) fn title_of<T: JsonSchema>() -> Option<String> {
     let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
     let title = schema.get("title")?.as_str()?;
@@ -70,7 +69,7 @@ pub(crate) fn title_of<T: JsonSchema>() -> Option<String> {
 
 fn settings(direction: Direction) -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| {
-        // Every provider understands inlined schemas, OpenAI's strict mode refuses
+        // Every provider understands inlined schemas, OpenAI's strict mode rejects
         // a `$ref` with a description beside it, and definitions cost bytes.
         // Recursion still goes through `$defs`.
         settings.inline_subschemas = true;
@@ -88,8 +87,8 @@ fn generate<T: JsonSchema>(direction: Direction) -> Value {
     schema
 }
 
-/// Drops what costs bytes on every call and tells a model nothing, and says what
-/// schemars leaves out: the schema accepts what serde reads.
+/// Removes parts that cost bytes in every request and do not help a model, and adds rules that
+/// schemars leaves out: the schema accepts the texts that serde deserializes.
 fn mend(schema: &mut Schema) {
     let Some(schema) = schema.as_object_mut() else {
         return;
@@ -99,13 +98,13 @@ fn mend(schema: &mut Schema) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.shift_remove("default");
     }
-    // `Result`: the derived unions close their members, this one does not.
+    // `Result`: derived unions close their members, this one does not.
     if let Some(Value::Array(members)) = schema.get_mut("oneOf") {
         members.iter_mut().filter_map(Value::as_object_mut).for_each(close_variant);
     }
 }
 
-/// JSON Schema does not know these formats, and several providers refuse them.
+/// Replaces formats that JSON Schema does not define, because several providers reject them.
 fn mend_format(schema: &mut Map<String, Value>) {
     const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
     const TIME: &str = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?";
@@ -118,14 +117,14 @@ fn mend_format(schema: &mut Map<String, Value>) {
     schema.entry("pattern").or_insert(pattern.into());
 }
 
-/// Drops the names of Rust's numbers.
+/// Drops the formats for Rust's number types.
 fn drop_widths(schema: &mut Schema) {
     let Some(schema) = schema.as_object_mut() else {
         return;
     };
     match schema.get("format").and_then(Value::as_str) {
-        // Ranges as schemars gives them for the smaller widths. A range of 64 bits is
-        // not worth its bytes: no model comes near, and the type still enforces it.
+        // Ranges that schemars writes for smaller widths. A range of 64 bits is not worth its
+        // bytes: models do not reach it, and the type still enforces it.
         Some("int32") => width(schema, i32::MIN.into(), i32::MAX.into()),
         Some("uint32") => width(schema, 0, u32::MAX.into()),
         Some(format) if is_width(format) => {
@@ -135,7 +134,7 @@ fn drop_widths(schema: &mut Schema) {
     }
 }
 
-/// OpenAPI's names for Rust's number types.
+/// Whether a format is OpenAPI's name for a number type of Rust.
 fn is_width(format: &str) -> bool {
     let width = format.strip_prefix('u').unwrap_or(format).strip_prefix("int");
     matches!(format, "float" | "double")
@@ -161,8 +160,8 @@ fn close_variant(member: &mut Map<String, Value>) {
     }
 }
 
-/// Tells a struct without fields from an object of any fields: schemars writes a map of
-/// anything with `additionalProperties`, so this is all it says of such a struct.
+/// Distinguishes a struct without fields from an object of any fields: schemars writes a map of
+/// anything with `additionalProperties`, and a struct without fields without any rule.
 fn name_no_fields(schema: &mut Map<String, Value>) {
     let silent = |keyword: &String| matches!(keyword.as_str(), "type" | "description" | "title");
     if is_type_object(schema) && schema.keys().all(silent) {
@@ -178,8 +177,8 @@ pub(crate) fn is_object(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
 }
 
-/// Says that the root is an object where that only follows from what it says: a union of
-/// objects, a reference to one, nothing but properties.
+/// Adds `type: object` to a root that has no type but is always an object: a union of objects, a
+/// reference to an object, or a schema that only has properties.
 pub(crate) fn root_object(schema: &mut Value) {
     if schema.get("type").is_none()
         && is_always_object(schema)
@@ -227,7 +226,7 @@ fn is_always_object(root: &Value) -> bool {
     true
 }
 
-/// Whether there are more than `levels` objects and lists in each other.
+/// Whether objects and lists nest deeper than `levels`.
 pub(crate) fn is_deeper(node: &Value, levels: usize) -> bool {
     let deeper = |below: &Value| levels == 0 || is_deeper(below, levels - 1);
     match node {
@@ -237,7 +236,7 @@ pub(crate) fn is_deeper(node: &Value, levels: usize) -> bool {
     }
 }
 
-/// Drops schemas without recursion: dropping one by itself takes stack for each level.
+/// Drops schemas without recursion, because the default drop takes stack for each level.
 pub(crate) fn take_apart(schemas: impl IntoIterator<Item = Value>) {
     let mut left: Vec<Value> = schemas.into_iter().collect();
     while let Some(node) = left.pop() {
@@ -249,12 +248,12 @@ pub(crate) fn take_apart(schemas: impl IntoIterator<Item = Value>) {
     }
 }
 
-/// The schema of an input with no fields.
+/// Returns the schema of an input without fields.
 pub(crate) fn nothing() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-/// Lets nothing into a struct without fields: nothing is asked for.
+/// Closes a struct without fields: it accepts no fields.
 pub(crate) fn close_empty(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else {
         return;
@@ -267,8 +266,8 @@ pub(crate) fn close_empty(schema: &mut Value) {
     }
 }
 
-/// Lets nothing into an input whose `properties` are empty and that says no more: it takes no
-/// arguments. Beside other keywords, empty `properties` say nothing and go.
+/// Closes an input whose `properties` are empty and that has no other rule: it takes no
+/// arguments. Beside other keywords, empty `properties` have no effect and are removed.
 pub(crate) fn close_fieldless(schema: &mut Value) {
     let Some(root) = schema.as_object_mut() else {
         return;
@@ -287,12 +286,12 @@ pub(crate) fn close_fieldless(schema: &mut Value) {
     }
 }
 
-/// Wraps a value that is not an object: `{"result": …}`.
+/// Wraps the schema of a value that is not an object: `{"result": …}`.
 pub(crate) fn wrap(schema: Value) -> Value {
     object([(RESULT, schema)])
 }
 
-/// An object of required properties, in order, with their definitions at its root.
+/// Returns an object of required properties, in order, with their definitions at its root.
 pub(crate) fn object<const N: usize>(properties: [(&str, Value); N]) -> Value {
     let mut definitions = Map::new();
     let mut inner = Map::new();
@@ -312,7 +311,7 @@ pub(crate) fn object<const N: usize>(properties: [(&str, Value); N]) -> Value {
     Value::Object(root)
 }
 
-/// Moves a schema's definitions out, so that it can stand below another root.
+/// Moves a schema's definitions out, so that it can be embedded below another root.
 fn hoist(name: &str, schema: &mut Value, definitions: &mut Map<String, Value>) {
     // Two properties may each have a definition of the same name.
     rename_definitions(schema, |name| definitions.contains_key(name));
@@ -322,7 +321,7 @@ fn hoist(name: &str, schema: &mut Value, definitions: &mut Map<String, Value>) {
     if let Some(Value::Object(own)) = map.shift_remove("$defs") {
         definitions.extend(own);
     }
-    // A type that contains itself refers to its root, which is about to be another.
+    // A type that contains itself refers to its root, which changes here.
     let name = free_name(&plain_name(name), &mut 1, |name| definitions.contains_key(name));
     let target = reference_to(&name);
     let away = |reference: &str| (reference == "#").then(|| target.clone());
@@ -335,13 +334,13 @@ fn hoist(name: &str, schema: &mut Value, definitions: &mut Map<String, Value>) {
     }
 }
 
-/// Gives definitions names that need no escapes in a reference.
+/// Renames definitions so that references to them need no escapes.
 pub(crate) fn plain_definitions(schema: &mut Value) {
     rename_definitions(schema, |_| false);
 }
 
-/// A name that is the same in a URI and in a JSON pointer: readers take a reference for
-/// one or the other, and only the first has percent signs.
+/// Returns a name that is the same in a URI and in a JSON pointer. Parsers treat a reference as
+/// one or the other, and only a URI has percent signs.
 fn plain_name(name: &str) -> String {
     name.replace(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')), "_")
 }
@@ -366,12 +365,12 @@ fn rename_definitions(schema: &mut Value, is_taken: impl Fn(&str) -> bool) {
     if renamed.is_empty() {
         return;
     }
-    // One by one, because they keep their order.
+    // One at a time, to keep their order.
     for (name, definition) in std::mem::take(own) {
         own.insert(renamed.get(&reference_to(&name)).cloned().unwrap_or(name), definition);
     }
     let moved = |reference: &str| {
-        // What follows leads into the definition and stays.
+        // The rest of the pointer leads into the definition and does not change.
         let end = reference.match_indices('/').nth(2).map_or(reference.len(), |(at, _)| at);
         let (definition, rest) = reference.split_at(end);
         Some(reference_to(renamed.get(definition)?) + rest)
@@ -379,7 +378,7 @@ fn rename_definitions(schema: &mut Value, is_taken: impl Fn(&str) -> bool) {
     redirect(schema, &|reference| moved(reference).or_else(|| moved(&percent_decoded(reference)?)));
 }
 
-/// The name, or the name with a number that goes up from call to call.
+/// Returns the name, or else the name with the next free number.
 fn free_name(name: &str, number: &mut usize, is_taken: impl Fn(&str) -> bool) -> String {
     let mut free = name.to_owned();
     while is_taken(&free) {
@@ -393,7 +392,7 @@ pub(crate) fn reference_to(definition: &str) -> String {
     format!("#/$defs/{}", definition.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Rewrites the references in a schema that `to` knows; whether there was one.
+/// Rewrites the references in a schema for which `to` returns one; returns whether there was one.
 pub(crate) fn redirect(schema: &mut Value, to: &impl Fn(&str) -> Option<String>) -> bool {
     let Some(map) = schema.as_object_mut() else {
         return false;
@@ -411,7 +410,7 @@ pub(crate) fn redirect(schema: &mut Value, to: &impl Fn(&str) -> Option<String>)
     found
 }
 
-/// What a reference refers to, if that is inside the same schema.
+/// Returns the target of a reference inside the same schema.
 pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(reference.strip_prefix('#')?)
 }

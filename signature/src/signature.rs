@@ -9,15 +9,15 @@ use serde::de::DeserializeOwned;
 use crate::error::{ContractError, Result};
 use crate::{name, schema};
 
-/// What goes in, what comes back and what it is for: never who does it.
+/// A typed contract: its fields are the input, and [`Output`](Self::Output) is the output.
 ///
-/// The implementing type *is* the input, so there is nothing to keep in step: the
-/// name is the type's name in snake case, the description is its doc comment, and
-/// the fields' doc comments describe the fields. All of it reaches the model.
+/// The implementing type *is* the input, so the type and the schema cannot disagree. The name is
+/// the type's name in snake case, the description is its doc comment, and the fields' doc comments
+/// describe the fields. All of them are sent to the model.
 ///
-/// Both sides are `Serialize + DeserializeOwned + JsonSchema` because every role
-/// needs another half: a tool reads its input and writes its output, a module
-/// served by a language model writes its input and reads its output.
+/// Input and output are both `Serialize + DeserializeOwned + JsonSchema`, because tools and models
+/// need opposite halves. A tool deserializes its input and serializes its output. A module that a
+/// language model implements serializes its input and deserializes its output.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -54,13 +54,13 @@ use crate::{name, schema};
     note = "derive `Serialize`, `Deserialize` and `JsonSchema`, then write `impl Signature for {Self} {{ type Output = …; }}`"
 )]
 pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
-    /// What fulfilling this signature gives back.
+    /// The type of the output.
     type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
 
-    /// The namespace that the name begins with, joined by `_`. Default: none.
+    /// Returns the namespace: the first part of the name, joined to it by `_`. Default: empty.
     ///
-    /// Two modules of a program may each have a `SearchDocuments`; a namespace tells them
-    /// apart where a model sees both:
+    /// Two Rust modules of a program may each have a `SearchDocuments`. A namespace gives them
+    /// different names for a model that sees both:
     ///
     /// ```
     /// # use toolwright_signature::Signature;
@@ -88,24 +88,25 @@ pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + '
         ""
     }
 
-    /// The name a model calls this by: the namespace and the type's name, in snake case.
+    /// Returns the contract's name: the namespace and the type's name, in snake case.
     ///
     /// `HTTPGet` becomes `http_get`. A type that is renamed with
-    /// `#[schemars(rename = "Legal::SearchDocuments")]` is `legal_search_documents`. A
-    /// generic type must override this, because its schema name does not tell its
-    /// instances apart; [`Contract::of`] refuses it otherwise. It may give the same name as
-    /// a literal (`"fetch".into()`); one that it computes (`Cow::Owned`) cannot be told from
-    /// this default.
+    /// `#[schemars(rename = "Legal::SearchDocuments")]` becomes `legal_search_documents`.
+    ///
+    /// A generic type must override this method, because all its instances share one schema name;
+    /// otherwise [`Contract::of`] returns an error. The override may return the default name as a
+    /// literal (`"fetch".into()`). A computed name (`Cow::Owned`) has to differ from the default
+    /// name, because [`Contract::of`] cannot distinguish the two.
     ///
     /// [`Contract::of`]: crate::Contract::of
     fn name() -> Cow<'static, str> {
         Cow::Owned(name::of::<Self>())
     }
 
-    /// What this is for, as the model reads it: the type's doc comment.
+    /// Returns the description for the model: the type's doc comment.
     ///
-    /// Without one it is the name in words (`search_documents` gives
-    /// `Search documents`), which tells a model little: write the comment.
+    /// Without a doc comment it is the name in words: `search_documents` becomes `Search
+    /// documents`. That helps a model little, so write the comment.
     fn description() -> Cow<'static, str> {
         match schema::description_of::<Self>() {
             Some(text) => Cow::Owned(text),
@@ -113,14 +114,14 @@ pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + '
         }
     }
 
-    /// What a model sees of a result: JSON, or a string as it is.
+    /// Renders an output for the model: as JSON, or as plain text if the output is a string.
     ///
-    /// Override it where a sentence says it better than an object.
+    /// Override it where a sentence is clearer than JSON.
     ///
     /// # Errors
     ///
-    /// [`ContractError::Write`] if the output does not serialise to JSON, for example a map
-    /// with keys that are not strings.
+    /// [`ContractError::Write`] means that the output does not serialize to JSON, such as a map
+    /// whose keys are not strings.
     fn render(output: &Self::Output) -> Result<String> {
         let json = serde_json::to_string(output)
             .map_err(|source| ContractError::write(Self::name().into_owned(), source))?;

@@ -1,13 +1,13 @@
-//! The `_type` field of structs that serde tags, shown in their schema.
+//! The `_type` field of tagged structs, for their schema.
 
 use schemars::Schema;
 use serde_json::{Map, Value};
 
-/// Shows `_type` in the schema of a struct that serde writes it for.
+/// Adds the `_type` field to the schema of a struct with `#[serde(tag = "_type")]`.
 ///
-/// Models tell structs apart by it, and DSPy.rb's tools are called with it. schemars does
-/// not know `#[serde(tag = …)]` on a struct, so it has to be told; on an enum it knows.
-/// Off unless asked for, because every byte is paid on every call.
+/// Models distinguish structs by it, and DSPy.rb's tools are called with it. schemars ignores
+/// `#[serde(tag = …)]` on a struct, although it supports it on an enum. The field is opt-in,
+/// because its bytes are sent with every request.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -44,7 +44,7 @@ pub fn type_tag(name: &'static str) -> impl FnMut(&mut Schema) {
     }
 }
 
-/// First, as serde writes it.
+/// Inserts the tag as the first field, as serde serializes it.
 fn tag(schema: &mut Map<String, Value>, name: &str) {
     const TAG: &str = "_type";
     let properties = schema.entry("properties").or_insert_with(|| Map::new().into());

@@ -1,7 +1,7 @@
-//! Whether one contract can stand in for another.
+//! Whether one contract can replace another.
 //!
 //! Both sides go through [`comparing`](crate::comparing): the input as this contract's type
-//! writes it, the output as the other contract says it.
+//! serializes it, the output as the other contract describes it.
 
 use serde_json::{Value, json};
 
@@ -11,11 +11,11 @@ use crate::error::Side;
 use crate::schema;
 
 impl Contract {
-    /// What keeps `other` from standing in for this contract; nothing if it may.
+    /// Returns the differences that keep `other` from replacing this contract; empty if it can.
     ///
-    /// It may if it takes every input that this one's type is written as, and this one
-    /// reads every output that `other` lets come. So a tool of some server can be held to a
-    /// signature before the first call, not at it:
+    /// `other` can replace it under two conditions. It accepts every input that this contract's
+    /// type serializes to, and this contract can read every output that `other` allows. Use it to
+    /// validate a server's tool against a signature before the first call:
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -53,31 +53,31 @@ impl Contract {
     /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///
-    /// What is compared is what the schemas say, as JSON Schema has it, with what reading
-    /// does about it:
+    /// The comparison follows JSON Schema, and takes into account what reading does:
     ///
-    /// - A null for a field that `other` lets be left out, and lets not be null, is no
-    ///   difference: [`read`](Self::read) with `other` leaves it out.
-    /// - An object that names its fields and says nothing of more has no more. A field of an
-    ///   input that `other` does not name is a difference, unless it says that it takes any:
-    ///   passed over there, nobody would notice. A field of an output is one where this
-    ///   contract is closed to further fields, or has one of nearly that name.
-    /// - An output that is no object may stand in a field `result`, as MCP has it.
-    /// - Bounds of 2⁵³ − 1 and beyond are none: generators write them everywhere.
+    /// - A null is not a difference if `other` has the field as optional but not nullable:
+    ///   [`read`](Self::read) with `other` leaves the field out.
+    /// - An object with named fields and no rule for further fields has no further fields. A field
+    ///   of an input that `other` does not name is a difference, unless `other` explicitly allows
+    ///   any field: otherwise the server could ignore it silently. An unknown field of an output is
+    ///   a difference only if this contract is closed to further fields, or has a field of nearly
+    ///   the same name.
+    /// - An output that is not an object may be wrapped in a field `result`, as in MCP.
+    /// - Bounds of 2⁵³ − 1 and beyond are ignored: generators write them everywhere.
     /// - A `format` counts only in an output, and only where reading checks it. Titles,
     ///   descriptions, defaults and names of contracts do not count.
-    /// - A contract that does not say what it returns is taken to return a text.
-    /// - Rules that nobody can compare, such as `not` or `if`, are differences, unless both
-    ///   say the same.
+    /// - A contract without an output schema is assumed to return a text.
+    /// - Rules that cannot be compared, such as `not` or `if`, are differences, unless both schemas
+    ///   have the same rule.
     ///
-    /// It errs on the safe side: schemas that fit may be told apart, such as a range that
-    /// two members of a union cover together, or two patterns for the same texts. What it
-    /// cannot see is what no schema says: what `serde` does beyond it, a number too large
-    /// for an `f32`, a server that does not keep to its own. Nor does it ask whether a
-    /// second member of a `oneOf` fits.
+    /// The comparison errs on the safe side: it may report differences between schemas that fit,
+    /// such as a range that two members of a union cover together, or two patterns for the same
+    /// texts. It cannot see facts outside the schemas: custom `serde` code, a number too large for
+    /// an `f32`, a server that breaks its own schema. It does not check whether a second member of
+    /// a `oneOf` matches.
     ///
-    /// At most 50 differences are told for a side, and however large the schemas are, the
-    /// work is bounded: what is too large is a difference.
+    /// It returns at most 50 differences for each side. The work is bounded for schemas of any
+    /// size: a schema that is too large is a difference.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let comes = self.written_input();
@@ -92,7 +92,7 @@ impl Contract {
         found
     }
 
-    /// The schema of an input as its type writes it.
+    /// Returns the schema of an input as its type serializes it.
     fn written_input(&self) -> Value {
         let Some(written) = self.input_to_write.filter(|_| !self.unit_input) else {
             return self.input().clone();
@@ -104,9 +104,9 @@ impl Contract {
     }
 }
 
-/// What keeps a text from being taken: a contract without an output schema returns a text.
+/// Returns the differences of a text: a contract without an output schema returns a text.
 fn text_for(takes: &Value) -> Vec<Difference> {
-    // Nothing is read from such an output.
+    // A unit output is not read at all.
     if takes.get("type").is_some_and(|kind| kind == "null") {
         return Vec::new();
     }

@@ -1,6 +1,6 @@
 //! A contract in a dialect: its schemas, example values, and the whole tool.
 //!
-//! Each schema is lowered at the first call and kept.
+//! Each schema is lowered at the first call and cached.
 
 use std::sync::OnceLock;
 
@@ -15,11 +15,11 @@ use crate::schema::{self, Refusal};
 use crate::wire_shapes;
 
 impl Contract {
-    /// The input schema as `dialect` takes it; computed at the first call and kept.
+    /// Returns the input schema in `dialect`; computed at the first call and cached.
     ///
-    /// A schema that a strict dialect cannot say is lowered for the same provider without
-    /// the guarantee: [`Lowered::strict`] is false then, and the losses say why. What a
-    /// request of several tools is sent as is in [`LoweredRequest`].
+    /// If a strict dialect cannot express the schema, it is lowered for the same provider without
+    /// the guarantee: [`Lowered::strict`] is then false, and the losses give the reason.
+    /// [`LoweredRequest`] lowers all tools of a request together.
     ///
     /// [`LoweredRequest`]: crate::LoweredRequest
     ///
@@ -39,34 +39,34 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`ContractError::Lowering`] if the schema means nothing, such as a reference that leads
-    /// nowhere, or the provider does not take the tool's name.
+    /// [`ContractError::Lowering`] means that the dialect has no form for the schema, that a
+    /// reference leads nowhere, or that the provider does not accept the tool's name.
     pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
-        // Not kept with the schema: the same contract may go by another name.
+        // Not cached with the schema: the same contract may have another name.
         check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;
         kept(&self.lowered_input[dialect.index()], || {
             self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, true)
         })
     }
 
-    /// The input schema without the guarantee of `strict`, for a request that has no room
-    /// for another one with it.
+    /// Returns the input schema without `strict`, for a request that has no room for another
+    /// strict tool.
     pub(crate) fn lower_loose(&self, dialect: Dialect) -> Result<&Lowered> {
         kept(&self.loose_input[dialect.index()], || {
             self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, false)
         })
     }
 
-    /// The output schema as `dialect` takes it, with an object at its root.
+    /// Returns the output schema in `dialect`, with an object at its root.
     ///
-    /// An output that is no object is asked for as `{"result": …}`, and
-    /// [`Contract::read_output`] takes it out again. For MCP it is the schema of what
-    /// a tool gives, for the others of what a model has to produce.
+    /// An output that is not an object is wrapped as `{"result": …}`, and [`Contract::read_output`]
+    /// unwraps it. For MCP the result is the schema of a tool's serialized output. For all other
+    /// dialects it is the schema of an output that a model has to produce.
     ///
     /// # Errors
     ///
-    /// [`ContractError::Schema`] if the contract does not say what it returns, otherwise as
-    /// [`Contract::lower`].
+    /// [`ContractError::Schema`] means that the contract has no output schema. The other errors are
+    /// those of [`Contract::lower`].
     pub fn lower_output(&self, dialect: Dialect) -> Result<&Lowered> {
         kept(&self.lowered_output[dialect.index()], || {
             let output = match dialect {
@@ -109,10 +109,11 @@ impl Contract {
         }
     }
 
-    /// An input in the shape that `dialect` asks for: what a model would send.
+    /// Converts an input to the shape of `dialect`, as a model would send it.
     ///
-    /// Use it for examples in a prompt, on what [`write_input`](Self::write_input) gives,
-    /// which is the contract's own shape. [`read`](Self::read) gives back what was put in.
+    /// Use it for examples in a prompt. `value` has the contract's own shape, as
+    /// [`write_input`](Self::write_input) returns it, and [`read`](Self::read) converts the result
+    /// back to it.
     ///
     /// ```
     /// # use serde_json::json;
@@ -130,21 +131,22 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// As [`lower`](Self::lower), and [`ContractError::Reading`] where the value does not fit its
-    /// schema or has no form in the dialect. A dialect that takes values as they are
-    /// looks at nothing.
+    /// [`ContractError::Reading`] means that the value does not fit its schema, or that it has no
+    /// form in the dialect. A dialect that does not change values does not check them. The other
+    /// errors are those of [`lower`](Self::lower).
     pub fn lower_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
         let unit = serde_json::json!({});
         let value = if self.unit_input && value.is_null() { &unit } else { value };
         self.render(self.lower(dialect)?, Side::Input, value)
     }
 
-    /// An output in the shape that `dialect` asks for, as
-    /// [`lower_value`](Self::lower_value) gives an input.
+    /// Converts an output to the shape of `dialect`, like [`lower_value`](Self::lower_value) for an
+    /// input.
     ///
     /// # Errors
     ///
-    /// As [`lower_output`](Self::lower_output), and [`ContractError::Reading`] as for an input.
+    /// [`ContractError::Reading`] has the same causes as for an input. The other errors are those
+    /// of [`lower_output`](Self::lower_output).
     pub fn lower_output_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
         self.render(self.lower_output(dialect)?, Side::Output, value)
     }
@@ -155,7 +157,7 @@ impl Contract {
             side,
             faults: vec![fault],
             more: 0,
-            // Writing takes stack for each level too.
+            // Serializing takes stack for each level too.
             raw: if schema::is_deeper(value, SCHEMA_DEPTH) {
                 "…".into()
             } else {
@@ -164,15 +166,17 @@ impl Contract {
         })
     }
 
-    /// The tool as `dialect`'s provider takes it, for printing and comparing.
+    /// Returns the whole tool as JSON in the form of `dialect`'s provider, for printing and
+    /// comparing.
     ///
-    /// OpenAI's form is that of Chat Completions; plain JSON Schema has the name, the
-    /// description, `input_schema` and `output_schema`, which is null where nothing is said
-    /// of an output. Providers send the parts
-    /// themselves, without this detour. MCP's has a title where the type gives itself one
-    /// (`#[schemars(title = "…")]`): the name in other letters would tell nothing. Its input
-    /// schema keeps the `$schema` of a [dynamic](Contract::dynamic) contract; where an older
-    /// draft was rewritten, that names 2020-12.
+    /// - OpenAI's form is that of Chat Completions.
+    /// - Plain JSON Schema has the name, the description, `input_schema` and `output_schema`, which
+    ///   is null if there is no output schema.
+    /// - MCP's form has a `title` if the type has one (`#[schemars(title = "…")]`). Its input
+    ///   schema keeps the `$schema` of a [dynamic](Contract::dynamic) contract. If an older draft
+    ///   was rewritten, `$schema` names 2020-12.
+    ///
+    /// The provider crates do not use this method: they send the parts themselves.
     ///
     /// ```
     /// # use serde_json::json;
@@ -189,7 +193,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// As [`Contract::lower`].
+    /// The same as those of [`Contract::lower`].
     pub fn tool(&self, dialect: Dialect) -> Result<Value> {
         let Lowered { schema: input, strict, .. } = self.lower(dialect)?;
         let (name, description) = (&self.name, &self.description);
@@ -241,7 +245,7 @@ impl Contract {
     }
 }
 
-/// A path of bearable length, which begins as it did: fields may be called anything.
+/// Limits the length of a path and keeps its first character: field names may be of any length.
 pub(crate) fn shortened(path: String) -> String {
     const LONGEST: usize = 300;
     if path.len() <= LONGEST {

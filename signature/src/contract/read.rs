@@ -9,19 +9,18 @@ use crate::reading::policy::{Policy, Reading};
 use crate::schema;
 
 impl Contract {
-    /// Reads an input: a tool's arguments as a model sent them.
+    /// Deserializes an input: a tool's arguments as a model sent them.
     ///
-    /// Takes the contract's own shape and that of every dialect, puts right what has
-    /// one meaning ([`Policy::Coerce`]), and otherwise says all that is wrong. A text
-    /// that is as it should be costs one pass of `serde_json::from_str` into the type;
-    /// where only the schema knows a rule, it costs a check before that.
+    /// It accepts the contract's own shape and that of every dialect. It repairs values with only
+    /// one possible meaning ([`Policy::Coerce`]), and reports everything else. A text without
+    /// faults costs one pass of `serde_json::from_str` into the type, and a validation before it if
+    /// the schema has rules that the type does not enforce.
     ///
-    /// `T` is the contract's type, or `serde_json::Value` for a contract made at run
-    /// time.
+    /// `T` is the contract's type, or `serde_json::Value` for a contract made at run time.
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`](crate::ContractError::Reading) with everything that does not fit.
+    /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
     #[inline]
     pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
         match self.input.read_plain(wire) {
@@ -33,11 +32,11 @@ impl Contract {
         }
     }
 
-    /// Reads an input as far as `policy` goes, and says what was put right.
+    /// Deserializes an input with the repairs that `policy` allows, and lists them.
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`](crate::ContractError::Reading) with everything that does not fit.
+    /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
     #[inline]
     pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
         match self.input.read_plain(wire) {
@@ -46,8 +45,8 @@ impl Contract {
         }
     }
 
-    /// Reads an input of a plain contract that is as it should be; `None` asks for
-    /// [`read_with`](Self::read_with). For callers that have no time to spare.
+    /// Deserializes an input that needs no repair and no validation; for all others it returns
+    /// `None`, and the caller uses [`read_with`](Self::read_with). A fast path for hot loops.
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -55,7 +54,7 @@ impl Contract {
         self.input.read_plain(wire)
     }
 
-    /// Reads an output: what a model was asked to produce by
+    /// Deserializes an output that a model produced for
     /// [`lower_output`](Self::lower_output).
     ///
     /// ```
@@ -73,7 +72,7 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`](crate::ContractError::Reading) with everything that does not fit.
+    /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
     #[inline]
     pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
         match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
@@ -85,11 +84,11 @@ impl Contract {
         }
     }
 
-    /// Reads an output as far as `policy` goes, and says what was put right.
+    /// Deserializes an output with the repairs that `policy` allows, and lists them.
     ///
     /// # Errors
     ///
-    /// [`Error::Reading`](crate::ContractError::Reading) with everything that does not fit.
+    /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
     #[inline]
     pub fn read_output_with<T: DeserializeOwned>(
         &self,

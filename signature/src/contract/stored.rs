@@ -1,6 +1,6 @@
-//! A contract in stored data, such as a run or a recording.
+//! The serialized form of a contract, for runs and recordings.
 //!
-//! It comes back as a run-time contract: the schemas are stored, the type is not.
+//! It is deserialized as a run-time contract: the schemas are stored, the type is not.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ impl Serialize for Contract {
     }
 }
 
-/// What comes back is a run-time contract: it knows schemas, not types.
+/// Deserializes a run-time contract, which has schemas but no Rust type.
 impl<'de> Deserialize<'de> for Contract {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Contract {
         let title = stored.title.map(Cow::into_owned);
         let marker = stored.marker.map(Cow::into_owned);
         let mut contract = contract.map_err(D::Error::custom)?;
-        // It is lowered as the type was, and read as its schema says.
+        // The contract is lowered as the type was, and read as its schema says.
         contract.input.typed = stored.typed;
         if let Some(output) = &mut contract.output {
             output.to_read.typed = stored.typed;
@@ -59,8 +59,8 @@ impl<'de> Deserialize<'de> for Contract {
 }
 
 impl Contract {
-    /// Whether a schema of a type has an object without fields: it is closed, for the type
-    /// lets none in, and only says so if one knows of the type.
+    /// Whether a schema of a type contains an object without fields. A typed contract treats it as
+    /// closed, which the schema alone does not say.
     fn leaves_open(&self) -> bool {
         fn below(schema: &Value) -> bool {
             match schema {
@@ -76,7 +76,7 @@ impl Contract {
                 _ => false,
             }
         }
-        // The root is an object of arguments, whatever its type is.
+        // The root is always an object of arguments.
         let roots = [Some(self.input()), self.output_to_read()].into_iter().flatten();
         roots.filter_map(Value::as_object).any(|root| root.values().any(below))
     }
@@ -93,10 +93,11 @@ struct Stored<'a> {
     input: Cow<'a, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<Cow<'a, Value>>,
-    /// Only where it differs: most types are written as they are read.
+    /// Only where it differs: most types are serialized as they are deserialized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output_to_write: Option<Cow<'a, Value>>,
-    /// Whether a type stood behind it, where that matters: see [`Contract::leaves_open`].
+    /// Whether the contract had a type, stored only where that matters: see
+    /// [`Contract::leaves_open`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     typed: bool,
 }

@@ -1,4 +1,4 @@
-//! Dialects and what lowering returns: the schema, and the losses it could not avoid.
+//! Dialects, and the result of lowering: a schema and its losses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,22 +21,22 @@ use crate::lowering::rules::{RequestLimits, Weight};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// JSON Schema 2020-12, as it is: for a prompt, a validator or a document.
+    /// JSON Schema 2020-12 without changes: for a prompt, a validator or a document.
     JsonSchema2020,
-    /// OpenAI with `strict: true`: the provider guarantees that arguments fit, and
-    /// accepts a subset in which every property is required and objects are closed.
-    /// A schema that the subset cannot say is lowered as for [`OpenAiLoose`](Self::OpenAiLoose).
+    /// OpenAI with `strict: true`. The provider guarantees that arguments fit, and accepts a
+    /// subset in which every property is required and objects are closed. A schema that the subset
+    /// cannot express is lowered as for [`OpenAiLoose`](Self::OpenAiLoose).
     ///
     /// Source: OpenAI's guide "Structured Outputs", section "Supported schemas".
     OpenAiStrict,
-    /// OpenAI with `strict: false`, and what compatible servers accept.
+    /// OpenAI with `strict: false`, and OpenAI-compatible servers.
     ///
-    /// Source: the refusals (HTTP 400) of the Chat Completions API: the root is an
+    /// Source: the errors (HTTP 400) of the Chat Completions API: the root is an
     /// object without combinators, has `properties`, and arrays have `items`.
     OpenAiLoose,
-    /// Anthropic with `strict: true`: arguments are guaranteed to fit, and objects are
-    /// closed and never contain themselves. A schema that this subset cannot say, or that the
-    /// request has no room for, is lowered for a tool without `strict`.
+    /// Anthropic with `strict: true`. The provider guarantees that arguments fit, and accepts a
+    /// subset in which objects are closed and never contain themselves. A schema is lowered without
+    /// `strict` if the subset cannot express it, or if the request has no room for it.
     ///
     /// Source: Anthropic's guide "Structured outputs", section "JSON Schema limitations".
     Anthropic,
@@ -52,7 +52,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Every dialect there is.
+    /// All dialects.
     pub const ALL: [Self; 6] = [
         Self::JsonSchema2020,
         Self::OpenAiStrict,
@@ -62,7 +62,7 @@ impl Dialect {
         Self::Mcp,
     ];
 
-    /// The name on a command line: `openai-strict`.
+    /// Returns the name for a command line, such as `openai-strict`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl Dialect {
         }
     }
 
-    /// Maximum number of tools in one request, where the provider has one.
+    /// Returns the maximum number of tools in one request; `None` if the provider has no maximum.
     #[must_use]
     pub fn max_tools(self) -> Option<usize> {
         Some(RequestLimits::of(self).tools).filter(|most| *most != usize::MAX)
@@ -110,9 +110,9 @@ impl std::str::FromStr for Dialect {
     }
 }
 
-/// A schema as one dialect takes it, ready to be sent.
+/// A schema in the form of one dialect, ready to be sent.
 ///
-/// Made by [`Contract::lower`] and [`Contract::lower_output`], once per dialect.
+/// [`Contract::lower`] and [`Contract::lower_output`] make it once per dialect.
 ///
 /// [`Contract::lower`]: crate::Contract::lower
 /// [`Contract::lower_output`]: crate::Contract::lower_output
@@ -121,36 +121,36 @@ impl std::str::FromStr for Dialect {
 pub struct Lowered {
     /// The schema, with an object at its root.
     pub schema: Box<RawValue>,
-    /// What the dialect could not say; empty if everything was.
+    /// The rules that the dialect cannot express; empty if it can express all of them.
     pub losses: Vec<Loss>,
     /// Whether the provider guarantees that values fit: it is sent with `strict: true`.
     ///
-    /// Always false in a dialect without `strict`. False in a strict dialect is a loss as
-    /// well, with the keyword `strict`.
+    /// Always false in a dialect without `strict`. In a strict dialect, false is also listed as a
+    /// loss, with the keyword `strict`.
     pub strict: bool,
-    /// What it takes of the limits of a request.
+    /// The part of a request's limits that this schema uses.
     pub(crate) weight: Weight,
-    /// How values are brought to its shape.
+    /// Converts values to the shape of this schema.
     pub(crate) renderer: Renderer,
 }
 
-/// Something a dialect could not say, so that a model is not told or not held to it.
+/// A rule that a dialect cannot express, so that the model does not see it or need not keep it.
 ///
-/// Reading still enforces whatever the type itself enforces.
+/// Reading still enforces all rules of the type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Whether it is about what goes in or what comes back.
+    /// The side that has the rule.
     pub side: Side,
-    /// Where in the value, from `$`; `[]` is every item of a list and `*` every value of a
+    /// The path in the value, from `$`; `[]` is every item of a list and `*` every value of a
     /// map.
     pub path: String,
     /// The schema keyword that was lost.
     pub keyword: String,
-    /// What became of it.
+    /// The effect of the loss, for the message after the keyword.
     pub why: Cow<'static, str>,
-    /// Why the whole schema was lowered in a weaker form, for code to match: without `strict`, or as
-    /// an object of any fields. `None` for a loss at one place.
+    /// The kind of fault for which the whole schema was lowered in a weaker form, for code to
+    /// match: without `strict`, or as an object of any fields. `None` for a loss at one place.
     pub fault: Option<SchemaFault>,
 }
 

@@ -1,7 +1,7 @@
 //! Lowering of all schemas in one request, whose limits a provider counts together.
 //!
-//! In go contracts, out come their [`Lowered`] schemas, the first of them strict as long as
-//! there is room.
+//! It lowers contracts to [`Lowered`] schemas. Tools are strict in their order, each if the limits
+//! still allow it.
 
 use std::borrow::Borrow;
 
@@ -10,15 +10,14 @@ use crate::error::{ContractError, Result};
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::rules::RequestLimits;
 
-/// The schemas of one request, lowered together: a provider limits some things for all of
-/// them.
+/// The schemas of one request, lowered together because a provider has limits for all of them.
 ///
-/// Anthropic takes 20 strict tools in a request, and 24 optional fields and 16 unions in all
-/// of them. Tools become strict in their order, each as long as there is room; the rest is
-/// sent without `strict`, and its losses say so. A tool more at the end changes nothing
-/// before it, so that the bytes of a prompt stay the same.
+/// Anthropic accepts 20 strict tools in a request, with 24 optional fields and 16 unions in total.
+/// Tools become strict in their order, each if the limits still allow it. All other tools are sent
+/// without `strict`, and their losses say so. An additional tool at the end does not change the
+/// tools before it, so the bytes of the prompt before it stay the same.
 ///
-/// Each contract keeps its schemas, so making this again only adds up.
+/// Each contract caches its schemas, so repeating this only sums up the limits.
 ///
 /// ```
 /// # use serde_json::json;
@@ -37,16 +36,17 @@ use crate::lowering::rules::RequestLimits;
 pub struct LoweredRequest<'a> {
     /// The inputs of the tools, in their order.
     pub tools: Vec<&'a Lowered>,
-    /// The answer that is asked for.
+    /// The output that the model has to produce.
     pub output: Option<&'a Lowered>,
 }
 
 impl<'a> LoweredRequest<'a> {
-    /// The tools of a request, and the contract whose output its answer has to be.
+    /// Lowers the tools of a request, and the contract whose output the model has to produce.
     ///
     /// # Errors
     ///
-    /// [`ContractError::TooManyTools`], and as [`Contract::lower`] and [`Contract::lower_output`].
+    /// [`ContractError::TooManyTools`] means that the provider accepts fewer tools. The other
+    /// errors are those of [`Contract::lower`] and [`Contract::lower_output`].
     pub fn new<C: Borrow<Contract> + 'a>(
         dialect: Dialect,
         tools: impl IntoIterator<Item = &'a C>,
@@ -81,7 +81,7 @@ struct Room {
 }
 
 impl Room {
-    /// Whether another strict tool fits; then it is in.
+    /// Adds a strict tool if it fits, and returns whether it does.
     fn has(&mut self, tool: &Lowered) -> bool {
         let Room { limits, .. } = *self;
         let fits = self.strict_tools < limits.strict_tools

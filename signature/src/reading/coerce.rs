@@ -1,6 +1,6 @@
-//! Values of another type than the schema's that still have one meaning: `"5"` for 5.
+//! Values of another type than the schema's that have only one meaning: `"5"` for 5.
 //!
-//! The last level of the repair walk; each value that is changed is listed as a repair.
+//! The last level of the repair walk; each changed value is listed as a repair.
 
 use crate::limits::{LIST_WORDS, REPAIR_STEPS_EACH};
 use crate::reading::fault_words::{excerpt, kind_words};
@@ -13,7 +13,7 @@ use crate::schema::graph::Node;
 use crate::schema::types::Types;
 
 impl RepairWalk<'_> {
-    /// A value of a type that the schema does not name here.
+    /// Coerces a value of a type that the schema does not allow here.
     pub(super) fn other_kind(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         if level >= Level::Restore
             && let Some(fits) = self.restored(at, node, level)
@@ -33,7 +33,7 @@ impl RepairWalk<'_> {
         fits || !told && self.fault(at, node, "")
     }
 
-    /// A text that does not keep the rules of a node that takes texts.
+    /// Coerces a text that breaks the rules of a node for texts.
     pub(super) fn coerced_text(&mut self, at: At<'_>, found: &str, node: &Node) -> bool {
         if let Some(values) = &node.values {
             let mut alike = values
@@ -110,7 +110,7 @@ impl RepairWalk<'_> {
         fits
     }
 
-    /// A list or an object that was written into a text.
+    /// Parses a list or an object that was written as a text.
     fn text_as_json(&mut self, at: At<'_>, trimmed: &str, node: &Node) -> bool {
         let repaired;
         let (tape, notes) = match Tape::parse(trimmed) {
@@ -148,7 +148,7 @@ impl RepairWalk<'_> {
         }
     }
 
-    /// One value where a list of them is asked for.
+    /// Wraps one value if a list of them is expected.
     fn single(&mut self, at: At<'_>, node: &Node) -> bool {
         let rule = &node.list;
         let inside_list = matches!(at.path, Path::Item(..));
@@ -172,7 +172,7 @@ impl RepairWalk<'_> {
         let Some(attempt) = self.attempt(at.to(at.token, &path), id, Level::Coerce) else {
             return false;
         };
-        // An object has to be an item beyond doubt: it may be a list in disguise.
+        // An object must certainly be an item: it may be a list in another form.
         if at.kind() == TokenKind::Object && attempt.unknown > 0 {
             return false;
         }
@@ -184,7 +184,7 @@ impl RepairWalk<'_> {
     }
 }
 
-/// `1.000`: half of the world writes a thousand so.
+/// `1.000`: many countries write a thousand like this.
 fn may_be_thousands(literal: &str) -> bool {
     let digits = literal.trim_start_matches('-');
     digits.split_once('.').is_some_and(|(whole, fraction)| {
@@ -192,7 +192,7 @@ fn may_be_thousands(literal: &str) -> bool {
     })
 }
 
-/// Whether a text may stand for no item, or for more than one.
+/// Whether a text may mean no item, or more than one.
 fn may_be_several(text: &str, item: &Node) -> bool {
     let listed = item.values.as_ref().is_some_and(|values| values.contains(&text.into()));
     let trimmed = text.trim();
@@ -231,8 +231,8 @@ fn says_none(text: &str) -> bool {
     word.is_empty() || WORDS.contains(&word.as_str())
 }
 
-/// Whether a text is written as a list of several: with a separator, with a word between the
-/// last two, in quotes or brackets, or each with a mark of its own.
+/// Whether a text is a list of several items: with a separator, with a word between the last two,
+/// in quotes or brackets, or with a mark before each item.
 fn says_several(text: &str) -> bool {
     const SEPARATORS: [char; 11] = [',', ';', '\n', '\t', '|', '•', '·', '،', '、', '，', '；'];
     const WORDS: [&str; 9] = ["and", "or", "und", "oder", "et", "ou", "&", "+", "/"];
@@ -247,14 +247,14 @@ fn says_several(text: &str) -> bool {
     joined || words.len() > 1 && words.iter().all(marked)
 }
 
-/// Texts that say there is no value.
+/// Whether a text means that there is no value.
 pub(super) fn is_nothing(text: &str) -> bool {
     let text = text.trim();
     text.is_empty() || text.eq_ignore_ascii_case("null") || text.eq_ignore_ascii_case("none")
 }
 
-/// A name or a listed text without what models get wrong in it: case, and the separators
-/// between words. A separator between digits may be a sign or a point, so it stays.
+/// Removes from a name or a listed text the parts that models often change: case, and the
+/// separators between words. A separator between digits may be a sign or a point, so it stays.
 pub(crate) fn folded(text: &str) -> String {
     let text: Vec<char> = text.trim().chars().collect();
     let around = |at: Option<usize>| at.and_then(|at| text.get(at)).copied();

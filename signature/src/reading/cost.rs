@@ -1,9 +1,9 @@
-//! How much work a value is to the type behind it.
+//! The amount of work that a value costs its type.
 //!
-//! serde reads a union without a tag by trying its members one after the other, each from the
-//! start and with all that is below. Where such a union holds itself, each level multiplies
-//! the work by the number of members that are tried: forty levels never come to an end. What
-//! would take too long is refused before the type sees it.
+//! serde reads an untagged union by trying its members in order, each from the start and with
+//! everything below it. If such a union contains itself, each level multiplies the work by the
+//! number of members: a value with forty levels never finishes. Such a value is rejected before the
+//! type sees it.
 
 use std::collections::HashMap;
 
@@ -14,17 +14,17 @@ use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Union};
 use crate::schema::types::Types;
 
-/// Why such a value is refused.
+/// The reason for rejecting such a value.
 pub(super) const TOO_DEEP: &str =
     "its unions without a tag nest too deep to be read in time; nest it less";
 
-/// Whether the type comes to an end with a value in time.
+/// Whether the type can read a value in reasonable time.
 pub(super) fn is_affordable(plan: &ReadPlan, tape: &Tape<'_>, token: usize) -> bool {
     let graph = &plan.graph;
     if !graph.typed || plan.repeats == 0 {
         return true;
     }
-    // All members at all levels: most values are affordable even so.
+    // The upper bound, with all members at all levels: most values are within the limit even so.
     let members = plan.repeats as u64;
     let all = members.saturating_pow(tape.depth()).saturating_mul(tape.len() as u64);
     if all <= TYPE_STEPS {
@@ -43,7 +43,7 @@ struct Cost<'f, 't> {
 }
 
 impl Cost<'_, '_> {
-    /// How many values are looked at to read one, each as often as it is.
+    /// Returns how many values are read for one value, counting repeated reads.
     fn of(&mut self, token: usize, id: Id) -> u64 {
         if let Some(known) = self.known.get(&(token, id)) {
             return *known;
@@ -62,12 +62,12 @@ impl Cost<'_, '_> {
     }
 
     fn union(&mut self, token: usize, union: &Union) -> u64 {
-        // It is kept as a whole before any member sees it.
+        // serde buffers the whole value before it tries a member.
         let mut cost = (self.tape.next(token) - token) as u64;
         let tag = union.tag.as_deref();
         for id in &union.members {
             let fits = self.exact.fits(self.tape, token, *id) != Fits::No;
-            // With a tag, only the member that it names is looked at.
+            // With a tag, only the member that it names is tried.
             if tag.is_none() || fits {
                 cost = cost.saturating_add(self.of(token, *id));
             }

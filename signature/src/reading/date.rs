@@ -1,9 +1,9 @@
-//! Formats of texts that are checked: those that leave no doubt.
+//! The formats of texts that are checked: those with an unambiguous definition.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A `format` that a text has to have.
+/// A `format` of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     DateTime,
@@ -29,7 +29,7 @@ impl Format {
         })
     }
 
-    /// What a text of this format is, for people and models.
+    /// Returns a description of the format, for users and models.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::DateTime => "a date-time with zone like 2026-11-21T20:00:00Z",
@@ -54,7 +54,7 @@ impl Format {
         }
     }
 
-    /// What is wrong with a text that looks as it should.
+    /// Returns the fault of a text that only looks like the format.
     pub(super) fn why_not(self, text: &str) -> Option<&'static str> {
         let day = text.trim().get(..10)?;
         let shaped = day.char_indices().all(|(at, c)| match at {
@@ -65,7 +65,7 @@ impl Format {
         (dated && shaped && !is_date(day)).then_some("there is no such day")
     }
 
-    /// The text in its usual form, if what it says is beyond doubt.
+    /// Returns the text in its canonical form, if its meaning is certain.
     pub(super) fn normal(self, text: &str) -> Option<Cow<'_, str>> {
         let text = text.trim();
         match self {
@@ -75,13 +75,13 @@ impl Format {
     }
 }
 
-/// The number that all of a text's bytes write, in so many digits.
+/// Parses a number that has exactly `digits` digits.
 fn number(text: &[u8], digits: usize) -> Option<u32> {
     let numeric = text.len() == digits && text.iter().all(u8::is_ascii_digit);
     numeric.then(|| text.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
 }
 
-/// `2026-11-21`, a day that exists.
+/// Whether a text is an existing day, such as `2026-11-21`.
 fn is_date(text: &str) -> bool {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text.as_bytes() else {
         return false;
@@ -102,7 +102,7 @@ fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// RFC 3339 as everyone writes it.
+/// Whether a text is a date with a time in the usual form of RFC 3339.
 fn is_date_time(text: &str) -> bool {
     let Some((date, rest)) = text.split_at_checked(10) else {
         return false;
@@ -116,10 +116,9 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && is_time(time) && is_zone(zone)
 }
 
-/// RFC 3339: a date, a time, a zone. In lower case, with a space, without seconds and
-/// without the colon in the zone it means the same, and is given back as everyone reads
-/// it. A leap second is refused: hardly a type holds it, and another second would be
-/// another time.
+/// Returns a date, a time and a zone in the canonical form of RFC 3339. Lower case, a space, no
+/// seconds, or no colon in the zone do not change the meaning. A leap second is rejected: few
+/// types can represent it, and another second would be another time.
 fn date_time(text: &str) -> Option<Cow<'_, str>> {
     let (date, rest) = text.split_at_checked(10)?;
     let mut marks = rest.chars();
@@ -144,7 +143,7 @@ fn date_time(text: &str) -> Option<Cow<'_, str>> {
     Some(if normal == text { Cow::Borrowed(text) } else { Cow::Owned(normal) })
 }
 
-/// `20:00:00` or `20:00:00.123`, as fine as nanoseconds.
+/// Whether a text is a time: `20:00:00` or `20:00:00.123`, with at most nanoseconds.
 fn is_time(text: &str) -> bool {
     let Some(([h1, h2, b':', m1, m2, b':', s1, s2], fraction)) =
         text.as_bytes().split_first_chunk()
@@ -162,7 +161,7 @@ fn is_time(text: &str) -> bool {
     within([*h1, *h2], 23) && within([*m1, *m2], 59) && within([*s1, *s2], 59) && fine
 }
 
-/// `Z` or `+01:00`.
+/// Whether a text is a zone: `Z` or `+01:00`.
 fn is_zone(text: &str) -> bool {
     match *text.as_bytes() {
         [b'Z'] => true,
@@ -181,7 +180,7 @@ fn is_uuid(text: &str) -> bool {
         && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Whether a text has the scheme of a URI, and something after it.
+/// Whether a text has the scheme of a URI, and text after it.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else {
         return false;

@@ -1,7 +1,7 @@
 //! The value in a whole text: alone, or inside the wrappers that models put around it.
 //!
 //! A wrapper is a field such as `arguments`, a whole tool call, a list of calls, or a string
-//! with JSON in it. Whatever has two meanings is refused.
+//! that contains JSON. An ambiguous text is rejected.
 
 use crate::error::Fault;
 use crate::limits::GUESS_DEPTH;
@@ -17,10 +17,10 @@ use crate::schema::graph::{Graph, Rest};
 use crate::schema::types::Types;
 use crate::wire_shapes::{INPUT, RESULT};
 
-/// Fields that APIs put a whole call into: its name and its arguments.
+/// Fields in which APIs put a whole call: its name and its arguments.
 const CALLS: [&str; 4] = ["function", "function_call", "tool_call", "tool_calls"];
 
-/// Fields that stand beside such a one and say which tool is called.
+/// Fields beside the arguments of a call, such as the tool's name.
 const BESIDE: [&str; 10] = [
     "name",
     "tool",
@@ -34,19 +34,19 @@ const BESIDE: [&str; 10] = [
     "tool_call_id",
 ];
 
-/// Those among them that name the tool.
+/// Those that name the tool.
 const NAMES: [&str; 5] = ["name", "tool", "tool_name", "function", "action"];
 
-/// Those that name a tool and nothing else, even without arguments beside them.
+/// Those that always name a tool, even without arguments beside them.
 const TOOLS: [&str; 2] = ["tool", "tool_name"];
 
-/// What the `type` of a call is, where it is not the name of the tool.
+/// Values of a call's `type` that are not the name of a tool.
 const TYPES: [&str; 6] = ["function", "function_call", "tool", "tool_call", "tool_use", "object"];
 
-/// The value as JSON, where it was in the text, and what was put right.
+/// The value as JSON, its place in the text, and the repairs.
 pub(super) struct ReadValue {
     pub(super) json: String,
-    /// The same without the fields that are not declared; `None` if there are no such fields.
+    /// The JSON without undeclared fields; `None` if there are none.
     pub(super) clean: Option<String>,
     pub(super) path: String,
     pub(super) repairs: Vec<Repair>,
@@ -54,21 +54,21 @@ pub(super) struct ReadValue {
 
 type Refused = (Vec<Fault>, usize);
 
-/// What a text is read against.
+/// The contract's side that a text is read as.
 pub(super) struct Document<'f> {
     pub(super) graph: &'f Graph,
-    /// The tool whose arguments these are; `None` where a call may have another name.
+    /// The tool that has these arguments; `None` if a call may have another name.
     pub(super) tool: Option<&'f str>,
     pub(super) policy: Policy,
     pub(super) unit: bool,
     pub(super) wrapped: bool,
-    /// Where lowering puts what is no plain object, for dialects that want one.
+    /// The field in which lowering puts a value that is not a plain object.
     pub(super) wrapper: &'static str,
 }
 
 impl Document<'_> {
     pub(super) fn read(&self, wire: &str) -> Result<ReadValue, Refused> {
-        // Some servers send nothing where a tool takes no arguments. No answer is none.
+        // Some servers send an empty text for a tool without arguments. An empty answer is a fault.
         let text = if wire.trim().is_empty() && self.is_input() { "{}" } else { wire };
         let (lenient, notes);
         let tape = match Tape::parse(text) {
@@ -122,7 +122,7 @@ impl Document<'_> {
         if self.policy == Policy::Coerce { Level::Coerce } else { Level::Restore }
     }
 
-    /// The value at a token, as it is or out of a wrapper.
+    /// Reads the value at a token, directly or inside a wrapper.
     fn value(
         &self,
         tape: &Tape<'_>,
@@ -130,7 +130,8 @@ impl Document<'_> {
         path: &str,
         left: usize,
     ) -> Result<ReadValue, Refused> {
-        // What one policy finds unclear is so under each: a stricter one must not read more.
+        // A text that is ambiguous for one policy is rejected by all: a stricter one must not read
+        // more.
         let lenient = self.leniently();
         if self.wrapped && tape.kind(token) == TokenKind::Object {
             let inner = tape.entries(token).find(|(key, _)| tape.text(*key) == RESULT);
@@ -194,7 +195,7 @@ impl Document<'_> {
         }
     }
 
-    /// Whether what was left out of the arguments says that they are those of another tool.
+    /// Whether the undeclared fields of the arguments do not name another tool.
     fn names_no_other(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<(), Refused> {
         let object = &self.graph.node(self.graph.root).object;
         let leaves_out = self.graph.typed && matches!(object.rest, Rest::Open);
@@ -252,8 +253,8 @@ impl Document<'_> {
         Ok(found)
     }
 
-    /// The value in the field that lowering gave it: a union, or a map as its pairs.
-    /// None if the object is one as it is, with a field of that name.
+    /// Returns the value of the field that lowering added: a union, or a map as pairs. `None` if
+    /// the object declares a field of that name itself.
     fn set_apart(&self, tape: &Tape<'_>, token: usize) -> Option<usize> {
         let root = self.graph.node(self.graph.root);
         if tape.kind(token) != TokenKind::Object || self.knows(self.wrapper) {
@@ -282,22 +283,23 @@ impl Document<'_> {
         let restoring = name == INPUT && self.graph.node(self.graph.root).union.is_some();
         let below = format!("{path}.{name}");
         let refused_as_is = match as_is {
-            // An entry of a map that has to be repaired may be no entry.
+            // An entry of a map that needs a repair may be a wrapper.
             Ok(found) if !restoring && !found.repairs.is_empty() && self.is_map() => {
                 return match self.value(tape, inner, &below, left - 1) {
                     Ok(other) if other.json != found.json => Err(may_be_either(path, name)),
                     _ => Ok(found),
                 };
             }
-            // What fits as it stands needs no guess at what is around it.
+            // A value that fits without repairs is not searched for wrappers.
             Ok(found) if !restoring => {
-                // A type without fields takes the call of any other tool.
+                // A type without fields would accept the call of any other tool.
                 if self.graph.typed && self.graph.node(self.graph.root).object.is_free() {
                     self.is_own_call(tape, token, path)?;
                 }
                 return Ok(found);
             }
-            // It is a value as it stands under a milder policy, which takes it for that.
+            // A more lenient policy reads it as a value without a wrapper, so it is not a wrapper
+            // here.
             Err(refused)
                 if self.policy < Policy::Coerce
                     && self.leniently().fit(tape, token, path).is_ok() =>
@@ -330,7 +332,7 @@ impl Document<'_> {
         Ok(found)
     }
 
-    /// Refuses a call of another tool: its arguments may fit by chance.
+    /// Rejects a call of another tool: its arguments may fit by chance.
     fn is_own_call(&self, tape: &Tape<'_>, token: usize, path: &str) -> Result<(), Refused> {
         self.is_call_of(tape, tape.entries(token), path)
     }
@@ -357,7 +359,7 @@ impl Document<'_> {
         Ok(())
     }
 
-    /// Whether an object says that it is a call of this very tool.
+    /// Whether an object is a call that names this tool.
     fn names_itself(&self, tape: &Tape<'_>, token: usize) -> bool {
         let Some(tool) = self.tool else {
             return false;
@@ -369,10 +371,10 @@ impl Document<'_> {
         })
     }
 
-    /// The field of an object that holds the arguments, if none of its fields is one.
+    /// Returns the field with the arguments, if no field of the object is declared.
     ///
-    /// With `shadowed`, some of them are, but only such as stand beside the arguments of a
-    /// call, too: of `{"name": …, "arguments": {…}}`, a tool may well ask for `name`.
+    /// With `shadowed`, some fields are declared, but only those that also occur beside the
+    /// arguments of a call: in `{"name": …, "arguments": {…}}`, a tool may declare `name`.
     fn wrapper(&self, tape: &Tape<'_>, token: usize, shadowed: bool) -> Option<(String, usize)> {
         if tape.kind(token) != TokenKind::Object {
             return None;
@@ -396,12 +398,12 @@ impl Document<'_> {
         found.filter(|_| known == shadowed)
     }
 
-    /// The value that a field of this name is put around, and the way to it.
+    /// Returns the value that a field of this name wraps, and the path to it.
     fn wrapped_in(&self, tape: &Tape<'_>, name: &str, value: usize) -> Option<(String, usize)> {
         let root = self.graph.node(self.graph.root);
         let holds = match tape.kind(value) {
             TokenKind::Object => true,
-            // Where a text is a value, this may be one, or the JSON of another.
+            // If the root accepts texts, this may be the text itself or the JSON of another value.
             TokenKind::Text | TokenKind::Escaped => !root.types.has(Types::TEXT),
             _ => false,
         };
@@ -425,7 +427,7 @@ impl Document<'_> {
         (own && tape.kind(value) == TokenKind::Object).then(|| (name.to_owned(), value))
     }
 
-    /// Whether a field is asked for, under this name or nearly.
+    /// Whether a field is declared, under this name or a similar one.
     fn knows(&self, name: &str) -> bool {
         let root = self.graph.node(self.graph.root);
         let members = root.union.iter().flat_map(|union| &union.members);
@@ -434,7 +436,7 @@ impl Document<'_> {
         fields.any(|field| folded(&field.name) == folded(name))
     }
 
-    /// A text that holds the value as JSON.
+    /// Reads a text that contains the value as JSON.
     fn encoded_twice(
         &self,
         tape: &Tape<'_>,
@@ -489,7 +491,7 @@ impl Document<'_> {
     }
 }
 
-/// Whether a model means a tool by a name. Hosts put the name of a server before it:
+/// Whether a name means a tool. MCP clients put the name of a server before it:
 /// `functions.find`, `mcp__web__find`.
 fn is_name_of(said: &str, tool: &str) -> bool {
     let plain = said.rsplit(['.', '/', ':']).next().unwrap_or_default();
@@ -514,7 +516,7 @@ fn refused(path: &str, expected: &str, got: &str, message: &str) -> Refused {
     (vec![fault], 0)
 }
 
-/// What is wrong with a text that is no JSON.
+/// Makes the fault of a text that is not JSON.
 fn no_json(text: &str, broken: &Broken) -> Refused {
     match broken {
         Broken::EndsEarly => {

@@ -1,4 +1,4 @@
-//! Words for faults: what was expected and what was there, so that a model can act on it.
+//! The words of faults: the expected value and the one found, for the model to correct.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Node, NumberRule};
 use crate::schema::types::Types;
 
-/// Maximum number of characters that are quoted of a text.
+/// Maximum number of characters quoted from a text.
 const LONGEST: usize = 60;
 
 /// Maximum number of values or members that are listed.
 const MOST: usize = 20;
 
-/// A text in quotes, as one line, and not too much of it.
+/// Quotes a text as one line, shortened.
 pub(super) fn excerpt(text: &str) -> String {
     let cut = shortened(text);
     let mut quoted = String::from("\"");
@@ -44,7 +44,7 @@ pub(super) fn kind_words(kind: TokenKind) -> &'static str {
     }
 }
 
-/// What stands at a token.
+/// Describes the value at a token.
 pub(super) fn got(tape: &Tape<'_>, token: usize) -> String {
     match tape.kind(token) {
         TokenKind::Null => "null".to_owned(),
@@ -73,7 +73,7 @@ pub(super) fn got(tape: &Tape<'_>, token: usize) -> String {
     }
 }
 
-/// A name that stands among others.
+/// Quotes a name in a list of names.
 fn brief(name: &str) -> String {
     const BRIEF: usize = 16;
     let mut out: String = name.chars().take(BRIEF).flat_map(char::escape_debug).collect();
@@ -83,12 +83,12 @@ fn brief(name: &str) -> String {
     out
 }
 
-/// What a node takes.
+/// Describes the values that a node accepts.
 pub(super) fn expected(graph: &Graph, node: &Node) -> String {
     expected_by(graph, node, false)
 }
 
-/// The same with the range of a large type of numbers, for one that has left it.
+/// Describes them with the range of a large integer type, for a number outside it.
 pub(super) fn expected_in_full(graph: &Graph, node: &Node) -> String {
     expected_by(graph, node, true)
 }
@@ -221,7 +221,7 @@ fn range_words(least: usize, most: usize) -> Option<String> {
 
 fn bounds(rule: &NumberRule, in_full: bool) -> String {
     let mut words = String::new();
-    // Of a range that hardly any number leaves, only those that do need to know.
+    // Large ranges are described only for numbers outside them.
     let small = |high: &Decimal| high.as_i64(0).is_some_and(|n| n < 1 << 16);
     let range = rule.range.as_ref().filter(|(_, high)| in_full || small(high));
     let low = rule.least.as_ref().or(range.map(|range| &range.0));
@@ -247,20 +247,20 @@ fn bounds(rule: &NumberRule, in_full: bool) -> String {
 }
 
 impl NumberRule {
-    /// Whether an integer is too large or too small for the type behind it.
+    /// Whether an integer is too large or too small for the Rust type.
     pub(super) fn overflows(&self, literal: &str) -> bool {
         let range = Decimal::parse(literal).zip(self.range.as_ref());
         range.is_some_and(|(number, (low, high))| number < *low || *high < number)
     }
 }
 
-/// `1 field`, `2 fields`.
+/// Returns a count with its noun: `1 field`, `2 fields`.
 pub(super) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Whether one name may be a slip of the pen for another: one letter more, less or other, or
-/// two that changed places, and in a long name two such slips.
+/// Whether one name may be a typo of the other: one letter added, removed or replaced, or two
+/// adjacent letters swapped. Long names may have two such differences.
 pub(super) fn is_near(name: &str, other: &str) -> bool {
     let (name, other) = (name.to_lowercase(), other.to_lowercase());
     let (length, others) = (name.chars().count(), other.chars().count());
@@ -270,7 +270,7 @@ pub(super) fn is_near(name: &str, other: &str) -> bool {
         && strsim::osa_distance(&name, &other) <= slips
 }
 
-/// What a member of a union is called in an advice.
+/// Describes a member of a union, for advice.
 pub(super) fn member(graph: &Graph, id: Id) -> String {
     expected(graph, graph.node(id))
 }

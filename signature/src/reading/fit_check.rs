@@ -1,6 +1,6 @@
-//! The check whether a value fits a schema as it stands, without repairs or explanations.
+//! The check whether a value fits a schema, without repairs or explanations.
 //!
-//! Every text of a contract that is not plain passes it, so it writes nothing. Lowering and
+//! Every text of a contract that is not plain is checked, so it writes nothing. Lowering and
 //! comparing use it for example values and listed values.
 
 use std::collections::{HashMap, HashSet};
@@ -13,12 +13,12 @@ use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule};
 use crate::schema::types::Types;
 
-/// How a value fits.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fits {
     No,
-    /// As JSON Schema has it, but not as the type behind it reads: an integer written
-    /// `5.0`, a field that is not declared, a union that needs a closer look.
+    /// Fits JSON Schema, but the type may read it differently: an integer written `5.0`, an
+    /// undeclared field, a union that needs a further check.
     Nearly,
     Yes,
 }
@@ -33,23 +33,23 @@ impl Fits {
     }
 }
 
-/// Why a value is refused if the check exceeds its limits.
+/// The reason for rejecting a value if the check exceeds its limits.
 pub(super) const INVOLVED: &str = "the schema is too involved to hold a value to";
 
-/// One text against one graph.
+/// The check of texts against one graph.
 pub(crate) struct FitCheck<'f> {
     graph: &'f Graph,
-    /// What was found out, where it may be asked for many times: of members of unions
-    /// inside unions, and of all values once the work has grown beyond the usual.
+    /// Cached results, for checks that may be repeated often: members of unions inside unions, and
+    /// all values once the work exceeds the usual amount.
     known: HashMap<(usize, usize, Id), Fits>,
     unions: usize,
     depth: usize,
-    /// What may still be done: what nodes ask of each other can take more time than
-    /// there is.
+    /// The remaining work: rules of nodes can refer to each other so often that a check would never
+    /// end.
     left: usize,
-    /// With less left than this, all is remembered.
+    /// With less work left than this, all results are cached.
     usual: usize,
-    /// It came to no end: nothing that was found since means anything.
+    /// The work limit was exceeded, so later results have no meaning.
     involved: bool,
 }
 
@@ -58,14 +58,14 @@ impl<'f> FitCheck<'f> {
         Self::within(graph, tape, CHECK_STEPS + CHECK_STEPS_EACH * size(tape))
     }
 
-    /// The same with what others have left.
+    /// Makes a check with a given work limit.
     pub(crate) fn within(graph: &'f Graph, tape: &Tape<'_>, left: usize) -> Self {
         let usual = left.saturating_sub(2_000 + 32 * size(tape));
         let known = HashMap::new();
         Self { graph, known, unions: 0, depth: 0, left, usual, involved: false }
     }
 
-    /// Looks at another text at the expense of this one; `None` if that came to no end.
+    /// Checks another text with the same work limit; `None` if it exceeds the limit.
     pub(super) fn aside<T>(
         &mut self,
         tape: &Tape<'_>,
@@ -78,13 +78,13 @@ impl<'f> FitCheck<'f> {
         (!other.involved).then_some(found)
     }
 
-    /// Whether something came to no end, and was taken not to fit.
+    /// Whether the work limit was exceeded and a value was assumed not to fit.
     pub(crate) fn is_involved(&self) -> bool {
         self.involved
     }
 
-    /// How a value fits. What comes to no end does not, which is no answer to a `not`:
-    /// a caller that negates the answer has to ask [`is_involved`](Self::is_involved).
+    /// Returns how a value fits. A value that exceeds the work limit does not fit. A caller that
+    /// negates the result therefore has to ask [`is_involved`](Self::is_involved).
     pub(crate) fn fits(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         self.spend(1);
         if self.involved || self.depth >= CHECK_DEPTH {
@@ -109,7 +109,7 @@ impl<'f> FitCheck<'f> {
 
     #[cold]
     fn remembered(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
-        // The address of a tape's source tells tapes apart.
+        // The address of a tape's source distinguishes tapes.
         let key = (tape.source.as_ptr() as usize, token, id);
         if let Some(known) = self.known.get(&key) {
             return *known;
@@ -142,7 +142,7 @@ impl<'f> FitCheck<'f> {
         fits.and(|| self.beside(tape, token, node))
     }
 
-    /// The same for a node that is at hand.
+    /// The same for a node without its id.
     pub(super) fn fits_node(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
         self.value(tape, token, node)
     }
@@ -199,7 +199,7 @@ impl<'f> FitCheck<'f> {
         fits.and(|| Fits::of(size && self.list_as_a_whole(tape, token, rule)))
     }
 
-    /// What holds for a list beyond its items.
+    /// Checks the rules of a list beyond its items.
     pub(super) fn list_as_a_whole(
         &mut self,
         tape: &Tape<'_>,
@@ -239,7 +239,7 @@ impl<'f> FitCheck<'f> {
             }
         }
         let all = rule.fields.iter().filter(|field| field.required).count();
-        // Keys are unique, so as many required ones as there are is all of them.
+        // Keys are unique, so the number of required keys shows whether all are present.
         let complete = required == all && (rule.fewest..=rule.most).contains(&count);
         let depends = rule.depends.is_empty() || depends(tape, token, rule);
         fits.and(|| Fits::of(complete && depends))
@@ -272,9 +272,9 @@ impl<'f> FitCheck<'f> {
         match rule.rest {
             Rest::Of(id) => self.fits(tape, value, id),
             Rest::Closed => Fits::No,
-            // A struct without fields, to a type, passes over it.
+            // A type without fields ignores all fields.
             Rest::Open if rule.fields.is_empty() && !self.graph.typed => self.anything(tape, value),
-            // It is not declared, and gets listed.
+            // It is not declared, so it is listed.
             Rest::Open => Fits::Nearly,
         }
     }
@@ -282,7 +282,7 @@ impl<'f> FitCheck<'f> {
     fn union(&mut self, tape: &Tape<'_>, token: usize, members: &[Id]) -> Fits {
         let graph = self.graph;
         let (mut found, mut exact) = (0, 0);
-        // The first that fits at all, and the first that does exactly.
+        // The first member that fits at all, and the first that fits exactly.
         let (mut first, mut winner): (Option<Id>, Option<Id>) = (None, None);
         let mut fits = Fits::No;
         self.unions += 1;
@@ -315,11 +315,11 @@ impl<'f> FitCheck<'f> {
         }
         match found {
             0 | 1 => fits,
-            // Without a type behind it, the value is its text, whichever it is.
+            // Without a type, the value is its text, whichever member fits.
             _ if !self.graph.typed && winner.is_some() => Fits::Yes,
-            // serde takes the first, so that has to be the one that is meant.
+            // serde takes the first, so it has to be the intended one.
             _ if exact == 1 && winner == first => Fits::Yes,
-            // Two that fit have to be told apart.
+            // Two members fit and have to be distinguished.
             _ => Fits::Nearly,
         }
     }
@@ -349,12 +349,12 @@ impl<'f> FitCheck<'f> {
 /// Number of bytes of a text that count as one step.
 const BYTES: usize = 16;
 
-/// How much work it is to look at a text once.
+/// Returns the work of one check of a text.
 fn size(tape: &Tape<'_>) -> usize {
     tape.len() + tape.source.len() / BYTES
 }
 
-/// How much a scalar says by fitting: of two members the one that takes less is meant.
+/// Rates how specific a scalar's match is: of two members, the more restrictive one is meant.
 pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
     let listed = if node.values.is_some() { 4 } else { 0 };
     match tape.kind(token) {
@@ -370,8 +370,8 @@ pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
     }
 }
 
-/// A value of which the schema says nothing. A number that no usual type holds would be
-/// rounded without a word.
+/// Checks a value without a schema. A number that no common type can represent would be rounded
+/// silently.
 pub(super) fn anything(tape: &Tape<'_>, token: usize) -> Fits {
     let range = token..tape.next(token);
     let mut numbers = range.filter(|token| tape.kind(*token) == TokenKind::Number);
@@ -389,20 +389,20 @@ pub(super) fn is_common(literal: &str) -> bool {
     literal.parse::<f64>().is_ok_and(f64::is_finite) && !vanishes(literal)
 }
 
-/// Whether a number is so near to zero that reading it leaves nothing of it.
+/// Whether a number is so near to zero that it becomes zero.
 fn vanishes(literal: &str) -> bool {
     let mantissa = literal.split(['e', 'E']).next().unwrap_or_default();
     literal.parse() == Ok(0.0) && mantissa.contains(|c| matches!(c, '1'..='9'))
 }
 
-/// Whether an integer is one of those that a float of 64 bits holds to the last digit.
+/// Whether a 64-bit float represents an integer exactly.
 pub(super) fn is_whole_float(literal: &str) -> bool {
     let digits = literal.parse::<f64>().map(|number| format!("{number:.0}"));
     digits.is_ok_and(|digits| Decimal::parse(&digits) == Decimal::parse(literal))
 }
 
-/// Whether reading an integer as a float would change its digits where they matter: some
-/// other member of the union takes integers.
+/// Whether a float would round an integer although another member of the union accepts
+/// integers.
 pub(super) fn is_rounded(graph: &Graph, members: &[Id], winner: &Node, literal: &str) -> bool {
     let whole = |id: &Id| {
         let kinds = graph.node(*id).types;
@@ -414,7 +414,7 @@ pub(super) fn is_rounded(graph: &Graph, members: &[Id], winner: &Node, literal: 
         && members.iter().any(whole)
 }
 
-/// How a number fits a node that takes some.
+/// Checks a number against a node that accepts numbers.
 pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     let integer = !literal.contains(['.', 'e', 'E']);
     if integer
@@ -425,7 +425,7 @@ pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     {
         return Fits::Yes;
     }
-    // A decimal is asked for as a number or a text: the number goes through a float.
+    // The schema of a decimal accepts numbers and texts: the number is read as a float.
     let is_decimal = kinds.has(Types::NUMBER) && kinds.has(Types::TEXT) && !rule.float;
     if !integer
         && kinds.has(Types::NUMBER)
@@ -438,7 +438,7 @@ pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     let Some(decimal) = Decimal::parse(literal) else {
         return Fits::No;
     };
-    // Of any value nothing is known but that it will be kept as 64 bits.
+    // A value without a schema is kept in 64 bits.
     if kinds == Types::ALL && !is_common(literal) {
         return Fits::No;
     }
@@ -450,24 +450,24 @@ pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     if is_decimal && !survives(literal, &decimal) {
         return Fits::No;
     }
-    // Nothing says that a float is behind it, so every digit may matter.
+    // The type may not be a float, so every digit may matter.
     if any_number && !rule.float && integer && !is_common(literal) && !is_whole_float(literal) {
         return Fits::No;
     }
-    // Without a type behind it that holds more, an integer has 64 bits.
+    // Without a type for larger integers, an integer has 64 bits.
     if !any_number && rule.range.is_none() && !decimal.integer().is_some_and(|n| is_common(&n)) {
         return Fits::No;
     }
     if any_number || integer && literal != "-0" { Fits::Yes } else { Fits::Nearly }
 }
 
-/// Whether a number is the same after it was a float.
+/// Whether a float represents a number exactly.
 fn survives(literal: &str, decimal: &Decimal) -> bool {
     let float = literal.parse::<f64>().ok().filter(|float| float.is_finite());
     float.and_then(|float| Decimal::parse(&float.to_string())).is_some_and(|read| read == *decimal)
 }
 
-/// Whether a text keeps its rules; lengths are counted in characters.
+/// Whether a text fits its rules; lengths are in characters.
 pub(crate) fn text(text: &str, rule: &TextRule) -> bool {
     if rule.is_free() {
         return true;
@@ -479,7 +479,7 @@ pub(crate) fn text(text: &str, rule: &TextRule) -> bool {
         && rule.format.is_none_or(|format| format.fits(text))
 }
 
-/// Whether a value is one of those listed.
+/// Whether a value is in a list of values.
 pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool {
     match tape.kind(token) {
         TokenKind::Text | TokenKind::Escaped => {
@@ -499,7 +499,7 @@ pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool 
     }
 }
 
-/// Whether no item of a list is there twice.
+/// Whether all items of a list are different.
 fn all_differ(tape: &Tape<'_>, list: usize) -> bool {
     let mut seen = HashSet::new();
     tape.items(list).all(|item| {
@@ -512,7 +512,7 @@ fn all_differ(tape: &Tape<'_>, list: usize) -> bool {
     })
 }
 
-/// The same text for the same value, however it is written.
+/// Returns the same text for equal values, regardless of their notation.
 fn canonical(json: &str) -> String {
     fn sorted(value: &Value) -> Value {
         match value {

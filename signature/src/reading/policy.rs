@@ -1,17 +1,17 @@
-//! How far reading may go, and what it says of the way.
+//! How much reading may repair, and what it reports.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How much a text may need before it is a value.
+/// The repairs that reading may make.
 ///
-/// What lowering did to a shape is undone under every policy: a dialect asked for it.
-/// Everything else that is read is listed in [`Reading::repairs`].
+/// Every policy reverses what lowering did to a shape, because the dialect asked for that shape.
+/// Everything else that is repaired is listed in [`Reading::repairs`].
 ///
 /// | the model wrote | `Strict` | `Repair` | `Coerce` |
 /// |---|---|---|---|
-/// | a shape of a dialect, `3.0` for an integer, no text where there are no arguments | read | read | read |
+/// | a shape of a dialect, `3.0` for an integer, an empty text for no arguments | read | read | read |
 /// | `null` for a field that has a default | read, listed | read, listed | read, listed |
 /// | an unknown field beside a known one | left out, listed | left out, listed | left out, listed |
 /// | a code fence or words around the JSON, comments, other quotes, a trailing comma, `True`, `None` | fault | read | read |
@@ -20,16 +20,16 @@ use serde::{Deserialize, Serialize};
 /// | a list or an object as text, one plain item for a list of one | fault | fault | read |
 /// | `2026-12-01 10:00:00z` for a date with a time and a zone | fault | fault | read |
 /// | `"N/A"`, `"a and b"`, `"a, b"` for a list of strings | fault | fault | fault |
-/// | a quote inside a string that is not escaped, a comment that may belong to a string | fault | fault | fault |
+/// | an unescaped quote inside a string, a comment that may belong to a string | fault | fault | fault |
 /// | several values that differ, or one value beside another that cannot be read | fault | fault | fault |
-/// | `prefx` where `prefix` is absent, an object that holds something but none of its fields | fault | fault | fault |
-/// | text that is cut off, `3.5` for an integer, `"three"`, `1` for true, `5` for a string, a number that is too large, either of two union members | fault | fault | fault |
+/// | `prefx` where `prefix` is absent, an object that is not empty but has none of its fields | fault | fault | fault |
+/// | text that is cut off, `3.5` for an integer, `"three"`, `1` for true, `5` for a string, a number that is too large, a value that fits two union members | fault | fault | fault |
 ///
-/// A type with `deny_unknown_fields` refuses unknown fields. A contract made at run time keeps
-/// them, unless they evidently hold the declared fields too deep.
+/// A type with `deny_unknown_fields` rejects unknown fields. A contract made at run time keeps
+/// them, unless they evidently contain the declared fields at a deeper level.
 ///
-/// `Exact` reads what `Strict` reads without a repair: there, a field that nobody asked for is
-/// a fault too. The `null` that a strict dialect asks for is none
+/// `Exact` accepts the texts that `Strict` reads without a repair, so an unknown field is a fault
+/// too. The `null` that a strict dialect asks for does not count as a repair
 /// ([`Repair::is_null_for_default`]).
 ///
 /// Policies are ordered from the strictest to the most lenient, so the stricter of two is
@@ -47,21 +47,21 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Policy {
-    /// As [`Strict`](Self::Strict), and any repair is a fault. For calls that cannot be
-    /// undone: nothing is read that the model did not write.
+    /// Like [`Strict`](Self::Strict), but any repair is a fault. For calls that cannot be undone:
+    /// every value is one that the model wrote.
     Exact,
     /// JSON that fits the schema, or that fits the schema of some dialect.
     Strict,
-    /// Also text that is not clean JSON: a code fence or words around it, trailing
-    /// commas, comments, other quotes, arguments in a wrapper.
+    /// Also text that is not clean JSON: a code fence or words around it, trailing commas,
+    /// comments, other quotes, arguments in a wrapper.
     Repair,
-    /// Also values of another type where the schema leaves one meaning: `"5"` for 5,
-    /// `HIGH` for `high`, one item for a list of one.
+    /// Also values of another type if the schema leaves one meaning: `"5"` for 5, `HIGH` for
+    /// `high`, one item for a list of one.
     #[default]
     Coerce,
 }
 
-/// A value, and what had to be done to the text to read it.
+/// A value, and the repairs that were needed to read it.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -80,16 +80,15 @@ pub enum Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading<T> {
-    /// What was read.
+    /// The deserialized value.
     pub value: T,
-    /// What was done to the text and what was left out of it; empty if it was as it should
-    /// be.
+    /// The repairs of the text and the fields left out of it; empty if the text fits as it is.
     pub repairs: Vec<Repair>,
     json: Option<String>,
 }
 
 impl<T> Reading<T> {
-    /// Of a text that fits as it is.
+    /// Makes the reading of a text that needs no repair.
     #[inline]
     pub(crate) fn clean(value: T) -> Self {
         Self { value, repairs: Vec::new(), json: None }
@@ -99,10 +98,10 @@ impl<T> Reading<T> {
         Self { value, repairs, json: Some(json) }
     }
 
-    /// JSON of what was read, in the contract's own shape and without fields that were left
-    /// out; `None` if the text itself is that.
+    /// Returns the repaired JSON, in the contract's own shape and without the fields left out;
+    /// `None` if the text needed no repair.
     ///
-    /// It is what to send back to a model in place of arguments that had to be repaired.
+    /// Send it back to the model in place of the arguments that it wrote.
     ///
     /// ```
     /// # use serde_json::{Value, json};
@@ -120,30 +119,30 @@ impl<T> Reading<T> {
         self.json.as_deref()
     }
 
-    /// The same with what `change` makes of the value.
+    /// Converts the value with `change` and keeps the repairs.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
         Reading { value: change(self.value), repairs: self.repairs, json: self.json }
     }
 }
 
-/// One thing that was not as it should be, and was read all the same.
+/// One repair of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Repair {
-    /// Where, from `$`; the first place if it was done in several.
+    /// The path in the value, from `$`; the first place if there are several.
     pub path: String,
-    /// What was done.
+    /// A description of the repair.
     pub what: String,
 }
 
-/// What is said of `null` in the place of a field that is left out.
+/// The description of the repair for `null` in the place of an optional field.
 pub(crate) const NULL_FOR_DEFAULT: &str = "left out a field that is null, so its default holds";
 
 impl Repair {
-    /// Whether the model wrote `null` for a field that it left out, so that the default holds.
+    /// Returns whether the repair replaced `null` by the default of an optional field.
     ///
-    /// A strict dialect asks for every field, and so for this `null`: a call that must need no
-    /// repair may still have it.
+    /// A strict dialect asks for every field, so a model writes this `null` on purpose. Even
+    /// [`Policy::Exact`] allows this repair.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -166,7 +165,7 @@ impl Repair {
         self.what == NULL_FOR_DEFAULT
     }
 
-    /// A repair, by whoever reads a text in another way than by a contract.
+    /// Makes a repair, for parsers that do not use a contract.
     pub fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into() }
     }

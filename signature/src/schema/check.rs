@@ -1,8 +1,8 @@
-//! Check of a foreign schema: whether each keyword has a value that it may have.
+//! Check of a foreign schema: whether the value of each keyword is allowed.
 //!
-//! It runs before anything is made of the schema. A keyword with a value of another kind would
-//! be ignored silently, or change what the rest means. The forms of older drafts and OpenAPI
-//! are accepted too; [`modernise`](super::modernise) rewrites them afterwards.
+//! It runs first. Without it, a keyword with a value of the wrong kind would be ignored silently,
+//! or change the meaning of other keywords. The forms of older drafts and OpenAPI are accepted
+//! too; [`modernise`](super::modernise) rewrites them afterwards.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -47,7 +47,7 @@ impl Expects {
         }
     }
 
-    /// What the value has to be, for the error about one that is something else.
+    /// Returns the expected value, for the error message.
     fn words(self) -> String {
         let fixed = match self {
             Self::Types => {
@@ -78,15 +78,15 @@ impl Expects {
     }
 }
 
-/// Checks the keywords of a schema, of all below it, and of what references lead to.
+/// Checks the keywords of a schema, of all schemas below it, and of all targets of references.
 ///
 /// # Errors
 ///
-/// With the path of the first that is of another kind.
+/// The error has the path of the first keyword whose value is of the wrong kind.
 pub(crate) fn check(root: &Value) -> Result<(), Refusal> {
     let mut check = Check { root, seen: HashSet::new(), waiting: VecDeque::new() };
     check.schema(root, "$")?;
-    // Not by recursion, because a chain of references may be long.
+    // Without recursion, because a chain of references may be long.
     while let Some((schema, reference)) = check.waiting.pop_front() {
         check.schema(schema, reference)?;
     }
@@ -95,9 +95,9 @@ pub(crate) fn check(root: &Value) -> Result<(), Refusal> {
 
 struct Check<'a> {
     root: &'a Value,
-    /// Schemas by where they are.
+    /// The schemas that were checked, by their address.
     seen: HashSet<*const Value>,
-    /// What references lead to: it may stand where no schema does.
+    /// The targets of references, which may be at places where no schema is expected.
     waiting: VecDeque<(&'a Value, &'a str)>,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Check<'a> {
         if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
             let target = resolve(self.root, reference)
                 .or_else(|| resolve(self.root, &percent_decoded(reference)?));
-            // What is no schema leads nowhere, which each dialect says for itself.
+            // A reference to something else leads nowhere, which each dialect reports itself.
             self.waiting
                 .extend(target.filter(|target| is_schema(target)).map(|to| (to, reference)));
         }
@@ -164,17 +164,17 @@ fn is_names(value: &Value) -> bool {
     value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
 }
 
-/// Whether some engine may run a pattern. Ours knows fewer words than JavaScript's or
-/// Python's, so what it refuses is wrong only if it is wrong in all of them.
+/// Whether some regex engine may accept a pattern. Ours supports less than those of JavaScript
+/// and Python, so a pattern that ours rejects is wrong only if it is wrong for all of them.
 fn is_pattern(text: &str) -> bool {
-    // In quotes and comments everything may stand.
+    // Quotes and comments may contain anything.
     let quotes = [r"\Q", "(?#", "(?x"].iter().any(|start| text.contains(start));
-    // Python takes a bracket at the start of a class for one of its characters.
+    // Python treats a bracket at the start of a class as one of its characters.
     quotes || !is_broken(text, false) || !is_broken(text, true) || Regex::new(text).is_ok()
 }
 
-/// Whether a group or a class is open at the end or closed without being open, an escape
-/// has no character, or a repetition nothing to repeat.
+/// Whether a group or a class is unclosed or closed twice, an escape has no character, or a
+/// repetition has no operand.
 fn is_broken(pattern: &str, bracket_first: bool) -> bool {
     let mut groups: usize = 0;
     let mut nothing_yet = true;

@@ -1,7 +1,7 @@
 //! Definitions of recursive types, each written once.
 //!
-//! schemars inlines a recursive type where it is first used and refers to a definition below
-//! that. In goes such a schema, out comes one with references in both places.
+//! schemars inlines a recursive type at its first use and refers to a definition below it.
+//! Folding puts references in both places.
 
 use serde_json::{Map, Value, json};
 
@@ -9,8 +9,8 @@ use super::{DEFINITIONS, below_mut, redirect, reference_to};
 
 /// Replaces copies of definitions by references to them.
 ///
-/// schemars inlines a type where it is first used and refers to a definition below that:
-/// the same bytes twice.
+/// schemars inlines a type at its first use and refers to a definition below it, so the same
+/// bytes are written twice.
 pub(crate) fn fold(root: &mut Value) {
     let Some(Value::Object(definitions)) = root.get(DEFINITIONS).cloned() else {
         return;
@@ -28,7 +28,7 @@ pub(crate) fn fold(root: &mut Value) {
             {
                 root.shift_remove(DEFINITIONS);
             }
-            // What a definition is equal to has changed with the root.
+            // The definitions changed with the root, so their copies differ.
             return fold(root);
         }
     }
@@ -36,7 +36,7 @@ pub(crate) fn fold(root: &mut Value) {
         return;
     };
     for node in below_mut(map) {
-        // A definition itself is no copy, but may hold copies of others.
+        // A definition itself is not a copy, but may contain copies of others.
         let own = definitions.values().any(|definition| definition == node);
         if own && let Some(map) = node.as_object_mut() {
             below_mut(map).into_iter().for_each(|node| replace(node, &definitions));
@@ -64,8 +64,8 @@ fn replace(node: &mut Value, definitions: &Map<String, Value>) {
     }
 }
 
-/// Equal but for what they say of themselves. Only objects and unions: what is smaller
-/// may be equal by chance.
+/// Whether two schemas are equal except for their annotations. Only for objects and unions:
+/// smaller schemas may be equal by chance.
 fn same(node: &Value, definition: &Value) -> bool {
     let (Value::Object(node), Value::Object(definition)) = (node, definition) else {
         return false;

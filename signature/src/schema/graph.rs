@@ -1,16 +1,16 @@
 //! The normal form as one typed graph.
 //!
-//! A [`Graph`] is made once from a schema in the [normal form](super::normal). Everything
-//! that looks at values or compares schemas reads it:
+//! A [`Graph`] is made once from a schema in the [normal form](super::normal). Every step that
+//! checks values or compares schemas uses it:
 //!
 //! - [reading](crate::reading) checks, restores and repairs texts,
-//! - [lowering](crate::lowering) brings schemas and example values to a dialect,
-//! - [comparing](crate::comparing) looks at two graphs side by side.
+//! - [lowering](crate::lowering) converts schemas and example values to a dialect,
+//! - [comparing](crate::comparing) walks two graphs together.
 //!
-//! A node exists for each schema. [`Node::shape`] says how it is written, which lowering
-//! repeats; all other fields say which values fit, with unions in unions made flat and
-//! references followed. Lowering and comparing also need the words of a schema, such as its
-//! description: they hold the normal form beside the graph ([`Schemas`]).
+//! Each schema has a node. [`Node::shape`] is its notation, which lowering reproduces. All other
+//! fields describe the values that fit, with nested unions flattened and references resolved.
+//! Lowering and comparing also need annotations, such as the description, so they keep the normal
+//! form beside the graph ([`Schemas`]).
 
 mod build;
 mod circles;
@@ -32,7 +32,7 @@ use crate::reading::tape::Tape;
 /// Number of a node in its [`Graph`].
 pub(crate) type Id = usize;
 
-/// The id of a node that takes any value, in every graph.
+/// The id of a node that accepts any value, in every graph.
 pub(crate) const ANY_ID: Id = Id::MAX;
 
 /// All schemas below one root.
@@ -40,10 +40,10 @@ pub(crate) const ANY_ID: Id = Id::MAX;
 pub(crate) struct Graph {
     nodes: Vec<Node>,
     pub(crate) root: Id,
-    /// Whether a Rust type stands behind the schema: serde picks the first member of a union
-    /// that fits, and drops fields it does not know.
+    /// Whether the schema has a Rust type: serde picks the first member of a union that fits, and
+    /// drops unknown fields.
     pub(crate) typed: bool,
-    /// What references lead to: the root as `#`, definitions as `#/$defs/name`.
+    /// The targets of references: the root as `#`, definitions as `#/$defs/name`.
     targets: HashMap<String, Id>,
 }
 
@@ -55,24 +55,24 @@ pub(crate) struct Schemas<'s> {
     sources: Vec<&'s Value>,
 }
 
-/// How a schema of the normal form is written.
+/// The notation of a schema in the normal form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Any value, or an object of any fields.
     Any,
     /// No value.
     Nothing,
-    /// What the reference leads to; never another reference.
+    /// The target of a reference; never another reference.
     Reference(Id),
-    /// One of several, as they are written.
+    /// A union, with its members in order.
     Union(Vec<Id>),
-    /// Values that are listed.
+    /// A list of values.
     Values,
-    /// An object whose fields all have names.
+    /// An object with named fields.
     Struct,
-    /// An object of any fields that fit.
+    /// An object with any field names.
     Map,
-    /// A list with a schema for each place.
+    /// A list with a schema for each position.
     Tuple,
     /// A list of any length.
     List,
@@ -86,7 +86,7 @@ impl Graph {
         Builder::new(normal).finish().graph
     }
 
-    /// The node of an id, references followed.
+    /// Returns the node of an id, with references resolved.
     #[inline]
     pub(crate) fn node(&self, id: Id) -> &Node {
         let node = match self.nodes.get(id) {
@@ -97,12 +97,12 @@ impl Graph {
         node.unwrap_or(&ANY)
     }
 
-    /// How the schema of an id is written, references included.
+    /// Returns the shape of the schema of an id, without resolving references.
     pub(crate) fn shape(&self, id: Id) -> &Shape {
         self.nodes.get(id).map_or(&Shape::Any, |node| &node.shape)
     }
 
-    /// What a reference leads to; any other id itself.
+    /// Returns the target of a reference, or the id itself if it is not a reference.
     pub(crate) fn target(&self, id: Id) -> Id {
         match self.shape(id) {
             Shape::Reference(target) => *target,
@@ -110,7 +110,7 @@ impl Graph {
         }
     }
 
-    /// The node that a reference of the normal form leads to.
+    /// Returns the node that a reference of the normal form leads to.
     pub(crate) fn named(&self, reference: &str) -> Option<Id> {
         self.targets.get(reference).copied()
     }
@@ -125,12 +125,12 @@ impl Graph {
         self.nodes.get_mut(root)
     }
 
-    /// The nodes that are no union, of which a value fits one: those of unions in unions among
-    /// them, each once. A schema that is no union is its only leaf.
+    /// Returns the leaves of a union: its members that are not unions, including those of nested
+    /// unions, each once. A schema that is not a union is its only leaf.
     pub(crate) fn leaves(&self, id: Id) -> Vec<Id> {
         let mut leaves = Vec::new();
         let mut waiting = vec![id];
-        // What leads back to itself adds nothing.
+        // A circular reference has no further leaves.
         let mut followed = HashSet::new();
         while let Some(id) = waiting.pop() {
             match self.shape(id) {
@@ -146,7 +146,7 @@ impl Graph {
         leaves
     }
 
-    /// Whether some value that `is` knows may fit, or any value at all.
+    /// Whether a leaf satisfies `is` or accepts any value.
     pub(crate) fn may(&self, id: Id, is: impl Fn(&Node) -> bool) -> bool {
         let leaves = self.leaves(id).into_iter().map(|id| self.node(id));
         leaves.into_iter().any(|leaf| leaf.shape == Shape::Any || is(leaf))
@@ -162,7 +162,7 @@ impl Graph {
         self.node(id).types.has(Types::LIST)
     }
 
-    /// Whether a small value fits, as JSON Schema has it.
+    /// Whether a small value fits, by the rules of JSON Schema.
     pub(crate) fn takes(&self, id: Id, value: &Value) -> bool {
         let text = value.to_string();
         let exact = |tape: &Tape<'_>| FitCheck::within(self, tape, TRIAL_STEPS);
@@ -170,7 +170,7 @@ impl Graph {
         Tape::parse(&text).is_ok_and(|tape| fits(&tape))
     }
 
-    /// The nodes directly below one, references followed: fields, items, members and rules.
+    /// Returns the nodes directly below one, references resolved: fields, items, members and rules.
     pub(crate) fn below(&self, id: Id) -> impl Iterator<Item = Id> {
         let node = self.node(id);
         let fields = node.object.fields.iter().map(|field| field.node);
@@ -185,7 +185,7 @@ impl Graph {
         parts.chain(rules).map(|id| self.target(id))
     }
 
-    /// All nodes below one, each once; itself only if it contains itself.
+    /// Returns all nodes below one, each once. It includes the node only if it contains itself.
     pub(crate) fn all_below(&self, id: Id) -> Vec<Id> {
         let mut seen = HashSet::new();
         let (mut found, mut waiting) = (Vec::new(), vec![id]);
@@ -200,11 +200,11 @@ impl Graph {
         found
     }
 
-    /// A reference that leads back to itself without a step down into the value: whether a
-    /// value fits would depend on whether it fits. `$` if only the root does.
+    /// Returns a reference that leads back to itself without a step down into the value, so that no
+    /// value can be checked. Returns `$` if only the root does.
     pub(crate) fn circle(&self) -> Option<String> {
         let beside = |id: Id| {
-            // What leads to a reference leads to its target.
+            // Edges to a reference lead to its target.
             let node = if self.target(id) == id { self.node(id) } else { &ANY };
             let members = node.union.iter().flat_map(|union| &union.members);
             let parts = members.chain(&node.also).chain(&node.never);
@@ -230,44 +230,44 @@ impl<'s> Schemas<'s> {
         Builder::new(normal).finish()
     }
 
-    /// The schema that a node was made from.
+    /// Returns the schema that a node was made from.
     pub(crate) fn source(&self, id: Id) -> &'s Value {
         self.sources.get(id).copied().unwrap_or(&Value::Bool(true))
     }
 
-    /// The keywords of a schema.
+    /// Returns the keywords of a schema.
     pub(crate) fn words(&self, id: Id) -> &'s Map<String, Value> {
         static NONE: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
         self.source(id).as_object().unwrap_or(&NONE)
     }
 }
 
-/// The link of a node that is no reference.
+/// The link of a node that is not a reference.
 const NO_LINK: u32 = u32::MAX;
 
-/// What fits everywhere.
+/// The node that accepts any value.
 static ANY: Node = Node::any();
 
-/// What one place of a value may hold.
+/// The rules for one place of a value.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    /// How the schema is written; the other fields say what it means.
+    /// The notation of the schema; the other fields are its rules.
     pub(crate) shape: Shape,
-    /// What a reference leads to, or [`NO_LINK`]: as in `shape`, but beside `types` in memory,
-    /// because every look at a value asks for both.
+    /// The target of a reference, or [`NO_LINK`]. It repeats `shape`, but is beside `types` in
+    /// memory because every check of a value reads both.
     link: u32,
     pub(crate) types: Types,
-    /// The only values, of `enum` and `const`; null is said by `types`.
+    /// The values of `enum` and `const`, if there are any; `types` says whether null is among them.
     pub(crate) values: Option<Box<[Value]>>,
     pub(crate) number: NumberRule,
     pub(crate) text: TextRule,
     pub(crate) list: ListRule,
     pub(crate) object: ObjectRule,
-    /// Everything else is of no meaning where there are members.
+    /// The members, if there are any. The other fields then have no meaning.
     pub(crate) union: Option<Box<Union>>,
-    /// What a value also has to fit.
+    /// Further schemas that a value must fit.
     pub(crate) also: Vec<Id>,
-    /// What a value must not fit.
+    /// Schemas that a value must not fit.
     pub(crate) never: Vec<Id>,
 }
 
@@ -327,8 +327,7 @@ impl Node {
             && self.list.items.is_none()
     }
 
-    /// Drops what a schema hints at and only some readers check: formats of texts, widths of
-    /// numbers.
+    /// Drops rules that only some readers check: formats of texts, widths of numbers.
     pub(crate) fn drop_hints(&mut self) {
         self.text.format = None;
         let number = std::mem::take(&mut self.number);
@@ -336,18 +335,18 @@ impl Node {
             NumberRule { range: None, single: false, quick: None, quick_fraction: None, ..number };
     }
 
-    /// Whether null is a value here.
+    /// Whether null fits.
     pub(crate) fn takes_null(&self) -> bool {
         self.types.has(Types::NULL)
     }
 
-    /// The values that are listed, null among them.
+    /// Returns the listed values, including null.
     pub(crate) fn listed(&self) -> Vec<&Value> {
         let null = (self.values.is_some() && self.takes_null()).then_some(&Value::Null);
         self.values.iter().flatten().chain(null).collect()
     }
 
-    /// The one text that fits, if there is only one value and it is a text.
+    /// Returns the only text that fits, if there is only one value and it is a text.
     pub(crate) fn only_text(&self) -> Option<&str> {
         match self.values.as_deref()? {
             [Value::String(text)] if self.types == Types::TEXT => Some(text),
@@ -363,17 +362,17 @@ pub(crate) struct NumberRule {
     pub(crate) above: Option<Decimal>,
     pub(crate) below: Option<Decimal>,
     pub(crate) step: Option<Decimal>,
-    /// The integers that the type behind it holds.
+    /// The range of the Rust integer type.
     pub(crate) range: Option<(Decimal, Decimal)>,
-    /// A number of 32 bits: a larger one would become infinite.
+    /// Whether the type is `f32`: a larger number would become infinite.
     pub(crate) single: bool,
-    /// A float is behind it, which rounds.
+    /// Whether the type is a float, which rounds.
     pub(crate) float: bool,
-    /// serde refuses by itself whatever this refuses.
+    /// Whether serde enforces this rule by itself.
     pub(crate) implied: bool,
-    /// The integers that certainly fit: most do, and need no closer look.
+    /// A range of integers that certainly fit: most do, and need no further check.
     pub(crate) quick: Option<(i64, i64)>,
-    /// The same for numbers with a fraction: between these, and not equal to them.
+    /// The same for numbers with a fraction, without both ends.
     pub(crate) quick_fraction: Option<(f64, f64)>,
 }
 
@@ -407,7 +406,7 @@ impl NumberRule {
         Some((low, high))
     }
 
-    /// Whether a number is inside all bounds.
+    /// Whether a number fits all bounds.
     pub(crate) fn fits(&self, number: &Decimal, literal: &str) -> bool {
         let in_range =
             self.range.as_ref().is_none_or(|(low, high)| low <= number && number <= high);
@@ -443,17 +442,17 @@ impl TextRule {
 pub(crate) struct ListRule {
     pub(crate) prefix: Vec<Id>,
     pub(crate) items: Option<Id>,
-    /// Nothing after the prefix.
+    /// Whether there are no items after the prefix.
     pub(crate) closed: bool,
     pub(crate) shortest: usize,
     pub(crate) longest: usize,
     pub(crate) unique: bool,
-    /// What some items have to be: which, at least and at most how many.
+    /// The schema of some items, with their minimum and maximum number.
     pub(crate) contains: Option<(Id, usize, usize)>,
 }
 
 impl ListRule {
-    /// What an item has to be; `None` if nothing may stand there.
+    /// Returns the schema of an item; `None` if there must not be an item at `index`.
     pub(crate) fn item(&self, index: usize) -> Option<Option<Id>> {
         match self.prefix.get(index) {
             Some(id) => Some(Some(*id)),
@@ -466,20 +465,20 @@ impl ListRule {
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectRule {
     pub(crate) fields: Vec<FieldRule>,
-    /// Where each field is, for objects with many.
+    /// The position of each field, for objects with many fields.
     pub(crate) index: Option<HashMap<Box<str>, usize>>,
     pub(crate) rest: Rest,
-    /// What a key has to be.
+    /// The schema of all keys.
     pub(crate) names: Option<Id>,
     pub(crate) patterns: Vec<(Pattern, Id)>,
     pub(crate) fewest: usize,
     pub(crate) most: usize,
-    /// Which fields ask for which others.
+    /// Fields that require other fields.
     pub(crate) depends: Vec<(String, Vec<String>)>,
 }
 
 impl ObjectRule {
-    /// Anything may stand in it.
+    /// Whether there are no rules.
     pub(crate) fn is_free(&self) -> bool {
         self.fields.is_empty()
             && matches!(self.rest, Rest::Open)
@@ -501,7 +500,7 @@ impl ObjectRule {
         field.described.then_some(field)
     }
 
-    /// What the value of a key that is not declared has to be, where that is said.
+    /// Returns the schema for the value of an undeclared key, if there is one.
     pub(crate) fn value_of(&self, name: &str) -> Option<Id> {
         let matching = self.patterns.iter().find(|(pattern, _)| pattern.is_match(name));
         match (matching, self.rest) {
@@ -511,12 +510,12 @@ impl ObjectRule {
         }
     }
 
-    /// Its keys are data.
+    /// Whether its keys are data.
     pub(crate) fn is_map(&self) -> bool {
         self.fields.is_empty() && (!self.patterns.is_empty() || matches!(self.rest, Rest::Of(_)))
     }
 
-    /// The field of a name; most texts have the fields in the order of the schema.
+    /// Returns the position of a field. The hint helps, because most texts keep the schema's order.
     #[inline]
     pub(crate) fn field(&self, name: &str, hint: usize) -> Option<usize> {
         if self.fields.get(hint).is_some_and(|field| *field.name == *name) {
@@ -529,17 +528,17 @@ impl ObjectRule {
     }
 }
 
-/// What a field that is not declared has to be.
+/// The rule for undeclared fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rest {
-    /// Nothing is said of it.
+    /// No rule.
     Open,
     Closed,
     Of(Id),
 }
 
 impl Rest {
-    /// The schema of other fields, where there is one.
+    /// Returns the schema of undeclared fields, if there is one.
     pub(crate) fn id(self) -> Option<Id> {
         match self {
             Self::Of(id) => Some(id),
@@ -553,15 +552,16 @@ pub(crate) struct FieldRule {
     pub(crate) name: Box<str>,
     pub(crate) node: Id,
     pub(crate) required: bool,
-    /// Whether the schema describes it; one that is only required may hold what others may.
+    /// Whether the field is declared; a field that is only required follows the rule of undeclared
+    /// fields.
     pub(crate) described: bool,
-    /// The one text it may hold, if there is only one: a tag.
+    /// The only text that it may contain, if there is only one: a tag.
     pub(crate) only: Option<Box<str>>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Union {
     pub(crate) members: Vec<Id>,
-    /// Each member that is an object fixes this field to values of its own.
+    /// The field that has values of its own in each member that is an object.
     pub(crate) tag: Option<Box<str>>,
 }

@@ -1,28 +1,28 @@
-//! The keywords of JSON Schema, in one table: what stands under each, which values it speaks
-//! of, and what it does to them.
+//! The keywords of JSON Schema in one table: the value of each keyword, the types that it applies
+//! to, and its role.
 //!
-//! The check of foreign schemas, the normal form, merging, the graph, lowering and comparing
-//! all read it. What stands under a keyword that holds no schema, such as `const` or `default`,
-//! is data and may only look like a schema.
+//! The check of foreign schemas, the normal form, merging, the graph, lowering and comparing all
+//! read it. The value of a keyword that contains no schema, such as `const` or `default`, is data
+//! and may only look like a schema.
 
 use serde_json::{Map, Value};
 
 use super::types::Types;
 
-/// Where definitions stand.
+/// The keyword for definitions.
 pub(crate) const DEFINITIONS: &str = "$defs";
 
 /// One keyword.
 #[derive(Clone, Copy)]
 pub(crate) struct Keyword {
-    /// What its value has to be.
+    /// The kind of value that the keyword accepts.
     pub(crate) expects: Expects,
-    /// The types of the values that it says something about.
+    /// The types of values that it applies to.
     pub(crate) of: Types,
     pub(crate) role: Role,
 }
 
-/// What the value of a keyword has to be. Schemas in it are checked for themselves.
+/// The kind of value that a keyword accepts. Schemas in it are checked separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expects {
     Anything,
@@ -48,26 +48,26 @@ pub(crate) enum Expects {
     NamedSchemasOrNames,
 }
 
-/// What a keyword does.
+/// The role of a keyword.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Makes the shape of a value: its types, its parts, its alternatives.
+    /// Defines the shape of a value: its types, its parts, its alternatives.
     Shape,
     /// Constrains a value by itself: `pattern`, `multipleOf`.
     Constraint,
-    /// Constrains from below: of two, the larger one holds.
+    /// Lower bound: of two, the larger one applies.
     Least,
-    /// Constrains from above: of two, the smaller one holds.
+    /// Upper bound: of two, the smaller one applies.
     Most,
-    /// Constrains by another schema, and is kept as it is written.
+    /// Constrains a value by another schema, and is kept unchanged.
     Rule,
     /// Describes a value without constraining it.
     Annotation,
-    /// Says something about the schema, or belongs to an older draft.
+    /// Describes the schema itself, or belongs to an older draft.
     Other,
 }
 
-/// Returns what is known of a keyword; `None` for one that nothing is made of.
+/// Returns the entry of a keyword; `None` for an unknown one.
 pub(crate) fn keyword(name: &str) -> Option<Keyword> {
     use {Expects as E, Role as R};
     const NUMBER: Types = Types::NUMBER;
@@ -129,7 +129,7 @@ pub(crate) fn has_role(name: &str, role: Role) -> bool {
     keyword(name).is_some_and(|known| known.role == role)
 }
 
-/// Whether a keyword only describes.
+/// Whether a keyword is an annotation.
 pub(crate) fn is_annotation(name: &str) -> bool {
     has_role(name, Role::Annotation)
 }
@@ -140,7 +140,7 @@ pub(super) fn is_count(name: &str) -> bool {
 }
 
 impl Keyword {
-    /// Whether schemas stand under it.
+    /// Whether the value contains schemas.
     pub(crate) fn holds_schemas(self) -> bool {
         self.holds_one() || self.holds_list() || self.holds_named()
     }
@@ -197,7 +197,7 @@ pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
     all
 }
 
-/// Returns the path of a schema below another, in the values that they speak of.
+/// Returns the path of a schema below another, in the values that they describe.
 pub(crate) fn path_below(path: &str, keyword: &str, name: Option<&str>) -> String {
     match (keyword, name) {
         ("properties", Some(name)) => format!("{path}.{name}"),

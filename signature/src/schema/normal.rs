@@ -1,18 +1,19 @@
-//! The normal form: one way to say each thing, for schemas from any source.
+//! The normal form: one notation for each rule, for schemas from any source.
 //!
-//! In goes a checked schema in the words of JSON Schema 2020-12, out comes one that means the
-//! same and from which the [graph](super::graph) is made.
+//! The input is a checked schema with the keywords of JSON Schema 2020-12. The output has the same
+//! meaning, and the [graph](super::graph) is made from it.
 //!
 //! In the normal form
-//! - definitions stand at the root, under `$defs`, and only those that are used;
-//! - a reference leads to one of them or to the root (`#`), and has at most a
-//!   description and a default beside it;
-//! - a union (`anyOf`, `oneOf`) has nothing beside it but these two: what else was said
-//!   of all members is said in each;
-//! - `allOf` is merged; what has no merged form is left in it, and constrains only;
-//! - everything else has a `type`, with at most one type besides null if that is
-//!   object or array; `{}` is any value, `false` is no value;
-//! - what tells a validator nothing is gone, but for description and default.
+//!
+//! - definitions are at the root, under `$defs`, and all of them are used;
+//! - a reference leads to a definition or to the root (`#`), and has at most a description and a
+//!   default beside it;
+//! - a union (`anyOf`, `oneOf`) has nothing beside it but these two: rules for all members are
+//!   repeated in each member;
+//! - `allOf` is merged; rules that cannot be merged stay in it, and only constrain;
+//! - every other schema has a `type`, with at most one type besides null if that is object or
+//!   array; `{}` is any value, `false` is no value;
+//! - annotations are removed, except for description and default.
 
 mod finish;
 mod merge;
@@ -26,7 +27,7 @@ use super::{free_name, percent_decoded, plain_name, reference_to};
 use crate::error::{SchemaFault, shown};
 use crate::limits::{NORMAL_DEPTH, NORMAL_STEPS};
 
-/// Why a schema is refused, where, and what to do instead.
+/// The reason, the place and the fix for a rejected schema.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) fault: SchemaFault,
@@ -43,12 +44,12 @@ impl Refusal {
 pub(crate) const NOTHING_FITS: &str =
     "no value fits; its parts contradict each other, so change or remove one";
 
-/// Brings a schema in the words of 2020-12 to the normal form.
+/// Converts a schema with the keywords of 2020-12 to the normal form.
 ///
 /// # Errors
 ///
-/// With the path of what cannot be brought there: a reference that leads elsewhere, a
-/// part that no value fits, more than can be worked through.
+/// The error has the path of a part that cannot be converted: a reference without a schema, a
+/// part that no value fits, or a schema that exceeds the work limit.
 pub(crate) fn normal(root: &Value) -> Result<Value, Refusal> {
     let mut normal = Normal {
         root,
@@ -67,22 +68,22 @@ pub(crate) fn normal(root: &Value) -> Result<Value, Refusal> {
 
 struct Normal<'a> {
     root: &'a Value,
-    /// What references say for each pointer they lead to.
+    /// The names of references, by the pointers that they lead to.
     names: HashMap<String, String>,
-    /// The other way round.
+    /// The reverse of `names`.
     pointers: HashMap<String, String>,
-    /// The last number given to each name that several would have.
+    /// The last number used for each name that several definitions share.
     numbers: HashMap<String, usize>,
-    /// Definitions that are referred to and still to be done: pointer and name.
+    /// Definitions that are used but not converted yet: pointer and name.
     waiting: VecDeque<(String, String)>,
-    /// The references that are being merged into what refers to them.
+    /// The references that are being merged.
     merging: Vec<String>,
-    /// Where two parts first excluded each other.
+    /// The first place where two parts excluded each other.
     contradiction: Option<String>,
     steps: usize,
     depth: usize,
-    /// Whether a missing type is inferred: not in a constraint, which may well speak of
-    /// values of other types.
+    /// Whether a missing type is inferred. Not in a constraint, which may apply to values of other
+    /// types.
     infer: bool,
 }
 
@@ -106,7 +107,7 @@ impl<'a> Normal<'a> {
             let definition = self.node(self.at(&pointer), &path)?;
             definitions.insert(name, definition);
         }
-        // Some were only merged into what refers to them.
+        // Some definitions were merged and are not used any more.
         keep_used(&schema, &mut definitions);
         if let (false, Some(root)) = (definitions.is_empty(), schema.as_object_mut()) {
             root.insert(DEFINITIONS.into(), definitions.into());
@@ -127,13 +128,13 @@ impl<'a> Normal<'a> {
         Ok(())
     }
 
-    /// The normal form of a schema, its missing type inferred.
+    /// Returns the normal form of a schema, with a missing type inferred.
     fn node(&mut self, schema: &Value, path: &str) -> Result<Value, Refusal> {
         let gathered = self.gather(schema, path)?;
         self.finish(gathered, path)
     }
 
-    /// Everything a schema says about its value, in one place; types still as given.
+    /// Merges all rules of a schema for its value; types are unchanged.
     fn gather(&mut self, schema: &Value, path: &str) -> Result<Value, Refusal> {
         self.spend(path)?;
         let map = match schema {
@@ -277,7 +278,7 @@ impl<'a> Normal<'a> {
         Ok(serde_json::json!({ "$ref": name }))
     }
 
-    /// Gives what a pointer leads to a name under `$defs`, and has it done later.
+    /// Names the target of a pointer under `$defs`, and schedules its conversion.
     fn name(&mut self, pointer: String) -> String {
         let last = pointer.rsplit('/').next().unwrap_or("");
         let last = plain_name(&last.replace("~1", "/").replace("~0", "~"));
@@ -291,7 +292,7 @@ impl<'a> Normal<'a> {
         reference
     }
 
-    /// Follows references that stand alone: a definition that only names another.
+    /// Resolves aliases: definitions that consist of a reference only.
     fn end_of_aliases(&mut self, mut pointer: String, path: &str) -> Result<String, Refusal> {
         let mut seen = HashSet::new();
         loop {
@@ -312,7 +313,7 @@ impl<'a> Normal<'a> {
         }
     }
 
-    /// The JSON pointer that a reference stands for, if that leads to a schema.
+    /// Returns the JSON pointer of a reference, if it leads to a schema.
     fn pointer_of(&self, reference: &Value) -> Option<String> {
         let fragment = reference.as_str()?.strip_prefix('#')?;
         let leads = |fragment: &str| {
@@ -325,7 +326,7 @@ impl<'a> Normal<'a> {
         percent_decoded(fragment).filter(|decoded| leads(decoded))
     }
 
-    /// What a reference of the normal form stands for, to be merged.
+    /// Returns the target of a reference in the normal form, to be merged.
     fn inlined(&mut self, reference: &str, path: &str) -> Result<Value, Refusal> {
         if self.merging.iter().any(|merging| merging == reference) {
             let advice = format!(
@@ -342,8 +343,8 @@ impl<'a> Normal<'a> {
     }
 }
 
-/// The reference of a schema that says nothing else; that the root is an object says
-/// nothing new.
+/// Returns the reference of a schema that has no other rule. The type of an object root does not
+/// count.
 fn alone(map: &Map<String, Value>, at_root: bool) -> Option<&Value> {
     let reference = map.get("$ref").or_else(|| map.get("$dynamicRef"))?;
     let idle = |keyword: &str| {
@@ -357,7 +358,7 @@ fn alone(map: &Map<String, Value>, at_root: bool) -> Option<&Value> {
     (!map.keys().any(speaks)).then_some(reference)
 }
 
-/// Says what else an object may have, where nothing is said yet.
+/// Sets `additionalProperties` of an object, if it has none.
 fn close(schema: &mut Value, rest: &Value) {
     let Some(map) = schema.as_object_mut() else {
         return;
@@ -374,7 +375,7 @@ fn close(schema: &mut Value, rest: &Value) {
     map.entry("additionalProperties").or_insert_with(|| rest.clone());
 }
 
-/// Keeps the definitions that a schema leads to.
+/// Keeps the definitions that a schema uses, directly or indirectly.
 pub(crate) fn keep_used(root: &Value, definitions: &mut Map<String, Value>) {
     let prefix = format!("#/{DEFINITIONS}/");
     let mut used = HashSet::new();

@@ -1,7 +1,7 @@
-//! Schemas of older drafts and OpenAPI, rewritten in the words of JSON Schema 2020-12.
+//! Schemas of older drafts and OpenAPI, rewritten with the keywords of JSON Schema 2020-12.
 //!
-//! It changes what 2020-12 says in other words or refuses, and leaves the rest alone. The
-//! result is the base schema that everybody sees.
+//! Keywords that 2020-12 has renamed or forbids are rewritten, and all others stay unchanged. The
+//! result is the public schema of a contract.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use super::keywords::{DEFINITIONS, below, below_mut, is_count};
 use super::{free_name, redirect, reference_to};
 
-/// Whether the value of a keyword may be null; elsewhere null is how Go writes an empty
-/// list, and says nothing.
+/// Whether the value of a keyword may be null. For other keywords, null is Go's way to write an
+/// empty list, and has no meaning.
 pub(super) fn may_be_null(keyword: &str) -> bool {
     matches!(keyword, "const" | "default" | "example" | "examples")
 }
 
-/// Rewrites what 2020-12 says in other words or refuses, and leaves the rest alone.
+/// Rewrites keywords that 2020-12 has renamed or forbids; all others stay unchanged.
 ///
 /// Sources: the release notes of drafts 4 to 2020-12; OpenAPI 3.0, "Schema Object", for
 /// `nullable`.
@@ -43,9 +43,9 @@ pub(crate) fn modernise(schema: &mut Value) {
     }
 }
 
-/// The same for a schema from outside, whose `$schema` then names what it is written in.
+/// Rewrites a foreign schema, and sets its `$schema` to 2020-12 if anything changed.
 ///
-/// One that needed no rewriting keeps the name that it came with.
+/// A schema without changes keeps its `$schema`.
 pub(crate) fn modernise_marked(schema: &mut Value) {
     const MODERN: &str = "https://json-schema.org/draft/2020-12/schema";
     let older = schema.get("$schema").is_some_and(|marker| marker != MODERN);
@@ -81,7 +81,7 @@ fn each(map: &mut Map<String, Value>) {
     nullable(map);
 }
 
-/// Draft 3 said `required: true` in the property itself.
+/// Moves draft 3's `required: true` from a property to the object.
 fn lift_required(map: &mut Map<String, Value>) {
     let mut lifted = Vec::new();
     for (name, property) in
@@ -106,7 +106,7 @@ fn lift_required(map: &mut Map<String, Value>) {
     }
 }
 
-/// Said twice, it says nothing new, and validators refuse the schema.
+/// Removes duplicates from a list: they have no meaning, and validators reject them.
 fn once(map: &mut Map<String, Value>, keyword: &str) {
     if let Some(list) = map.get_mut(keyword).and_then(Value::as_array_mut) {
         let mut seen = HashSet::new();
@@ -114,17 +114,17 @@ fn once(map: &mut Map<String, Value>, keyword: &str) {
     }
 }
 
-/// `2.0` is a whole number to JSON Schema, but not to most parsers of a count.
+/// Converts counts such as `2.0`: an integer in JSON Schema, but not for most parsers.
 fn whole(map: &mut Map<String, Value>) {
     for (keyword, value) in map {
         if let Some(count) = value.as_f64().filter(|_| value.is_f64() && is_count(keyword)) {
-            // What is larger than any length bounds as little as the largest.
+            // A larger count than the largest integer has the same effect.
             *value = (count as u64).into();
         }
     }
 }
 
-/// Until 2019-09 a tuple was a list under `items`.
+/// Rewrites tuples: until 2019-09 a tuple was a list under `items`.
 fn tuple(map: &mut Map<String, Value>) {
     if map.get("items").is_some_and(Value::is_array) {
         let old = std::mem::take(map);
@@ -137,12 +137,13 @@ fn tuple(map: &mut Map<String, Value>) {
             map.insert(keyword, value);
         }
     } else {
-        // Beside a schema for all items it never said anything.
+        // Beside a schema for all items, it never had a meaning.
         map.shift_remove("additionalItems");
     }
 }
 
-/// Draft 4 said `exclusiveMinimum: true` beside `minimum`; without it, it says nothing.
+/// Rewrites draft 4's `exclusiveMinimum: true` beside `minimum`; without `minimum` it has no
+/// meaning.
 fn exclusive(map: &mut Map<String, Value>, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = map.get(exclusive) else {
         return;
@@ -154,7 +155,7 @@ fn exclusive(map: &mut Map<String, Value>, exclusive: &str, bound: &str) {
     }
 }
 
-/// Until 2019-09 one keyword said both which fields and which schemas depend on a field.
+/// Splits `dependencies`: until 2019-09 it contained both required fields and schemas.
 fn dependencies(map: &mut Map<String, Value>) {
     let Some(Value::Object(old)) = map.shift_remove("dependencies") else {
         return;
@@ -167,7 +168,7 @@ fn dependencies(map: &mut Map<String, Value>) {
     }
 }
 
-/// OpenAPI 3.0 has no type `null`.
+/// Rewrites `nullable`: OpenAPI 3.0 has no type `null`.
 fn nullable(map: &mut Map<String, Value>) {
     if !map.get("nullable").is_some_and(Value::is_boolean)
         || map.shift_remove("nullable") != Some(Value::Bool(true))
@@ -201,7 +202,8 @@ fn nullable(map: &mut Map<String, Value>) {
     }
 }
 
-/// Until 2019-09 definitions stood under another keyword; returns what moved where.
+/// Moves definitions to `$defs`, which is their keyword since 2019-09; returns the old and the new
+/// pointers.
 fn move_definitions(root: &mut Map<String, Value>) -> Vec<(String, String)> {
     let free = root.get(DEFINITIONS).is_none_or(Value::is_object);
     if !free || !root.get("definitions").is_some_and(Value::is_object) {
@@ -226,7 +228,7 @@ fn move_definitions(root: &mut Map<String, Value>) -> Vec<(String, String)> {
     moved
 }
 
-/// A reference to a name, as one to a place.
+/// Converts a reference by name to a reference by pointer.
 fn local(places: &HashMap<String, String>, reference: &str) -> Option<String> {
     if let Some(pointer) = places.get(reference) {
         return Some(format!("#{pointer}"));
@@ -242,7 +244,7 @@ fn local(places: &HashMap<String, String>, reference: &str) -> Option<String> {
     Some(format!("#{}", below?))
 }
 
-/// Where in a schema its names are: `#anchor`, or an `$id`, which is taken away where
+/// Returns the pointers of the names in a schema: `#anchor` or an `$id`. An `$id` is removed if
 /// references below it would start there.
 fn places(root: &mut Value) -> HashMap<String, String> {
     let mut found = HashMap::new();
@@ -265,7 +267,7 @@ fn places(root: &mut Value) -> HashMap<String, String> {
     found
 }
 
-/// The schemas directly below one, each with its JSON pointer.
+/// Returns the schemas directly below one, each with its JSON pointer.
 fn with_pointers<'a>(
     map: &'a mut Map<String, Value>,
     pointer: &str,

@@ -1,6 +1,6 @@
 //! The types of JSON, as a set.
 //!
-//! Everything that reads schemas asks with it which values a schema speaks of.
+//! Every step uses it to ask for the types of values that a schema describes.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ impl Types {
     pub(crate) const OBJECT: Self = Self(64);
     pub(crate) const ALL: Self = Self(127);
 
-    /// The value types one by one; a number may be an integer or not.
+    /// The types of values one by one; a number may be an integer or not.
     pub(crate) const EACH: [Self; 6] =
         [Self::NULL, Self::BOOLEAN, Self::NUMBER, Self::TEXT, Self::LIST, Self::OBJECT];
 
@@ -49,7 +49,7 @@ impl Types {
         names.fold(Self::NONE, |types, name| types.with(Self::named(name)))
     }
 
-    /// Returns the type of a value. A number is one with or without a fraction.
+    /// Returns the type of a value. A number may have a fraction or not.
     pub(crate) fn of_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::NULL,

@@ -18,17 +18,17 @@ use crate::reading::pattern::Pattern;
 /// Objects with more fields than this look them up by hash.
 const MANY: usize = 12;
 
-/// The source of a node that no schema describes.
+/// The source of a node without a schema.
 static TRUE: Value = Value::Bool(true);
 
 pub(super) struct Builder<'s> {
     root: &'s Value,
     nodes: Vec<Node>,
     sources: Vec<&'s Value>,
-    /// What references lead to.
+    /// The targets of references.
     targets: HashMap<String, Id>,
-    /// Nodes that have an id and no content yet: not by recursion, because a schema may be
-    /// deep.
+    /// Nodes that have an id and no content yet. A queue instead of recursion, because a schema may
+    /// be deep.
     waiting: VecDeque<(Id, &'s Value)>,
 }
 
@@ -58,7 +58,7 @@ impl<'s> Builder<'s> {
         Schemas { graph, root: normal, sources }
     }
 
-    /// The node of a schema. It has its content once `waiting` is empty.
+    /// Returns the node of a schema. Its content is complete once `waiting` is empty.
     fn node(&mut self, schema: &'s Value) -> Id {
         let id = self.push(Node::any(), schema);
         self.waiting.push_back((id, schema));
@@ -71,7 +71,7 @@ impl<'s> Builder<'s> {
         self.nodes.len() - 1
     }
 
-    /// The node that a reference leads to.
+    /// Returns the node that a reference leads to.
     fn target(&mut self, reference: &str) -> Id {
         if let Some(id) = self.targets.get(reference) {
             return *id;
@@ -101,7 +101,7 @@ impl<'s> Builder<'s> {
         self.plain(map)
     }
 
-    /// The node of a schema that is no union and no reference.
+    /// Makes the node of a schema that is not a union or a reference.
     fn plain(&mut self, map: &'s Map<String, Value>) -> Node {
         let mut node = Node {
             types: types_of(map),
@@ -139,8 +139,8 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// The patterns of keys; those that the engine does not know come last. Where nothing is
-    /// said of other fields, such a one takes any key, otherwise none.
+    /// Returns the patterns of keys, with patterns that the regex engine does not support last.
+    /// Such a pattern matches every key if there is no schema for other fields, otherwise no key.
     fn patterns(&mut self, map: &'s Map<String, Value>, rest: Rest) -> Vec<(Pattern, Id)> {
         let all = object_of(map, "patternProperties");
         let all = all.map(|(text, schema)| (Pattern::new(text), self.node(schema)));
@@ -195,7 +195,7 @@ impl<'s> Builder<'s> {
                 only: None,
             });
         }
-        // Required without being declared: what it has to be stands elsewhere.
+        // Required without being declared: a pattern or `rest` has its schema.
         for name in texts(map.get("required")).filter(|name| declared.insert(name)) {
             let matching = patterns.iter().find(|(pattern, _)| pattern.is_match(name));
             let node = match (matching.map(|(_, id)| *id), rest) {
@@ -217,7 +217,7 @@ impl<'s> Builder<'s> {
     }
 }
 
-/// How a schema that is no union and no reference is written.
+/// Returns the shape of a schema that is not a union or a reference.
 fn shape(map: &Map<String, Value>, node: &Node) -> Shape {
     let types = map.get("type").map_or(Types::NONE, Types::of_keyword);
     let object = &node.object;
@@ -245,12 +245,12 @@ fn shape(map: &Map<String, Value>, node: &Node) -> Shape {
 }
 
 impl Graph {
-    /// Leads references that lead to references to their end.
+    /// Replaces references to references by their final target.
     fn end_chains(&mut self) {
         // From the last one: references lead forward, so most chains are short by then.
         for id in (0..self.nodes.len()).rev() {
             let mut end = id;
-            // A chain that is longer than there are nodes leads back to itself.
+            // A chain with more steps than there are nodes is circular.
             for _ in 0..self.nodes.len() {
                 match self.shape(end) {
                     Shape::Reference(next) => end = *next,
@@ -270,10 +270,10 @@ impl Graph {
         }
     }
 
-    /// Gives unions their meaning: what fits one of their leaves.
+    /// Sets the content of unions: all values that fit one of their leaves.
     ///
-    /// Unions that are only members of others have none of their own. A chain of them would
-    /// otherwise list its last members once for each.
+    /// Unions that are only members of other unions get no content. A chain of them would
+    /// otherwise list its last members once for each union.
     fn join_unions(&mut self) {
         let is_union = |id: Id| matches!(self.shape(id), Shape::Union(_));
         let targets = self.targets.values().copied();
@@ -299,7 +299,7 @@ impl Graph {
         let nullable = members.len() < before;
         let mut node = match members.as_slice() {
             [] if nullable => Node { types: Types::NULL, ..Node::any() },
-            // Nothing but itself is in it.
+            // The union only contains itself.
             [] => Node::any(),
             [one] => self.node(*one).clone(),
             many => self.all_texts(many).unwrap_or_else(|| self.union(many)),
@@ -316,7 +316,7 @@ impl Graph {
         Node { types, union: Some(Box::new(union)), ..Node::any() }
     }
 
-    /// The field that each member which is an object fixes to texts of its own.
+    /// Returns the tag: a field for which each member that is an object has texts of its own.
     fn tag(&self, members: &[Id]) -> Option<&str> {
         let members = members.iter().map(|id| self.node(*id));
         let objects: Vec<_> = members.filter(|node| node.types.has(Types::OBJECT)).collect();
@@ -334,7 +334,7 @@ impl Graph {
         names.filter(|_| !rest.is_empty()).find(|name| differs(name))
     }
 
-    /// The texts that a field is fixed to.
+    /// Returns the texts that a field is restricted to.
     fn fixed(&self, id: Id) -> Option<Vec<&str>> {
         let node = self.node(id);
         let texts = node.values.as_deref().filter(|_| node.shape == Shape::Values)?;
@@ -342,14 +342,14 @@ impl Graph {
         only_texts.then(|| texts.iter().filter_map(Value::as_str).collect())
     }
 
-    /// Members that are each one text or some: together they are one list of texts.
+    /// Merges members that all list texts into one list of texts.
     fn all_texts(&self, members: &[Id]) -> Option<Node> {
         let mut all: Vec<Value> = Vec::new();
         let mut seen = HashSet::new();
         for node in members.iter().map(|id| self.node(*id)) {
             let simple = node.text.is_free() && node.also.is_empty() && node.never.is_empty();
             let texts = self.node_texts(node).filter(|_| simple)?;
-            // One text in two members: serde would pick one of them.
+            // The same text in two members: serde would pick one of them.
             if !texts.iter().all(|text| seen.insert(text.as_str())) {
                 return None;
             }
@@ -362,7 +362,7 @@ impl Graph {
         node.values.as_deref().filter(|_| node.types == Types::TEXT)
     }
 
-    /// Notes which fields may hold one text only.
+    /// Sets `only` for fields that may contain one text only.
     fn note_tags(&mut self) {
         for id in 0..self.nodes.len() {
             let Some(node) = self.nodes.get(id) else {
@@ -427,13 +427,13 @@ fn depends(map: &Map<String, Value>) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// The types a schema names, or those that its other keywords speak of.
+/// Returns the types that a schema names, or else the types that its other keywords apply to.
 fn types_of(map: &Map<String, Value>) -> Types {
     if let Some(kind) = map.get("type") {
         return Types::of_keyword(kind);
     }
-    // Without a type, keywords for objects do not exclude texts. Schemas that have them mean an
-    // object all the same, and a reader needs to know what to read.
+    // Without a type, keywords for objects do not exclude texts. Schemas with such keywords are
+    // intended for objects all the same, and reading needs the type.
     let shapes = map.keys().filter_map(|keyword| known(keyword));
     let shapes = shapes.filter(|known| known.role == Role::Shape && known.of != Types::ALL);
     match shapes.map(|known| known.of).fold(Types::NONE, Types::with) {
@@ -481,7 +481,7 @@ fn number(map: &Map<String, Value>) -> NumberRule {
     rule
 }
 
-/// The range of a Rust integer, by the name that schemars gives it as a format.
+/// Returns the range of a Rust integer, by the format that schemars writes for it.
 fn range(format: &str) -> Option<(Decimal, Decimal)> {
     let (low, high): (i128, u128) = match format {
         "int8" => (i8::MIN.into(), 127),

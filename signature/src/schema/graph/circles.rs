@@ -1,12 +1,12 @@
 //! Nodes that lead to each other: the strongly connected components of a graph.
 //!
-//! Kosaraju's algorithm, without recursion, because a chain of definitions may be as long as a
-//! schema.
+//! Kosaraju's algorithm, without recursion, because a chain of definitions may be as long as the
+//! whole schema.
 
 use std::collections::HashSet;
 
-/// Returns the sets of nodes that lead to each other, single ones only if they lead to
-/// themselves. `edges` lists for each node where it leads.
+/// Returns the sets of nodes that lead to each other. A single node is included only if it leads
+/// to itself. `edges` lists the targets of each node.
 pub(crate) fn circles(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut back = vec![Vec::new(); edges.len()];
     for (from, to) in edges.iter().enumerate() {
@@ -25,8 +25,8 @@ pub(crate) fn circles(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     circles.filter(|circle| circle.len() > 1 || circle.iter().any(leads_to_itself)).collect()
 }
 
-/// The nodes that are reached from a start and were not seen before, each after those that it
-/// leads to.
+/// Returns the new nodes that can be reached from `start`, in post-order: each one after its
+/// targets.
 fn reached(edges: &[Vec<usize>], start: usize, seen: &mut HashSet<usize>) -> Vec<usize> {
     let mut done = Vec::new();
     let mut waiting = vec![(start, false)];

@@ -1,6 +1,6 @@
-//! The last step to the normal form: types, listed values and unions in their one form.
+//! The last step to the normal form: one notation for types, listed values and unions.
 //!
-//! It runs on a schema whose parts are merged, so that all it says stands together.
+//! It runs on a schema whose parts are merged, so that all rules for a value are together.
 
 use std::collections::HashSet;
 
@@ -53,7 +53,7 @@ impl Normal<'_> {
                         finished.extend(inner);
                     }
                 }
-                // Said twice, it says nothing new; of `oneOf` it would exclude itself.
+                // A duplicate has no meaning in `anyOf`; in `oneOf` it would exclude itself.
                 member if keyword == "anyOf" && !seen.insert(member.clone()) => {}
                 member => finished.push(member),
             }
@@ -96,7 +96,7 @@ impl Normal<'_> {
         self.split(map, path)
     }
 
-    /// One member for each type, where objects or lists stand beside other types.
+    /// Splits a schema into one member for each type, if objects or lists are beside other types.
     fn split(&mut self, map: Map<String, Value>, path: &str) -> Result<Value, Refusal> {
         let kinds: Vec<String> =
             map.get("type").map(types).unwrap_or_default().into_iter().map(Into::into).collect();
@@ -123,12 +123,12 @@ pub(super) fn is_any(schema: &Value) -> bool {
     schema.as_object().is_some_and(Map::is_empty)
 }
 
-/// Whether a keyword says anything about values of a type.
+/// Whether a keyword applies to values of a type.
 fn speaks_of(keyword: &str, kind: &str) -> bool {
     known(keyword).is_none_or(|known| known.of.meets(Types::named(kind)))
 }
 
-/// `[X, null]` is X that takes null, if X has a plain type.
+/// Merges `[X, null]` into X with the type `null`, if X has a plain type.
 fn nullable(members: &mut Vec<Value>) {
     let [Value::Object(one), Value::Object(two)] = members.as_mut_slice() else {
         return;
@@ -160,7 +160,7 @@ fn nullable(members: &mut Vec<Value>) {
     *members = vec![plain.into()];
 }
 
-/// Gives a schema without a type the types that its keywords speak of.
+/// Sets the types of a schema without a type: those that its keywords apply to.
 fn infer(map: &mut Map<String, Value>) {
     let values = match (map.get("const"), map.get("enum")) {
         (Some(value), _) => std::slice::from_ref(value),
@@ -197,7 +197,7 @@ fn spoken_of(map: &Map<String, Value>) -> Vec<&'static str> {
     let names = names.into_iter().filter(|(types, _)| spoken.has(*types));
     let mut kinds: Vec<_> = names.map(|(_, name)| name).collect();
     if let (true, Some(format)) = (kinds.is_empty(), map.get("format").and_then(Value::as_str)) {
-        // OpenAPI's names; all others are of texts.
+        // OpenAPI's formats of numbers; all others are for texts.
         kinds.push(match format {
             "float" | "double" => "number",
             "int32" | "int64" => "integer",
@@ -227,7 +227,8 @@ fn is_of(value: &Value, kinds: &[&str]) -> bool {
         || own == "number" && kinds.contains(&"integer") && whole()
 }
 
-/// Leaves of `enum` and `const` what the type and each other take; whether something is.
+/// Keeps the values of `enum` and `const` that fit the type and each other; returns whether there
+/// are any.
 fn values(map: &mut Map<String, Value>, path: &str) -> Result<bool, Refusal> {
     let kinds: Vec<String> =
         map.get("type").map(types).unwrap_or_default().into_iter().map(Into::into).collect();
@@ -255,7 +256,7 @@ fn values(map: &mut Map<String, Value>, path: &str) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// A list of types without what it says twice.
+/// Removes duplicates from a list of types.
 fn one_type(map: &mut Map<String, Value>) {
     let Some(Value::Array(kinds)) = map.get_mut("type") else {
         return;
@@ -273,13 +274,13 @@ fn one_type(map: &mut Map<String, Value>) {
     }
 }
 
-/// Required fields have a schema where there is one for them, and none that nothing fits;
-/// whether anything fits the object.
+/// Adds schemas for required fields, and drops optional fields that no value fits; returns whether
+/// any object fits.
 fn object(map: &mut Map<String, Value>) -> bool {
     if map.get("required").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         map.shift_remove("required");
     }
-    // Keys are texts anyway.
+    // Keys are always texts.
     if map
         .get("propertyNames")
         .is_some_and(|keys| is_any(keys) || *keys == json!({"type": "string"}))

@@ -1,4 +1,4 @@
-//! Merging two schemas that both hold into one, for `allOf` and keywords beside a reference.
+//! Merging two schemas that both apply, for `allOf` and for keywords beside a reference.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -10,17 +10,17 @@ use super::{Normal, Refusal};
 use crate::error::SchemaFault;
 use crate::limits::NORMAL_DEPTH;
 
-/// Keywords that mean something only together.
+/// Keywords that only have a meaning together.
 const GROUPS: [&[&str]; 2] = [&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
 
-/// How many names are looked for one by one.
+/// Maximum number of names that are searched one by one.
 const FEW: usize = 8;
 
 impl Normal<'_> {
-    /// The schema of values that fit both. What the first says of itself wins.
+    /// Returns the schema of values that fit both. Annotations of the first have priority.
     pub(super) fn merge(&mut self, a: Value, b: Value, path: &str) -> Result<Value, Refusal> {
         self.spend(path)?;
-        // Two schemas that contain themselves would be merged level by level without end.
+        // Merging two schemas that contain themselves would never end.
         if self.depth >= NORMAL_DEPTH {
             return Err(Refusal::new(
                 SchemaFault::TooDeep,
@@ -74,7 +74,7 @@ impl Normal<'_> {
         self.merge_plain(a, b, path)
     }
 
-    /// Says in each member of a union what is said of all.
+    /// Merges a schema into each member of a union.
     fn in_members(
         &mut self,
         keyword: &str,
@@ -110,7 +110,7 @@ impl Normal<'_> {
         Ok(told.into())
     }
 
-    /// A copy takes as long as what is copied is large.
+    /// Counts the cost of a copy, which grows with its size.
     fn spend_copy(&mut self, map: &Map<String, Value>, path: &str) -> Result<(), Refusal> {
         let mut waiting: Vec<&Value> = map.values().collect();
         while let Some(value) = waiting.pop() {
@@ -166,7 +166,7 @@ impl Normal<'_> {
         Ok(a.into())
     }
 
-    /// Whether anything may still fit.
+    /// Merges the keywords of objects; returns whether any object may still fit.
     fn merge_objects(
         &mut self,
         a: &mut Map<String, Value>,
@@ -213,7 +213,7 @@ impl Normal<'_> {
         self.restrict_but(properties, rest, path, &Map::new())
     }
 
-    /// What one side says of fields it does not know holds for those of the other.
+    /// Applies one side's rule for undeclared fields to the other side's fields, except `known`.
     fn restrict_but(
         &mut self,
         properties: &mut Map<String, Value>,
@@ -261,7 +261,7 @@ impl Normal<'_> {
         if let (Some(Value::Array(ours)), Some(Value::Array(theirs))) =
             (a.get_mut("required"), b.get("required"))
         {
-            // Of many parts each has few names, and a set of all others costs more each time.
+            // A part has few names, and a set of all others would cost more for each part.
             let more: Vec<_> = if theirs.len() < FEW {
                 theirs.iter().filter(|name| !ours.contains(name)).cloned().collect()
             } else {
@@ -327,7 +327,7 @@ fn first_items(map: &Map<String, Value>) -> Vec<Value> {
     map.get("prefixItems").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// What a schema says of fields it does not name; nothing can be said where patterns do.
+/// Returns the rule for undeclared fields; `None` if there are patterns.
 fn rest_of(map: &Map<String, Value>) -> Option<Value> {
     if map.contains_key("patternProperties") {
         return None;
@@ -357,11 +357,11 @@ fn override_annotations(schema: &mut Value, annotations: Map<String, Value>) {
 }
 
 enum Both {
-    /// A value of the keyword that says both.
+    /// One value of the keyword has the effect of both.
     One(Value),
-    /// Nothing fits both.
+    /// No value fits both.
     None,
-    /// They have to be said apart.
+    /// Both have to be kept separately.
     Apart,
 }
 
@@ -385,7 +385,7 @@ fn both(keyword: &str, a: &Value, b: &Value) -> Both {
     }
 }
 
-/// The bound that lets less in.
+/// Returns the stricter bound.
 fn further(a: &Value, b: &Value, when: Ordering) -> Both {
     let (Some(x), Some(y)) = (a.as_f64(), b.as_f64()) else {
         return Both::Apart;
@@ -393,7 +393,7 @@ fn further(a: &Value, b: &Value, when: Ordering) -> Both {
     Both::One(if x.partial_cmp(&y) == Some(when) { b.clone() } else { a.clone() })
 }
 
-/// The types of a `type`, as a list.
+/// Returns the types of a `type` as a list.
 pub(super) fn types(kind: &Value) -> Vec<&str> {
     match kind {
         Value::String(one) => vec![one],
