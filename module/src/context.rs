@@ -24,7 +24,7 @@ use crate::in_call::InCall;
 use crate::ledger::{Exhausted, Ledger, Reservation};
 use crate::message::ToolCall;
 use crate::model::{Delta, LanguageModel, Reply, Request};
-use crate::panics;
+use crate::panic_text;
 use crate::telemetry;
 use crate::usage::Usage;
 
@@ -279,7 +279,7 @@ impl Context {
         let decides = AssertUnwindSafe(async { approver(asked).await }).catch_unwind();
         let decides = async {
             decides.await.unwrap_or_else(|panic| {
-                let text = format!("the approver panicked: {}", panics::text_of(panic));
+                let text = format!("the approver panicked: {}", panic_text::text_of(panic));
                 Err(Error::stop(text).at(Stage::Panic))
             })
         };
@@ -555,7 +555,7 @@ fn contained(sink: impl Fn(&Event) + Send + Sync) -> impl Fn(&Event) + Send + Sy
     move |event| {
         let heard = catch_unwind(AssertUnwindSafe(|| sink(event)));
         if let Err(panic) = heard {
-            let panic = panics::text_of(panic);
+            let panic = panic_text::text_of(panic);
             if !reported.swap(true, Ordering::Relaxed) {
                 tracing::error!(panic, "a listener for events panicked; the call goes on");
             }
@@ -564,7 +564,7 @@ fn contained(sink: impl Fn(&Event) + Send + Sync) -> impl Fn(&Event) + Send + Sy
 }
 
 fn panicked(panic: Box<dyn Any + Send>) -> Error {
-    let text = format!("the model panicked: {}", panics::text_of(panic));
+    let text = format!("the model panicked: {}", panic_text::text_of(panic));
     Error::other(text).at(Stage::Panic)
 }
 

@@ -46,7 +46,7 @@ pub mod model;
 mod module;
 mod most_usage;
 mod output_mode;
-mod panics;
+mod panic_text;
 pub mod predict;
 mod predict_call;
 mod predict_stream;

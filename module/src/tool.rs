@@ -19,7 +19,7 @@ use crate::effect::Effect;
 use crate::error::{Error, Result, Stage};
 use crate::message::{Image, ToolCall, ToolResult};
 use crate::module::Module;
-use crate::panics;
+use crate::panic_text;
 use crate::repaired::Repaired;
 
 /// A module as a model sees it: a contract, and a call that takes and returns text.
@@ -200,7 +200,7 @@ impl Failed {
     }
 
     fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        let text = format!("the tool panicked: {}", panics::text_of(panic));
+        let text = format!("the tool panicked: {}", panic_text::text_of(panic));
         Self::work(Error::other(text).at(Stage::Panic))
     }
 }
@@ -247,7 +247,7 @@ impl Drop for Pending<'_> {
 #[cold]
 fn drop_quietly(work: BoxFuture<'_, Ended>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
-        panics::text_of(panic);
+        panic_text::text_of(panic);
     }
 }
 

@@ -9,11 +9,11 @@
 
 mod cycles;
 pub(crate) mod dialect;
+mod dialect_rules;
+mod limit_checks;
 pub(crate) mod overlap;
-mod pairs;
-mod provider_limits;
 pub(crate) mod request;
-mod rules;
+mod unnamed_fields;
 mod value;
 mod walk;
 
@@ -25,9 +25,9 @@ use serde_json::{Map, Value, json};
 use crate::contract::shortened;
 use crate::error::{Fault, SchemaFault, Side};
 use crate::lowering::dialect::{Dialect, Loss};
-use crate::lowering::pairs::pairs;
-use crate::lowering::provider_limits::{check, check_words};
-use crate::lowering::rules::{Rules, Weight};
+use crate::lowering::dialect_rules::{Rules, Weight};
+use crate::lowering::limit_checks::{check, check_words};
+use crate::lowering::unnamed_fields::pairs;
 use crate::lowering::walk::Walk;
 use crate::schema::graph::{Graph, Node, Rest, Schemas, Shape};
 use crate::schema::types::Types;

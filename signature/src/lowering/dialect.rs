@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{SchemaFault, Side};
 use crate::lowering::Renderer;
-use crate::lowering::rules::{RequestLimits, Weight};
+use crate::lowering::dialect_rules::{RequestLimits, Weight};
 
 /// The JSON Schema that one kind of provider accepts.
 ///

@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 use crate::contract::Contract;
 use crate::error::{ContractError, Result};
 use crate::lowering::dialect::{Dialect, Lowered};
-use crate::lowering::rules::RequestLimits;
+use crate::lowering::dialect_rules::RequestLimits;
 
 /// The schemas of one request, lowered together because a provider has limits for all of them.
 ///

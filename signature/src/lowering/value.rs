@@ -9,8 +9,8 @@ use serde_json::{Map, Number, Value, json};
 
 use crate::error::{Fault, shown};
 use crate::limits::{CHECK_STEPS, HOPS, VALUE_DEPTH};
-use crate::lowering::pairs::{Pairs, pairs};
-use crate::lowering::rules::{Rules, Values};
+use crate::lowering::dialect_rules::{Rules, Values};
+use crate::lowering::unnamed_fields::{Pairs, pairs};
 use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Node, Shape};

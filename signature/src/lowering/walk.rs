@@ -16,7 +16,7 @@ use crate::error::{SchemaFault, Side};
 use crate::limits::{LOWERING_STEPS, NORMAL_DEPTH};
 use crate::lowering::cycles::Cycles;
 use crate::lowering::dialect::Loss;
-use crate::lowering::rules::{Recursion, Rules};
+use crate::lowering::dialect_rules::{Recursion, Rules};
 use crate::lowering::value;
 use crate::lowering::{Schema, has_type};
 use crate::schema::graph::{Graph, Id, Schemas, Shape};

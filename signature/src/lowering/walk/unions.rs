@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::{Lowered, TOLD, Walk, typed};
 use crate::error::SchemaFault;
+use crate::lowering::dialect_rules::Values;
 use crate::lowering::overlap::Overlap;
-use crate::lowering::pairs::pairs;
-use crate::lowering::rules::Values;
+use crate::lowering::unnamed_fields::pairs;
 use crate::lowering::value::{Listed, listed_as};
 use crate::lowering::{Schema, has_type};
 use crate::schema::Refusal;

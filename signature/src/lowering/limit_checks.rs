@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::error::{SchemaFault, shown};
 use crate::limits::{ANALYSIS_STEPS, HOPS};
+use crate::lowering::dialect_rules::{Limits, Rules, Weight};
 use crate::lowering::has_type;
-use crate::lowering::rules::{Limits, Rules, Weight};
 use crate::schema::types::{TYPE_NAMES, Types};
 use crate::schema::{Refusal, below, leads_nowhere, path_below, percent_decoded, resolve};
 
