@@ -21,5 +21,4 @@ mod run;
 mod selector;
 mod simulation;
 mod stream;
-mod telemetry;
 mod the_loop;

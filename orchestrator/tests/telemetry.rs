@@ -1,4 +1,12 @@
 //! Spans with OpenTelemetry's names for generative AI.
+//!
+//! A program of its own: `tracing` caches for the whole process whether a span has a subscriber, so
+//! tests without one could hide a span from these.
+// Helpers are part of a test too: with this, the rules for tests in `clippy.toml` hold for them.
+#![cfg(test)]
+
+#[allow(dead_code, reason = "the other tests use all of it")]
+mod support;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +18,7 @@ use toolwright_orchestrator::ToolOrchestrator;
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::support::{Log, Look, agent, calls, look, replies, soon, tool};
+use support::{Log, Look, agent, calls, look, replies, soon, tool};
 
 /// Every span with its fields, in the order in which they ended.
 #[derive(Clone, Default)]

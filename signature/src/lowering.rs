@@ -4,7 +4,7 @@
 //! a [`Renderer`] that brings example values to the same shape. Each dialect is a table
 //! (`rules`). `walk` goes through the [graph](crate::schema::graph) of the normal form and
 //! looks up what the dialect accepts; `value` takes the same way with a value.
-//! `provider_limits` then finds what the provider would refuse. If the strict form is refused, the
+//! `limit_checks` then finds what the provider would refuse. If the strict form is refused, the
 //! loose one is tried, and at last an object of any fields.
 
 mod cycles;
