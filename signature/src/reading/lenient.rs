@@ -8,11 +8,11 @@ use crate::limits::{TEXT_DEPTH, VAIN_BYTES, VAIN_SCANS};
 use crate::reading::repair_walk::quoted;
 use crate::reading::tape::{Tape, simple_escape, unescaped_unicode};
 
-/// A quote before this token ends a text or is part of it.
+/// The fault of a comment that may be part of the string before it.
 const INNER_QUOTE: &str =
     "this is a comment or a part of the string before it; escape the quotes inside a string";
 
-/// A text ended where no text may end.
+/// The fault of a token that must not follow a string.
 const AFTER_TEXT: &str =
     "`,` or the closing bracket is expected after a string; escape the quotes inside a string";
 
