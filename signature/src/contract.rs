@@ -98,7 +98,7 @@ impl Contract {
     /// }
     ///
     /// let contract = Contract::of::<Count>()?;
-    /// // No fields still is an object to a model, and reads as one.
+    /// // Without fields, the input is an empty object.
     /// assert_eq!(contract.input()["type"], "object");
     /// contract.read::<Count>("{}")?;
     /// # Ok::<(), toolwright_signature::ContractError>(())

@@ -25,7 +25,7 @@ pub(crate) const NORMAL_DEPTH: usize = 110;
 /// checked here, but not deserialized afterwards.
 pub(crate) const TEXT_DEPTH: usize = 127;
 
-/// Maximum depth of an example value that is brought to a dialect: that of a text, and the object
+/// Maximum depth of an example value that is lowered to a dialect: that of a text, and the object
 /// around it.
 pub(crate) const VALUE_DEPTH: usize = TEXT_DEPTH + 1;
 
@@ -45,7 +45,7 @@ pub(crate) const CHECK_DEPTH: usize = 400;
 /// Chains of this length are not written by hand; a longer one leads back to itself.
 pub(crate) const HOPS: usize = 64;
 
-/// Maximum depth of guesses: fields compared to tell two members of a union apart, wrappers
+/// Maximum depth of guesses: fields compared to distinguish two members of a union, wrappers
 /// that models put around arguments, references followed to describe a schema in words.
 ///
 /// Deeper guesses were never right, and each level multiplies the work.

@@ -1,11 +1,11 @@
-//! From a contract's schema to one that a dialect accepts, and values with it.
+//! From a contract's schema to one that a dialect accepts, and the same for values.
 //!
-//! In goes one side of a contract and a dialect; out come the lowered schema, its losses, and
-//! a [`Renderer`] that brings example values to the same shape. Each dialect is a table
-//! (`rules`). `walk` goes through the [graph](crate::schema::graph) of the normal form and
-//! looks up what the dialect accepts; `value` takes the same way with a value.
-//! `limit_checks` then finds what the provider would refuse. If the strict form is refused, the
-//! loose one is tried, and at last an object of any fields.
+//! The input is one side of a contract and a dialect. The output is the lowered schema, its losses,
+//! and a [`Renderer`] that converts example values to the same shape. Each dialect is a table of
+//! rules (`dialect_rules`). `walk` goes through the [graph](crate::schema::graph) of the normal form and
+//! applies the rules; `value` does the same for a value. `limit_checks` then checks the limits
+//! of the provider. If the strict form is rejected, the loose one is tried, and finally an object
+//! of any fields.
 
 mod cycles;
 pub(crate) mod dialect;
@@ -36,26 +36,26 @@ use crate::schema::{Refusal, normal, object};
 /// The keywords of one schema.
 pub(crate) type Schema = Map<String, Value>;
 
-/// Brings values to the shape of a lowered schema.
+/// Converts values to the shape of a lowered schema.
 #[derive(Debug, Clone)]
 pub(crate) struct Renderer {
-    /// `None` where the dialect takes values as they are.
+    /// `None` if the dialect does not change values.
     plan: Option<Plan>,
-    /// The one field of the root that holds the value.
+    /// The field of the root that wraps the value.
     wrapper: Option<&'static str>,
 }
 
 #[derive(Debug, Clone)]
 struct Plan {
     rules: &'static Rules,
-    /// Of the normal form, with the wrapper around it.
+    /// The graph of the normal form, including the wrapper.
     graph: Arc<Graph>,
 }
 
 impl Renderer {
-    /// A value in the shape of the lowered schema.
+    /// Converts a value to the shape of the lowered schema.
     pub(crate) fn render(&self, value: &Value) -> Result<Value, Fault> {
-        // First of all: copying a value takes stack for each of its levels.
+        // Before everything else: copying a value takes stack for each of its levels.
         value::check_depth(value)?;
         let wrapped = match self.wrapper {
             Some(name) => json!({ name: value }),
@@ -68,20 +68,20 @@ impl Renderer {
     }
 }
 
-/// A schema longer than this is not said in a description.
+/// Maximum number of bytes of a schema that is written into a description.
 const LONGEST_TOLD: usize = 10_000;
 
-/// Why a schema that could be strict is not.
+/// The loss of a schema that could be strict but is not.
 const NO_ROOM: &str =
     "is off: the request has no room for another strict tool, and those before it come first";
 
-/// What a dialect takes as it is, and values with it.
+/// Returns a schema without changes; its values do not change either.
 fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> Parts {
     let renderer = Renderer { plan: None, wrapper };
     Parts { schema, losses, strict: false, weight: Weight::default(), renderer }
 }
 
-/// Whether a dialect takes a tool of this name.
+/// Checks a tool's name against the rules of a dialect.
 pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
     let with_letter = Rules::of(dialect).is_some_and(|rules| rules.starts_with_letter);
@@ -95,34 +95,34 @@ pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is lowered: one side of a contract.
+/// The side of a contract that is lowered.
 pub(crate) struct Lowering<'a> {
     pub(crate) dialect: Dialect,
     pub(crate) side: Side,
     pub(crate) schema: &'a Value,
-    /// Whether a Rust type stands behind it.
+    /// Whether it has a Rust type.
     pub(crate) typed: bool,
-    /// Whether the value is no object, so that it stands in a field in every dialect.
+    /// Whether the value is not an object, so that every dialect wraps it in a field.
     pub(crate) wrapped: bool,
-    /// The field it stands in then, or where only this dialect asks for it.
+    /// The name of that field, also where only this dialect needs it.
     pub(crate) wrapper: &'static str,
-    /// Whether the request has room for it with a guarantee.
+    /// Whether the request has room for another strict schema.
     pub(crate) may_be_strict: bool,
 }
 
-/// What a schema was lowered to.
+/// The result of lowering a schema.
 pub(crate) struct Parts {
     pub(crate) schema: Value,
     pub(crate) losses: Vec<Loss>,
     pub(crate) strict: bool,
     pub(crate) weight: Weight,
-    /// How values follow it.
+    /// Converts values to the shape of the schema.
     pub(crate) renderer: Renderer,
 }
 
 impl Lowering<'_> {
-    /// The first form that the provider takes: with a guarantee, without one, and at last
-    /// an object of any fields with the schema in its description.
+    /// Returns the first form that the provider accepts: strict, loose, and finally an object of
+    /// any fields with the schema in its description.
     pub(crate) fn lower(&self) -> Result<Parts, Refusal> {
         let wrapper = self.wrapped.then_some(self.wrapper);
         let base = match wrapper {
@@ -131,11 +131,11 @@ impl Lowering<'_> {
         };
         let Some(rules) = Rules::of(self.dialect) else {
             check_words(&base)?;
-            // What comes back could not be read.
+            // Fails if the value could not be read afterwards.
             normal(&base)?;
             return Ok(as_it_is(base, Vec::new(), wrapper));
         };
-        // What means nothing is refused in every form.
+        // An invalid schema is rejected in every form.
         let plain = normal(&base)?;
         let mut losses = Vec::new();
         if rules.strict {
@@ -199,8 +199,8 @@ impl Lowering<'_> {
         Loss { side: self.side, path, keyword, why: why.into(), fault: Some(fault) }
     }
 
-    /// Whether the root is no object there, or a union, so that it needs a field of its
-    /// own; refused where what came back could not be told from what is wrapped.
+    /// Whether the root is a union or not an object in the dialect, so that it needs a field of its
+    /// own. It fails if a wrapped value could not be distinguished from an unwrapped one.
     fn must_wrap(&self, rules: &Rules, root: &Value) -> Result<bool, Refusal> {
         let graph = &Graph::of(root);
         let node = graph.node(graph.root);
@@ -212,8 +212,8 @@ impl Lowering<'_> {
             Shape::Struct | Shape::Any => return Ok(false),
             Shape::Map if !rules.closed => return Ok(false),
             Shape::Map => {
-                // Even an empty list: it may be the map's, or that of its one entry. Where
-                // only patterns are described, an entry of another name may be anything.
+                // Even an empty list is ambiguous: it may be the map, or the value of its only
+                // entry. If there are only patterns, the entry of another key may have any value.
                 let open = matches!(node.object.rest, Rest::Open);
                 if open || further(node, Types::LIST) {
                     return Err(self.looks_alike());
@@ -242,7 +242,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The values of `const` or `enum`.
+/// Returns the values of `const` or `enum`.
 pub(crate) fn listed(schema: &Schema) -> Option<Vec<&Value>> {
     if let Some(only) = schema.get("const") {
         return Some(vec![only]);
@@ -259,7 +259,7 @@ pub(crate) fn has_type(schema: &Schema, kind: &str) -> bool {
     }
 }
 
-/// The fields that a schema requires.
+/// Returns the fields that a schema requires.
 pub(crate) fn required(schema: &Schema) -> impl Iterator<Item = &str> {
     let names = schema.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str)

@@ -12,7 +12,7 @@ pub(crate) fn snake_case(type_name: &str) -> String {
     type_name.to_snake_case()
 }
 
-/// The name of a signature that does not override it: `Legal`, `SearchDocuments` →
+/// Returns the default name of a signature: `Legal`, `SearchDocuments` →
 /// `legal_search_documents`.
 pub(crate) fn of<S: Signature>() -> String {
     let name = snake_case(&S::schema_name());
@@ -22,7 +22,7 @@ pub(crate) fn of<S: Signature>() -> String {
     }
 }
 
-/// `search_documents` → `Search documents`.
+/// Returns a name in words: `search_documents` → `Search documents`.
 pub(crate) fn words(name: &str) -> String {
     let mut words = name.replace(['_', '-'], " ");
     if let Some(first) = words.get_mut(0..1) {
@@ -31,7 +31,7 @@ pub(crate) fn words(name: &str) -> String {
     words
 }
 
-/// Whether `name` may be shown to a model: `[A-Za-z0-9_-]{1,64}`.
+/// Checks that providers accept `name`: `[A-Za-z0-9_-]{1,64}`.
 pub(crate) fn check(name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         NameFault::Empty

@@ -19,9 +19,9 @@ use tree::{Child, Tree, ValueKind};
 
 /// A streamed answer whose fields can be read before it is complete.
 ///
-/// It is untyped: the caller asks for a field by its path. Paths are written like
-/// [`Fault::path`]: `title`, `$.title`, `rows[2].name`, `$["a.b"]` for a key with dots or
-/// brackets, `$` for the whole value.
+/// It is untyped: the caller asks for a field by its path. A path has the form of [`Fault::path`]:
+/// `title`, `$.title`, `rows[2].name`, `$["a.b"]` for a key with dots or brackets, `$` for the
+/// whole value.
 ///
 /// ```
 /// use toolwright_signature::{Field, Partial};

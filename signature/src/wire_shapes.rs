@@ -1,9 +1,8 @@
-//! Names of the fields in wire shapes: what a value looks like where a dialect cannot say its
-//! own shape.
+//! Names of the fields in wire shapes, which replace values that a dialect cannot express.
 //!
-//! Lowering writes these shapes into schemas and example values, and reading takes them back
+//! Lowering writes these shapes into schemas and example values, and reading reverses them
 //! (`docs/adr/0008-reading-does-not-know-the-dialect.md`). Both use the names from here, so that
-//! they are the inverse of each other.
+//! they are exact inverses.
 //!
 //! | in the type | on the wire |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Schemas in words, for the lines that report a difference.
+//! Descriptions of schemas, for the lines that report a difference.
 
 use serde_json::Value;
 
@@ -12,19 +12,19 @@ use crate::schema::types::Types;
 const MOST: usize = 8;
 
 impl<'a> Comparing<'a> {
-    /// What comes: `own` of it, where `kinds` were asked for.
+    /// Describes the sent values: the types `own`, if `kinds` were compared.
     pub(super) fn may_be(&self, ours: Id, own: Types, kinds: Types) -> String {
         let words = of(self.comes, ours, own, GUESS_DEPTH);
         let only = !self.some && kinds != Types::NONE && own == self.comes.graph.node(ours).types;
         if only && own != Types::ALL { format!("is {words}") } else { format!("may be {words}") }
     }
 
-    /// What it is that takes it.
+    /// Describes the accepted values.
     pub(super) fn takes(&self, theirs: Id) -> String {
         format!("takes {}", of(self.takes, theirs, Types::ALL, GUESS_DEPTH))
     }
 
-    /// What the values of a schema are, as a noun.
+    /// Describes the values of a schema as a noun.
     pub(super) fn words(&self, schemas: &Schemas<'_>, schema: Id, kinds: Types) -> String {
         of(schemas, schema, kinds, GUESS_DEPTH)
     }
@@ -104,7 +104,7 @@ fn object(schemas: &Schemas<'_>, node: &Node) -> String {
     }
 }
 
-/// Some values, one after the other.
+/// Lists some values.
 pub(super) fn values(all: &[&Value]) -> String {
     let shown: Vec<_> = all.iter().take(MOST).map(|value| quoted(value)).collect();
     let more = if all.len() > MOST { ", …" } else { "" };

@@ -1,10 +1,10 @@
-//! Comparing lists: place by place, and then the rest.
+//! Comparing lists: each position, and then all further items.
 
 use super::Comparing;
 use crate::schema::graph::{ANY_ID, Id, ListRule};
 use crate::schema::types::Types;
 
-/// The number of items that there may be at most.
+/// Returns the maximum number of items.
 fn most(rule: &ListRule) -> usize {
     if rule.closed { rule.longest.min(rule.prefix.len()) } else { rule.longest }
 }

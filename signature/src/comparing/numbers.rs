@@ -1,4 +1,4 @@
-//! Comparing numbers: the bounds of the side that takes them must follow from the other's.
+//! Comparing numbers: the accepted bounds must follow from the sent ones.
 
 use std::cmp::Ordering;
 
@@ -6,8 +6,8 @@ use super::Comparing;
 use crate::reading::number::Decimal;
 use crate::schema::graph::NumberRule;
 
-/// The largest integer that every reader of JSON keeps. Generators write it, or more, for
-/// numbers without a bound.
+/// The largest integer that every JSON parser represents exactly. Generators write it, or more,
+/// for numbers without a bound.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// One end of a range.
@@ -19,12 +19,12 @@ enum End {
 
 struct Bound {
     at: Decimal,
-    /// Whether it lies outside itself.
+    /// Whether the bound is exclusive.
     open: bool,
 }
 
 impl End {
-    /// The bound that is inside, and the one that is outside.
+    /// Returns the inclusive bound and the exclusive one.
     fn of(self, rule: &NumberRule) -> [(&Option<Decimal>, bool); 2] {
         match self {
             Self::Low => [(&rule.least, false), (&rule.above, true)],
@@ -32,7 +32,7 @@ impl End {
         }
     }
 
-    /// How much one bound lets in, compared with another.
+    /// Compares the number of values that two bounds allow.
     fn compare(self, one: &Bound, other: &Bound) -> Ordering {
         let at = match self {
             Self::Low => other.at.cmp(&one.at),
@@ -56,7 +56,7 @@ impl End {
         })
     }
 
-    /// The integer next to a bound that is outside.
+    /// Returns the integer next to an exclusive bound.
     fn whole(self, bound: Bound) -> Bound {
         let at = bound.at.integer().filter(|_| bound.open).and_then(|at| at.parse::<i64>().ok());
         let next = match self {
@@ -69,7 +69,7 @@ impl End {
         }
     }
 
-    /// The bound that the name of a type implies.
+    /// Returns the bound that the name of a type implies.
     fn of_width(self, rule: &NumberRule) -> Option<Bound> {
         let (low, high) = rule.range.clone()?;
         let at = if self == Self::Low { low } else { high };
@@ -112,7 +112,7 @@ impl<'a> Comparing<'a> {
     }
 }
 
-/// About how large a bound is.
+/// Returns the approximate size of a bound.
 fn far(at: &Decimal) -> f64 {
     at.to_string().parse().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Comparing objects: field by field, and then the fields that have no name.
+//! Comparing objects: each declared field, and then all undeclared fields.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,14 +9,13 @@ use crate::reading::pattern::Pattern;
 use crate::schema::graph::{ANY_ID, Id, ObjectRule, Rest, Schemas};
 use crate::schema::types::Types;
 
-/// What fields an object may have.
+/// The fields that an object may have.
 struct Fields<'a> {
     rule: &'a ObjectRule,
     required: HashSet<&'a str>,
-    /// What those may be that neither a name nor a pattern speaks of; `None` if there are
-    /// none.
+    /// The schema of fields that no name or pattern matches; `None` if there are no such fields.
     rest: Option<Id>,
-    /// Whether it lists fields and says nothing of others.
+    /// Whether it declares fields and has no rule for others.
     silent: bool,
 }
 
@@ -33,8 +32,8 @@ impl<'a> Fields<'a> {
         Self { rule, required: required.map(|field| &*field.name).collect(), rest, silent }
     }
 
-    /// The fields of what comes. A schema that lists fields and says nothing of others lists all
-    /// of them.
+    /// Returns the fields of the sent object. A schema that declares fields and has no rule for
+    /// others declares all of them.
     fn that_come(schemas: &'a Schemas<'a>, id: Id) -> Self {
         let fields = Self::of(schemas, id);
         Self { rest: fields.rest.filter(|_| !fields.silent), ..fields }
@@ -48,7 +47,7 @@ impl<'a> Fields<'a> {
         self.rule.described_field(name).is_some()
     }
 
-    /// Whether it has no fields but those that it names.
+    /// Whether it has only declared fields.
     fn lists_all(&self) -> bool {
         self.rest.is_none() && self.rule.patterns.is_empty()
     }
@@ -57,8 +56,8 @@ impl<'a> Fields<'a> {
         if self.lists_all() { self.named().count() } else { usize::MAX }
     }
 
-    /// Those that the other side does not name, or not so: reading takes a field by nearly
-    /// its name for it.
+    /// Returns the fields that the other side does not declare, by their folded names, because
+    /// reading accepts similar names.
     fn nearly_named(&self, comes: &Self) -> HashMap<String, &'a str> {
         if comes.named().all(|(name, _)| self.names(name)) {
             return HashMap::new();
@@ -71,13 +70,13 @@ impl<'a> Fields<'a> {
         !self.lists_all() || self.names(name)
     }
 
-    /// The schemas of all fields that have no name of their own.
+    /// Returns the schemas of all undeclared fields.
     fn patterns_and(&self, rest: Id) -> impl Iterator<Item = Id> + use<'a> {
         self.rule.patterns.iter().map(|(_, id)| *id).chain([rest])
     }
 }
 
-/// Whether a name may match a pattern: one that is not known here may be known there.
+/// Whether a name may match a pattern: another implementation may support an unknown one.
 fn may_match(pattern: &Pattern, name: &str) -> bool {
     !pattern.is_known() || pattern.is_match(name)
 }
@@ -89,7 +88,7 @@ impl<'a> Comparing<'a> {
         if !self.spend(comes.required.len() + takes.required.len()) {
             return false;
         }
-        // What may be left out on the way is not surely there.
+        // A field that reading may leave out is not certainly present.
         let rule = comes.rule;
         comes.required.retain(|name| {
             let field = rule.described_field(name);
@@ -128,7 +127,7 @@ impl<'a> Comparing<'a> {
     fn named(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let patterns = &takes.rule.patterns;
         let mut fits = true;
-        // One that is required without being described may be anything.
+        // A field that is required but not declared may have any value.
         let bare = comes.required.iter().filter(|name| !comes.names(name));
         let mut bare: Vec<&str> = bare.copied().collect();
         bare.sort_unstable();
@@ -232,7 +231,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// The names of fields that have none of their own are taken.
+    /// Compares the names of undeclared fields.
     fn takes_names(&mut self, own: Id, pattern: Option<&str>, takes: &Fields<'a>) -> bool {
         let Some(names) = takes.rule.names else {
             return true;
@@ -253,7 +252,7 @@ impl<'a> Comparing<'a> {
             })
     }
 
-    /// Whatever pattern it is that a name matches, its value is taken.
+    /// Compares the value of a field for each pattern that its name may match.
     fn fit_all(&mut self, comes: Id, takes: impl Iterator<Item = Id>) -> bool {
         let mut fits = true;
         for takes in takes {
@@ -262,7 +261,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// Fields that what comes does not name, and what takes it does.
+    /// Compares fields that only the receiver declares.
     fn unnamed(&mut self, comes: Id, takes: &Fields<'a>, may_come: impl Fn(&str) -> bool) -> bool {
         let mut fits = true;
         for (name, schema) in takes.named().filter(|(name, _)| may_come(name)) {

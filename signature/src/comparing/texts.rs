@@ -34,7 +34,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// Compares how many of something there may be: at least and at most.
+    /// Compares minimum and maximum counts.
     pub(super) fn counts(
         &mut self,
         (fewest, greatest): (usize, usize),
@@ -58,12 +58,12 @@ impl<'a> Comparing<'a> {
     }
 }
 
-/// The text under a keyword.
+/// Returns the text of a keyword.
 fn said<'a>(map: &'a Schema, keyword: &str) -> Option<&'a str> {
     map.get(keyword).and_then(Value::as_str)
 }
 
-/// Whether all that comes matches a pattern, because a pattern of its own says so.
+/// Whether all sent texts match a pattern, because the sent pattern implies it.
 fn follows(map: &Schema, pattern: &str) -> bool {
     let parts = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
     let parts = parts.filter_map(Value::as_object);
@@ -71,8 +71,8 @@ fn follows(map: &Schema, pattern: &str) -> bool {
     own.any(|own| own == pattern || may_go_on(own, pattern) == Some(true))
 }
 
-/// Whether the second pattern is the first with something at its end that may be left out:
-/// schemars reads decimals with an exponent, and writes them without.
+/// Whether the second pattern is the first with an optional end: schemars accepts decimals with an
+/// exponent, and writes them without.
 fn may_go_on(pattern: &str, longer: &str) -> Option<bool> {
     let whole = pattern.strip_suffix('$')?;
     let more = longer.strip_prefix(whole)?.strip_prefix('(')?.strip_suffix(")?$")?;

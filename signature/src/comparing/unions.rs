@@ -1,4 +1,4 @@
-//! Comparing unions and listed values: each that may come must be taken by some member.
+//! Comparing unions and listed values: some member must accept each sent value.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::schema::graph::{Id, Node, Shape};
 use crate::schema::types::Types;
 
 impl<'a> Comparing<'a> {
-    /// Whatever member it is that comes, it is taken.
+    /// Compares each member of the sent union.
     pub(super) fn each_member(&mut self, members: &'a [Id], kinds: Types, takes: Id) -> bool {
         let twins = match self.takes.graph.shape(takes) {
             Shape::Union(members) => members.as_slice(),
@@ -20,7 +20,7 @@ impl<'a> Comparing<'a> {
         let some = std::mem::replace(&mut self.some, true);
         let mut fits = true;
         for (i, member) in members.iter().enumerate() {
-            // Unions of one origin have their members in one order.
+            // Unions of the same origin have their members in the same order.
             let twin = twins.get(i);
             if twin.is_some_and(|twin| self.tries(*member, kinds, *twin)) {
                 continue;
@@ -34,7 +34,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// Some member takes all that comes, of each type by itself.
+    /// Checks that for each type some member accepts all sent values.
     pub(super) fn some_member(
         &mut self,
         comes: Id,
@@ -62,7 +62,7 @@ impl<'a> Comparing<'a> {
         }
         let ours = self.comes.graph.node(comes);
         let mut near = members.iter().filter(|member| self.may_be_meant(ours, own, **member));
-        // What is meant for one member alone differs from that one.
+        // A value that only one member can accept is compared with that member.
         if let (Some(only), None) = (near.next(), near.next()) {
             return self.fit(comes, own, *only);
         }
@@ -79,7 +79,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
-    /// Whether a member is of the type that comes, and no tag tells them apart.
+    /// Whether a member accepts the sent type, and no tag distinguishes them.
     fn may_be_meant(&self, ours: &Node, own: Types, member: Id) -> bool {
         let theirs = self.takes.graph.node(member);
         if let Shape::Union(_) = theirs.shape {
@@ -98,10 +98,10 @@ impl<'a> Comparing<'a> {
         theirs.types.meets(own) && !apart
     }
 
-    /// Each of some values is taken.
+    /// Checks that each of some values is accepted.
     pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Types, takes: Id) -> bool {
         let theirs = self.takes.graph.node(takes);
-        // Where it says more than its values, each is looked at by itself.
+        // If there are further rules, each value is compared separately.
         let says_more = self.takes.words(takes).keys().any(|word| is_rule(word, Types::ALL));
         let listed = theirs.shape == Shape::Values && !says_more;
         let known = listed.then(|| Values::new(theirs.listed()));
@@ -110,7 +110,7 @@ impl<'a> Comparing<'a> {
         let mut refused = Vec::new();
         for value in values.into_iter().filter(of_own) {
             let is_taken = match &known {
-                // Beside its values, a schema may say what each of them has to be.
+                // A list of values may have further rules for each of them.
                 Some(known) => known.has(value) && can_match && has_form(theirs, value),
                 None => self.takes_value(takes, value),
             };
@@ -125,7 +125,7 @@ impl<'a> Comparing<'a> {
             })
     }
 
-    /// Whether a value is taken, as far as can be seen without reading it.
+    /// Whether a value is accepted, as far as this is known without reading it.
     pub(super) fn takes_value(&mut self, takes: Id, value: &Value) -> bool {
         self.takes_behind(takes, value, HOPS)
     }
@@ -155,7 +155,7 @@ impl<'a> Comparing<'a> {
     }
 }
 
-/// Whether a scalar has the form that is asked for, and is inside its bounds.
+/// Whether a scalar fits its format and its bounds.
 fn has_form(node: &Node, value: &Value) -> bool {
     match value {
         Value::String(found) => text(found, &node.text),

@@ -39,8 +39,8 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`ContractError::Lowering`] means that the dialect has no form for the schema, that a
-    /// reference leads nowhere, or that the provider does not accept the tool's name.
+    /// [`ContractError::Lowering`] means that the schema is invalid, such as a reference that leads
+    /// nowhere, or that the provider does not accept the tool's name.
     pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
         // Not cached with the schema: the same contract may have another name.
         check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;

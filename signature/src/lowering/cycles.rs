@@ -1,6 +1,6 @@
-//! Which definitions contain themselves, by strongly connected components.
+//! Definitions that contain themselves, found by strongly connected components.
 //!
-//! Dialects without recursion refuse them; Gemini takes them in optional fields only.
+//! Dialects without recursion reject them; Gemini accepts them in optional fields only.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::schema::graph::circles;
 use crate::schema::{DEFINITIONS, below};
 
-/// The definitions that lead back to themselves, with a number for each such circle.
+/// The definitions that lead back to themselves, with a number for each cycle.
 ///
-/// The root counts as one: references say `#`.
+/// The root is one of them: references to it are `#`.
 #[derive(Debug, Default)]
 pub(crate) struct Cycles {
     circles: HashMap<String, usize>,
@@ -43,7 +43,7 @@ impl Cycles {
         found
     }
 
-    /// The first definition that contains itself.
+    /// Returns the first definition that contains itself.
     pub(crate) fn first(&self) -> Option<&str> {
         self.first.as_deref()
     }
@@ -54,7 +54,7 @@ impl Cycles {
     }
 }
 
-/// The definitions that a schema refers to; those of a root are not its own.
+/// Returns the definitions that a schema refers to; for a root, without the definitions below it.
 fn references(schema: &Value, numbers: &HashMap<&str, usize>) -> Vec<usize> {
     let mut found = Vec::new();
     let mut waiting = vec![schema];

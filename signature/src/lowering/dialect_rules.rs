@@ -2,40 +2,40 @@
 
 use crate::Dialect;
 
-/// What a dialect accepts. Lowering is one walk that asks here.
+/// The rules of a dialect, which lowering applies in one walk.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// Whether the provider guarantees that values fit: it is sent with `strict: true`.
     pub(crate) strict: bool,
-    /// The rules for a schema that these refuse: the provider takes it without a guarantee.
+    /// The rules for a schema that breaks these: the provider accepts it without a guarantee.
     pub(crate) otherwise: Option<&'static Rules>,
-    /// Keywords kept as they are; of the others, what constrains is told in the
-    /// description. Keywords that shape a value have their own rule below.
+    /// Keywords that are kept unchanged. Other constraints are written into the description.
+    /// Keywords for the shape of a value have separate rules below.
     pub(crate) keeps: Keeps,
     /// Values of `format` that are kept.
     pub(crate) formats: Keeps,
-    /// Whether the root may only be an object: a union stands in a field of its own.
+    /// Whether the root must be an object: a union is then wrapped in a field.
     pub(crate) object_root: bool,
-    /// Whether objects name all their fields: maps become lists of pairs.
+    /// Whether objects have named fields only: maps become lists of pairs.
     pub(crate) closed: bool,
-    /// Whether lists may say something of each place: tuples become objects.
+    /// Whether lists may have a schema for each position: otherwise tuples become objects.
     pub(crate) tuples: bool,
-    /// Whether a field may be left out: otherwise it is null.
+    /// Whether a field may be absent: otherwise it is null.
     pub(crate) optional: bool,
-    /// Whether a value may be anything.
+    /// Whether a schema without a type is allowed.
     pub(crate) any: bool,
     pub(crate) recursion: Recursion,
-    /// Whether a description may stand beside a reference.
+    /// Whether a reference may have a description.
     pub(crate) told_references: bool,
     pub(crate) values: Values,
-    /// The highest `minItems`.
+    /// Maximum `minItems`.
     pub(crate) min_items: u64,
-    /// What a pattern may not have in it.
+    /// Parts of a pattern that are not allowed.
     pub(crate) patterns: &'static [&'static str],
     pub(crate) limits: Limits,
-    /// What a field may be called.
+    /// The names that fields may have.
     pub(crate) field_names: Names,
-    /// What a tool's name may start with, where that is less than we accept.
+    /// Whether a tool's name must start with a letter, which other dialects do not require.
     pub(crate) starts_with_letter: bool,
 }
 
@@ -57,12 +57,12 @@ impl Keeps {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recursion {
     Accepted,
-    /// Only where a field may be left out.
+    /// Only in optional fields.
     Optional,
     Refused,
 }
 
-/// What `enum` and `const` may hold.
+/// The values that `enum` and `const` may have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Values {
     All,
@@ -76,35 +76,35 @@ pub(crate) enum Names {
     All,
     /// `[a-zA-Z0-9_.-]{1,64}`
     Plain,
-    /// The same for the fields of the root; the others may have any name.
+    /// The same for fields of the root; other fields may have any name.
     PlainAtRoot,
 }
 
-/// How much a schema may hold, all of it together.
+/// Limits on the size of a schema as a whole.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// Objects in each other.
+    /// Nesting depth of objects.
     pub(crate) levels: usize,
-    /// Properties of all objects.
+    /// Number of properties of all objects.
     pub(crate) properties: usize,
-    /// Values of all enums.
+    /// Number of values of all enums.
     pub(crate) values: usize,
-    /// Values of one enum whose texts have more than `long_enum_characters`.
+    /// Number of values of one enum whose texts have more than `long_enum_characters`.
     pub(crate) long_enum: usize,
     pub(crate) long_enum_characters: usize,
     /// Characters of the names of properties and definitions and the texts of enums and
     /// consts.
     pub(crate) characters: usize,
-    /// What counts for the request as well.
+    /// The part that also counts for the request.
     pub(crate) weight: Weight,
 }
 
-/// How much of a request's limits a schema takes.
+/// A schema's part of a request's limits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Weight {
-    /// Fields that may be left out.
+    /// Number of optional fields.
     pub(crate) optional: usize,
-    /// Fields that take one of several types.
+    /// Number of fields with several types.
     pub(crate) unions: usize,
 }
 
@@ -112,21 +112,21 @@ impl Weight {
     const NONE: Self = Self { optional: usize::MAX, unions: usize::MAX };
 }
 
-/// How much one request may hold, all its schemas together.
+/// Limits on all schemas of a request together.
 #[derive(Debug)]
 pub(crate) struct RequestLimits {
-    /// Tools of any kind.
+    /// Number of tools of any kind.
     pub(crate) tools: usize,
-    /// Tools that are strict.
+    /// Number of strict tools.
     pub(crate) strict_tools: usize,
-    /// Of everything that is strict.
+    /// The sum for all strict schemas.
     pub(crate) weight: Weight,
 }
 
 impl RequestLimits {
     const NONE: Self = Self { tools: usize::MAX, strict_tools: usize::MAX, weight: Weight::NONE };
 
-    /// The limits of a dialect's requests.
+    /// Returns the limits of a dialect's requests.
     pub(crate) fn of(dialect: Dialect) -> &'static Self {
         match dialect {
             Dialect::JsonSchema2020 | Dialect::Mcp => &Self::NONE,
@@ -164,7 +164,7 @@ impl Limits {
 }
 
 impl Rules {
-    /// The rules of a dialect, or `None` where a schema stays as it is.
+    /// Returns the rules of a dialect; `None` if it does not change schemas.
     pub(crate) fn of(dialect: Dialect) -> Option<&'static Self> {
         match dialect {
             Dialect::JsonSchema2020 | Dialect::Mcp => None,
@@ -285,7 +285,7 @@ static ANTHROPIC: Rules = Rules {
         "(?=", "(?!", "(?<", r"\b", r"\B", r"\1", r"\2", r"\3", r"\4", r"\5", r"\6", r"\7", r"\8",
         r"\9",
     ],
-    // A request may hold one more of each, but one schema that does is "too complex".
+    // A request may have one more of each, but a single schema with them is "too complex".
     limits: Limits { weight: Weight { optional: 23, unions: 15 }, ..Limits::NONE },
     field_names: Names::Plain,
     starts_with_letter: false,

@@ -1,4 +1,4 @@
-//! Checks of a lowered schema against what a provider would refuse with HTTP 400.
+//! Checks of a lowered schema against limits that a provider enforces with HTTP 400.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::schema::{Refusal, below, leads_nowhere, path_below, percent_decoded, 
 
 type Checked<T = ()> = Result<T, Refusal>;
 
-/// Checks a schema that was lowered by these rules; what it takes of a request's limits.
+/// Checks a lowered schema by its rules; returns its part of a request's limits.
 pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked<Weight> {
     every(schema, "$", &mut |path, node| types(path, node))?;
     let mut sums = Sums::default();
@@ -47,7 +47,7 @@ fn every(
     Ok(())
 }
 
-/// Checks a schema that a dialect takes as it is: what no reader understands is refused.
+/// Checks the references and types of a schema, for a dialect that does not change schemas.
 pub(crate) fn check_words(schema: &Value) -> Checked {
     every(schema, "$", &mut |path, node| {
         leads_somewhere(schema, path, node)?;
@@ -72,7 +72,7 @@ fn leads_somewhere(root: &Value, path: &str, node: &Map<String, Value>) -> Check
     Err(leads_nowhere(path, reference))
 }
 
-/// Types are spelled right.
+/// Checks the names of types.
 fn types(path: &str, node: &Map<String, Value>) -> Checked {
     if let Some(kind) = node.get("type") {
         let known =
@@ -162,9 +162,9 @@ fn characters(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
 
-/// The path of an object in too many others, following each reference once on a way.
+/// Returns the path of an object that nests too deeply, following each reference once on a path.
 ///
-/// Without recursion, because a way may be long.
+/// Without recursion, because a path may be long.
 fn too_deep(root: &Value, levels_accepted: usize) -> Option<String> {
     if levels_accepted == usize::MAX {
         return None;

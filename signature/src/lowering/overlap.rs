@@ -1,8 +1,8 @@
-//! Whether two members of a union could take the same value.
+//! Whether the same value could fit two members of a union.
 //!
-//! A contract's schema says `oneOf` where they could not, and lowering reports a loss where a
-//! dialect has only `anyOf` and they could. It reads schemas before the normal form too, so it
-//! is the one part that works on keywords instead of the graph.
+//! A contract's schema has `oneOf` if no value can. Lowering reports a loss if one can and the
+//! dialect only has `anyOf`. It also reads schemas before the normal form, so it is the only part
+//! that works on keywords instead of the graph.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use crate::limits::{ANALYSIS_STEPS, GUESS_DEPTH};
 use crate::schema::types::TYPE_NAMES;
 use crate::schema::{below_mut, resolve};
 
-/// Says `oneOf` for `anyOf` where no value fits two of the members: so a model and a
-/// validator know that one of them is meant. An optional value stays as it is.
+/// Replaces `anyOf` by `oneOf` if no value fits two of the members, so that a model and a
+/// validator know that exactly one is intended. An optional value does not change.
 pub(crate) fn say_one_of(schema: &mut Value) {
     let root = schema.clone();
     let mut waiting = vec![schema];
@@ -41,7 +41,7 @@ pub(crate) fn say_one_of(schema: &mut Value) {
 
 pub(crate) struct Overlap<'a> {
     root: &'a Value,
-    /// Whether objects let nothing in that they do not name, said or not.
+    /// Whether objects accept only their named fields, even without `additionalProperties`.
     closed: bool,
     left: usize,
 }
@@ -51,7 +51,7 @@ impl<'a> Overlap<'a> {
         Self { root, closed, left: ANALYSIS_STEPS }
     }
 
-    /// Whether two of these may take the same value.
+    /// Whether the same value may fit two of the members.
     pub(crate) fn any(&mut self, members: &[Value]) -> bool {
         members.iter().enumerate().any(|(i, one)| {
             members.iter().skip(i + 1).any(|other| self.two(one, other, GUESS_DEPTH))
@@ -118,7 +118,7 @@ impl<'a> Overlap<'a> {
         !apart
     }
 
-    /// Whether one requires a field that the other does not let in.
+    /// Whether one requires a field that the other does not accept.
     fn needs_too_much(&self, one: &Schema, other: &Schema) -> bool {
         let rest = other.get("additionalProperties");
         let closed = *rest.unwrap_or(&Value::Bool(!self.closed)) == Value::Bool(false)
@@ -128,7 +128,7 @@ impl<'a> Overlap<'a> {
     }
 }
 
-/// Lists of other lengths are other lists.
+/// Whether the lengths of two lists overlap.
 fn lists(a: &Schema, b: &Schema) -> bool {
     let bound = |map: &Schema, keyword: &str| map.get(keyword).and_then(Value::as_u64);
     let apart = |a, b| bound(a, "maxItems").unwrap_or(u64::MAX) < bound(b, "minItems").unwrap_or(0);

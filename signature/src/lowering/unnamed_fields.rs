@@ -1,23 +1,23 @@
-//! Keys and values of fields that have no name in the schema.
+//! Keys and values of undeclared fields.
 
 use serde_json::{Value, json};
 
 use crate::schema::graph::{Graph, Id, Node, Shape};
 
-/// What fields without a name of their own may be: a key beside the schema of its value, one
-/// for each pattern of keys. Empty if there are none.
+/// The kinds of undeclared fields: a key and the schema of its value, one for each pattern of
+/// keys. Empty if there are none.
 pub(crate) type Pairs<'g> = Vec<(Key<'g>, Id)>;
 
-/// What a key has to be.
+/// The rule for a key.
 #[derive(Clone, Copy)]
 pub(crate) enum Key<'g> {
     Any,
     Pattern(&'g crate::reading::pattern::Pattern),
-    /// What the schema says of all keys.
+    /// The schema of all keys.
     Named(Id),
 }
 
-/// The fields that an object may have beside its own.
+/// Returns the kinds of undeclared fields that an object may have.
 pub(crate) fn pairs<'g>(graph: &Graph, node: &'g Node) -> Pairs<'g> {
     let object = &node.object;
     let is_some = |id: Id| *graph.shape(id) != Shape::Nothing;
@@ -28,7 +28,7 @@ pub(crate) fn pairs<'g>(graph: &Graph, node: &'g Node) -> Pairs<'g> {
 }
 
 impl Key<'_> {
-    /// Whether a name may be such a key.
+    /// Whether a name fits the rule.
     pub(crate) fn takes(self, graph: &Graph, name: &str) -> bool {
         match self {
             Self::Any => true,
@@ -37,7 +37,7 @@ impl Key<'_> {
         }
     }
 
-    /// A schema of such keys, unless the graph has one.
+    /// Returns the id of the schema of such keys, or the schema if the graph does not have it.
     pub(crate) fn schema(self) -> Result<Id, Value> {
         match self {
             Self::Any => Err(json!({"type": "string"})),

@@ -1,7 +1,7 @@
-//! From a value to its form in a dialect, by the same graph as its schema.
+//! From a value to its form in a dialect, with the same graph as its schema.
 //!
-//! In goes an example value in the contract's own shape, out comes the value that a model
-//! would send ([`render`]). Reading takes it back.
+//! The input is an example value in the contract's own shape. The output is the value that a model
+//! would send ([`render`]). Reading reverses it.
 
 use std::collections::HashMap;
 
@@ -18,20 +18,20 @@ use crate::schema::is_deeper;
 use crate::schema::types::{TYPE_NAMES, Types};
 use crate::wire_shapes::{self, FURTHER, KEY, VALUE};
 
-/// How a dialect says which values there are.
+/// The notation of listed values in a dialect.
 pub(crate) enum Listed {
     AsTheyAre,
-    /// A schema of the normal form that says the same without listing what is refused.
+    /// A schema of the normal form with the same meaning, without lists that the dialect rejects.
     WrittenOut(Value),
-    /// Whole numbers without a gap, or only one number: type, least and most.
+    /// Consecutive integers, or a single number: type, minimum and maximum.
     Range(&'static str, Number, Number),
-    /// A boolean; whether it may be either.
+    /// A boolean; `true` if both values are listed.
     Boolean(bool),
-    /// Numbers, as their texts.
+    /// Numbers, as texts.
     Texts(Vec<String>),
 }
 
-/// How a dialect says these values.
+/// Returns the notation of listed values in a dialect.
 pub(crate) fn listed_as(rules: &Rules, values: &[&Value], in_union: bool) -> Listed {
     let complex = values.iter().any(|value| value.is_object() || value.is_array());
     match rules.values {
@@ -65,7 +65,7 @@ pub(crate) fn listed_as(rules: &Rules, values: &[&Value], in_union: bool) -> Lis
     }
 }
 
-/// A member for each kind of value.
+/// Returns a union with a member for each kind of value.
 fn by_kind(values: &[&Value]) -> Listed {
     let mut parts: Vec<Value> = Vec::new();
     let kinds: [fn(&Value) -> bool; 3] = [Value::is_string, Value::is_number, Value::is_boolean];
@@ -92,7 +92,7 @@ fn kind_of(values: &[&&Value]) -> &'static str {
     }
 }
 
-/// An object or list that is one value, as a schema with a constant for each part.
+/// Returns the schema of one object or list, with a constant for each part.
 fn written_out(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -123,7 +123,7 @@ fn written_out(value: &Value) -> Value {
     }
 }
 
-/// Whole numbers without a gap, or one number that is not whole.
+/// Consecutive integers, or a single number with a fraction.
 struct Run(Vec<Value>);
 
 impl Run {
@@ -155,12 +155,12 @@ fn runs(values: &[&Value]) -> Vec<Run> {
     runs
 }
 
-/// A value in the shape that its lowered schema asks for.
+/// Converts a value to the shape of its lowered schema.
 ///
 /// # Errors
 ///
-/// With the place where the value does not fit its schema, or where the dialect has no
-/// form for it.
+/// The error has the path of a value that does not fit its schema, or that has no form in the
+/// dialect.
 pub(crate) fn render(
     rules: &'static Rules,
     graph: &Graph,
@@ -169,7 +169,7 @@ pub(crate) fn render(
 ) -> Result<Value, Fault> {
     check_depth(value)?;
     let text = value.to_string();
-    // The innermost list may be empty, which is one level more.
+    // The innermost list may be empty, which adds one level.
     let tape = Tape::parse_to(&text, VALUE_DEPTH + 1).map_err(|_| too_deep("$"))?;
     let exact = FitCheck::new(graph, &tape);
     let (hops, in_union, left) = (0, false, CHECK_STEPS);
@@ -183,16 +183,16 @@ pub(crate) fn check_depth(value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-/// One value on its way to a dialect. Its parts are tokens of a tape, as for reading.
+/// The conversion of one value. Its parts are tokens of a tape, as in reading.
 struct Render<'a> {
     rules: &'static Rules,
     graph: &'a Graph,
     tape: &'a Tape<'a>,
-    /// Whether a part fits a schema.
+    /// Checks whether a part fits a schema.
     exact: FitCheck<'a>,
-    /// The references followed and unions entered since the value last changed.
+    /// The number of references and unions since the value last changed.
     hops: usize,
-    /// As when the schema was lowered.
+    /// The same as when the schema was lowered.
     in_union: bool,
     /// Steps that are left.
     left: usize,
@@ -239,7 +239,7 @@ impl<'a> Render<'a> {
         Err(fault(path, format!("got {got}, expected {types} that fits its schema")))
     }
 
-    /// Renders what may be one of several.
+    /// Renders a value that may be a member of a union.
     fn among_others(&mut self, render: impl FnOnce(&mut Self) -> Rendered) -> Rendered {
         let outer = std::mem::replace(&mut self.in_union, true);
         let rendered = render(self);
@@ -265,7 +265,7 @@ impl<'a> Render<'a> {
         }
     }
 
-    /// Follows what leads to the schema of the same value, which may lead back to itself.
+    /// Follows a reference or a union to a schema of the same value, which may be circular.
     fn hop(&mut self, id: Id, token: usize, path: &str) -> Rendered {
         let hops = self.hops;
         self.hops += 1;
@@ -278,7 +278,7 @@ impl<'a> Render<'a> {
         rendered
     }
 
-    /// The first member that the value fits and has a form in.
+    /// Renders the value as the first member that it fits and that has a form for it.
     fn union(&mut self, members: &[Id], token: usize, path: &str) -> Rendered {
         let mut first = None;
         for member in members {
@@ -424,7 +424,7 @@ impl<'a> Render<'a> {
     }
 }
 
-/// Whether two values are the same to JSON Schema: 1 is 1.0.
+/// Whether two values are equal in JSON Schema: 1 equals 1.0.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() => {
@@ -434,7 +434,7 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The names of some types, as a message says them.
+/// Returns the names of types for a message.
 fn words(types: Types) -> String {
     if types == Types::ALL {
         return "a value".to_owned();

@@ -1,7 +1,7 @@
 //! The walk from a graph of the normal form to a schema that a dialect accepts.
 //!
-//! Each [`Shape`] has its own method in a submodule; `constraints` adds the keywords that say
-//! more than the shape.
+//! Each [`Shape`] has a method of its own in a submodule; `constraints` adds the keywords that do
+//! not belong to the shape.
 
 mod constraints;
 mod lists;
@@ -22,7 +22,7 @@ use crate::lowering::{Schema, has_type};
 use crate::schema::graph::{Graph, Id, Schemas, Shape};
 use crate::schema::{DEFINITIONS, NOTHING_FITS, Refusal, keep_used, reference_to};
 
-/// A constraint longer than this is not said in a description.
+/// Maximum number of bytes of a constraint that is written into a description.
 const LONGEST_TOLD: usize = 300;
 
 pub(crate) const TOLD: &str = "is said in the description only";
@@ -30,21 +30,21 @@ const LEFT_OUT: &str = "is left out";
 
 type Lowered<T = Value> = Result<T, Refusal>;
 
-/// One lowering on its way through a schema.
+/// The state of one lowering.
 pub(crate) struct Walk<'a> {
     rules: &'static Rules,
     schemas: &'a Schemas<'a>,
     side: Side,
-    /// Whether a Rust type stands behind the schema.
+    /// Whether the schema has a Rust type.
     typed: bool,
     cycles: Cycles,
-    /// The definition that is being lowered, as references say it.
+    /// The definition that is being lowered, as a reference.
     here: String,
     pub(crate) losses: Vec<Loss>,
     steps: usize,
     depth: usize,
-    /// What is lowered may be, or be part of, one of several: its values must stay apart
-    /// from those of the others.
+    /// Whether the current node is a member of a union, or part of one: its values must be
+    /// distinguishable from those of the other members.
     in_union: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
         }
         let mut lowered = self.node(self.graph().root, "$")?;
         let mut done = Map::new();
-        // What refers to it may be in a union.
+        // A reference to it may be in a union.
         self.in_union = true;
         let definitions = self.schemas.root.get(DEFINITIONS).and_then(Value::as_object);
         for (name, _) in definitions.into_iter().flatten() {
@@ -106,10 +106,10 @@ impl<'a> Walk<'a> {
         self.node_as(id, self.schemas.words(id), path)
     }
 
-    /// Lowers a node with other words than its own.
+    /// Lowers a node with other keywords than its own.
     fn node_as(&mut self, id: Id, map: &Schema, path: &str) -> Lowered {
         self.steps += 1;
-        // Written out where it is used, a definition nests in each that uses it.
+        // A definition that is inlined is repeated in each definition that uses it.
         if self.steps > LOWERING_STEPS || self.depth > NORMAL_DEPTH {
             let advice = "it grows too large there; make it smaller";
             return Err(Refusal::new(SchemaFault::TooLarge, path, advice));
@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
         lowered
     }
 
-    /// Lowers what may be one of several.
+    /// Lowers a schema that may be a member of a union.
     fn among_others<T>(&mut self, lower: impl FnOnce(&mut Self) -> T) -> T {
         let outer = mem::replace(&mut self.in_union, true);
         let lowered = lower(self);
@@ -189,7 +189,7 @@ impl<'a> Walk<'a> {
     fn reference(&mut self, id: Id, target: Id, map: &Schema, path: &str) -> Lowered {
         let told = map.keys().any(|keyword| keyword != "$ref" && keyword != DEFINITIONS);
         if told && self.rules.recursion == Recursion::Refused {
-            // Written out: there are no keywords left that could hold it as it is.
+            // Inlined, because no keyword is left that could wrap the reference.
             let mut words = self.schemas.words(target).clone();
             for annotation in ["description", "default"] {
                 words.extend(map.get(annotation).map(|text| (annotation.into(), text.clone())));
@@ -207,7 +207,7 @@ impl<'a> Walk<'a> {
         Ok(out.into())
     }
 
-    /// A value in this dialect's shape.
+    /// Returns a value in this dialect's shape.
     fn rendered(&self, id: Id, value: &Value) -> Option<Value> {
         value::render(self.rules, self.graph(), id, value).ok()
     }
@@ -222,8 +222,8 @@ fn typed(kind: Value) -> Schema {
     Map::from_iter([("type".to_owned(), kind)])
 }
 
-/// The keywords in the order of the schema they come from, new ones last: what nothing
-/// changed in keeps its bytes.
+/// Returns the keywords in the order of the original schema, with new ones at the end: an
+/// unchanged schema keeps its bytes.
 fn in_order_of(schema: &Schema, mut lowered: Schema) -> Schema {
     let mut ordered = Map::new();
     for keyword in schema.keys() {
@@ -233,7 +233,7 @@ fn in_order_of(schema: &Schema, mut lowered: Schema) -> Schema {
     ordered
 }
 
-/// The type, or the type and null where the schema takes null.
+/// Returns the type, or the type and null if the schema is nullable.
 fn type_like(map: &Schema, kind: &str) -> Value {
     if has_type(map, "null") { json!([kind, "null"]) } else { kind.into() }
 }

@@ -12,13 +12,12 @@ use serde_json::Error;
 
 use super::tree::{Tree, ValueKind};
 
-/// The value of a list, an object or a text that still grows, as far as `T` can be made
-/// of what is there.
+/// Deserializes an incomplete list, object or text, if `T` can be made of the values so far.
 ///
-/// `T` may have no use for the innermost of what grows, such as half the name of a
-/// variant, but be content without it. So what failed is left out, and then what holds
-/// it, up to the value asked for. What is complete and does not fit is not left out: the
-/// whole will not fit either.
+/// `T` may not accept the innermost incomplete value, such as half the name of a variant, but may
+/// not need it. So a value that failed is left out, and then the value that contains it, up to the
+/// requested value. A complete value that fails is not left out, because the complete answer would
+/// fail too.
 pub(super) fn read<T: DeserializeOwned>(tree: &Tree, id: u32) -> Option<T> {
     let mut without = u32::MAX;
     loop {
@@ -31,13 +30,13 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, id: u32) -> Option<T> {
     }
 }
 
-/// One try at reading.
+/// One attempt to deserialize.
 struct Attempt {
-    /// What grows and is as new as this, or newer, is left out. The newer, the deeper.
+    /// Incomplete values that start here or later are left out. Later ones are deeper.
     without: u32,
-    /// The innermost that grows and did not do.
+    /// The innermost incomplete value that failed.
     failed: Cell<Option<u32>>,
-    /// Something complete did not do.
+    /// Whether a complete value failed.
     misfit: Cell<bool>,
 }
 
@@ -53,7 +52,7 @@ impl<'a> Value<'a> {
         self.tree.is_done(self.id)
     }
 
-    /// A part of this one, if there is something to be made of it.
+    /// Returns the deserializer of a part, if the part is not left out.
     fn part(&self, id: u32) -> Option<Self> {
         let may_grow = id < self.attempt.without
             && matches!(self.tree.kind(id), ValueKind::Object | ValueKind::List | ValueKind::Text);
@@ -64,7 +63,7 @@ impl<'a> Value<'a> {
         Err(Error::custom("not complete yet"))
     }
 
-    /// Notes what did not do: the innermost comes first.
+    /// Records a failure: the innermost comes first.
     fn noting<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         if result.is_err() && self.is_done() {
             self.attempt.misfit.set(true);
@@ -96,8 +95,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// What is complete is `serde_json`'s; of what grows, each is given what it asks for by
-/// this method or none.
+/// Complete values are deserialized by `serde_json`. Incomplete values only support the methods
+/// for their own kind.
 macro_rules! deserialize {
     ($($method:ident($($argument:ident: $type:ty),*) $(=> $growing:ident)?;)*) => {$(
         fn $method<V: Visitor<'a>>(
@@ -116,10 +115,9 @@ macro_rules! deserialize {
     ($self:ident $visitor:ident) => {{ drop($visitor); $self.refuse() }};
 }
 
-/// A growing text is given to what asks for a `String` and to nothing else. An enum may
-/// have a variant that the text will not end with (`in`, then `in-progress`), a date
-/// may be cut off and still be one, and what asks for anything may look at it in the
-/// same ways.
+/// An incomplete text is given only to types that ask for a `String`. An enum may have a variant
+/// that is not the final one (`in`, then `in-progress`), and a date may be valid although it is cut
+/// off. A type that asks for any value may do the same.
 impl<'a> Deserializer<'a> for Value<'a> {
     type Error = Error;
 
@@ -155,7 +153,7 @@ impl<'a> Deserializer<'a> for Value<'a> {
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        // `null` is complete, so what grows is something.
+        // `null` is complete, so an incomplete value is `Some`.
         if self.is_done() && self.tree.kind(self.id) == ValueKind::Null {
             return visitor.visit_none();
         }
@@ -168,7 +166,7 @@ impl<'a> Deserializer<'a> for Value<'a> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         if self.is_done() {
-            // By its name `serde_json` knows its own, such as `RawValue`.
+            // `serde_json` recognises its own types by name, such as `RawValue`.
             let mut whole = serde_json::Deserializer::from_str(self.tree.slice(self.id));
             return self.noting(whole.deserialize_newtype_struct(name, visitor));
         }
@@ -228,7 +226,7 @@ impl<'a> MapAccess<'a> for Fields<'a> {
     }
 }
 
-/// A key: a text, also where a map has numbers or booleans for keys.
+/// A key: a text, also for maps with numbers or booleans as keys.
 struct Key<'a>(&'a str);
 
 macro_rules! deserialize_key {
@@ -286,7 +284,7 @@ impl<'de> Deserializer<'de> for Key<'de> {
     }
 }
 
-/// The value of a field that is not there: an option is `None`, all else has none.
+/// An absent field: an option is `None`, and every other type fails.
 pub(super) fn absent<T: DeserializeOwned>() -> Option<T> {
     T::deserialize(Absent).ok()
 }

@@ -11,7 +11,7 @@ pub(super) enum PathStep<'a> {
 }
 
 impl PathStep<'_> {
-    /// What it can be taken from.
+    /// Returns the kind of value that the step needs.
     pub(super) fn kind(&self) -> ValueKind {
         match self {
             Self::Field(_) => ValueKind::Object,
@@ -20,7 +20,7 @@ impl PathStep<'_> {
     }
 }
 
-/// The steps of a path, from the root down; `None` in place of a step that cannot be parsed.
+/// The steps of a path, from the root down; `None` for a step that cannot be parsed.
 pub(super) struct Steps<'a> {
     rest: &'a str,
     is_first: bool,
@@ -50,12 +50,12 @@ impl<'a> Steps<'a> {
         }
         let (number, rest) = inside.split_once(']')?;
         self.rest = rest;
-        // `parse` takes a sign too.
+        // `parse` would accept a sign.
         let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| number.parse().ok().map(PathStep::Item)).flatten()
     }
 
-    /// A JSON text in brackets.
+    /// Parses a JSON text in brackets.
     fn quoted(&mut self, from: &'a str) -> Option<PathStep<'a>> {
         let mut escaped = false;
         let end = from.bytes().skip(1).position(|byte| {
@@ -92,7 +92,7 @@ impl<'a> Iterator for Steps<'a> {
     }
 }
 
-/// The path from `$`, as faults say it.
+/// Returns the path with `$`, as in faults.
 pub(super) fn from_root(path: &str) -> String {
     match Steps::of(path) {
         Steps { is_first: false, .. } => path.to_owned(),

@@ -7,24 +7,24 @@ use super::tree::Tree;
 use crate::limits::TEXT_DEPTH;
 use crate::reading::tape::{plain_run, simple_escape};
 
-/// The longest text whose places fit into 32 bits.
+/// The longest text whose offsets fit into 32 bits.
 const LONGEST: usize = u32::MAX as usize - 1;
 
-/// Where the scan stands in its text, and what may come next.
+/// The state of the scan, and the tokens that it expects.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scan {
     at: usize,
     next: Next,
-    /// The text that is being read is a key.
+    /// Whether the current text is a key.
     in_key: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 enum Next {
-    /// The first `{` or `[`.
+    /// Expects the first `{` or `[`.
     #[default]
     Root,
-    /// After a bracket that may be one of the words around, as in `[1]` and `{name}`.
+    /// After a bracket that may be part of the words around the JSON, as in `[1]` and `{name}`.
     Aside(usize),
     Value,
     ValueOrEnd,
@@ -32,18 +32,18 @@ enum Next {
     KeyOrEnd,
     Colon,
     CommaOrEnd,
-    /// More of a text, or its closing quote.
+    /// Inside a text.
     Text,
-    /// What comes after a backslash.
+    /// After a backslash.
     Escape,
     Hex(Hex),
-    /// After the first half of a pair: the backslash of the second, then its `u`.
+    /// After the first half of a surrogate pair: expects `\`, then `u`.
     Pair(u16),
     PairU(u16),
     Number,
-    /// The rest of `true`, `false` or `null`.
+    /// Inside `true`, `false` or `null`.
     Word(&'static str),
-    /// The root has ended; what comes after it does not matter.
+    /// After the root: all further text is ignored.
     Nothing,
 }
 
@@ -52,11 +52,11 @@ enum Next {
 struct Hex {
     code: u16,
     digits: u8,
-    /// The first half of a pair, if this is the second.
+    /// The first half of a surrogate pair, if this is the second.
     first: Option<u16>,
 }
 
-/// Why a text is no JSON.
+/// The reason why a text is not JSON.
 #[derive(Debug)]
 pub(super) struct ScanFault {
     pub(super) expected: &'static str,
@@ -64,7 +64,7 @@ pub(super) struct ScanFault {
 }
 
 impl Scan {
-    /// Reads all there is.
+    /// Scans all text so far.
     pub(super) fn run(&mut self, tree: &mut Tree) -> Result<(), ScanFault> {
         if tree.text.len() > LONGEST {
             return Err(ScanFault { expected: "less than 4 GiB", got: "more".into() });
@@ -104,7 +104,7 @@ impl Scan {
         }
     }
 
-    /// What stands between texts, numbers and words.
+    /// Scans the characters between texts, numbers and words.
     fn structure(&mut self, byte: u8, tree: &mut Tree) -> Result<(), ScanFault> {
         let in_object = tree.open.last().is_some_and(|open| open.is_object);
         match (self.next, byte) {
@@ -134,7 +134,7 @@ impl Scan {
         Ok(())
     }
 
-    /// One character read.
+    /// Consumes one character.
     fn pass(&mut self, next: Next) {
         self.at += 1;
         self.next = next;
@@ -157,7 +157,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Words in brackets are passed over; whatever else is in them, they open the root.
+    /// Skips words in brackets; any other content means that the brackets open the root.
     fn aside(&mut self, start: usize, byte: u8, tree: &Tree) {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ' | 0x80..) {
             self.at += 1;
@@ -166,7 +166,7 @@ impl Scan {
         let (before, inside) = (tree.text.get(..start), tree.text.get(start + 1..self.at));
         let inside = inside.unwrap_or_default().trim();
         let is_list = byte == b']';
-        // Between words a number is that of a footnote; on its own line it is a list of one.
+        // A number between words is a footnote; on its own line it is a list with one item.
         let alone = before.unwrap_or_default().trim_end_matches(' ').ends_with('\n');
         let is_value = match inside {
             "" => true,
@@ -181,7 +181,7 @@ impl Scan {
         }
     }
 
-    /// The first character of a value.
+    /// Scans the first character of a value.
     fn begin(&mut self, byte: u8, tree: &mut Tree) -> Result<(), ScanFault> {
         let next = match byte {
             b'{' => Next::KeyOrEnd,
@@ -318,7 +318,7 @@ impl Scan {
     }
 }
 
-/// Four digits have come: a character, or half of a pair.
+/// Decodes four hexadecimal digits: a character, or half of a surrogate pair.
 fn decode(hex: Hex, tree: &mut Tree) -> Result<Next, ScanFault> {
     let units = hex.first.into_iter().chain([hex.code]);
     match char::decode_utf16(units).next() {
@@ -326,7 +326,7 @@ fn decode(hex: Hex, tree: &mut Tree) -> Result<Next, ScanFault> {
             tree.decoded.push(decoded);
             Ok(Next::Text)
         }
-        // A first half waits for its second, so that no half is ever shown.
+        // The first half waits for the second, so that half a pair is never shown.
         _ if hex.first.is_none() && matches!(hex.code, 0xD800..=0xDBFF) => Ok(Next::Pair(hex.code)),
         _ => Err(ScanFault {
             expected: "both halves of a surrogate pair",
@@ -339,7 +339,7 @@ fn blank(c: char) -> bool {
     c.is_whitespace() || c == '\u{feff}'
 }
 
-/// Whether the whole is a JSON number.
+/// Whether the whole text is a JSON number.
 fn is_number(number: &[u8]) -> bool {
     let rest = number.strip_prefix(b"-").unwrap_or(number);
     let (whole, rest) = digits(rest);

@@ -1,51 +1,51 @@
-//! The values of a growing text, so that nothing is scanned twice.
+//! The values of a streamed text, so that no byte is scanned twice.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-/// A text that grows, and where its values stand.
+/// A streamed text, and the places of its values.
 ///
-/// Beside the text it takes 16 bytes for each value and each key, and 4 for each that
-/// is in a list or an object.
+/// Beside the text it uses 16 bytes for each value and each key, and 4 bytes for each one
+/// that is in a list or an object.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
     pub(super) text: String,
-    /// Every value and key, in the order they begin. The value of a key comes next.
+    /// All values and keys, in the order of their starts. A key is followed by its value.
     tokens: Vec<Span>,
-    /// The lists and objects that are still open, outermost first.
+    /// The open lists and objects, outermost first.
     pub(super) open: Vec<Open>,
-    /// What the open ones hold so far: the items of a list, the keys of an object. Each
-    /// has the part before the one that the next inner one has.
+    /// The items or keys of the open lists and objects so far. Each has the part before that of
+    /// the next inner one.
     waiting: Vec<u32>,
-    /// What the closed ones hold.
+    /// The items or keys of the closed ones.
     children: Vec<u32>,
-    /// The texts that had escapes, one after the other.
+    /// The decoded texts that had escapes, concatenated.
     pub(super) decoded: String,
     /// The keys of large objects, by object and hash.
     keys: HashMap<(u32, u64), u32>,
 }
 
-/// From how many keys on an object's are hashed.
+/// Number of keys from which the keys of an object are hashed.
 const MANY: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: u32,
-    /// Zero as long as it grows: nothing ends there.
+    /// Zero while the value is incomplete: no value ends there.
     end: u32,
-    /// In `decoded` for a text, in `children` for a list or an object.
+    /// An offset in `decoded` for a text, in `children` for a list or an object.
     from: u32,
     to: u32,
 }
 
-/// The `from` of a text that stands as it is.
+/// The `from` of a text without escapes.
 const PLAIN: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Open {
     token: u32,
-    /// Where in `waiting` its own begin.
+    /// The start of its children in `waiting`.
     first: usize,
     pub(super) is_object: bool,
 }
@@ -73,21 +73,21 @@ impl ValueKind {
     }
 }
 
-/// What stands under a name or a number.
+/// The result of a look-up by name or index.
 pub(super) enum Child {
     At(u32),
-    /// Not yet, or never: the parent says which.
+    /// Not present yet, or never: the state of the parent decides.
     Missing,
 }
 
-/// Texts end before 4 GiB, so every place in one fits.
+/// Texts are shorter than 4 GiB, so every offset fits.
 fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Making it.
+/// Methods that build the tree.
 impl Tree {
-    /// A value begins at `start`, in the innermost that is open.
+    /// Starts a value at `start`, in the innermost open container.
     pub(super) fn add(&mut self, start: usize) -> u32 {
         let token = self.add_token(start);
         if self.open.last().is_some_and(|parent| !parent.is_object) {
@@ -96,7 +96,7 @@ impl Tree {
         token
     }
 
-    /// A key begins at `start`.
+    /// Starts a key at `start`.
     pub(super) fn add_key(&mut self, start: usize) {
         let key = self.add_token(start);
         self.waiting.push(key);
@@ -112,7 +112,7 @@ impl Tree {
         self.open.push(Open { token, first: self.waiting.len(), is_object });
     }
 
-    /// The innermost list or object ends before `end`.
+    /// Ends the innermost list or object before `end`.
     pub(super) fn close(&mut self, end: usize) {
         let Some(closed) = self.open.pop() else {
             return;
@@ -125,7 +125,7 @@ impl Tree {
         }
     }
 
-    /// The newest text, number or word ends before `end`.
+    /// Ends the newest text, number or word before `end`.
     pub(super) fn end(&mut self, end: usize) {
         let decoded = small(self.decoded.len());
         if let Some(token) = self.tokens.last_mut() {
@@ -134,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// The newest text has an escape at `at`: from here on it is kept decoded.
+    /// Notes an escape at `at` in the newest text: from there on the text is kept decoded.
     pub(super) fn decode(&mut self, at: usize) {
         if let Some(token) = self.tokens.last_mut()
             && token.from == PLAIN
@@ -145,19 +145,19 @@ impl Tree {
         }
     }
 
-    /// `run` of the text belongs to the newest text.
+    /// Adds `run` to the newest text.
     pub(super) fn extend(&mut self, run: Range<usize>) {
         if self.tokens.last().is_some_and(|token| token.from != PLAIN) {
             self.decoded.push_str(self.text.get(run).unwrap_or_default());
         }
     }
 
-    /// Where the newest value begins.
+    /// Returns the start of the newest value.
     pub(super) fn newest(&self) -> usize {
         self.tokens.last().map_or(0, |token| token.start as usize)
     }
 
-    /// Notes the key that has just ended; the key itself if the object has it already.
+    /// Records the key that has just ended; returns it if the object has the same key already.
     pub(super) fn note_key(&mut self) -> Result<(), String> {
         let (Some(object), Some(&newest)) = (self.open.last(), self.waiting.last()) else {
             return Ok(());
@@ -169,7 +169,7 @@ impl Tree {
         if self.position(object, known, key).is_some() {
             return Err(key.to_owned());
         }
-        // Once they are many they are hashed, those before too.
+        // From this number on keys are hashed, including the earlier ones.
         let unhashed = match known.len() + 1 {
             ..MANY => before + 1,
             MANY => first,
@@ -189,7 +189,7 @@ impl Tree {
     }
 }
 
-/// Asking it.
+/// Methods that read the tree.
 impl Tree {
     fn token(&self, id: u32) -> Option<&Span> {
         self.tokens.get(id as usize)
@@ -216,7 +216,7 @@ impl Tree {
         }
     }
 
-    /// The JSON text of a value, as far as it is there.
+    /// Returns the JSON text of a value, as far as it was received.
     pub(super) fn slice(&self, id: u32) -> &str {
         let Some(token) = self.token(id) else {
             return "";
@@ -225,7 +225,7 @@ impl Tree {
         self.text.get(token.start as usize..end).unwrap_or_default()
     }
 
-    /// What a text or a key says so far.
+    /// Returns a text or a key, as far as it was received.
     #[inline]
     pub(super) fn string(&self, id: u32) -> &str {
         let Some(&Span { start, end, from, to }) = self.token(id) else {
@@ -240,7 +240,7 @@ impl Tree {
         said.unwrap_or_default()
     }
 
-    /// The items of a list or the keys of an object so far.
+    /// Returns the items of a list or the keys of an object so far.
     #[inline]
     pub(super) fn children(&self, id: u32) -> &[u32] {
         let Some(token) = self.token(id) else {
@@ -257,7 +257,7 @@ impl Tree {
         self.waiting.get(begins(depth).unwrap_or(last)..last).unwrap_or_default()
     }
 
-    /// The value of a key, once it has begun.
+    /// Returns the value of a key, once it has started.
     pub(super) fn value(&self, key: u32) -> Option<u32> {
         self.token(key + 1).is_some().then_some(key + 1)
     }
@@ -277,7 +277,7 @@ impl Tree {
             .map_or(Child::Missing, Child::At)
     }
 
-    /// The key that says `name`, of an object that has `keys`; all of them have ended.
+    /// Returns the key `name` of an object that has `keys`, all of them complete.
     #[inline]
     fn position(&self, object: u32, keys: &[u32], name: &str) -> Option<u32> {
         let is_it = |key: &u32| self.says(*key, name);
@@ -293,7 +293,7 @@ impl Tree {
         keys.iter().copied().find(is_it)
     }
 
-    /// Whether a key that has ended is `name`: most differ by their length.
+    /// Whether a complete key is `name`: most differ by their length.
     #[inline]
     fn says(&self, key: u32, name: &str) -> bool {
         match self.token(key) {
@@ -307,7 +307,7 @@ impl Tree {
         }
     }
 
-    /// The path of what is growing: where a fault in the text is.
+    /// Returns the path of the incomplete value: the place of a fault in the text.
     pub(super) fn path(&self) -> String {
         let mut path = String::from("$");
         for (depth, open) in self.open.iter().enumerate() {
@@ -325,7 +325,7 @@ impl Tree {
         path
     }
 
-    /// Whether a key has ended and its value has not.
+    /// Whether a key is complete and its value is not.
     fn grows(&self, key: u32) -> bool {
         self.is_done(key) && !self.value(key).is_some_and(|value| self.is_done(value))
     }

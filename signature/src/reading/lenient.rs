@@ -1,18 +1,18 @@
-//! Text that is nearly JSON, as JSON.
+//! Conversion of near-JSON to JSON.
 //!
-//! Only what has one meaning is put right. What was cut off stays so: whatever follows
-//! a cut is a guess, even if it were only a bracket. A quote that may belong to the inside of
-//! a text is refused as well: taken for the end of the text, it would cut the text short.
+//! Only faults with one possible meaning are repaired. A text that was cut off is rejected, because
+//! its end would be a guess, even for a single bracket. A quote that may belong to the inside of a
+//! text is rejected too: as the end of the text, it would cut the text short.
 
 use crate::limits::{TEXT_DEPTH, VAIN_BYTES, VAIN_SCANS};
 use crate::reading::repair_walk::quoted;
 use crate::reading::tape::{Tape, simple_escape, unescaped_unicode};
 
-/// A quote before this ends a text, or belongs to it.
+/// The fault of a comment that may be part of the string before it.
 const INNER_QUOTE: &str =
     "this is a comment or a part of the string before it; escape the quotes inside a string";
 
-/// A text ended and no text may end there.
+/// The fault of a token that must not follow a string.
 const AFTER_TEXT: &str =
     "`,` or the closing bracket is expected after a string; escape the quotes inside a string";
 
@@ -25,32 +25,32 @@ const ARITHMETIC: &str = "this is a comment or arithmetic; write the number alon
 
 const TOO_MANY: &str = "too many brackets open no value; give the value alone";
 
-/// One kind of thing that was put right.
+/// One kind of repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) path: String,
     pub(super) what: String,
 }
 
-/// Why a text has no meaning, or more than one.
+/// The reason why a text has no meaning, or more than one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NotJson {
     EndsEarly,
-    /// Something cannot stand at an offset in bytes.
+    /// There is an unexpected character, at an offset in bytes.
     Unclear {
         at: usize,
         what: &'static str,
     },
-    /// There are several values, and they differ.
+    /// There are several different values.
     Several,
     TooDeep,
-    /// There is no JSON at all.
+    /// There is no JSON.
     Nothing,
 }
 
 type Repaired = (String, Vec<Note>);
 
-/// The value that a text is, as a whole.
+/// Parses a text that is one value.
 pub(super) fn value(text: &str) -> Result<Repaired, NotJson> {
     let mut parser = LenientParser::new(text, 0);
     parser.space(Place::Other)?;
@@ -62,22 +62,22 @@ pub(super) fn value(text: &str) -> Result<Repaired, NotJson> {
     Ok(parser.found())
 }
 
-/// What is asked for, as far as it says which text around a value belongs to it.
+/// Facts about the schema that decide which text around a value belongs to it.
 pub(super) struct Asked<'a> {
-    /// A list may be meant; otherwise one beside an object is no rival.
+    /// Whether the value may be a list; otherwise a list beside an object is ignored.
     pub(super) lists: bool,
-    /// Whether there is a field of this name.
+    /// Whether there is a field of a given name.
     pub(super) field: &'a dyn Fn(&str) -> bool,
 }
 
-/// The value that is in a text, whatever stands around it.
+/// Parses the value inside a text, which may have other text around it.
 pub(super) fn document(text: &str, asked: &Asked<'_>) -> Result<Repaired, NotJson> {
     if let Some(at) = text.find('\0') {
         return Err(NotJson::Unclear { at, what: "a NUL cannot be part of a text" });
     }
     let note = |what: &str| Note { path: "$".into(), what: what.into() };
     if let Some(thoughts) = text.trim_start().strip_prefix("<think>") {
-        // Drafts are no answers, and without an end all that follows is one.
+        // Drafts are not answers, and without an end everything after `<think>` is a draft.
         let (_, answer) = thoughts.split_once("</think>").ok_or(NotJson::EndsEarly)?;
         return match answer_in(answer, asked) {
             Ok((json, mut notes)) => {
@@ -117,7 +117,7 @@ fn answer_in(text: &str, asked: &Asked<'_>) -> Result<Repaired, NotJson> {
     Ok((json, notes))
 }
 
-/// What is inside a code fence, if the text is one and nothing else.
+/// Returns the inside of a code fence, if the whole text is one code fence.
 fn fenced(text: &str) -> Option<&str> {
     let rest = text.trim().strip_prefix("```")?;
     let rest = rest.strip_suffix("```")?;
@@ -129,7 +129,7 @@ fn fenced(text: &str) -> Option<&str> {
     Some(if language.chars().all(word) { body } else { rest })
 }
 
-/// `{\"a\": 1}`: the inside of a text.
+/// Decodes the inside of a text: `{\"a\": 1}`.
 fn escaped_once_more(text: &str) -> Option<String> {
     if !text.starts_with(['{', '[']) || !text.contains("\\\"") {
         return None;
@@ -138,7 +138,7 @@ fn escaped_once_more(text: &str) -> Option<String> {
     Tape::parse(&inner).is_ok().then_some(inner)
 }
 
-/// The one object or list that stands among words.
+/// Returns the only object or list among words.
 fn among_words(text: &str, asked: &Asked<'_>, refusal: NotJson) -> Result<Repaired, NotJson> {
     let mut found: Vec<(Repaired, usize)> = Vec::new();
     // The words before, between and after the values, without comments.
@@ -162,7 +162,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: NotJson) -> Result<Repair
                     continue;
                 }
                 Err(refusal @ (NotJson::EndsEarly | NotJson::TooDeep)) => return Err(refusal),
-                // What looks like a value and cannot be read may be the one that was meant.
+                // A value that looks like JSON and cannot be parsed may be the intended one.
                 Err(refusal) if looks_like_json(text.get(at..).unwrap_or_default(), asked) => {
                     return Err(refusal);
                 }
@@ -187,7 +187,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: NotJson) -> Result<Repair
     }
     let objects = found.iter().any(|((json, _), _)| json.starts_with('{'));
     if objects && !asked.lists {
-        // `[1]` is a note; a list of objects may hold what was meant.
+        // `[1]` is a note; a list of objects may be the intended value.
         found.retain(|((json, _), _)| json.contains('{'));
     }
     let differ = found.windows(2).any(|two| match two {
@@ -202,7 +202,7 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: NotJson) -> Result<Repair
     };
     let before = words.first().map_or("", String::as_str);
     let after = words.last().map_or("", String::as_str);
-    // A further bracket may belong to a list of lists, whose first one was lost.
+    // A further bracket may close a list of lists, whose opening bracket is missing.
     let in_list = found.0.starts_with('[') && after.trim_start().starts_with(']');
     let nested = ends_early(&found.0) && after.contains(['}', ']']) || in_list;
     if nested || is_part(before, after) {
@@ -211,8 +211,8 @@ fn among_words(text: &str, asked: &Asked<'_>, refusal: NotJson) -> Result<Repair
     Ok(found)
 }
 
-/// The end of the comment that begins at a place. Words know these marks too, so they
-/// only count where nobody would write them: not in `https://` and not in `issue #5`.
+/// Returns the end of the comment at an offset. The marks are also parts of words, so they
+/// count only where a comment is certain: not in `https://` and not in `issue #5`.
 fn comment(text: &str, at: usize) -> Option<usize> {
     let (before, rest) = text.split_at_checked(at)?;
     if !rest.starts_with(['/', '#']) {
@@ -235,10 +235,10 @@ fn comment(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// Whether words hold a field, which would be lost with them: any name in quotes before a
-/// colon, or one that is asked for before a colon and a value that fills the line.
+/// Whether words contain a field, which would be lost with them: any name in quotes before a
+/// colon, or a declared name before a colon and a value that fills the line.
 fn names_a_field(words: &str, list_follows: bool, asked: &Asked<'_>) -> bool {
-    // Names and what follows them may be set off as Markdown does it.
+    // Names and the text after them may have Markdown marks.
     let is_mark = |c: char| matches!(c, '*' | '`') || c.is_whitespace();
     words.match_indices([':', '=']).any(|(at, sign)| {
         let (before, after) = words.split_at_checked(at).unwrap_or_default();
@@ -247,7 +247,7 @@ fn names_a_field(words: &str, list_follows: bool, asked: &Asked<'_>) -> bool {
             return sign == ":";
         }
         if let Some(quoted) = before.strip_suffix('\'') {
-            // An apostrophe stands in a word or behind it, a quote before one.
+            // An apostrophe is inside a word or after it, a quote before one.
             let opens = |(at, _): (usize, _)| {
                 let before = quoted.get(..at).and_then(|before| before.chars().next_back());
                 !before.is_some_and(char::is_alphanumeric)
@@ -262,9 +262,9 @@ fn names_a_field(words: &str, list_follows: bool, asked: &Asked<'_>) -> bool {
     })
 }
 
-/// Whether the rest of a line is a scalar of JSON.
+/// Whether the rest of a line is a JSON scalar.
 fn is_value(text: &str) -> bool {
-    /// Enough to tell; a line may be as long as the text.
+    /// Enough to decide; a line may be as long as the text.
     const LONGEST: usize = 200;
     let line: String =
         text.chars().take(LONGEST).take_while(|c| !matches!(c, '\n' | '\r')).collect();
@@ -274,8 +274,8 @@ fn is_value(text: &str) -> bool {
     }
 }
 
-/// Whether something goes on after a bracket that closes: a bracket too many at the end may
-/// have been put there, and what follows it belongs further in.
+/// Whether there is text after a closing bracket. A surplus bracket may be in the wrong place, so
+/// that the text after it belongs inside the value.
 fn ends_early(json: &str) -> bool {
     let (mut quoted, mut escaped, mut closed) = (false, false, false);
     json.chars().any(|c| {
@@ -291,7 +291,7 @@ fn ends_early(json: &str) -> bool {
     })
 }
 
-/// Whether what stands around a value says that it was inside another one.
+/// Whether the text around a value shows that it was part of another value.
 fn is_part(before: &str, after: &str) -> bool {
     let before = before.trim_end();
     let key = before.strip_suffix(':').map(str::trim_end);
@@ -302,14 +302,14 @@ fn is_part(before: &str, after: &str) -> bool {
     }
     let only_closers = after.chars().all(|c| c.is_whitespace() || matches!(c, '}' | ']'));
     let closers = after.contains(['}', ']']);
-    // One bracket too many at the very end takes nothing away.
+    // A surplus bracket at the very end loses nothing.
     let harmless = only_closers && before.is_empty();
-    // A quote at the very end is that of a text which goes on.
+    // A quote at the very end starts a text that continues.
     let quoted = after.starts_with(['"', '”']);
     closers && !harmless || quoted || after.trim_start().starts_with(':') || goes_on(after)
 }
 
-/// Whether a comma leads to more of the same, and not to more words.
+/// Whether a comma is followed by another value, not by words.
 fn goes_on(after: &str) -> bool {
     let Some(rest) = after.trim_start().strip_prefix(',') else {
         return false;
@@ -322,10 +322,10 @@ fn goes_on(after: &str) -> bool {
         || name.trim_start().starts_with([':', '='])
 }
 
-/// Whether a bracket in a text was meant to open a value. One that was and cannot be read is
-/// a rival of every other value in the text.
+/// Whether a bracket in a text was intended to open a value. If the value cannot be parsed, any
+/// other value in the text is ambiguous.
 fn looks_like_json(text: &str, asked: &Asked<'_>) -> bool {
-    /// Enough to tell; the text may be full of brackets.
+    /// Enough to decide; the text may be full of brackets.
     const LONGEST: usize = 200;
     let mut chars = text.chars();
     let open = chars.next();
@@ -352,7 +352,7 @@ fn looks_like_json(text: &str, asked: &Asked<'_>) -> bool {
     }
 }
 
-/// What may stand where white space and comments are skipped.
+/// The expected token after white space and comments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A value, which a model may have written without quotes.
@@ -360,7 +360,7 @@ enum Place {
     Other,
 }
 
-/// What ended where white space and comments begin.
+/// The token before white space and comments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Text { quote: char, at: usize },
@@ -372,12 +372,12 @@ struct LenientParser<'t> {
     text: &'t str,
     at: usize,
     out: String,
-    /// What was put right: the first place, and how often.
+    /// The repairs: the first place and the number of each.
     notes: Vec<(&'static str, String, usize)>,
     path: Vec<String>,
     /// The last text or number.
     ended: Ended,
-    /// The length of the comment that was refused.
+    /// The length of the rejected comment.
     refused: usize,
 }
 
@@ -387,7 +387,7 @@ impl<'t> LenientParser<'t> {
         Self { text, at, out, notes, path, ended: Ended::Other, refused: 0 }
     }
 
-    /// How many bytes were looked at since a start.
+    /// Returns the number of bytes scanned since a start.
     fn looked_at(&self, start: usize) -> usize {
         self.at.saturating_sub(start) + self.refused
     }
@@ -428,7 +428,7 @@ impl<'t> LenientParser<'t> {
         NotJson::Unclear { at: self.at, what }
     }
 
-    /// Why something cannot stand where a text may just have ended too early.
+    /// Makes the fault of an unexpected character after a text that may have ended too early.
     fn unclear_end(&self, what: &'static str) -> NotJson {
         let after_text = match self.ended {
             Ended::Text { at, .. } => self.text.get(at..self.at),
@@ -438,7 +438,7 @@ impl<'t> LenientParser<'t> {
         self.unclear(if after_text { AFTER_TEXT } else { what })
     }
 
-    /// White space and comments.
+    /// Skips white space and comments.
     fn space(&mut self, place: Place) -> Result<(), NotJson> {
         let start = self.at;
         loop {
@@ -471,8 +471,8 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    /// Why what looks like a comment may be a part of a value; the white space before it begins
-    /// at `start`.
+    /// Returns the reason why an apparent comment may be part of a value. The white space before it
+    /// begins at `start`.
     fn doubt(&self, comment: &str, start: usize, place: Place) -> Option<&'static str> {
         match self.ended {
             // `"<a href="//host/page">"`: the comment is the rest of the text.
@@ -580,13 +580,13 @@ impl<'t> LenientParser<'t> {
                 self.close(bracket);
                 Ok(())
             }
-            // The end of what is around it: its own end is missing, and who knows what else.
+            // The end of the container: the end of the value is missing, and maybe more.
             Some('}' | ']') => Err(NotJson::EndsEarly),
             _ => Err(self.unclear_end("`,` or the closing bracket is expected")),
         }
     }
 
-    /// A comma, and whether something follows it.
+    /// Reads a comma; returns whether another value follows it.
     fn comma(&mut self, bracket: char) -> Result<bool, NotJson> {
         if self.peek() != Some(',') {
             return Ok(false);
@@ -601,7 +601,7 @@ impl<'t> LenientParser<'t> {
         Ok(true)
     }
 
-    /// Between two fields, where the value before is no text, nothing else can be meant.
+    /// Between two fields, after a value that is not a text, the meaning is certain.
     fn missing_comma(&mut self) -> bool {
         if self.peek() != Some('"') {
             return false;
@@ -632,7 +632,7 @@ impl<'t> LenientParser<'t> {
         Ok(name.to_owned())
     }
 
-    /// A text in quotes of any kind.
+    /// Reads a text in quotes of any kind.
     fn quoted(&mut self) -> Result<String, NotJson> {
         let open = self.bump();
         let end = match open {
@@ -682,7 +682,7 @@ impl<'t> LenientParser<'t> {
                 '\''
             }
             None => return Err(NotJson::EndsEarly),
-            // A backslash that was not doubled here was not doubled elsewhere either: `C:\new`.
+            // A backslash that was not doubled here is not doubled elsewhere either: `C:\new`.
             Some(_) => return Err(self.unclear("this escape stands for no character")),
         })
     }
@@ -692,7 +692,7 @@ impl<'t> LenientParser<'t> {
         let part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
         let literal = rest.get(..rest.find(|c| !part(c)).unwrap_or(rest.len())).unwrap_or_default();
         if rest.get(literal.len()..).is_some_and(|rest| rest.starts_with(['/', '#'])) {
-            // Of another language, or of arithmetic: `7//2` is not 7.
+            // A number of another language, or arithmetic: `7//2` is not 7.
             return Err(self.unclear("this is not a number"));
         }
         if Tape::parse(literal).is_ok() {
@@ -736,12 +736,12 @@ impl<'t> LenientParser<'t> {
     }
 }
 
-/// Whether a comment holds the end of a text that does not begin in it.
+/// Whether a comment contains the end of a text that does not begin in it.
 fn has_lone_quote(comment: &str) -> bool {
     if comment.matches(['"', '“', '”']).count() % 2 == 1 {
         return true;
     }
-    // An apostrophe stands between letters, or at the end of a word that more words follow.
+    // An apostrophe is between letters, or at the end of a word before another word.
     let mut quotes = 0;
     let mut ends = false;
     let mut before = ' ';

@@ -1,23 +1,23 @@
-//! Numbers as they are written, compared without rounding.
+//! Numbers in their decimal notation, compared without rounding.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A decimal number: its digits, and how many of them stand before the point.
+/// A decimal number: its digits, and the number of digits before the point.
 ///
-/// Texts know numbers that no Rust type holds; a `u128` and a bound of `0.1` are
-/// compared here as they stand.
+/// JSON allows numbers that no Rust type can represent; a `u128` and a bound of `0.1` are
+/// compared exactly here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decimal {
     negative: bool,
-    /// Without zeros at either end; empty for zero.
+    /// Without zeros at both ends; empty for zero.
     digits: String,
-    /// The number is `0.digits` times ten to the power of this.
+    /// The exponent: the number is `0.digits` times ten to this power.
     point: i64,
 }
 
 impl Decimal {
-    /// Reads a number in the grammar of JSON; `None` if the text is not a number.
+    /// Parses a JSON number; `None` if the text is not a number.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -49,7 +49,7 @@ impl Decimal {
         Some(Self { negative: negative && !digits.is_empty(), digits, point })
     }
 
-    /// Its digits as an integer, if it is one of a usual size.
+    /// Returns the digits of an integer of a common size.
     pub(crate) fn integer(&self) -> Option<String> {
         /// More digits than the largest integer of 128 bits has.
         const LONGEST: i64 = 40;
@@ -65,12 +65,12 @@ impl Decimal {
         Some(format!("{sign}{}{zeros}", self.digits))
     }
 
-    /// Whether there is nothing behind the point.
+    /// Whether it has no fraction.
     pub(crate) fn is_integral(&self) -> bool {
         self.digits.is_empty() || self.point >= self.digits.len() as i64
     }
 
-    /// As an `i64`; `outer` in place of one that none can hold on that side.
+    /// Converts to an `i64`; returns `outer` for a number beyond its range on that side.
     pub(crate) fn as_i64(&self, outer: i64) -> Option<i64> {
         if !self.is_integral() {
             return None;
@@ -84,7 +84,7 @@ impl Decimal {
         }
     }
 
-    /// Whether dividing by `step` leaves nothing.
+    /// Whether division by `step` has no remainder.
     pub(crate) fn is_multiple_of(&self, step: &Self) -> bool {
         let both = [self, step].map(|number| {
             Some((
@@ -136,7 +136,7 @@ impl fmt::Display for Decimal {
         let sign = if self.negative { "-" } else { "" };
         let length = self.digits.len() as i64;
         match self.point {
-            // A bound out of this range is a rarity.
+            // Bounds outside this range are rare.
             -20..=0 => write!(f, "{sign}0.{}{}", "0".repeat(-self.point as usize), self.digits),
             point if (1..length).contains(&point) => {
                 let (whole, fraction) = self.digits.split_at(point as usize);
@@ -164,7 +164,7 @@ impl Ord for Decimal {
     }
 }
 
-/// An exponent; one out of all reason counts as a very large one.
+/// Parses an exponent; an unreasonable one counts as a very large one.
 fn power(text: &str) -> Option<i64> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'-' => (-1, text.get(1..)?),

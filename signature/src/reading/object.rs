@@ -14,25 +14,25 @@ use crate::schema::graph::{FieldRule, Graph, Node, ObjectRule, Rest};
 use crate::schema::types::Types;
 use crate::wire_shapes::FURTHER;
 
-/// Many systems say with this field what an object is; it never is a value.
+/// The field in which many systems name the type of an object; it is never a value.
 pub(super) const TAG: &str = "_type";
 
-/// Fields that models and servers put arguments into.
+/// Fields in which models and servers put arguments.
 pub(super) const WRAPPERS: [&str; 8] =
     ["input", "arguments", "args", "parameters", "params", "kwargs", "tool_input", "action_input"];
 
-/// Further ones that models put arguments into, and that say less.
+/// Further fields in which models put arguments, with less certainty.
 const AROUND: [&str; 7] = ["properties", "request", "result", "data", "body", "payload", "fields"];
 
-/// What is said of a field that is left out.
+/// The repair for an undeclared field.
 pub(super) const UNASKED: &str = "left out a field that is not asked for";
 
 const NOT_ASKED_FOR: &str = "which is not asked for";
 
-/// Which declared field each key of an object is, if any.
+/// The declared fields of an object's keys.
 struct Plan<'t> {
     entries: Vec<Entry<'t>>,
-    /// For each declared field, whether it is there.
+    /// For each declared field, whether it is present.
     given: Vec<bool>,
 }
 
@@ -43,7 +43,7 @@ struct Entry<'t> {
     field: Option<usize>,
 }
 
-/// Whether nothing is lost with a value.
+/// Whether a value can be left out without loss.
 pub(super) fn is_void(tape: &Tape<'_>, value: usize) -> bool {
     match tape.kind(value) {
         TokenKind::Null => true,
@@ -63,7 +63,7 @@ impl RepairWalk<'_> {
         fits &= self.holds_nothing_deeper(at, rule, &plan);
         fits &= self.agrees_with_tags(at, rule, &plan);
         self.out.push('{');
-        // Those that stay; what stands for an absent one is left out.
+        // The fields that stay; a value that means an absent field is left out.
         let mut names: Vec<&str> = Vec::new();
         let counted = rule.fewest > 0 || rule.most < usize::MAX || !rule.depends.is_empty();
         for entry in &plan.entries {
@@ -87,7 +87,7 @@ impl RepairWalk<'_> {
         fits && self.count_fits(at, node, names.len()) && self.depends(at, node, &names)
     }
 
-    /// A declared field; what stands for an absent one is left out.
+    /// Reads a declared field; a value that means an absent field is left out.
     fn field(&mut self, at: At<'_>, key: usize, field: &FieldRule, level: Level) -> bool {
         let node = self.graph.node(field.node);
         if !field.required && self.is_absent(at, node, level) {
@@ -103,8 +103,8 @@ impl RepairWalk<'_> {
         self.value(at, field.node, level)
     }
 
-    /// Strict dialects ask for every field, so null stands for one that is left out,
-    /// where it is no value itself. Models also write an empty text for it.
+    /// Whether a value means an absent field. Strict dialects ask for every field, so null means an
+    /// absent field unless the field is nullable. Models also write an empty text for it.
     fn is_absent(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         if node.takes_null() || level < Level::Restore {
             return false;
@@ -142,7 +142,7 @@ impl RepairWalk<'_> {
         let rule = &node.object;
         let name = at.tape.text(key);
         if self.graph.typed && rule.is_free() {
-            // A struct without fields passes over all it gets.
+            // A struct without fields ignores all fields.
             let tag = name == TAG && at.tape.is_text(at.token);
             return if tag { self.leave_out(at, key) } else { self.unasked(at, key) };
         }
@@ -151,7 +151,7 @@ impl RepairWalk<'_> {
                 if self.graph.typed {
                     self.repaired(at.path, UNASKED.to_owned());
                 }
-                // Where any field is let in, it may be one of a map: that is for the type.
+                // If any field is allowed, it may be an entry of a map: the type decides.
                 return matches!(rule.rest, Rest::Closed) || self.leave_out(at, key);
             }
             if level >= Level::Restore
@@ -169,7 +169,7 @@ impl RepairWalk<'_> {
         self.entry(at, key, node, level, seen)
     }
 
-    /// Whether lowering puts further fields into a list, which is no such field itself.
+    /// Whether lowering puts further fields into a list, which is not a field itself.
     fn has_pairs(&self, rule: &ObjectRule) -> bool {
         let rest = match rule.rest {
             Rest::Of(id) => Some(id),
@@ -180,7 +180,7 @@ impl RepairWalk<'_> {
         !values.any(|id| self.graph.node(id).types.has(Types::LIST))
     }
 
-    /// A field that is not declared: it is passed on as it is, and listed.
+    /// Reads an undeclared field: it is kept unchanged, and listed.
     fn unasked(&mut self, at: At<'_>, key: usize) -> bool {
         self.unknown += 1;
         if self.graph.typed {
@@ -189,7 +189,7 @@ impl RepairWalk<'_> {
         self.leave_out(at, key)
     }
 
-    /// Writes a field that goes to the type, and not back to the model.
+    /// Writes a field for the type only, not for the model.
     fn leave_out(&mut self, at: At<'_>, key: usize) -> bool {
         let start = self.out.len();
         let fits = self.pass_on(at, key);
@@ -206,7 +206,7 @@ impl RepairWalk<'_> {
         self.keep(at)
     }
 
-    /// An entry whose key is data.
+    /// Reads an entry whose key is data.
     pub(super) fn entry(
         &mut self,
         at: At<'_>,
@@ -233,7 +233,7 @@ impl RepairWalk<'_> {
         }
     }
 
-    /// The key of an entry as the schema has it.
+    /// Returns the key of an entry in the schema's notation.
     fn key(&mut self, at: At<'_>, key: usize, rule: &ObjectRule, level: Level) -> Option<String> {
         let Some(names) = rule.names else {
             return Some(at.tape.text(key).into_owned());
@@ -271,10 +271,10 @@ impl RepairWalk<'_> {
         self.push_fault(at.path, expected, got, "")
     }
 
-    /// Fields that nobody asked for, under names that are a slip of the pen away from that of
-    /// an absent field: to leave one out would lose what it says.
+    /// Rejects undeclared fields whose names are close to that of an absent field: leaving one out
+    /// would lose its value.
     fn no_slips(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        // A name that is much longer than every declared one is not a slip.
+        // A name that is much longer than every declared one is not a typo.
         let longest = rule.fields.iter().map(|field| field.name.len()).max().unwrap_or_default();
         let unknown = plan.unknown(at, rule).filter(|entry| entry.name.len() <= 2 * longest + 8);
         let unknown: Vec<&Entry<'_>> = unknown.take(NEAR_NAMES).collect();
@@ -282,7 +282,7 @@ impl RepairWalk<'_> {
             return true;
         }
         let mut fits = true;
-        // What is required and absent is a fault by itself, and names the slip.
+        // A required field that is absent is a fault by itself, which names the typo.
         for (index, field) in rule.fields.iter().enumerate().filter(|(_, field)| !field.required) {
             if plan.says(self.graph, rule, at, index) {
                 continue;
@@ -290,8 +290,8 @@ impl RepairWalk<'_> {
             for entry in &unknown {
                 let (asked, said) = (folded(&field.name), folded(&entry.name));
                 let same = asked == said;
-                // One that is the same but for case and separators was looked at before; of
-                // several, it is unclear which is meant.
+                // A name that differs only by case and separators was handled before; of several
+                // such names, it is unclear which one is meant.
                 let rivals = || unknown.iter().filter(|other| folded(&other.name) == said).count();
                 let near = is_near(&field.name, &entry.name) || is_near(&asked, &said);
                 if same && rivals() > 1 || !same && near {
@@ -306,10 +306,10 @@ impl RepairWalk<'_> {
         fits
     }
 
-    /// Whether an object that holds something holds any field that is asked for: one that does
-    /// not is wrapped in something, or meant for something else, and would be read as nothing.
+    /// Whether a non-empty object has any declared field. An object without one is wrapped, or
+    /// meant for something else, and all its values would be ignored.
     fn says_something(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        // A tag says which object it is, and nothing of what is in it.
+        // A tag names the type of the object, but has no data.
         let mut own =
             rule.fields.iter().enumerate().filter(|(_, field)| field.only.is_none()).peekable();
         if own.peek().is_none()
@@ -317,7 +317,7 @@ impl RepairWalk<'_> {
         {
             return true;
         }
-        // Without a type behind it, the caller gets all of it.
+        // Without a type, the caller gets all fields.
         let tagged = rule.fields.iter().any(|field| field.only.is_some());
         let lost = |entry: &&Entry<'_>| {
             self.graph.typed && !tagged || holds_a_field(at.tape, entry.value, rule, GUESS_DEPTH)
@@ -332,7 +332,7 @@ impl RepairWalk<'_> {
         self.push_fault(at.path, expected, got, "")
     }
 
-    /// Whether a field that is absent here is in a field around it that nobody asked for:
+    /// Whether no absent field is inside an undeclared field of the object, as in
     /// `{"dry_run": true, "arguments": {"prefix": "tmp"}}`.
     fn holds_nothing_deeper(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         if !self.graph.typed {
@@ -368,16 +368,16 @@ impl RepairWalk<'_> {
         self.push_fault(&path, expected, got, "")
     }
 
-    /// What is required and not there.
+    /// Reports required fields that are absent.
     fn missing(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>, level: Level) -> bool {
         let mut fits = true;
-        // A tag alone says nothing of a member of a union.
+        // A tag alone does not show that a member of a union is meant.
         let telling = rule
             .fields
             .iter()
             .enumerate()
             .any(|(index, field)| field.only.is_none() && plan.says(self.graph, rule, at, index))
-            // What nobody asked for may be the tag by another name, and another tag.
+            // An undeclared field may be the tag under another name.
             && plan.entries.iter().all(|entry| entry.field.is_some());
         for (field, given) in rule.fields.iter().zip(&plan.given) {
             if *given || !field.required {
@@ -408,8 +408,8 @@ impl RepairWalk<'_> {
         fits
     }
 
-    /// Whether what an object is called may be meant of its fields that are unions: models
-    /// write a tag one level too high.
+    /// Whether undeclared fields of an object agree with the tags of its fields that are unions:
+    /// models write a tag one level too high.
     fn agrees_with_tags(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         if !self.graph.typed || plan.entries.iter().all(|entry| entry.field.is_some()) {
             return true;
@@ -460,8 +460,8 @@ impl RepairWalk<'_> {
         missed.is_none_or(|why| self.fault(at, node, &why))
     }
 
-    /// A field that is there must not be there once more under nearly its name: which of
-    /// the two was meant is a guess.
+    /// Whether no field is present a second time under a similar name: which of the two is meant
+    /// would be a guess.
     fn said_once(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         if !self.graph.typed || matches!(rule.rest, Rest::Of(_)) {
             return true;
@@ -482,10 +482,10 @@ impl RepairWalk<'_> {
         fits
     }
 
-    /// Declared fields under names in another case or with other separators.
+    /// Finds declared fields under names in another case or with other separators.
     ///
-    /// Where none may be put right, such a one is a fault: to leave it out would lose
-    /// what it says.
+    /// If the policy does not allow the repair, such a name is a fault: leaving it out would lose
+    /// its value.
     fn near_names(
         &mut self,
         at: At<'_>,
@@ -555,7 +555,7 @@ impl RepairWalk<'_> {
     }
 }
 
-/// Whether a value that was put around the fields of an object holds one of them.
+/// Whether a value around the fields of an object contains one of them.
 fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) -> bool {
     if left == 0 {
         return false;
@@ -576,7 +576,7 @@ fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) 
 }
 
 impl<'t> Plan<'t> {
-    /// The fields that are not declared and would be lost.
+    /// Returns the undeclared fields that would be lost.
     fn unknown<'a>(
         &'a self,
         at: At<'a>,
@@ -591,13 +591,13 @@ impl<'t> Plan<'t> {
         })
     }
 
-    /// Whether a declared field is there with a value.
+    /// Whether a declared field is present with a value.
     fn says(&self, graph: &Graph, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
         let field = rule.fields.get(index).map(|field| graph.node(field.node));
         let takes_text = field.is_some_and(|node| node.types.has(Types::TEXT));
         let left_out = |value| match at.tape.kind(value) {
             TokenKind::Null => true,
-            // Read as left out where no text is asked for.
+            // Read as absent if the field is not a text.
             _ => !takes_text && at.tape.is_text(value) && is_nothing(&at.tape.text(value)),
         };
         self.given.get(index) == Some(&true)

@@ -1,17 +1,17 @@
-//! Patterns of texts. Most are a row of classes from start to end, such as
-//! `^[A-Z]{2}-\d+$`; those are matched without an engine, which would cost more than all
-//! the rest of reading.
+//! Patterns of texts. Most are a sequence of character classes from start to end, such as
+//! `^[A-Z]{2}-\d+$`. They are matched without a regex engine, which would cost more than all other
+//! parts of reading.
 
 use regex_lite::Regex;
 
-/// A pattern that texts or keys have to match somewhere.
+/// A pattern that must match some part of a text or a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) text: String,
     row: Option<Vec<ClassRun>>,
-    /// `None` for a pattern that the engine does not know.
+    /// `None` for a pattern that the engine does not support.
     regex: Option<Regex>,
-    /// Whether a pattern that the engine does not know matches.
+    /// Whether an unsupported pattern matches.
     unknown_takes: bool,
 }
 
@@ -22,12 +22,12 @@ impl Pattern {
         Self { text: text.to_owned(), row, regex, unknown_takes: true }
     }
 
-    /// The pattern, with what it says where the engine does not know it.
+    /// Sets the result of an unsupported pattern.
     pub(crate) fn unknown_takes(self, unknown_takes: bool) -> Self {
         Self { unknown_takes, ..self }
     }
 
-    /// Whether the engine knows the pattern.
+    /// Whether the engine supports the pattern.
     pub(crate) fn is_known(&self) -> bool {
         self.regex.is_some()
     }
@@ -40,7 +40,7 @@ impl Pattern {
     }
 }
 
-/// ASCII characters, and how many of them in a row.
+/// A class of ASCII characters, and its number of repetitions.
 #[derive(Debug, Clone)]
 struct ClassRun {
     class: u128,
@@ -66,8 +66,8 @@ fn matches(row: &[ClassRun], text: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// The steps of a pattern from start to end, if each can take all it gets: then taking
-/// as much as there is never is too much.
+/// Returns the steps of a pattern from start to end, if each of them can be greedy without
+/// affecting the next.
 fn row(pattern: &str) -> Option<Vec<ClassRun>> {
     let mut rest = pattern.strip_prefix('^')?.strip_suffix('$')?.as_bytes();
     let mut steps: Vec<ClassRun> = Vec::new();
@@ -113,14 +113,14 @@ fn range(first: u8, last: u8) -> u128 {
     (first..=last).fold(0, |class, byte| class | 1 << byte)
 }
 
-/// What follows an opening bracket, up to the closing one.
+/// Parses the text after an opening bracket, up to the closing one.
 fn set(mut rest: &[u8]) -> Option<(u128, &[u8])> {
     let mut class = 0;
     loop {
         match rest {
             [b']', after @ ..] if class != 0 => return Some((class, after)),
             [b'\\', escaped, after @ ..] => {
-                // An escape as the start of a range is too rare to get right.
+                // An escape as the start of a range is rare, so it is not supported.
                 if after.starts_with(b"-") && !after.starts_with(b"-]") {
                     return None;
                 }
@@ -139,7 +139,7 @@ fn set(mut rest: &[u8]) -> Option<(u128, &[u8])> {
                 class |= 1 << b'-';
                 rest = after;
             }
-            // Some have a meaning of their own when they stand twice.
+            // Some characters have a special meaning when doubled.
             [plain, after @ ..]
                 if b"_ .@:/#,+".contains(plain) || plain.is_ascii_alphanumeric() =>
             {
@@ -162,11 +162,11 @@ fn count(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
         [b'{', after @ ..] => braces(after)?,
         _ => return Some((1, 1, rest)),
     };
-    // Lazy and possessive ones are for the engine.
+    // Lazy and possessive repetitions are left to the engine.
     (!matches!(after.first(), Some(b'?' | b'+' | b'*' | b'{'))).then_some((fewest, most, after))
 }
 
-/// `2}`, `2,}` or `2,5}`.
+/// Parses `2}`, `2,}` or `2,5}`.
 fn braces(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
     let end = rest.iter().position(|byte| *byte == b'}')?;
     let (inside, after) = (std::str::from_utf8(rest.get(..end)?).ok()?, rest.get(end + 1..)?);

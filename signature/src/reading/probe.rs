@@ -1,8 +1,8 @@
-//! Whether serde knows the texts that a schema lists.
+//! Whether serde enforces the texts that a schema lists.
 //!
-//! `enum` in a schema may come from an enum of Rust, which serde holds a text to, or be
-//! written beside a `String`, which takes any text. The schema is the same, so the type is
-//! asked: it is led to each such place, and what it asks for there is looked at.
+//! An `enum` in a schema may come from a Rust enum, which serde enforces, or from an attribute of a
+//! `String`, which accepts any text. The schema is the same in both cases. So the type is
+//! deserialized up to each such place, to see what it asks the deserializer for.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -24,10 +24,10 @@ enum ProbeStep<'f> {
     First,
 }
 
-/// Whether every place of a plain form that lists its texts is an enum to `T`.
+/// Whether every list of texts in a plain schema is an enum in `T`.
 ///
-/// `false` as well where nobody can tell, such as behind the first place of a tuple: the
-/// schema is then checked, which is never wrong.
+/// Also `false` if this cannot be determined, such as behind the first position of a tuple. The
+/// schema is then checked, which is always correct.
 pub(super) fn lists_are_enums<T: DeserializeOwned>(plan: &ReadPlan) -> bool {
     let mut seen = HashSet::from([plan.root()]);
     let mut waiting: Vec<(Id, Vec<ProbeStep<'_>>)> = vec![(plan.root(), Vec::new())];
@@ -59,12 +59,12 @@ pub(super) fn lists_are_enums<T: DeserializeOwned>(plan: &ReadPlan) -> bool {
 
 fn is_enum<T: DeserializeOwned>(way: &[ProbeStep<'_>]) -> bool {
     let found = Cell::new(false);
-    // It never comes to a value: the end of the way is an error.
+    // It never returns a value: the end of the path is an error.
     let _ = T::deserialize(Way { steps: way, found: &found });
     found.get()
 }
 
-/// Leads a type down to one place.
+/// A deserializer that leads a type down to one place.
 struct Way<'w> {
     steps: &'w [ProbeStep<'w>],
     found: &'w Cell<bool>,
@@ -171,7 +171,7 @@ impl<'de> Deserializer<'de> for Way<'_> {
     }
 }
 
-/// An object or a list of one.
+/// An object or a list with one value.
 struct Only<'w> {
     name: Option<&'w str>,
     below: Option<Way<'w>>,

@@ -1,8 +1,7 @@
-//! A schema graph with what is known of the type behind it: what a text is read against.
+//! A schema's graph with the facts about its Rust type: the plan for reading texts.
 //!
-//! It is made once with a contract. In goes a schema, out comes the plan that every text of the
-//! contract is read by: straight into the type where serde refuses whatever the schema
-//! refuses, and otherwise by a check against the graph first.
+//! It is made once for a contract. If serde enforces all rules of the schema, texts are
+//! deserialized directly into the type. Otherwise they are checked against the graph first.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -14,33 +13,32 @@ use crate::schema::graph::{Graph, Id, Node, Rest};
 use crate::schema::normal;
 use crate::schema::types::Types;
 
-/// All that a contract knows about one side of it, ready to read.
+/// The plan for one side of a contract.
 #[derive(Debug)]
 pub(crate) struct ReadPlan {
     pub(crate) graph: Graph,
-    /// serde alone refuses whatever the schema refuses.
+    /// Whether serde enforces all rules of the schema.
     pub(super) plain: bool,
-    /// The type keeps what it reads before it knows what it is, so the short way does
-    /// not see all of it. No schema tells; the first reading does.
+    /// Whether the type buffers values before it deserializes them, so that the fast path does not
+    /// see all of them. The first reading finds out, because no schema contains this.
     pub(super) buffered: AtomicBool,
-    /// Maximum number of members of a union without a tag that holds itself; 0 without such
-    /// a union.
+    /// Maximum number of members of an untagged union that contains itself; 0 without such a union.
     pub(super) repeats: usize,
-    /// Whether the type takes other texts than those that the schema lists: one of
-    /// [`NOT_ASKED`], [`KNOWN`] and [`FREE`].
+    /// Whether the type accepts texts that the schema does not list: [`NOT_ASKED`], [`KNOWN`] or
+    /// [`FREE`].
     texts: AtomicU8,
 }
 
-/// Some texts are listed, and the type was not asked yet.
+/// The schema lists texts, and the type was not asked yet.
 const NOT_ASKED: u8 = 0;
-/// The type takes no text beside those that are listed.
+/// The type accepts only the listed texts.
 const KNOWN: u8 = 1;
-/// Some text is listed by the schema alone.
+/// Only the schema restricts some text, not the type.
 const FREE: u8 = 2;
 
 impl ReadPlan {
-    /// A schema without a normal form cannot be lowered, so no model is asked for it:
-    /// then only the JSON of a text is checked.
+    /// A schema without a normal form cannot be lowered, so no model is asked for it. Then only the
+    /// JSON syntax of a text is checked.
     pub(crate) fn of(schema: &Value, typed: bool) -> Self {
         let mut graph = Graph::of(&normal(schema).unwrap_or(Value::Bool(true)));
         graph.typed = typed;
@@ -63,7 +61,7 @@ impl ReadPlan {
         plan
     }
 
-    /// The root, references followed.
+    /// Returns the root, with references resolved.
     pub(super) fn root(&self) -> Id {
         self.graph.target(self.graph.root)
     }
@@ -73,25 +71,25 @@ impl ReadPlan {
         self.graph.node(id)
     }
 
-    /// The nodes that a value may be held to.
+    /// Returns the nodes that a value may be checked against.
     fn all(&self) -> impl Iterator<Item = (Id, &Node)> {
         let root = self.root();
         let below = self.graph.all_below(root).into_iter().filter(move |id| *id != root);
         [root].into_iter().chain(below).map(|id| (id, self.node(id)))
     }
 
-    /// Whether a text may go straight into the type.
+    /// Whether a text can be deserialized directly into the type.
     #[inline]
     pub(super) fn is_short(&self) -> bool {
         self.plain && !self.is_buffered() && self.texts.load(Ordering::Relaxed) == KNOWN
     }
 
-    /// Whether serde alone refuses whatever the schema refuses, as far as the type was asked.
+    /// Whether serde enforces all rules of the schema, as far as the type was asked.
     pub(super) fn is_plain(&self) -> bool {
         self.plain && self.texts.load(Ordering::Relaxed) == KNOWN
     }
 
-    /// Asks a type once whether it takes other texts than those that are listed.
+    /// Asks a type once whether it accepts texts that are not listed.
     pub(super) fn ask<T: DeserializeOwned>(&self) {
         if self.plain && self.texts.load(Ordering::Relaxed) == NOT_ASKED {
             let texts = if probe::lists_are_enums::<T>(self) { KNOWN } else { FREE };
@@ -99,7 +97,7 @@ impl ReadPlan {
         }
     }
 
-    /// Whether a number without a value, which serde writes as null, would be no number here.
+    /// Whether there is a float that must not be null. serde serializes `NaN` as null.
     pub(super) fn has_floats(&self) -> bool {
         self.all().any(|(_, node)| node.types.has(Types::NUMBER) && !node.takes_null())
     }
@@ -110,7 +108,7 @@ impl ReadPlan {
         below.into_iter().chain([id]).any(|id| self.node(id).values.is_some())
     }
 
-    /// Maximum number of members of a union without a tag that is below itself.
+    /// Returns the maximum number of members of an untagged union that contains itself.
     fn most_repeats(&self) -> usize {
         let members = |(id, node): (Id, &Node)| {
             let union = node.union.as_ref().filter(|union| union.tag.is_none())?;
@@ -124,7 +122,7 @@ impl ReadPlan {
         self.buffered.load(Ordering::Relaxed)
     }
 
-    /// A contract closes an input without fields; the type behind it does not mind.
+    /// Opens the root: a contract closes an input without fields, but its type accepts any fields.
     fn open_root(&mut self) {
         if let Some(root) = self.graph.root_mut()
             && root.object.fields.is_empty()
@@ -135,8 +133,8 @@ impl ReadPlan {
         }
     }
 
-    /// Whether serde alone refuses what the schema refuses, but for what
-    /// [`strict`](crate::reading::strict_serde) and [`probe`](crate::reading::probe) look after.
+    /// Whether serde enforces all rules of the schema, except for those that
+    /// [`strict`](crate::reading::strict_serde) and [`probe`](crate::reading::probe) check.
     fn keeps_to_serde(&self) -> bool {
         let root = self.node(self.root());
         let struct_or_nothing = root.types == Types::OBJECT && root.union.is_none();
@@ -147,7 +145,7 @@ impl ReadPlan {
             && self.all().all(|(id, node)| {
                 node.is_plain(id == self.root())
                     && node.object.fields.iter().all(|field| {
-                        // serde takes a missing `Option` for `None`, required or not.
+                        // serde reads an absent `Option` as `None`, required or not.
                         !(field.required && self.node(field.node).takes_null())
                     })
             })

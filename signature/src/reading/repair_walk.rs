@@ -1,7 +1,7 @@
-//! The slow walk over a text and the graph it is read against.
+//! The slow walk over a text and its graph.
 //!
-//! It checks each part, restores what lowering did to its shape, coerces what has one meaning,
-//! and writes the value as JSON. Faults and repairs are collected on the way.
+//! It checks each part, restores the shape that lowering changed, coerces values with only one
+//! possible meaning, and writes the value as JSON. It collects faults and repairs.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,17 +16,17 @@ use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Node};
 use crate::schema::types::Types;
 
-/// How far a value may be from what is written.
+/// The repairs that are allowed for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Exact,
-    /// As some dialect asks for it.
+    /// The shapes that dialects ask for.
     Restore,
-    /// As models write it all the same.
+    /// Also values of another type with only one possible meaning.
     Coerce,
 }
 
-/// The way to a value, from the root.
+/// The path to a value, from the root.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'p> {
     Root(&'p str),
@@ -50,7 +50,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A value: the text it is in, its token there, and where in the whole it is.
+/// A value: its text, its token in the text, and its path from the root.
 #[derive(Clone, Copy)]
 pub(super) struct At<'a> {
     pub(super) tape: &'a Tape<'a>,
@@ -68,28 +68,28 @@ impl<'a> At<'a> {
     }
 }
 
-/// What a walk has found and written so far.
+/// The state of a walk: its results and its output so far.
 pub(super) struct RepairWalk<'f> {
     pub(super) graph: &'f Graph,
-    /// What is known of the whole text, and where that is in memory: texts inside it
-    /// come and go, and must not be taken for one another.
+    /// Cached results for the whole text, and its address in memory: texts inside it are
+    /// temporary, and must not be mistaken for each other.
     pub(super) exact: FitCheck<'f>,
     source: usize,
-    /// The value as JSON; of no meaning after a fault.
+    /// The value as JSON; without meaning after a fault.
     pub(super) out: String,
     pub(super) faults: Vec<Fault>,
     /// Number of faults that are not listed.
     pub(super) more: usize,
     pub(super) repairs: Vec<Repair>,
     pub(super) more_repairs: usize,
-    /// Number of fields with a value that are not declared.
+    /// Number of undeclared fields that have a value.
     pub(super) unknown: usize,
-    /// Where in `out` they are: the type may know one of them by an alias, so serde gets
-    /// them, and nobody else does.
+    /// Their ranges in `out`. The type may have an alias for one of them, so serde gets them, but
+    /// they are not sent to the model.
     pub(super) left_out: Vec<Range<usize>>,
-    /// The value is only tried, so faults are not recorded.
+    /// Whether the value is only tried, so that faults are not recorded.
     pub(super) trying: bool,
-    /// Steps left: a union of unions could be tried in too many ways.
+    /// Remaining steps: a union of unions could be tried too many times.
     pub(super) steps: usize,
     pub(super) depth: usize,
 }
@@ -123,8 +123,8 @@ impl<'f> RepairWalk<'f> {
         self.steps -= 1;
         self.depth += 1;
         let fits = match &node.union {
-            // Looked at first, because trying all members of all unions in each other
-            // would not come to an end.
+            // Checked first, because trying all members of nested unions would take exponential
+            // time.
             Some(_) if self.is_exact(at, id) => self.keep(at),
             Some(union) => self.union(at, node, union, level),
             None => self.node(at, node, level),
@@ -133,7 +133,7 @@ impl<'f> RepairWalk<'f> {
         fits && self.beside(at, node, start)
     }
 
-    /// Whether a value needs nothing.
+    /// Whether a value needs no repair.
     pub(super) fn is_exact(&mut self, at: At<'_>, id: Id) -> bool {
         let fits = if at.tape.source.as_ptr() as usize == self.source {
             Some(self.exact.fits(at.tape, at.token, id))
@@ -143,7 +143,7 @@ impl<'f> RepairWalk<'f> {
         fits == Some(Fits::Yes)
     }
 
-    /// What a value also has to be, or must not be.
+    /// Checks the further rules for a value: `allOf` and `not`.
     fn beside(&mut self, at: At<'_>, node: &Node, start: usize) -> bool {
         if node.also.is_empty() && node.never.is_empty() {
             return true;
@@ -195,13 +195,13 @@ impl<'f> RepairWalk<'f> {
         self.keep(at)
     }
 
-    /// Writes a value as it is in the text.
+    /// Writes a value unchanged.
     pub(super) fn keep(&mut self, at: At<'_>) -> bool {
         self.out.push_str(at.tape.whole(at.token));
         true
     }
 
-    /// Writes a value as it is if it is one of those listed.
+    /// Writes a value unchanged if it is one of the listed values.
     fn listed(&mut self, at: At<'_>, node: &Node) -> bool {
         match &node.values {
             Some(values) if !is_among(at.tape, at.token, values) => self.fault(at, node, ""),
@@ -209,7 +209,7 @@ impl<'f> RepairWalk<'f> {
         }
     }
 
-    /// Writes a number, integers as serde reads them.
+    /// Writes a number, in the form that serde accepts for integers.
     pub(super) fn number(&mut self, at: At<'_>, literal: &str, node: &Node) -> bool {
         let fits = number(literal, node.types, &node.number);
         let listed = node
@@ -277,7 +277,7 @@ impl<'f> RepairWalk<'f> {
         fits && self.among_items(at, node, start)
     }
 
-    /// What holds for a list as a whole.
+    /// Checks the rules for a list as a whole.
     pub(super) fn among_items(&mut self, at: At<'_>, node: &Node, start: usize) -> bool {
         if !node.list.unique && node.list.contains.is_none() {
             return true;
@@ -294,7 +294,7 @@ impl<'f> RepairWalk<'f> {
         }
     }
 
-    /// Notes that a value does not fit; `why` adds what the two descriptions do not say.
+    /// Records a fault; `why` adds a reason to the expected value and the one found.
     pub(super) fn fault(&mut self, at: At<'_>, node: &Node, why: &str) -> bool {
         if self.trying || self.is_full() {
             return false;
@@ -304,7 +304,7 @@ impl<'f> RepairWalk<'f> {
         self.push_fault(at.path, expected, got, why)
     }
 
-    /// Whether enough was told; what is not told is counted.
+    /// Whether the list of faults is full; further faults are only counted.
     fn is_full(&mut self) -> bool {
         let full = self.faults.len() >= REPORTED;
         self.more += usize::from(full);
@@ -321,7 +321,7 @@ impl<'f> RepairWalk<'f> {
         if self.trying || self.is_full() {
             return false;
         }
-        // A value that was only tried did not report why.
+        // A value that was only tried did not report the reason.
         let why = if why.is_empty() && self.exact.is_involved() { INVOLVED } else { why };
         let message = match (got.as_str(), why) {
             ("nothing", "") => format!("this field is missing; expected {expected}"),
@@ -341,7 +341,7 @@ impl<'f> RepairWalk<'f> {
         }
     }
 
-    /// Reads a value for trial: what it would be, or nothing happened.
+    /// Tries to read a value; returns the result without recording faults.
     pub(super) fn attempt(&mut self, at: At<'_>, id: Id, level: Level) -> Option<Attempt> {
         let out = std::mem::take(&mut self.out);
         let repairs = std::mem::take(&mut self.repairs);
@@ -372,7 +372,7 @@ impl<'f> RepairWalk<'f> {
         true
     }
 
-    /// The value without the fields that were left out; `None` if there are no such fields.
+    /// Returns the value without the fields left out; `None` if there are none.
     pub(super) fn without_left_out(&self) -> Option<String> {
         self.left_out.first()?;
         let mut json = String::with_capacity(self.out.len());
@@ -392,14 +392,14 @@ impl<'f> RepairWalk<'f> {
     }
 }
 
-/// Writes what follows a field that was left out: it begins with a comma, also where that
-/// field was the first one.
+/// Appends the text after a field that was left out. The text begins with a comma, even if
+/// that field was the first one.
 fn push_after(json: &mut String, rest: &str) {
     let first = json.ends_with('{');
     json.push_str(if first { rest.strip_prefix(',').unwrap_or(rest) } else { rest });
 }
 
-/// What a value would be.
+/// The result of trying to read a value.
 pub(super) struct Attempt {
     pub(super) json: String,
     pub(super) repairs: Vec<Repair>,
@@ -408,12 +408,12 @@ pub(super) struct Attempt {
     pub(super) level: Level,
 }
 
-/// A text as JSON.
+/// Quotes a text as JSON.
 pub(super) fn quoted(text: &str) -> Cow<'static, str> {
     serde_json::to_string(text).map_or(Cow::Borrowed("\"\""), Cow::Owned)
 }
 
-/// The digits of a number that is an integer.
+/// Returns the digits of a number that is an integer.
 pub(super) fn integer(literal: &str) -> Option<String> {
     crate::reading::number::Decimal::parse(literal)?.integer()
 }

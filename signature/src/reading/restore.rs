@@ -1,6 +1,6 @@
-//! Restoring the contract's own shape from the wire shapes of lowering.
+//! Restores the contract's own shape from the wire shapes of lowering.
 //!
-//! The inverse of `lowering::value`, in every dialect; both take their names from
+//! It reverses `lowering::value`, in every dialect. Both take their names from
 //! [`wire_shapes`](crate::wire_shapes).
 
 use std::collections::HashSet;
@@ -12,9 +12,8 @@ use crate::schema::types::Types;
 use crate::wire_shapes::{self, KEY, VALUE};
 
 impl RepairWalk<'_> {
-    /// A map from pairs, a tuple from an object, a number or a boolean from the text
-    /// that a dialect without them lists.
-    /// `None` if it is no such shape.
+    /// Restores a map from pairs, a tuple from an object, or a number or a boolean from a text of
+    /// a dialect that lists texts only. Returns `None` if the value has no such shape.
     pub(super) fn restored(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
         match at.kind() {
             TokenKind::List if node.types.has(Types::OBJECT) && node.object.is_map() => {
@@ -45,7 +44,7 @@ impl RepairWalk<'_> {
         Some(fits && self.count_fits(at, node, pairs.len()))
     }
 
-    /// The further fields of a struct, each as a pair.
+    /// Restores the further fields of a struct from pairs.
     pub(super) fn further(
         &mut self,
         at: At<'_>,
@@ -63,7 +62,7 @@ impl RepairWalk<'_> {
         Some(fits)
     }
 
-    /// `item_0`, `item_1`, … and nothing else.
+    /// Restores a tuple from an object of `item_0`, `item_1`, … without other fields.
     fn tuple(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
         let entries: Vec<_> = at.tape.entries(at.token).collect();
         let of = |index: usize| {
@@ -103,7 +102,7 @@ impl RepairWalk<'_> {
         Some(true)
     }
 
-    /// The fields of an object so far are over; another one follows.
+    /// Writes a comma before the next field of an object.
     pub(super) fn separate(&mut self) {
         if !self.out.ends_with('{') {
             self.out.push(',');
@@ -111,8 +110,8 @@ impl RepairWalk<'_> {
     }
 }
 
-/// A list whose every item is an object with a key, a value and nothing else: the token
-/// of each key with that of its value.
+/// Returns the tokens of keys and values in a list of pairs: objects with a key, a value and no
+/// other field.
 fn pairs(tape: &Tape<'_>, list: usize) -> Option<Vec<(usize, usize)>> {
     if tape.kind(list) != TokenKind::List {
         return None;

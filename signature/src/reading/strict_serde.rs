@@ -1,8 +1,8 @@
-//! `serde_json` without what it lets through on top of JSON's types: a list where a
-//! struct is meant, an object for the name of a variant, an `f32` without end.
+//! `serde_json` without its extensions of JSON's types: a list for a struct, an object for the name
+//! of a variant, an infinite `f32`.
 //!
-//! A plain contract reads through this and nothing else, so it has to cost nothing: it
-//! only looks at which method of a visitor is called.
+//! A plain contract is read with this alone, so it must be fast. It only observes which methods of
+//! a visitor are called.
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,20 +15,20 @@ use serde::de::{
 
 use crate::reading::read_plan::ReadPlan;
 
-/// What a type did that nothing here sees the end of.
+/// Actions of a type that hide values from this deserializer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Nothing,
-    /// It skipped a field that it does not know.
+    /// It skipped an unknown field.
     Unasked,
-    /// It kept a value before it knew what it is.
+    /// It buffered a value before deserializing it.
     Buffered,
 }
 
-/// Reads a text that is all it should be; `None` asks for a closer look.
+/// Reads a text that needs no repair; `None` means that it needs a further check.
 #[inline]
 pub(super) fn read<T: DeserializeOwned>(wire: &str, plan: &ReadPlan) -> Option<T> {
-    // serde would take a list for a struct.
+    // serde would accept a list for a struct.
     if !wire.starts_with('{') && !wire.trim_ascii_start().starts_with('{') {
         return None;
     }
@@ -45,16 +45,16 @@ pub(super) fn read<T: DeserializeOwned>(wire: &str, plan: &ReadPlan) -> Option<T
     }
 }
 
-/// Whether a type flattens something into itself: serde then asks for a map.
+/// Whether a type has a flattened field: serde then asks for a map.
 pub(super) fn flattens<T: DeserializeOwned>() -> bool {
     let seen = Cell::new(Seen::Nothing);
     let mut json = serde_json::Deserializer::from_str("{}");
-    // The value does not matter: many types do not read an empty object.
+    // The result does not matter: many types do not accept an empty object.
     let _ = T::deserialize(Strict { inner: &mut json, seen: &seen });
     seen.get() == Seen::Buffered
 }
 
-/// Something of serde's, and where to note what is seen.
+/// A wrapper around an object of serde, with a place to record its actions.
 struct Strict<'c, I> {
     inner: I,
     seen: &'c Cell<Seen>,
@@ -105,8 +105,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, _: V) -> Result<V::Value, D::Error> {
-        // A struct with something flattened into it, or keys that are data: the second
-        // of two equal ones would win.
+        // A struct with a flattened field, or keys that are data: the second of two equal keys
+        // would win.
         self.seen.set(Seen::Buffered);
         Err(D::Error::custom("not plain"))
     }
@@ -185,8 +185,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     }
 }
 
-/// A value that its type looks at before it knows what it is: whatever serde keeps in
-/// between is out of sight here, so only scalars pass.
+/// A value that its type buffers before deserializing it. Buffered values cannot be observed here,
+/// so only scalars are allowed.
 struct Scalar<'c, V>(Strict<'c, V>);
 struct Single<'c, V>(Strict<'c, V>);
 struct Optional<'c, V>(Strict<'c, V>);

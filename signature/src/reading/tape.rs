@@ -1,52 +1,52 @@
 //! A JSON text as one flat list of tokens.
 //!
-//! The parser is exact and iterative; its time and memory grow with the text only. Reading,
-//! rendering and the fit check all work on tapes.
+//! The parser is exact and iterative; its time and memory grow linearly with the text. Reading,
+//! rendering and the fit check all use tapes.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::limits::TEXT_DEPTH;
 
-/// What kind of value a token starts.
+/// The kind of value that a token starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Null,
     False,
     True,
     Number,
-    /// A text without escapes: what stands between its quotes is the text.
+    /// A text without escapes: the bytes between its quotes.
     Text,
-    /// A text that has to be decoded.
+    /// A text with escapes.
     Escaped,
     List,
     Object,
 }
 
-/// One value, or one key of an object: keys stand before their values.
+/// One value, or one key of an object: keys are before their values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
-    /// Where it starts in the source; of a text, after the quote.
+    /// Start in the source; for a text, after the quote.
     start: u32,
-    /// Where it ends; of a text, before the quote.
+    /// End in the source; for a text, before the quote.
     end: u32,
-    /// The token after this and all that is in it.
+    /// The next token after this value and everything in it.
     next: u32,
     pub(super) kind: TokenKind,
 }
 
-/// Why a text is no JSON, and where: an offset in bytes.
+/// The reason why a text is not JSON; places are offsets in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// It stops before its value does.
+    /// The text ends inside its value.
     EndsEarly,
-    /// Something cannot stand where it stands.
+    /// There is an unexpected character.
     Unexpected { at: usize, what: &'static str },
-    /// More nesting than anyone writes on purpose.
+    /// The text nests too deeply.
     TooDeep,
     /// More than 4 GB.
     TooLong,
-    /// A key twice in one object: the first of them is no more right than the last.
+    /// An object has the same key twice, so it is unclear which value is meant.
     Twice { path: String, key: String },
 }
 
@@ -62,7 +62,7 @@ impl<'t> Tape<'t> {
         Self::parse_to(source, TEXT_DEPTH)
     }
 
-    /// Parses a text whose lists and objects may nest as deep as `deepest`.
+    /// Parses a text whose lists and objects nest at most `deepest` levels.
     pub(crate) fn parse_to(source: &'t str, deepest: usize) -> Result<Self, Broken> {
         if u32::try_from(source.len()).is_err() {
             return Err(Broken::TooLong);
@@ -83,7 +83,7 @@ impl<'t> Tape<'t> {
         self.tokens.len()
     }
 
-    /// How many lists and objects are in each other.
+    /// Returns the depth of nested lists and objects.
     pub(crate) fn depth(&self) -> u32 {
         let (mut depth, mut open) = (0, Vec::new());
         for (at, token) in self.tokens.iter().enumerate() {
@@ -102,13 +102,13 @@ impl<'t> Tape<'t> {
         self.tokens.get(token).map_or(TokenKind::Null, |token| token.kind)
     }
 
-    /// The source of a number; of a text, what stands between its quotes.
+    /// Returns the source of a number, or the source of a text between its quotes.
     pub(crate) fn raw(&self, token: usize) -> &'t str {
         let range = self.tokens.get(token).map(|token| token.start as usize..token.end as usize);
         range.and_then(|range| self.source.get(range)).unwrap_or_default()
     }
 
-    /// The source of any value, quotes included.
+    /// Returns the source of any value, including quotes.
     pub(crate) fn whole(&self, token: usize) -> &'t str {
         let Some(found) = self.tokens.get(token) else {
             return "";
@@ -118,7 +118,7 @@ impl<'t> Tape<'t> {
         self.source.get(start - quote..end + quote).unwrap_or_default()
     }
 
-    /// The text that a token stands for.
+    /// Returns the decoded text of a token.
     pub(crate) fn text(&self, token: usize) -> Cow<'t, str> {
         match self.kind(token) {
             TokenKind::Escaped => Cow::Owned(decoded(self.raw(token))),
@@ -130,12 +130,12 @@ impl<'t> Tape<'t> {
         matches!(self.kind(token), TokenKind::Text | TokenKind::Escaped)
     }
 
-    /// The token after this one and all that is in it.
+    /// Returns the next token after this value and everything in it.
     pub(crate) fn next(&self, token: usize) -> usize {
         self.tokens.get(token).map_or(usize::MAX, |token| token.next as usize)
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(crate) fn items(&self, list: usize) -> impl Iterator<Item = usize> + Clone {
         let end = self.next(list);
         let mut at = list + 1;
@@ -146,7 +146,7 @@ impl<'t> Tape<'t> {
         })
     }
 
-    /// The keys of an object, each with its value.
+    /// Returns the keys of an object, each with its value.
     pub(crate) fn entries(&self, object: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
         let end = self.next(object);
         let mut at = object + 1;
@@ -158,7 +158,7 @@ impl<'t> Tape<'t> {
     }
 }
 
-/// Decodes a text that was checked.
+/// Decodes a valid text.
 fn decoded(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -173,7 +173,7 @@ fn decoded(raw: &str) -> String {
     out
 }
 
-/// The character that follows a backslash, and how many bytes say it.
+/// Decodes the escape after a backslash; returns the character and its number of bytes.
 fn unescaped(rest: &str) -> Option<(char, usize)> {
     match rest.bytes().next()? {
         b'u' => unescaped_unicode(rest),
@@ -181,7 +181,7 @@ fn unescaped(rest: &str) -> Option<(char, usize)> {
     }
 }
 
-/// The character of an escape that is one letter.
+/// Returns the character of a one-letter escape.
 pub(crate) fn simple_escape(letter: u8) -> Option<char> {
     Some(match letter {
         b'"' | b'\\' | b'/' => char::from(letter),
@@ -194,16 +194,16 @@ pub(crate) fn simple_escape(letter: u8) -> Option<char> {
     })
 }
 
-/// Returns the number of bytes before the next quote, backslash or control character: eight at
-/// a time, because most of an answer is such text.
+/// Returns the number of bytes before the next quote, backslash or control character. It reads
+/// eight bytes at a time, because most of an answer is such text.
 pub(crate) fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
     let mut at = 0;
     for &eight in bytes.as_chunks::<8>().0 {
         let word = u64::from_le_bytes(eight);
-        // The high bit of each byte below `n`; a byte above it may be marked too, but
-        // never the first.
+        // The high bit of each byte below `n`. A later byte above it may be marked too, but
+        // never the first one.
         let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & HIGH;
         let quote = word ^ (ONES * u64::from(b'"'));
         let backslash = word ^ (ONES * u64::from(b'\\'));
@@ -218,7 +218,7 @@ pub(crate) fn plain_run(bytes: &[u8]) -> usize {
     at + rest.iter().position(special).unwrap_or(rest.len())
 }
 
-/// `uXXXX`, or two of them that make one character; a lone surrogate is not a character.
+/// Decodes `uXXXX`, or two of them for one character; a lone surrogate is not a character.
 pub(super) fn unescaped_unicode(rest: &str) -> Option<(char, usize)> {
     let high = hex(rest.get(1..5)?)?;
     if !(0xd800..0xdc00).contains(&high) {
@@ -233,7 +233,7 @@ pub(super) fn unescaped_unicode(rest: &str) -> Option<(char, usize)> {
 }
 
 fn hex(digits: &str) -> Option<u32> {
-    // `from_str_radix` alone would take a sign.
+    // `from_str_radix` would accept a sign.
     digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
 }
 
@@ -280,7 +280,7 @@ impl TapeParser<'_> {
         Broken::Unexpected { at: self.at, what }
     }
 
-    /// A scalar, or a list or an object up to its first scalar.
+    /// Parses a scalar, or a list or an object up to its first scalar.
     #[inline]
     fn value(&mut self) -> Result<(), Broken> {
         loop {
@@ -310,8 +310,8 @@ impl TapeParser<'_> {
         }
     }
 
-    /// What follows a value: the ends of what it is in, and what leads to the next one.
-    /// True if nothing is open any more.
+    /// Parses the text after a value: closing brackets, and the separator of the next value.
+    /// Returns true if all containers are closed.
     #[inline]
     fn close(&mut self) -> Result<bool, Broken> {
         loop {
@@ -447,7 +447,7 @@ impl TapeParser<'_> {
                     kind = TokenKind::Escaped;
                     let rest = self.source.get(self.at + 1..).unwrap_or_default();
                     let Some((_, length)) = unescaped(rest) else {
-                        // Two escapes of six characters may make one character.
+                        // Two escapes of six characters may be one character.
                         if rest.len() < 11 && rest.bytes().all(|b| b != b'"') {
                             return Err(Broken::EndsEarly);
                         }
@@ -463,7 +463,7 @@ impl TapeParser<'_> {
         Ok(())
     }
 
-    /// Refuses an object with the same key twice.
+    /// Rejects an object that has the same key twice.
     fn unique(&self, object: usize) -> Result<(), Broken> {
         /// Up to this number, comparing keys with each other is faster than hashing them.
         const FEW: usize = 8;
@@ -510,7 +510,7 @@ impl TapeParser<'_> {
         Broken::Twice { path: self.path(object), key: key.to_owned() }
     }
 
-    /// The path of what is being read: every container on the way to it is still open.
+    /// Returns the path of the current value: all containers around it are still open.
     fn path(&self, object: usize) -> String {
         let mut path = String::from("$");
         for (open, &token) in self.open.iter().enumerate() {

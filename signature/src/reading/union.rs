@@ -1,4 +1,4 @@
-//! Repairing unions: finding the one member that is meant.
+//! Repairing unions: finding the only member that is meant.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Id, Node, Union};
 use crate::schema::types::Types;
 
-/// What a value would be as one member.
+/// The result of reading a value as one member.
 struct Candidate {
     index: usize,
     id: Id,
     attempt: Attempt,
 }
 
-/// Which member is meant, or the text why none is.
+/// The member that is meant, or the reason why there is no such member.
 enum Choice {
     One(Candidate),
     Doubt(String),
@@ -50,7 +50,7 @@ impl RepairWalk<'_> {
         }
     }
 
-    /// What an object is called in a field that is no tag of this union.
+    /// Returns the name of an object in a field that is not the tag of this union.
     fn said_beside(&self, at: At<'_>, union: &Union) -> Option<String> {
         let declared = |id: &Id| self.graph.node(*id).object.field(TAG, 0).is_some();
         let (_, value) = at.tape.entries(at.token).find(|(key, _)| at.tape.text(*key) == TAG)?;
@@ -58,7 +58,7 @@ impl RepairWalk<'_> {
         is_name.then(|| at.tape.text(value).into_owned())
     }
 
-    /// Whether a name that was given to an object is that of a member which it is not.
+    /// Whether the name of an object belongs to a member that the object does not match.
     pub(super) fn contradicts(&self, said: &str, at: At<'_>, union: &Union) -> bool {
         let (said, tag) = (folded(said), union.tag.as_deref());
         let is_meant = |id: &&Id| {
@@ -87,7 +87,7 @@ impl RepairWalk<'_> {
         })
     }
 
-    /// The member that the tag names; `None` if there is no tag.
+    /// Reads the member that the tag names; `None` if there is no tag.
     fn by_tag(&mut self, at: At<'_>, union: &Union, tag: &str, level: Level) -> Option<bool> {
         let (_, value) = at.tape.entries(at.token).find(|(key, _)| at.tape.text(*key) == tag)?;
         let path = Path::Field(at.path, tag);
@@ -116,7 +116,7 @@ impl RepairWalk<'_> {
         format!("one of {}", all.join(", "))
     }
 
-    /// The texts a member's tag may hold.
+    /// Returns the texts that a member's tag may have.
     fn tags(&self, id: Id, tag: &str) -> Vec<String> {
         let node = self.graph.node(id);
         let field = node.object.fields.iter().find(|field| *field.name == *tag);
@@ -128,8 +128,8 @@ impl RepairWalk<'_> {
     fn choose(&mut self, at: At<'_>, union: &Union, level: Level, tagged: bool) -> Choice {
         let mut candidates: Vec<Candidate> = Vec::new();
         for step in [Level::Exact, Level::Restore, Level::Coerce] {
-            // Coercion only where nothing reads all that is there as it is. Without a
-            // type, fields that are not declared are kept, so nothing is lost by them.
+            // Coercion applies only if no member fits without it. Without a type, undeclared fields
+            // are kept, so they are not lost.
             let settled =
                 |candidate: &Candidate| !self.graph.typed || candidate.attempt.unknown == 0;
             let settled = candidates.iter().any(settled);
@@ -175,7 +175,7 @@ impl RepairWalk<'_> {
         }
     }
 
-    /// Keeps those of several members that say most by fitting.
+    /// Keeps the most specific of several matching members.
     fn narrow(&self, at: At<'_>, candidates: &mut Vec<Candidate>) {
         if candidates.len() < 2 {
             return;
@@ -203,7 +203,7 @@ impl RepairWalk<'_> {
         fields.iter().filter(|field| field.required).map(|field| &*field.name).collect()
     }
 
-    /// Why the only member that fits best is not the one that is meant beyond doubt.
+    /// Returns the reason why the best match is not certainly the member that is meant.
     fn doubt(
         &mut self,
         at: At<'_>,
@@ -268,7 +268,7 @@ impl RepairWalk<'_> {
         if self.trying {
             return false;
         }
-        // Where only one member is of this kind, its faults say more than all names.
+        // If only one member is of this kind, its faults are more helpful than all names.
         let kind = match at.kind() {
             TokenKind::List => Types::LIST,
             TokenKind::Object => Types::OBJECT,
@@ -293,7 +293,7 @@ impl RepairWalk<'_> {
         false
     }
 
-    /// The one member that knows a key which no other knows.
+    /// Returns the only member that declares a key which no other member declares.
     fn by_keys<'u>(&self, at: At<'_>, union: &'u Union) -> Option<&'u Id> {
         let mut only = None;
         for (key, _) in at.tape.entries(at.token) {

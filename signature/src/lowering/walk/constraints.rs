@@ -1,5 +1,5 @@
-//! Lowering of keywords that say more of a value than its shape: kept where the dialect has
-//! them, otherwise written into the description as a loss.
+//! Lowering of keywords that do not belong to the shape: kept if the dialect supports them,
+//! otherwise written into the description as a loss.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::schema::graph::{Id, Shape};
 use crate::schema::keywords::{Role, keyword as known};
 
 impl Walk<'_> {
-    /// Adds the words of a schema to its lowered form.
+    /// Adds the keywords of a schema to its lowered form.
     pub(super) fn words(
         &mut self,
         id: Id,
@@ -24,7 +24,7 @@ impl Walk<'_> {
                     out.insert("description".into(), value.clone());
                 }
                 "default" => self.default(id, value, out, &mut told),
-                // Each shape brings its own keywords to the dialect.
+                // Each shape lowers its own keywords.
                 _ => match known(keyword).map(|known| known.role) {
                     Some(Role::Shape | Role::Other) => {}
                     _ => self.constraint((keyword, value), (id, map), out, &mut told, path),
@@ -53,17 +53,17 @@ impl Walk<'_> {
         path: &str,
     ) {
         let keyword = match (self.graph().shape(id), keyword) {
-            // A map that became a list, a tuple that became an object.
+            // A map is lowered to a list, and a tuple to an object.
             (Shape::Map, "minProperties") if self.rules.closed => "minItems",
             (Shape::Map, "maxProperties") if self.rules.closed => "maxItems",
             (Shape::Tuple, "minItems" | "maxItems") if !self.rules.tuples => return,
-            // Gives what a map may have at most nothing to do.
+            // Removes limits on the number of fields that have no effect.
             (Shape::Struct, "minProperties" | "maxProperties") if is_idle(keyword, value, map) => {
                 return;
             }
             _ => keyword,
         };
-        // Where the root has to be an object, it has to be a plain one.
+        // If the root has to be an object, it must not have this keyword.
         let at_root = keyword == "not" && path == "$" && self.rules.object_root;
         if self.keeps(keyword, value) && !at_root {
             out.insert(keyword.to_owned(), value.clone());
@@ -73,7 +73,7 @@ impl Walk<'_> {
             out.entry(keyword).or_insert(value);
             return;
         }
-        // Which bytes hold a number is nothing to a model.
+        // The bytes of a number do not matter to a model.
         let of_number = keyword == "format" && !has_type(map, "string") && map.contains_key("type");
         if of_number || *value == false || keyword == "minItems" && *value == 0 {
             return;
@@ -92,7 +92,7 @@ impl Walk<'_> {
             }
     }
 
-    /// The same bound with the bound itself let in, which whole numbers always have.
+    /// Returns an inclusive bound for an exclusive one, which exists for integers only.
     fn inclusive(&self, keyword: &str, value: &Value, map: &Schema) -> Option<(String, Value)> {
         let (bound, step) = match keyword {
             "exclusiveMinimum" => ("minimum", 1),
@@ -104,7 +104,7 @@ impl Walk<'_> {
         self.rules.keeps.has(bound).then(|| (bound.to_owned(), json!(next)))
     }
 
-    /// Says in the description what the dialect has no keyword for.
+    /// Writes a rule into the description if the dialect has no keyword for it.
     pub(super) fn tell(
         &mut self,
         keyword: &str,
@@ -129,7 +129,7 @@ impl Walk<'_> {
     }
 }
 
-/// What is said of the keys of a map, as a model reads it.
+/// Describes the rule for the keys of a map, for a model.
 fn keys(value: &Value) -> String {
     let named = |map: &Schema| map.keys().cloned().collect::<Vec<_>>().join(" or ");
     let plain = |value: &Value| value.as_str().map(str::to_owned);
@@ -141,7 +141,7 @@ fn keys(value: &Value) -> String {
     }
 }
 
-/// Whether the named fields of a closed object already see to it.
+/// Whether the named fields of a closed object already enforce the limit.
 fn is_idle(keyword: &str, value: &Value, map: &Schema) -> bool {
     let count = |keyword: &str| match map.get(keyword) {
         Some(Value::Array(list)) => list.len() as u64,

@@ -12,10 +12,10 @@ use crate::wire_shapes;
 impl Walk<'_> {
     pub(super) fn list(&mut self, node: &Node, map: &Schema, path: &str) -> Lowered<Schema> {
         let below = format!("{path}[]");
-        // Chat Completions refuses a list that does not say what is in it.
+        // Chat Completions rejects a list without `items`.
         let items = match node.list.items {
             Some(items) => self.node(items, &below)?,
-            // What is always empty holds nothing in particular.
+            // A list that is always empty has no item type.
             None if node.list.longest == 0 => json!({"type": "null"}),
             None if self.rules.any => json!({}),
             None => {
@@ -26,8 +26,8 @@ impl Walk<'_> {
         Ok(Map::from_iter([("type".to_owned(), type_like(map, "array")), ("items".into(), items)]))
     }
 
-    /// A list with a schema for each place; an object with a field for each, where the
-    /// dialect has none.
+    /// Lowers a tuple: a list with a schema for each position, or an object with a field for each
+    /// position if the dialect has no tuples.
     pub(super) fn tuple(&mut self, node: &Node, map: &Schema, path: &str) -> Lowered<Schema> {
         let rule = &node.list;
         let mut lowered = Vec::new();
@@ -88,7 +88,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a tuple says what follows its places.
+/// Whether a tuple has a rule for items after its positions.
 fn goes_on(rule: &ListRule) -> bool {
     rule.longest != rule.prefix.len() && rule.items.is_some()
 }

@@ -69,14 +69,14 @@ impl Walk<'_> {
         }
         self.rest(node, map, &further, &mut out, told, path)?;
         if unnamed {
-            // They come as further fields.
+            // They become further fields.
             out.shift_remove("additionalProperties");
         }
         Ok(out)
     }
 
-    /// Whether an object that others describe without naming any field would let none in. At
-    /// the root that is a tool without arguments; a type says so of itself.
+    /// Whether the dialect would close a foreign object that has no named fields. At the root, such
+    /// an object is a tool without arguments; of a Rust type, it is a struct without fields.
     fn closes_all(&self, node: &Node, further: &Pairs<'_>, path: &str) -> bool {
         let nothing_said = matches!(node.object.rest, Rest::Open) && further.is_empty();
         let no_fields = node.object.described().next().is_none();
@@ -91,8 +91,8 @@ impl Walk<'_> {
         if !self.graph().takes_null(field.node) {
             return Ok(nullable(lowered));
         }
-        // Only what takes null can tell null from absent. A type that takes both reads
-        // them alike, unless it has a default; for a bare schema it is unknown.
+        // Only a nullable field can distinguish null from absent. A type that accepts both treats
+        // them the same, unless it has a default; for a schema without a type it is unknown.
         let default = self.schemas.words(field.node).get("default");
         let told_apart = match default {
             Some(default) => !default.is_null(),
@@ -120,7 +120,7 @@ impl Walk<'_> {
         !cyclic
     }
 
-    /// Whether a field holds, not only in a field of its own, what it stands in.
+    /// Whether a property leads back to its definition, other than through properties of its own.
     fn leads_back(&self, property: &Value) -> bool {
         let mut waiting = vec![property];
         while let Some(schema) = waiting.pop() {
@@ -148,7 +148,7 @@ impl Walk<'_> {
         any || !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
     }
 
-    /// Says in the description of an object what no property may be called.
+    /// Writes into the description of an object which names its properties must not have.
     fn tell_field(
         &mut self,
         name: &str,
@@ -167,7 +167,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Fields that are required and not described.
+    /// Returns the fields that are required but not declared.
     fn unknown(
         &self,
         map: &Schema,
@@ -195,7 +195,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What is said of fields that have no name of their own.
+    /// Lowers the rule for undeclared fields.
     fn rest(
         &mut self,
         node: &Node,
@@ -242,7 +242,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The schema of a value whichever kind its key is of.
+    /// Returns the schema of a value for any kind of key.
     fn value(&mut self, pairs: &Pairs<'_>, path: &str) -> Lowered {
         let mut values: Vec<Value> = Vec::new();
         for (_, value) in pairs {
@@ -314,7 +314,7 @@ impl Walk<'_> {
         Ok(json!({"type": "array", "items": items}))
     }
 
-    /// The schema of one key beside its value.
+    /// Returns the schema of a key beside its value.
     fn pairs(&mut self, pairs: &Pairs<'_>, path: &str) -> Lowered {
         let path = format!("{path}.*");
         let mut kinds = Vec::new();
@@ -338,7 +338,7 @@ impl Walk<'_> {
     }
 }
 
-/// The schema with null let in.
+/// Returns the nullable form of a schema.
 fn nullable(mut schema: Value) -> Value {
     let Some(map) = schema.as_object_mut() else {
         return schema;

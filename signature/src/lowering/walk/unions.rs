@@ -19,7 +19,7 @@ impl Walk<'_> {
         let mut lowered: Vec<Value> = Vec::new();
         for member in members {
             let member = self.among_others(|walk| walk.node(*member, path))?;
-            // Two kinds of union are one there.
+            // The dialect has only one kind of union, so nested ones are flattened.
             match member.get("anyOf").and_then(Value::as_array) {
                 Some(inner) if member.as_object().is_some_and(|all| all.len() == 1) => {
                     lowered.extend(inner.iter().cloned());
@@ -45,7 +45,7 @@ impl Walk<'_> {
         Ok(Map::from_iter([("anyOf".to_owned(), lowered.into())]))
     }
 
-    /// Refuses members that would look alike in this dialect.
+    /// Rejects members that would look alike in this dialect.
     fn apart(&self, members: &[Id], path: &str) -> Lowered<()> {
         let graph = self.graph();
         let maps = self.rules.closed && members.iter().any(|member| graph.may(*member, is_map));
@@ -114,7 +114,7 @@ impl Walk<'_> {
                 out.extend(map.get(keyword).map(|value| (keyword.to_owned(), value.clone())));
             }
             if has_type(&out, "array") {
-                // OpenAI refuses a list that does not say what is in it.
+                // OpenAI rejects a list without `items`.
                 out.insert("items".into(), json!({}));
             }
             out
@@ -156,7 +156,7 @@ fn is_map(node: &Node) -> bool {
     node.shape == Shape::Map
 }
 
-/// Whether a list may fit whose items are pairs: it could not be told from a map.
+/// Whether a list of pairs may fit: it could not be distinguished from a map.
 fn takes_pairs(graph: &Graph, id: Id) -> bool {
     let pair = |node: &Node| {
         let own = |name: &&str| node.object.described_field(name).is_some();
@@ -170,8 +170,8 @@ fn takes_pairs(graph: &Graph, id: Id) -> bool {
     })
 }
 
-/// Whether an object may fit that has `field` and needs none but those that `known` knows:
-/// what is written with these fields in a dialect could be taken for it.
+/// Whether an object may fit that has `field` and requires only names that `known` accepts: it
+/// could not be distinguished from this dialect's form with these fields.
 fn takes_object(graph: &Graph, id: Id, field: &str, known: &dyn Fn(&str) -> bool) -> bool {
     graph.may(id, |node| {
         let object = &node.object;
@@ -183,12 +183,12 @@ fn takes_object(graph: &Graph, id: Id, field: &str, known: &dyn Fn(&str) -> bool
     })
 }
 
-/// Whether it is the name of one of a tuple's places.
+/// Whether it is the name of a tuple's position.
 fn is_place(name: &str, places: usize) -> bool {
     (0..places).any(|i| wire_shapes::item(i) == name)
 }
 
-/// A list would be written as a tuple is, and not be the listed value any more.
+/// Whether a value contains a list. It would be written as a tuple and no longer be listed.
 fn holds_list(value: &Value) -> bool {
     match value {
         Value::Array(_) => true,
@@ -201,7 +201,7 @@ fn keyword(map: &Schema) -> &'static str {
     if map.contains_key("const") { "const" } else { "enum" }
 }
 
-/// Only where all are texts, or null.
+/// Returns the `enum` of values that are all texts or null.
 fn enum_of_texts(values: &[&Value]) -> Schema {
     let texts: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
     if texts.is_empty() {
@@ -210,7 +210,7 @@ fn enum_of_texts(values: &[&Value]) -> Schema {
     with_null(json!({"type": "string", "enum": texts}), values)
 }
 
-/// The schema, or null where null is listed.
+/// Returns the schema, nullable if null is listed.
 fn with_null(schema: Value, values: &[&Value]) -> Schema {
     let Value::Object(mut map) = schema else {
         return Map::new();
