@@ -11,9 +11,10 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use crate::endpoint::shown;
 use crate::error::{ErrorKind, HttpError, Refusal, Result};
 use crate::headers::{request_id, retry_after, text};
-use crate::limits::{Deadline, HttpLimits, in_time};
+use crate::limits::{Deadline, HttpLimits};
 use crate::redact::Redactor;
 use crate::sse::{is_gzip, not_utf8};
+use crate::wait::in_time;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 const EVENT_STREAM: &[u8] = b"text/event-stream";

@@ -10,7 +10,8 @@ use reqwest::{Method, Url};
 use crate::body::HttpResponse;
 use crate::endpoint::Endpoint;
 use crate::error::{ErrorKind, HttpError, Result, UrlFault};
-use crate::limits::{Deadline, HttpLimits, in_time};
+use crate::limits::{Deadline, HttpLimits};
+use crate::wait::in_time;
 
 /// A request that can be sent more than once.
 #[derive(Debug, Clone)]

@@ -45,6 +45,7 @@
 //! | `client.rs` | [`Client`] and [`HttpRequest`]: one attempt, with limits; a caller's own `reqwest::Client` |
 //! | `retry.rs` | [`RetryPolicy`]: when to retry, and after which pause |
 //! | `limits.rs` | [`HttpLimits`] of silence and size; [`Deadline`] of a call |
+//! | `wait.rs` | waiting for the connection and for bytes, within the limits |
 //! | `body.rs` | [`HttpResponse`]: bodies within limits, refusals, event streams |
 //! | `sse.rs` | [`EventReader`]: server-sent events from bytes, without a socket |
 //! | `headers.rs` | [`request_id`], [`retry_after`], [`rate_limits`]: response headers that many servers share |
@@ -80,6 +81,7 @@ mod redact;
 mod retry;
 mod rfc3339;
 mod sse;
+mod wait;
 
 pub use body::{EventBody, HttpResponse, Streamed};
 pub use client::{Client, HttpRequest};

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
-
-use crate::error::{ErrorKind, HttpError, Result};
+use tokio::time::Instant;
 
 /// Limits of time and size for one attempt.
 ///
@@ -132,33 +130,6 @@ impl Deadline {
     pub fn has_passed(self) -> bool {
         self.instant().is_some_and(|at| Instant::now() >= at)
     }
-}
-
-/// Awaits `work`, but no longer than the allowed silence and the deadline.
-pub(crate) async fn in_time<T>(
-    work: impl Future<Output = T>,
-    limits: &HttpLimits,
-    deadline: Deadline,
-) -> Result<T> {
-    // `timeout_at` polls the work first and never looks at its timer while bytes are ready.
-    if deadline.has_passed() {
-        return Err(too_slow(deadline));
-    }
-    let silence = Instant::now().checked_add(limits.silence);
-    let (end, is_deadline) = match (silence, deadline.instant()) {
-        (Some(silence), Some(end)) if end <= silence => (end, true),
-        (Some(silence), _) => (silence, false),
-        (None, Some(end)) => (end, true),
-        (None, None) => return Ok(work.await),
-    };
-    timeout_at(end, work).await.map_err(|_| match is_deadline {
-        true => too_slow(deadline),
-        false => ErrorKind::Silent { after: limits.silence }.into(),
-    })
-}
-
-fn too_slow(deadline: Deadline) -> HttpError {
-    ErrorKind::TooSlow { after: deadline.allowed().unwrap_or_default() }.into()
 }
 
 #[cfg(test)]
