@@ -17,7 +17,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::contract::shortened;
+use crate::error::shortened_path;
 use crate::error::{Side, shown};
 use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
 use crate::schema::graph::{Id, Node, Schemas, Shape};
@@ -63,7 +63,7 @@ impl Sides<'_> {
     pub(crate) fn differences(&self) -> Vec<Difference> {
         let lost = |refusal: Refusal| {
             let words = format!("is not a schema that can be compared: {}", refusal.advice);
-            (shortened(refusal.path), words, "cannot be compared with it".to_owned())
+            (shortened_path(refusal.path), words, "cannot be compared with it".to_owned())
         };
         let (comes, takes) = match (normal(self.comes), normal(self.takes)) {
             (Ok(comes), Ok(takes)) => (comes, takes),
@@ -357,7 +357,7 @@ impl<'a> Comparing<'a> {
     fn differ(&mut self, words: impl FnOnce(&Self) -> (String, String)) -> bool {
         if !self.trying && !self.is_over() {
             let (comes, takes) = words(self);
-            let told = difference(self.side, shortened(self.path.clone()), comes, takes);
+            let told = difference(self.side, shortened_path(self.path.clone()), comes, takes);
             if !self.found.contains(&told) {
                 self.found.push(told);
             }

@@ -19,8 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use self::lowered::shortened;
-use crate::error::{ContractError, NameFault, Result, SchemaFault, Side};
+use crate::error::{ContractError, NameFault, Result, SchemaFault, Side, shortened_path};
 use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::overlap::say_one_of;
@@ -693,7 +692,7 @@ fn refused(contract: &str, side: Side, refusal: Refusal) -> ContractError {
         contract: contract.to_owned(),
         side,
         fault: refusal.fault,
-        path: lowered::shortened(refusal.path),
+        path: shortened_path(refusal.path),
         reason: refusal.advice,
     }
 }

@@ -301,3 +301,14 @@ impl fmt::Display for NameFault {
         }
     }
 }
+
+/// Limits the length of a path and keeps its first character: field names may be of any length.
+pub(crate) fn shortened_path(path: String) -> String {
+    const LONGEST: usize = 300;
+    if path.len() <= LONGEST {
+        return path;
+    }
+    let end = path.ceil_char_boundary(path.len() - LONGEST);
+    let (first, end) = (path.chars().take(1), path.get(end..).unwrap_or_default());
+    first.chain(['…']).chain(end.chars()).collect()
+}

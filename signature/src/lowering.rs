@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::shortened;
+use crate::error::shortened_path;
 use crate::error::{Fault, SchemaFault, Side};
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::dialect_rules::{Rules, Weight};
@@ -195,7 +195,7 @@ impl Lowering<'_> {
         keyword: &str,
         why: impl Into<Cow<'static, str>>,
     ) -> Loss {
-        let (path, keyword) = (shortened(path.to_owned()), keyword.to_owned());
+        let (path, keyword) = (shortened_path(path.to_owned()), keyword.to_owned());
         Loss { side: self.side, path, keyword, why: why.into(), fault: Some(fault) }
     }
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use super::Contract;
-use crate::error::{ContractError, Result, Side};
+use crate::error::{ContractError, Result, Side, shortened_path};
 use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::{Lowering, Parts, check_name};
@@ -104,7 +104,7 @@ impl Contract {
             contract: self.name.clone(),
             dialect,
             fault: refusal.fault,
-            path: shortened(refusal.path),
+            path: shortened_path(refusal.path),
             advice: refusal.advice,
         }
     }
@@ -243,17 +243,6 @@ impl Contract {
             }),
         })
     }
-}
-
-/// Limits the length of a path and keeps its first character: field names may be of any length.
-pub(crate) fn shortened(path: String) -> String {
-    const LONGEST: usize = 300;
-    if path.len() <= LONGEST {
-        return path;
-    }
-    let end = path.ceil_char_boundary(path.len() - LONGEST);
-    let (first, end) = (path.chars().take(1), path.get(end..).unwrap_or_default());
-    first.chain(['…']).chain(end.chars()).collect()
 }
 
 fn kept(slot: &OnceLock<Box<Lowered>>, make: impl FnOnce() -> Result<Lowered>) -> Result<&Lowered> {
