@@ -1,8 +1,9 @@
 //! Depth and work limits of the whole crate, in one table.
 //!
 //! A few hundred bytes of schema or text can ask for more time, memory or stack than there
-//! is. Each limit here bounds one such thing. What exceeds a limit is refused with an error;
-//! it never panics and is never cut off silently.
+//! is. Each limit here bounds one such thing. A schema or text that exceeds a limit of depth or
+//! size is an error. An analysis that runs out of steps gives the safe answer, and a list of
+//! faults or repairs that is cut off says so.
 //!
 //! Depths count objects and lists inside each other, unless stated otherwise. They nest
 //! like this: a stored schema ([`SCHEMA_DEPTH`]) fits into a JSON text ([`TEXT_DEPTH`]), its

@@ -54,6 +54,7 @@ fn with_headers(mut openai: OpenAi, headers: &HeaderMap) -> Result<OpenAi> {
         let value =
             value.map_err(|_| OpenAiError::Header { what: format!("the header `{name}`") })?;
         let key = value.strip_prefix("Bearer").filter(|_| name == AUTHORIZATION);
+        let key = key.filter(|key| key.is_empty() || key.starts_with(' '));
         openai = match key.map(str::trim) {
             Some("") => openai,
             // The redactor has to know the key without `Bearer`.
