@@ -4,8 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 
-use crate::rfc3339;
-
 /// Maximum length of a request's id, in bytes.
 const MAX_ID: usize = 200;
 /// The smallest number in a `reset` header that is a Unix time. Smaller numbers are seconds
@@ -127,7 +125,7 @@ fn reset(value: &str) -> Option<SystemTime> {
         }
         _ => match duration(value) {
             Some(duration) => SystemTime::now().checked_add(duration),
-            None => rfc3339::parse(value),
+            None => value.parse::<jiff::Timestamp>().ok().map(SystemTime::from),
         },
     }
 }

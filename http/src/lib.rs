@@ -49,7 +49,6 @@
 //! | `body.rs` | [`HttpResponse`]: bodies within limits, refusals, event streams |
 //! | `sse.rs` | [`EventReader`]: server-sent events from bytes, without a socket |
 //! | `headers.rs` | [`request_id`], [`retry_after`], [`rate_limits`]: response headers that many servers share |
-//! | `rfc3339.rs` | The parser of timestamps, for [`RateLimit::reset`] |
 //! | `redact.rs` | [`Redactor`]: secrets replaced in every escaped form |
 //! | `error.rs` | [`HttpError`]: kind, status, what to retry |
 //!
@@ -79,7 +78,6 @@ mod headers;
 mod limits;
 mod redact;
 mod retry;
-mod rfc3339;
 mod sse;
 mod wait;
 

@@ -1,9 +1,10 @@
 //! Models from the configurations of async-openai.
 
 use async_openai::config::Config;
+use secrecy::ExposeSecret;
 use toolwright_http::Endpoint;
 use toolwright_http::reqwest::Url;
-use toolwright_http::reqwest::header::{AUTHORIZATION, HeaderMap};
+use toolwright_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use crate::error::{OpenAiError, Result};
 use crate::open_ai::OpenAi;
@@ -32,17 +33,21 @@ impl OpenAi {
     /// # Errors
     ///
     /// [`OpenAiError::BaseUrl`] if a URL cannot be used, is not below the base URL, or is plain
-    /// http to another machine while there is a key. [`OpenAiError::Header`] if a header has
-    /// other characters than ASCII.
+    /// http to another machine while there is a key. [`OpenAiError::Header`] if the key or a header
+    /// has a character that is not allowed there, such as the line break at the end of a file.
     ///
     /// # Panics
     ///
-    /// async-openai panics if the key, organization or project has a character that is not
-    /// allowed in a header.
+    /// async-openai panics if the organization or project of an `OpenAIConfig` has a character that
+    /// is not allowed in a header, such as a line break.
     pub fn from_async_openai(
         config: &(impl Config + ?Sized),
         model: impl Into<String>,
     ) -> Result<Self> {
+        // async-openai would panic, and a key from a file often ends in a line break.
+        if HeaderValue::from_str(config.api_key().expose_secret()).is_err() {
+            return Err(OpenAiError::Header { what: "the key".to_owned() });
+        }
         let openai = with_headers(Self::at(config.api_base(), model)?, &config.headers())?;
         openai.with_urls([url(config, "/chat/completions")?, url(config, "/responses")?])
     }

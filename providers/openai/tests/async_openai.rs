@@ -52,6 +52,14 @@ async fn requests_for_azure_have_its_path_and_query() {
     assert!(head.contains("api-key: sk-made-up"), "{head}");
 }
 
+#[test]
+fn a_key_with_a_line_break_is_an_error_and_not_a_panic() {
+    let config = OpenAIConfig::new().with_api_key("sk-made-up\n");
+    let error = OpenAi::from_async_openai(&config, "m").unwrap_err();
+    assert!(matches!(error, OpenAiError::Header { .. }), "{error:?}");
+    assert!(!format!("{error:?}").contains("made-up"));
+}
+
 #[tokio::test]
 async fn a_blank_key_is_not_sent() {
     let server = Server::answering([ok(Api::Chat)]).await;
