@@ -11,17 +11,16 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolwright_module::message::{CallKind, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
+use toolwright_module::provider::lenient::{
+    Arguments, Count, ListItem, Text, if_object, is_set, list, object, or_default,
+};
+use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
 use super::PROVIDER;
 use crate::arguments::{is_complete, is_unfinished};
 use crate::error::{OpenAiError, Result};
 use crate::streaming::Decoder;
-use toolwright_module::provider::Deltas;
-use toolwright_module::provider::lenient::{
-    Arguments, Count, ListItem, Text, if_object, is_set, list, object, or_default,
-};
-use toolwright_module::provider::{ReplyParts, complete_calls, is_empty_object};
 
 /// A whole reply.
 #[derive(Default, Deserialize)]

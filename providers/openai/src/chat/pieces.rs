@@ -1,0 +1,533 @@
+//! Assembly of a Chat Completions reply from the pieces of a stream.
+//!
+//! [`Pieces`] decides which pieces belong to one call. A whole reply is a single piece.
+
+use serde_json::Value;
+use toolwright_module::message::{CallKind, ReplyPart};
+use toolwright_module::model::{Finish, Usage};
+use toolwright_module::provider::lenient::{Text, is_set};
+use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
+use toolwright_module::{Reply, Request, ToolCall};
+
+use super::PROVIDER;
+use super::reply::{Choice, Completion, Content, Function, Message};
+use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
+use crate::error::{OpenAiError, Result};
+use crate::streaming::Decoder;
+
+impl Completion {
+    /// Converts a whole reply.
+    pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
+        let mut pieces = Pieces::new(request);
+        pieces.is_whole = true;
+        pieces.add(self, &mut Deltas::discarded())?;
+        // A whole reply has ended, even if it has no finish reason.
+        pieces.finish.get_or_insert_default();
+        pieces.finish()
+    }
+}
+
+/// A reply under construction.
+pub(crate) struct Pieces {
+    /// The number of messages in the request.
+    turn: usize,
+    parts: ReplyParts,
+    calls: Vec<Slot>,
+    /// The number of messages and deltas so far.
+    events: usize,
+    /// The index of the call in the first form of the API.
+    legacy: Option<usize>,
+    model: Option<String>,
+    usage: Option<Usage>,
+    finish: Option<Finish>,
+    /// Whether the finish reason says that there are calls.
+    is_for_calls: bool,
+    refused: bool,
+    has_events: bool,
+    chosen: bool,
+    /// Choices with another index than 0, until there is one with 0. A request asks for one
+    /// choice, and some servers give it another index.
+    others: Vec<Choice>,
+    /// Whether a stream has content in `delta`.
+    in_deltas: bool,
+    /// Whether the reply is not streamed.
+    is_whole: bool,
+    /// Whether the stream had `[DONE]`.
+    done: bool,
+}
+
+/// A call under construction.
+struct Slot {
+    index: Option<u64>,
+    /// The index of the call in the reply.
+    part: usize,
+    /// The number of the event in which the call began.
+    event: usize,
+    /// Whether the arguments so far cannot become JSON.
+    is_broken: bool,
+}
+
+impl Pieces {
+    pub(crate) fn new(request: &Request) -> Self {
+        Self {
+            turn: request.messages.len(),
+            parts: ReplyParts::default(),
+            calls: Vec::new(),
+            events: 0,
+            legacy: None,
+            model: None,
+            usage: None,
+            finish: None,
+            is_for_calls: false,
+            refused: false,
+            has_events: false,
+            chosen: false,
+            others: Vec::new(),
+            in_deltas: false,
+            is_whole: false,
+            done: false,
+        }
+    }
+
+    fn add(&mut self, completion: Completion, deltas: &mut Deltas) -> Result<()> {
+        self.has_events = true;
+        if let Some(usage) = completion.usage.or(completion.x_groq.usage).map(Usage::from) {
+            // A later event without counts does not replace them.
+            if !usage.incomplete || self.usage.is_none_or(|usage| usage.incomplete) {
+                self.usage = Some(usage);
+            }
+        }
+        if is_set(&completion.error) {
+            return Err(OpenAiError::reported(&completion.error, self.reported_usage()));
+        }
+        if self.model.is_none() {
+            self.model = completion.model.filled();
+        }
+        // The request asks for one choice. If there are more, the one with index 0 is used.
+        for (place, choice) in completion.choices.into_iter().enumerate() {
+            if choice.index.0.unwrap_or(place as u64) == 0 {
+                if !self.chosen {
+                    self.chosen = true;
+                    self.others = Vec::new();
+                }
+                self.choose(choice, deltas)?;
+            } else if !self.chosen {
+                self.others.push(choice);
+            }
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self, choice: Choice, deltas: &mut Deltas) -> Result<()> {
+        if is_set(&choice.error) {
+            return Err(OpenAiError::reported(&choice.error, self.reported_usage()));
+        }
+        if let Some(word) = choice.finish_reason.filled() {
+            let is_for_calls = is_for_calls(&word);
+            let finish = finish(word);
+            // A later `stop` does not replace a reason that means an incomplete reply.
+            let is_kept = finish == Finish::Stop
+                && matches!(self.finish, Some(Finish::Length | Finish::Refused));
+            if !is_kept {
+                self.finish = Some(finish);
+                self.is_for_calls = is_for_calls;
+            }
+        }
+        let Choice { message, delta, text, .. } = choice;
+        let (mut message, other) = if self.is_whole { (message, delta) } else { (delta, message) };
+        // If the usual field is empty: the other one, or that of the older API.
+        let has_content = message.has_content();
+        if !has_content && !self.in_deltas {
+            message = other;
+            if !message.has_content() {
+                message.content.text = text.0;
+            }
+        } else if !has_content {
+            message = self.without_known(other);
+        } else if !self.is_whole {
+            self.in_deltas = true;
+        }
+        self.add_message(message, deltas)
+    }
+
+    /// Removes the content that the deltas already had from a whole message after them.
+    fn without_known(&self, mut message: Message) -> Message {
+        for part in self.parts.parts() {
+            match part {
+                ReplyPart::Text(_) => {
+                    message.content.text.clear();
+                    message.content.refusal.clear();
+                    message.refusal.0.clear();
+                }
+                ReplyPart::Reasoning(_) => {
+                    message.reasoning_content.0.clear();
+                    message.reasoning.0.clear();
+                }
+                ReplyPart::Call(_) => {
+                    message.content.calls.clear();
+                    message.tool_calls.clear();
+                    message.function_call = Function::default();
+                }
+                _ => {}
+            }
+        }
+        message
+    }
+
+    fn add_message(&mut self, message: Message, deltas: &mut Deltas) -> Result<()> {
+        let reasoning = message.reasoning_content.filled();
+        if let Some(piece) = reasoning.or_else(|| message.reasoning.filled()) {
+            self.parts.reasoning(PROVIDER, piece, deltas);
+        }
+        let Content { text, refusal, calls } = message.content;
+        if !text.is_empty() {
+            self.parts.text(text, deltas);
+        }
+        for piece in [refusal, message.refusal.0] {
+            if !piece.is_empty() {
+                self.refused = true;
+                self.parts.text(piece, deltas);
+            }
+        }
+        self.events += 1;
+        for call in calls.into_iter().chain(message.tool_calls) {
+            let index = call.index.0;
+            let (id, name, arguments, is_custom) = call.function();
+            if id.is_empty() && name.is_empty() && arguments.is_empty() {
+                continue;
+            }
+            self.call(Piece { index, id, name, arguments, is_custom }, deltas)?;
+        }
+        let (name, arguments) = message.function_call.name_and_arguments();
+        // Some servers send an empty one in every reply.
+        if !name.is_empty() || !arguments.0.trim().is_empty() {
+            let part = match self.legacy {
+                Some(part) => part,
+                None => *self.legacy.insert(self.parts.begin_call()),
+            };
+            self.parts.extend_call(part, String::new(), name.0, arguments.0, deltas);
+        }
+        Ok(())
+    }
+
+    /// Adds a piece of a call.
+    fn call(&mut self, mut piece: Piece, deltas: &mut Deltas) -> Result<()> {
+        let place = if self.is_whole { self.repeated(&piece) } else { self.known(&piece) };
+        let mut place = match place {
+            Some(place) => self.place_of(place, &piece)?,
+            None => Place::New,
+        };
+        if let Place::New = place {
+            let part = self.parts.begin_call();
+            self.calls.push(Slot {
+                index: piece.index,
+                part,
+                event: self.events,
+                is_broken: false,
+            });
+            place = Place::More(self.calls.len() - 1);
+        }
+        let Place::More(at) = place else {
+            return Ok(());
+        };
+        let part = self.calls[at].part;
+        if piece.is_custom {
+            self.parts.mark_custom(part);
+        }
+        let arguments = std::mem::take(&mut piece.arguments);
+        self.parts.extend_call(part, piece.id.0, piece.name.0, arguments, deltas);
+        Ok(())
+    }
+
+    /// Returns the call that an entry of a whole reply repeats. Every other entry is a new call,
+    /// even if the index is the same.
+    fn repeated(&self, piece: &Piece) -> Option<usize> {
+        self.calls.iter().position(|slot| {
+            self.parts.call(slot.part).is_some_and(|call| {
+                !piece.id.is_empty()
+                    && *call.id == *piece.id
+                    && *call.name == *piece.name
+                    && slot.index == piece.index
+                    && is_same(&call.arguments, &piece.arguments)
+            })
+        })
+    }
+
+    /// Returns the call that a piece may belong to: by its id, else by its index, else the last.
+    ///
+    /// Some servers give all calls the index 0, and some give all calls the same id.
+    fn known(&self, piece: &Piece) -> Option<usize> {
+        let last = |wanted: &dyn Fn(&Slot, &str) -> bool| {
+            self.calls.iter().rposition(|slot| {
+                let id = self.parts.call(slot.part).map_or("", |call| call.id.as_str());
+                wanted(slot, id)
+            })
+        };
+        let same_place = |slot: &Slot| slot.index == piece.index;
+        let by_id = || {
+            let is_it = |_: &Slot, id: &str| *id == *piece.id;
+            let both = last(&|slot, id| same_place(slot) && is_it(slot, id));
+            // A name with another index begins another call.
+            let counted = |slot: &Slot| slot.index.is_some() && piece.index.is_some();
+            let other = |slot: &Slot| counted(slot) && !piece.name.is_empty();
+            both.or_else(|| last(&|slot, id| is_it(slot, id) && !other(slot)))
+        };
+        let found = if piece.id.is_empty() { None } else { by_id() };
+        found.or_else(|| match piece.index {
+            Some(_) => last(&|slot, _| same_place(slot)),
+            None => self.calls.len().checked_sub(1),
+        })
+    }
+
+    /// Returns whether a piece continues the call `at`, begins another call, or repeats it.
+    ///
+    /// Another id begins another call, and so does another name after the call's end. Without
+    /// ids and indexes, any name begins another call.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenAiError::Unclear`] if one call gets two names or two sets of arguments.
+    fn place_of(&mut self, at: usize, piece: &Piece) -> Result<Place> {
+        let Some(slot) = self.calls.get_mut(at) else { return Ok(Place::New) };
+        let Some(known) = self.parts.call(slot.part) else { return Ok(Place::New) };
+        let arguments = &*piece.arguments;
+        let other_id = !piece.id.is_empty() && !known.id.is_empty() && *piece.id != *known.id;
+        let other_name =
+            !piece.name.is_empty() && !known.name.is_empty() && *piece.name != *known.name;
+        let uncounted = piece.index.is_none() && piece.id.is_empty();
+        // Some servers send a new id with each piece.
+        if other_id {
+            let ended = !arguments.trim().is_empty() && is_complete(&known.arguments);
+            let more = piece.name.is_empty() && !ended;
+            return Ok(if more { Place::More(at) } else { Place::New });
+        }
+        if known.kind == CallKind::Custom || piece.is_custom {
+            return Ok(if other_name { Place::New } else { Place::More(at) });
+        }
+        let same_list = slot.event == self.events;
+        if uncounted && !piece.name.is_empty() && (same_list || other_name) {
+            return Ok(Place::New);
+        }
+        let is_empty = known.arguments.trim().is_empty();
+        if other_name {
+            return if !is_empty && is_complete(&known.arguments) {
+                Ok(Place::New)
+            } else {
+                Err(self.unclear("one call has two names", piece))
+            };
+        }
+        // Only complete arguments can be a repetition.
+        if is_empty || slot.is_broken || !is_complete(arguments) {
+            return Ok(Place::More(at));
+        }
+        if !known.arguments.trim_end().ends_with(['}', ']']) {
+            return Ok(Place::More(at));
+        }
+        if !is_complete(&known.arguments) {
+            slot.is_broken = true;
+            return Ok(Place::More(at));
+        }
+        if is_same(&known.arguments, arguments) {
+            return Ok(Place::Known);
+        }
+        match (is_empty_object(&known.arguments), is_empty_object(arguments)) {
+            (true, _) if uncounted && !piece.name.is_empty() => {}
+            (true, _) => return Ok(Place::More(at)),
+            // Some servers end a call with an empty object.
+            (false, true) if piece.name.is_empty() => return Ok(Place::Known),
+            _ if uncounted && !piece.name.is_empty() => return Ok(Place::New),
+            _ => {}
+        }
+        Err(self.unclear("one call has two sets of arguments", piece))
+    }
+
+    fn unclear(&self, fault: &'static str, piece: &Piece) -> OpenAiError {
+        let Piece { id, name, arguments, .. } = piece;
+        let call = ToolCall::new(id.0.clone(), name.0.clone(), arguments.clone());
+        let mut parts = self.parts.parts().to_vec();
+        parts.push(ReplyPart::Call(call));
+        let raw = serde_json::to_string(&parts).unwrap_or_default();
+        OpenAiError::Unclear { fault, raw, usage: self.reported_usage() }
+    }
+
+    /// Returns whether two calls may be one: both have the same name and index but different
+    /// ids, and the first has no arguments.
+    fn may_be_split(&self) -> bool {
+        let call = |slot: &Slot| self.parts.call(slot.part).cloned();
+        self.calls.windows(2).any(|pair| {
+            let [first, second] = pair else { return false };
+            let is_one_place = first.index.is_some() && first.index == second.index;
+            is_one_place
+                && first.event != second.event
+                && call(first).zip(call(second)).is_some_and(|(first, second)| {
+                    let (empty, more) = (first.arguments.trim(), second.arguments.trim());
+                    first.kind == CallKind::Function
+                        && first.name == second.name
+                        && empty.is_empty()
+                        && !more.is_empty()
+                })
+        })
+    }
+
+    fn reported_usage(&self) -> Usage {
+        self.usage.unwrap_or_else(Usage::unknown)
+    }
+
+    /// Returns the parts, with a call once that the server sent in both forms of the API.
+    fn parts(&mut self) -> Vec<ReplyPart> {
+        let legacy = self.legacy.and_then(|part| self.parts.call(part).cloned());
+        let mut parts = self.parts.take();
+        if let (Some(place), Some(legacy)) = (self.legacy, legacy) {
+            let is_same = |call: &ToolCall| {
+                call.name == legacy.name && is_same(&call.arguments, &legacy.arguments)
+            };
+            let mut others = parts.iter().enumerate().filter(|(at, _)| *at != place);
+            if others.any(|(_, part)| matches!(part, ReplyPart::Call(call) if is_same(call))) {
+                parts.remove(place);
+            }
+        }
+        parts
+    }
+}
+
+/// A piece of a call, from one event.
+struct Piece {
+    index: Option<u64>,
+    id: Text,
+    name: Text,
+    arguments: String,
+    is_custom: bool,
+}
+
+/// The place of a piece among the calls.
+enum Place {
+    /// The piece begins a call.
+    New,
+    /// The piece continues the call with this index.
+    More(usize),
+    /// The piece repeats a call.
+    Known,
+}
+
+impl Message {
+    fn has_content(&self) -> bool {
+        let Content { text, refusal, calls } = &self.content;
+        let function = &self.function_call;
+        let texts = [text, refusal, &self.refusal.0, &self.reasoning_content.0, &self.reasoning.0];
+        texts.into_iter().chain([&function.name.0]).any(|text| !text.is_empty())
+            || !calls.is_empty()
+            || !self.tool_calls.is_empty()
+            || !function.arguments.0.is_empty()
+    }
+}
+
+impl Decoder for Pieces {
+    type Event = Completion;
+
+    fn is_bare_error(event: &Completion) -> bool {
+        event.choices.is_empty()
+            && !is_set(&event.error)
+            && (&*event.object == "error"
+                || event.success == Value::Bool(false)
+                || event.status.as_str().is_some_and(|status| matches!(status, "error" | "failed"))
+                || [&event.detail, &event.errors, &event.message, &event.msg]
+                    .into_iter()
+                    .any(is_set))
+    }
+
+    fn take(&mut self, event: Completion, deltas: &mut Deltas) -> Result<()> {
+        self.add(event, deltas)
+    }
+
+    fn done(&mut self) {
+        self.done = true;
+    }
+
+    fn has_ended(&self) -> bool {
+        self.finish.is_some() || self.done
+    }
+
+    fn is_complete(&self) -> bool {
+        // A second call, the usage or more text may follow the finish reason.
+        self.done
+    }
+
+    fn finish(mut self) -> Result<Reply> {
+        let usage = self.reported_usage();
+        if !self.chosen {
+            // No choice has the index 0, so the first one is used.
+            let first = self.others.first().and_then(|choice| choice.index.0);
+            for choice in std::mem::take(&mut self.others) {
+                if choice.index.0 == first {
+                    self.chosen = true;
+                    self.choose(choice, &mut Deltas::discarded())?;
+                }
+            }
+        }
+        if self.has_events && !self.chosen {
+            return Err(OpenAiError::Empty { usage });
+        }
+        let whole = |part: &ReplyPart| match part {
+            ReplyPart::Call(call) => call.arguments.trim().is_empty() || is_json(&call.arguments),
+            _ => true,
+        };
+        let finish = match self.finish.take() {
+            Some(finish) => finish,
+            // Snowflake sends `[DONE]` without a finish reason.
+            None if self.done && self.has_events && self.parts.parts().iter().all(whole) => {
+                Finish::Stop
+            }
+            None => {
+                let (raw, source) = (self.so_far(), None);
+                return Err(OpenAiError::Truncated { raw, source });
+            }
+        };
+        if let Finish::Other(word) = &finish
+            && is_unfinished(word)
+            && (word == "error" || !self.parts.parts().is_empty())
+        {
+            let (status, raw) = (word.clone(), self.so_far());
+            return Err(OpenAiError::Unfinished { status, raw, usage });
+        }
+        let finish = if self.refused { Finish::Refused } else { finish };
+        if self.may_be_split() {
+            let (fault, raw) = ("two of its calls may be one call", self.so_far());
+            return Err(OpenAiError::Unclear { fault, raw, usage });
+        }
+        let parts = self.parts();
+        let has_call = parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
+        if self.is_for_calls && !has_call {
+            let raw = serde_json::to_string(&parts).unwrap_or_default();
+            let fault = "its finish reason is a tool call, but there is no call";
+            return Err(OpenAiError::Unclear { fault, raw, usage });
+        }
+        let reply = Reply::new(
+            complete_calls(parts, self.turn, &finish).map_err(OpenAiError::nameless(usage))?,
+        );
+        let mut reply = reply.with_finish(finish).with_usage(usage);
+        reply.model = self.model;
+        Ok(reply)
+    }
+
+    fn so_far(&self) -> String {
+        self.parts.to_json()
+    }
+}
+
+/// Returns whether a finish reason says that there are calls.
+fn is_for_calls(word: &str) -> bool {
+    let words = ["tool_calls", "tool_call", "tool_use", "function_call"];
+    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+fn finish(word: String) -> Finish {
+    match &*word.to_ascii_lowercase() {
+        "stop" | "tool_calls" | "function_call" => Finish::Stop,
+        // Other servers' words for a normal end.
+        "eos" | "eos_token" | "end_turn" | "stop_sequence" | "tool_call" | "tool_use"
+        | "complete" | "completed" => Finish::Stop,
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" => Finish::Length,
+        "content_filter" | "refusal" => Finish::Refused,
+        _ => Finish::Other(word),
+    }
+}
