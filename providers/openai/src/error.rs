@@ -12,7 +12,6 @@ use toolwright_http::{
 };
 use toolwright_module::error::Stage;
 use toolwright_module::model::Usage;
-
 use toolwright_module::provider::NamelessCall;
 use toolwright_module::provider::lenient::is_set;
 

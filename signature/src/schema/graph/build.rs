@@ -420,9 +420,7 @@ fn size(map: &Map<String, Value>, keyword: &str, otherwise: usize) -> usize {
 }
 
 fn depends(map: &Map<String, Value>) -> Vec<(String, Vec<String>)> {
-    let keywords = ["dependentRequired", "dependencies"];
-    let all = keywords.iter().flat_map(|keyword| object_of(map, keyword));
-    all.filter(|(_, names)| names.is_array())
+    object_of(map, "dependentRequired")
         .map(|(name, names)| (name.clone(), texts(Some(names)).map(str::to_owned).collect()))
         .collect()
 }
