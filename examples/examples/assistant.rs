@@ -3,7 +3,7 @@
 //! `cargo run -p toolwright-examples --example assistant -- "Store the key color with
 //! value blue, then tell me what you have stored."`
 //!
-//! Without a prompt it is a conversation: each line is a task.
+//! Without a prompt it holds a conversation: each line of the input is a task.
 
 use std::error::Error;
 use std::io::{self, IsTerminal};
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use toolwright_module::model::Settings;
 
 use clap::Parser;
 use futures_util::future::join_all;
@@ -29,7 +30,7 @@ use toolwright_orchestrator::{
     ApprovalPolicy, AwaitsApproval, Choosing, Ending, Finished, Limits, Run, ToolOrchestrator,
 };
 
-/// A run with a real model, for when there is none.
+/// Recording of a run with a real model, which is replayed if there is no model.
 const RECORDING: &str = include_str!("../recordings/assistant.json");
 
 /// An assistant with tools, for one prompt or for a conversation.
@@ -44,37 +45,37 @@ struct Args {
     #[command(flatten)]
     mcp: McpArgs,
 
-    /// Let the model choose tools by answering with a selection, for models that cannot
-    /// call tools; replies come whole
+    /// Let the model select tools in its text, for models that cannot call tools; replies are not
+    /// streamed
     #[arg(long)]
     selector: bool,
 
-    /// Ask before a call that cannot be undone, and before any of an MCP server's tools,
-    /// whatever it says of them; needs a terminal
+    /// Ask before each irreversible call, and before each call of an MCP server's tool; needs a
+    /// terminal
     #[arg(long)]
     approve: bool,
 
-    /// How often the model may be asked for one task
+    /// Maximum number of model calls for one task
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_model_calls: Option<u64>,
 
-    /// How long one task may take
+    /// Maximum time for one task, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     max_time: Option<u64>,
 
-    /// Print JSON, one object a line, and nothing else on stdout
+    /// Print only JSON on stdout, one object per line
     ///
-    /// Each event is an object with the field `event`. Last comes, for each task, an object
-    /// with `result` (answer, ending, limit, iterations, spent, tools_used, failures) or
-    /// one with `error` (stage, text, spent).
+    /// Each event is an object with the field `event`. The last object of each task has the field
+    /// `result` (answer, ending, limit, iterations, spent, tools_used, failures) or `error` (stage,
+    /// text, spent).
     #[arg(long)]
     json: bool,
 
-    /// Keep the lines of a conversation in this file, for the next one
+    /// Keep the lines of a conversation in this file, as the history for the next one
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     history: Option<PathBuf>,
 
-    /// What to do; without it each line of the input is a task, all in one conversation
+    /// The task. Default: each line of the input is a task, all in one conversation
     prompt: Vec<String>,
 }
 
@@ -84,7 +85,7 @@ async fn main() -> ExitCode {
     let json = args.json;
     let ended = tokio::select! {
         ended = run(args) => ended,
-        // What it started ends with it.
+        // This drops the run, which also ends the servers that it started.
         () = terminated() => return ExitCode::from(143),
     };
     ended.unwrap_or_else(|error| {
@@ -110,10 +111,10 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let chosen = args.model.choose(prompt.as_deref(), recording).await?;
     note(&chosen.line);
 
-    let mut limits = Limits::default().with_max_output_tokens(512);
+    let mut limits = Limits::default();
     limits.budget.model_calls = args.max_model_calls;
     limits.max_time = args.max_time.map(Duration::from_secs);
-    // A selection while it is written is nothing to read.
+    // A selection is JSON for the program, not text for the user.
     let streams = !args.model.no_stream && !args.selector;
     let mut tools = args.tools.tools().await?;
     let ours = tools.len();
@@ -126,7 +127,8 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         approval = approval.with_tool(theirs.name());
     }
     let mut agent = ToolOrchestrator::new(Arc::clone(&chosen.model), tools)?
-        .with_limits(limits)
+        .with_limits(limits.clone())
+        .with_settings(Settings::default().with_max_output_tokens(512))?
         .with_streaming(streams);
     if args.selector {
         agent = agent.with_choosing(Choosing::Selector)?;
@@ -141,7 +143,7 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         (None, Some(input)) => assistant.converse(&input).await,
         (None, None) => Ok(ExitCode::SUCCESS),
     };
-    // In good order; whatever happened above, none of them outlives this program.
+    // Close the servers properly. Without this, they would still end with this program.
     join_all(servers.into_iter().map(McpClient::close)).await;
     ended
 }
@@ -177,10 +179,10 @@ impl Assistant {
         })
     }
 
-    /// Carries out line after line, each in the conversation of those before it.
+    /// Carries out one line after the other, all in one conversation.
     async fn converse(&self, input: &Input) -> Result<ExitCode, Box<dyn Error>> {
         if input.is_terminal() {
-            note("(a task a line; Ctrl-C ends a task, Ctrl-D the conversation)");
+            note("(one task per line; Ctrl-C ends a task, Ctrl-D the conversation)");
         }
         let mut so_far: Option<Run> = None;
         let mut code = ExitCode::SUCCESS;
@@ -190,15 +192,15 @@ impl Assistant {
             }
             let mut run = match &so_far {
                 None => self.agent.start(task)?,
-                Some(before) => self.goes_on(before.clone(), task)?,
+                Some(before) => self.follow_up(before.clone(), task)?,
             };
             let end = self.carry_out(&mut run, Some(input)).await?;
             if end == End::Finished {
                 so_far = Some(run);
                 continue;
             }
-            // In the middle of a task there is no asking on.
-            note("(the conversation goes on without this task; what its tools did is done)");
+            // A run cannot be continued in the middle of a task.
+            note("(the conversation continues without this task; changes by its tools remain)");
             if end == End::Failed {
                 code = ExitCode::FAILURE;
             }
@@ -206,10 +208,13 @@ impl Assistant {
         Ok(code)
     }
 
-    /// Asks on. A run counts on, and the limits are for one task: it gets as much again.
-    fn goes_on(&self, mut run: Run, task: String) -> Result<Run, Box<dyn Error>> {
+    /// Continues a run with another task.
+    ///
+    /// The limits are for one task, but a run counts all its tasks. The limits are therefore raised
+    /// by the amounts used so far.
+    fn follow_up(&self, mut run: Run, task: String) -> Result<Run, Box<dyn Error>> {
         run.follow_up(task)?;
-        let mut limits = self.limits;
+        let mut limits = self.limits.clone();
         if let Some(calls) = &mut limits.budget.model_calls {
             *calls = calls.saturating_add(run.spent().model_calls);
         }
@@ -219,7 +224,7 @@ impl Assistant {
         Ok(run.with_limits(limits))
     }
 
-    /// Drives a run to its end and says what came of it.
+    /// Drives a run to its end and prints the result.
     async fn carry_out(&self, run: &mut Run, input: Option<&Input>) -> Result<End, Box<dyn Error>> {
         let (cancellation, ledger) = (Cancellation::default(), Ledger::default());
         let cx =
@@ -229,12 +234,12 @@ impl Assistant {
         let finished = tokio::select! {
             finished = &mut running => finished,
             _ = tokio::signal::ctrl_c() => {
-                // The run ends where it stands, and says so itself.
+                // The run stops and returns an error with the stage `Cancelled`.
                 cancellation.cancel();
                 running.await
             }
         };
-        // However it ended: what was said so far has been paid for.
+        // Save the replies after a failure too, because they cost money.
         if let Some(path) = self.chosen.save_recording()? {
             note(&format!("recorded in {}", path.display()));
         }
@@ -271,14 +276,14 @@ impl Assistant {
                     note(&format!("error: {error:#}"));
                 }
                 if error.downcast_ref::<AwaitsApproval>().is_some() {
-                    note("--approve asks on a terminal, and not with --json");
+                    note("--approve needs a terminal, and does not work with --json");
                 }
                 End::Failed
             }
         })
     }
 
-    /// Who watches, and who is asked.
+    /// Creates the context, which shows events and asks the user for approvals.
     fn context(&self, input: Option<&Input>) -> Context {
         let (json, screen) = (self.json, Screen::default());
         let cx = Context::default()
@@ -290,15 +295,17 @@ impl Assistant {
             async move {
                 let mut tools = agent.tools().iter();
                 let tool = tools.find(|tool| tool.name() == asked.call.name);
-                let tool = tool.ok_or(ModuleError::stop("a call of no tool waits for a person"))?;
+                let tool = tool.ok_or(ModuleError::stop(
+                    "the call that waits for approval names an unknown tool",
+                ))?;
                 let decided = decide(&input, tool.contract(), &asked).await?;
-                decided.ok_or(ModuleError::stop("the person ended the run").at(Stage::Cancelled))
+                decided.ok_or(ModuleError::stop("the user ended the run").at(Stage::Cancelled))
             }
         })
     }
 }
 
-/// The last line of a run that came to its end, for another program.
+/// Returns the last object of a finished run, for `--json`.
 fn result(finished: &Finished) -> Value {
     let failures = finished.failures.iter();
     let failures = failures.map(|failure| json!({"call": failure.call, "error": failure.error}));

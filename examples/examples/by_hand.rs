@@ -1,8 +1,8 @@
-//! A loop of your own: no orchestrator, and a run that outlives the process.
+//! A loop of your own, without an orchestrator, whose run survives a crash.
 //!
-//! After each step the run is a text. This program reads it back every time, as another
-//! process would after a crash, and goes on. With `--base-url URL --model NAME` a real
-//! model answers; without, a test model calls every tool once.
+//! After each step the run is stored as text. Before each step this program loads the text, as
+//! another process would after a crash. With `--base-url URL --model NAME` a real model answers.
+//! Otherwise a test model calls every tool once.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut stored = serde_json::to_string(&run)?;
     loop {
         let state: RunState = serde_json::from_str(&stored)?;
-        // Refused, by name, if a tool is not what it was.
-        let mut run = Run::resume(state, &tools)?;
+        // This is an error if an open call cannot go on with these tools.
+        let mut run = Run::resume(state, &tools)?.run;
 
         let step = run.next();
         let answer = match step.kind {
@@ -48,7 +48,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
                 for call in &calls {
                     say(&format!("step {}: {} {}", step.number, call.name, call.arguments));
                     let tool = tools.iter().find(|tool| tool.contract().name() == call.name);
-                    // The run hands out calls of its own tools only.
+                    // The run returns only calls of its own tools.
                     let tool = tool.ok_or("the run calls a tool that it was not given")?;
                     results.push(answer(tool, call, &cx).await?);
                 }
@@ -65,7 +65,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-/// What the model is told of a call; an error ends the run.
+/// Calls a tool and returns the result for the model. An error ends the run.
 async fn answer(tool: &Tool, call: &ToolCall, cx: &Context) -> Result<ToolResult> {
     match ToolResult::of(call, tool.call(&call.arguments, cx).await) {
         (_, Some(error)) if error.audience() == Audience::Run => Err(error),

@@ -1,4 +1,4 @@
-//! A group of tools over Chat Completions: typed context goes in and comes out; without `async`.
+//! A group of tools over Chat Completions, without `async`: typed context goes in and comes out.
 
 #[path = "common/blocking.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Structured output over Chat Completions: what does not fit goes back to the model.
+//! Structured output over Chat Completions: errors go back to the model.
 
 mod common;
 
@@ -25,7 +25,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Asks until the answer fits, three times at most.
+/// Asks until the reply is valid, at most three times.
 async fn extract<T: DeserializeOwned>(
     client: &Client<OpenAIConfig>,
     format: &Definition,
@@ -43,11 +43,11 @@ async fn extract<T: DeserializeOwned>(
         match format.read(&reply.text().unwrap_or_default()) {
             Ok(entities) => return Ok(entities),
             Err(error) => {
-                let told = error.for_model().into_owned();
-                println!("told: {told}");
-                messages.push(ChatCompletionRequestUserMessage::from(told).into());
+                let message = error.for_model().into_owned();
+                println!("to the model: {message}");
+                messages.push(ChatCompletionRequestUserMessage::from(message).into());
             }
         }
     }
-    Err(Error::other("no answer fits"))
+    Err(Error::other("no reply is valid"))
 }

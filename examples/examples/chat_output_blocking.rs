@@ -1,4 +1,4 @@
-//! Structured output over Chat Completions: what does not fit goes back to the model; without `async`.
+//! Structured output over Chat Completions, without `async`: errors go back to the model.
 
 #[path = "common/blocking.rs"]
 mod common;
@@ -22,7 +22,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Asks until the answer fits, three times at most.
+/// Asks until the reply is valid, at most three times.
 fn extract<T: DeserializeOwned>(client: &Client, format: &Definition) -> Result<T> {
     let mut messages = vec![ChatCompletionRequestUserMessage::from(OUTPUT_PROMPT).into()];
     for _ in 0..3 {
@@ -37,11 +37,11 @@ fn extract<T: DeserializeOwned>(client: &Client, format: &Definition) -> Result<
         match format.read(&reply.text().unwrap_or_default()) {
             Ok(entities) => return Ok(entities),
             Err(error) => {
-                let told = error.for_model().into_owned();
-                println!("told: {told}");
-                messages.push(ChatCompletionRequestUserMessage::from(told).into());
+                let message = error.for_model().into_owned();
+                println!("to the model: {message}");
+                messages.push(ChatCompletionRequestUserMessage::from(message).into());
             }
         }
     }
-    Err(Error::other("no answer fits"))
+    Err(Error::other("no reply is valid"))
 }

@@ -1,4 +1,4 @@
-//! One tool over Chat Completions, until the model calls it no more.
+//! One tool over Chat Completions, until the model stops calling it.
 
 mod common;
 
@@ -31,7 +31,7 @@ async fn main() -> Result<()> {
         messages.extend(reply.to_input());
         for outcome in tools.dispatch(&calls, &(), &Context::default()).await {
             let outcome = outcome?;
-            println!("told: {}", outcome.content);
+            println!("to the model: {}", outcome.content);
             messages.push(outcome.tool_message());
         }
     }

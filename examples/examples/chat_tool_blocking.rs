@@ -1,4 +1,4 @@
-//! One tool over Chat Completions, until the model calls it no more; without `async`.
+//! One tool over Chat Completions, without `async`, until the model stops calling it.
 
 #[path = "common/blocking.rs"]
 mod common;
@@ -29,7 +29,7 @@ fn main() -> Result<()> {
         messages.extend(reply.to_input());
         for outcome in tools.dispatch(&calls, &(), &Context::default())? {
             let outcome = outcome?;
-            println!("told: {}", outcome.content);
+            println!("to the model: {}", outcome.content);
             messages.push(outcome.tool_message());
         }
     }

@@ -1,5 +1,5 @@
-//! Prints every contract of the toolsets in one provider's shape, as a JSON array; what the
-//! provider cannot be told goes to standard error.
+//! Prints every contract of the toolsets in the form of one provider, as a JSON array. Rules that
+//! the provider does not support go to standard error.
 //!
 //! `cargo run -p toolwright-examples --example contracts -- --dialect openai-strict`
 
@@ -23,7 +23,7 @@ struct Args {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let mut tools = Vec::new();
-    // Those of the MCP toolset are other servers'.
+    // The MCP toolset has no contracts of its own.
     let toolsets = [Memory::default().tools()?, Text::default().tools()?, GitHub::new()?.tools()?];
     for tool in toolsets.iter().flatten() {
         let contract = tool.contract();

@@ -1,4 +1,4 @@
-//! Tools of text, of a regular expression and of JSON, shown to a model and run once.
+//! Tools with free text, with a regular expression and with JSON as input, called once by a model.
 
 use async_openai::Client;
 use async_openai::types::responses::CreateResponseArgs;

@@ -1,9 +1,10 @@
-//! Lowers schemas from anywhere to what one provider accepts, one JSON line each.
+//! Lowers schemas of any origin to the form that one provider accepts, one JSON line each.
 //!
-//! In: `{"id", "name", "description", "schema"}`. Out: `{"id", "tool", "losses"}`, the
-//! tool in the provider's shape, or `{"id", "error"}`. With `--round-trip` in:
-//! `{"id", "schema", "value"}`, out: `{"id", "value"}`, the value brought to the
-//! provider's shape and read back.
+//! Input: `{"id", "name", "description", "schema"}`. Output: `{"id", "tool", "losses"}` with the
+//! tool in the provider's form, or `{"id", "error"}`.
+//!
+//! With `--round-trip`, the input is `{"id", "schema", "value"}`. The output is `{"id", "value"}`
+//! with the value after lowering it to the provider's form and reading it back.
 //!
 //! `cargo run -p toolwright-examples --example lower -- --dialect anthropic < schemas.jsonl`
 
@@ -14,14 +15,14 @@ use clap::Parser;
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Dialect};
 
-/// Lowers schemas on stdin, one JSON line each, to what one provider accepts.
+/// Lowers schemas on stdin, one JSON line each, to the form that one provider accepts.
 #[derive(Parser)]
 struct Args {
     /// json-schema, openai-strict, openai-loose, anthropic, gemini or mcp
     #[arg(long)]
     dialect: Dialect,
 
-    /// Bring a value to the provider's shape and read it back
+    /// Lower a value to the provider's form and read it back
     #[arg(long)]
     round_trip: bool,
 }
@@ -29,7 +30,7 @@ struct Args {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     match answer_all(&args, io::stdin().lock(), BufWriter::new(io::stdout().lock())) {
-        // Whoever reads has seen enough.
+        // The reader has closed the output.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),
     }
@@ -41,7 +42,7 @@ fn answer_all(args: &Args, mut lines: impl BufRead, mut out: impl Write) -> io::
         if !line.trim_ascii().is_empty() {
             serde_json::to_writer(&mut out, &answer(args, &line))?;
             out.write_all(b"\n")?;
-            // A program on the other side may wait for the answer before it asks again.
+            // The caller may wait for this answer before it sends the next line.
             out.flush()?;
         }
         line.clear();

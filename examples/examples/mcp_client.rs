@@ -1,4 +1,4 @@
-//! Looks at an MCP server and calls its tools.
+//! Lists and calls the tools of an MCP server.
 //!
 //! `cargo run -p toolwright-examples --example mcp_client -- --http http://127.0.0.1:8000/mcp list`
 
@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 use toolwright_examples::{note, note_left_out, say, started_by, tell, terminated};
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::error::Audience;
-use toolwright_module::message::Image;
+use toolwright_module::message::Part;
 use toolwright_module::{Context, Effect, Error, Result, Tool};
 
-/// Looks at an MCP server and calls its tools.
+/// Lists and calls the tools of an MCP server.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     server: Server,
 
-    /// The environment variable with the token for a server over HTTP
+    /// Environment variable with the token for a server over HTTP
     #[arg(long, value_name = "NAME", conflicts_with = "stdio")]
     token_env: Option<String>,
 
-    /// A variable of the environment that a command gets, besides PATH, HOME and the like;
-    /// may be given several times
+    /// Environment variable that the command gets, in addition to PATH, HOME and the like; can be
+    /// repeated
     #[arg(long, value_name = "NAME", conflicts_with = "http")]
     env: Vec<String>,
 
-    /// Go on only if the server is what it was when `lock` wrote this file
+    /// Continue only if the server has not changed since `lock` wrote this file
     #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
 
@@ -42,35 +42,35 @@ struct Args {
 #[derive(Group)]
 #[group(required = true, multiple = false)]
 struct Server {
-    /// The command that starts the server; split as by a shell, without one
+    /// Command that starts the server; it is split into words as by a shell, but no shell runs
     #[arg(long, value_name = "COMMAND")]
     stdio: Option<String>,
 
-    /// The server's URL, such as http://127.0.0.1:8000/mcp
+    /// URL of the server, such as http://127.0.0.1:8000/mcp
     #[arg(long, value_name = "URL")]
     http: Option<String>,
 }
 
 #[derive(Subcommand)]
 enum Task {
-    /// Print the tools, what the server says that they do, and what they take
+    /// Print the tools with their effects, descriptions and arguments
     List {
-        /// Print each tool's definition as the server gave it, one object a line
+        /// Print each tool's definition as the server sent it, one object per line
         #[arg(long)]
         json: bool,
     },
-    /// Call a tool and print its result; a failure is an exit code of 1
+    /// Call a tool and print its result; after a failure the exit code is 1
     Call {
         /// The tool
         name: String,
         /// Its arguments, as a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
-        /// Print an object with `text`, `value` and `images`
+        /// Print an object with `text`, `value` and `parts`
         #[arg(long)]
         json: bool,
     },
-    /// Print what the server is now, for --lock
+    /// Print the current state of the server, as a file for --lock
     Lock,
 }
 
@@ -85,7 +85,7 @@ async fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // What a model would be told needs no more words.
+            // An error for the model is a complete sentence, so it gets no prefix.
             let whole = matches!(error.audience(), Audience::ModelMayRetry | Audience::ModelFinal);
             note(&if whole { error.to_string() } else { format!("error: {error:#}") });
             ExitCode::FAILURE
@@ -117,28 +117,29 @@ fn client(args: &Args) -> Result<McpClientBuilder> {
         client = client.with_env(name, env::var_os(name).ok_or_else(none)?);
     }
     if let Some(name) = &args.token_env {
-        let none = |_| Error::other(format!("--token-env: {name} holds no token; set it"));
+        let none = |_| Error::other(format!("--token-env: {name} has no token; set it"));
         client = client.with_token(env::var(name).map_err(none)?)?;
     }
     if let Some(file) = &args.lock {
         let named =
             |error: &dyn Display| Error::other(format!("--lock {}: {error}", file.display()));
         let lock = fs::read_to_string(file).map_err(|error| named(&error))?;
-        client = client.with_lock(&lock).map_err(|_| named(&"`lock` did not write this"))?;
+        client =
+            client.with_lock(&lock).map_err(|_| named(&"this file was not written by `lock`"))?;
     }
-    // Its word decides nothing here, it is shown.
+    // The annotations are only shown, and decide nothing, so they can be trusted.
     let shows = matches!(args.task, Task::List { .. });
     Ok(if shows { client.with_trusted_annotations() } else { client })
 }
 
-/// The error, with the switch that helps.
+/// Converts an error. The result names the option that helps.
 fn advice(error: McpError, args: &Args) -> Error {
     match (error, &args.token_env) {
         (McpError::Unauthorized { server }, None) => Error::other(format!(
-            "{server} wants a token; name the variable that holds it with --token-env"
+            "{server} requires a token; name the variable with the token in --token-env"
         )),
         (McpError::Unauthorized { server }, Some(name)) => {
-            Error::other(format!("{server} does not take the token in {name}"))
+            Error::other(format!("{server} rejected the token in {name}"))
         }
         (error, _) => error.into(),
     }
@@ -147,7 +148,7 @@ fn advice(error: McpError, args: &Args) -> Error {
 fn list(remote: &McpClient, json: bool) -> Result<()> {
     note_left_out(remote);
     if json {
-        // As it came; a tool's contract is what was made of it.
+        // These are the server's definitions, not the contracts derived from them.
         remote.definitions().iter().for_each(tell);
         return Ok(());
     }
@@ -167,31 +168,28 @@ async fn call(remote: &McpClient, name: &str, arguments: &str, json: bool) -> Re
     };
     let output = tool.call(arguments, &Context::default()).await?;
     if json {
-        let (value, images) = (output.value()?, output.images());
-        tell(&json!({"text": output.text(), "value": value, "images": images}));
+        let (value, parts) = (output.value()?, output.parts());
+        tell(&json!({"text": output.text(), "value": value, "parts": parts}));
         return Ok(());
     }
     if !output.text().is_empty() {
         say(output.text());
     }
-    for image in output.images() {
-        let Image::Url(url) = image else { continue };
-        note(&match url.strip_prefix("data:") {
-            Some(data) => {
-                let kind = data.split([';', ',']).next().unwrap_or_default();
-                format!("(an image of type {kind} comes with it; --json prints it)")
-            }
-            None => format!("(an image is at {url})"),
+    for source in output.parts().iter().filter_map(Part::source) {
+        note(&match (source.media_type(), source.to_url()) {
+            (Some(kind), _) => format!("(the result has a file of type {kind}; --json prints it)"),
+            (None, Some(url)) => format!("(the result has a file at {url})"),
+            (None, None) => "(the result has a file of a provider; --json prints it)".to_owned(),
         });
     }
     Ok(())
 }
 
-/// A tool for people: its name and effect, what it is for, an argument a line.
+/// Describes a tool for the user: its name, effect and purpose, and one line per argument.
 fn described(tool: &Tool) -> String {
     let effect = match tool.effect() {
-        Effect::Read => "only reads, says the server",
-        Effect::Idempotent => "twice is the same as once, says the server",
+        Effect::Read => "read-only, according to the server",
+        Effect::Idempotent => "idempotent, according to the server",
         _ => "may change things",
     };
     let mut text = format!("{} ({effect})", tool.name());
@@ -203,7 +201,7 @@ fn described(tool: &Tool) -> String {
         let optional = if required(schema, name) { "" } else { ", optional" };
         text.push_str(&format!("\n    {name}: {}{optional}", kind(argument)));
         if let Some(default) = argument.get("default") {
-            text.push_str(&format!(", {default} unless said"));
+            text.push_str(&format!(", default: {default}"));
         }
         if let Some(said) = argument["description"].as_str() {
             text.push_str(&format!(". {}", said.split_whitespace().collect::<Vec<_>>().join(" ")));
@@ -216,7 +214,7 @@ fn required(schema: &Value, name: &str) -> bool {
     schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name))
 }
 
-/// What a schema takes, in a few words.
+/// Returns the type of a schema in a few words.
 fn kind(schema: &Value) -> String {
     let or = |kinds: Vec<String>| kinds.join(" or ");
     if let Some(values) = schema["enum"].as_array() {

@@ -11,22 +11,22 @@ use toolwright_mcp::{McpError, McpServer};
 use toolwright_module::{Cancellation, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
 
-/// Serves toolsets to MCP clients: over standard input and output, unless told otherwise.
+/// Serves toolsets to MCP clients. Default: over standard input and output.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     tools: ToolArgs,
 
-    /// Serve over HTTP at this address, such as 127.0.0.1:8000; a port alone is for this
-    /// machine only, and beyond it a token is required
+    /// Serve over HTTP at this address, such as 127.0.0.1:8000; a port without an address is for
+    /// this machine only, and addresses for other machines require a token
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     http: Option<SocketAddr>,
 
-    /// The environment variable with the token that HTTP clients must send
+    /// Environment variable with the token that HTTP clients must send
     #[arg(long, value_name = "NAME", requires = "http")]
     token_env: Option<String>,
 
-    /// A name that HTTP clients reach this machine by; may be given several times
+    /// Host name of this machine in the requests of HTTP clients; can be repeated
     #[arg(long, value_name = "NAME", requires = "http")]
     host: Vec<String>,
 }
@@ -39,11 +39,12 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    // Standard output is the client's. What it is not told of a failure goes here.
+    // Standard output is for the client. Causes of failures that the client does not get go to
+    // standard error.
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(LevelFilter::WARN).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(args));
-    // A read from a terminal cannot be called off.
+    // A read from a terminal cannot be cancelled.
     runtime.shutdown_background();
     served
 }
@@ -65,7 +66,7 @@ async fn serve(args: Args) -> Result<()> {
         shutdown.cancel();
     });
     if let Some(name) = args.token_env {
-        let none = |_| Error::other(format!("{name} holds no token; set it"));
+        let none = |_| Error::other(format!("{name} has no token; set it"));
         let token = std::env::var(&name).map_err(none)?;
         server = server.with_token(token)?;
     }
@@ -75,15 +76,15 @@ async fn serve(args: Args) -> Result<()> {
     server.serve_http(listener).await.map_err(advice)
 }
 
-/// The error, with the switch that helps.
+/// Converts an error. The result names the option that helps.
 fn advice(error: McpError) -> Error {
     match error {
         McpError::TokenRequired { address } => Error::other(format!(
-            "{address} can be reached from other machines; name the variable that holds a token \
-             with --token-env"
+            "{address} can be reached from other machines; name a variable with a token in \
+             --token-env"
         )),
         McpError::HostsRequired { address } => Error::other(format!(
-            "{address} is every address of this machine; name those it is reached by with --host"
+            "{address} is every address of this machine; set its host names with --host"
         )),
         error => error.into(),
     }

@@ -1,14 +1,14 @@
-//! Reads texts as a model may write them, and says what it made of each.
+//! Reads texts as a model may write them, and prints the value of each.
 //!
-//! JSON lines go in, one text each, with the type it is meant to be:
+//! The input is JSON lines, each with one text and its expected type:
 //!
 //! ```sh
 //! echo '{"id": 1, "type": "Count", "input": "{\"n\": \"5\"}"}' |
 //!     cargo run -q -p toolwright-examples --example read_corpus
 //! ```
 //!
-//! One line comes out for each: `{"id":1,"value":{"n":5}}`, or `{"id":1,"error":"…"}`
-//! with all that is wrong. With `--repairs`, a value also says how it was read.
+//! The output has one line for each: `{"id":1,"value":{"n":5}}`, or `{"id":1,"error":"…"}` with all
+//! faults. With `--repairs`, a line with a value also lists the repairs.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_signature::{Contract, Policy, Signature};
 
-/// The types by name, each a contract of its own.
+/// Declares the types, each with its own contract, and a map of their readers by name.
 macro_rules! types {
     ($($(#[$meta:meta])* $name:ident { $($body:tt)* })*) => {
         $(
@@ -101,7 +101,7 @@ enum AnyValue {
     Float(f64),
 }
 
-/// A text that was read, written again, with what was repaired.
+/// Reads a text, and returns its value as JSON with the repairs.
 type Reader = Box<dyn Fn(&str) -> Result<(Value, Vec<String>), String>>;
 
 fn reader<S: Signature>() -> Result<Reader, toolwright_signature::ContractError> {
@@ -141,7 +141,7 @@ fn answer(readers: &BTreeMap<&str, Reader>, line: &[u8], with_repairs: bool) -> 
     let line: Line = match serde_json::from_slice(line) {
         Ok(line) => line,
         Err(error) => {
-            return json!({"id": id(line), "error": format!("no line of a corpus: {error}")});
+            return json!({"id": id(line), "error": format!("not a line of a corpus: {error}")});
         }
     };
     let name = if line.kind == "Value" { "ValueOf" } else { line.kind.as_str() };
@@ -157,7 +157,7 @@ fn answer(readers: &BTreeMap<&str, Reader>, line: &[u8], with_repairs: bool) -> 
     }
 }
 
-/// The id of a line that is not all it should be, such as one that is no UTF-8.
+/// Returns the id of an invalid line, such as one that is not UTF-8.
 fn id(line: &[u8]) -> Value {
     #[derive(Deserialize)]
     struct Id {

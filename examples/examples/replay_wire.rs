@@ -1,14 +1,15 @@
-//! Reads recorded replies of OpenAI's APIs, for a check of what a provider makes of them.
+//! Reads recorded replies of OpenAI's APIs, to check how the provider reads them.
 //!
-//! In: `{"id", "model", "stream"}`, one JSON line each; the reply is served at
-//! `{base-url}/{id}/v1`. Out: `{"id", "text", "reasoning", "calls", "usage", "finish",
-//! "next"}`, or `{"id", "error"}`. `next` is the body of the request that would follow.
+//! Input: `{"id", "model", "stream"}`, one JSON line each. The reply is served at
+//! `{base-url}/{id}/v1`. Output: `{"id", "text", "reasoning", "calls", "usage", "finish", "next"}`,
+//! or `{"id", "error"}`. `next` is the body of the next request.
 //!
 //! `cargo run -p toolwright-examples --example replay_wire -- --provider openai-chat --base-url http://127.0.0.1:8080 < exchanges.jsonl`
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
+use toolwright_module::model::Settings;
 
 use clap::{Parser, ValueEnum};
 use futures_util::StreamExt;
@@ -24,11 +25,11 @@ use toolwright_openai::{Api, OpenAi};
 /// Reads recorded replies, named on stdin as one JSON line each.
 #[derive(Parser)]
 struct Args {
-    /// Whose replies they are
+    /// Provider and API of the replies
     #[arg(long)]
     provider: Provider,
 
-    /// The server that has the recordings
+    /// URL of the server with the recordings
     #[arg(long)]
     base_url: String,
 }
@@ -59,7 +60,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             OpenAi::at(base, &exchange.model).map(|model| model.with_api(api).with_retries(0))
         };
         let asked = model(&format!("{}/{}/v1", args.base_url, exchange.id))?;
-        let request = Request::new([Message::user("hi")]).with_max_output_tokens(1_000_000);
+        let request = Request::new([Message::user("hi")])
+            .with_settings(Settings::default().with_max_output_tokens(1_000_000));
         let mut answer = match reply(&asked, request.clone(), exchange.stream).await {
             Ok(reply) => {
                 let mut answer = shown(&reply);
@@ -121,8 +123,8 @@ fn shown(reply: &Reply) -> Value {
     })
 }
 
-/// The body of the request that follows a reply: with the results of its calls, or with what
-/// the user says next.
+/// Returns the body of the request after a reply: with the results of its calls, or with the next
+/// message of the user.
 async fn next(
     reply: Reply,
     request: Request,
@@ -149,7 +151,7 @@ async fn next(
     Ok(body?)
 }
 
-/// The body of one request, which is refused.
+/// Receives one request, refuses it and returns its body.
 async fn body_of(listener: TcpListener) -> io::Result<Value> {
     let (mut socket, _) = listener.accept().await?;
     let mut bytes = Vec::new();

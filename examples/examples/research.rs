@@ -1,9 +1,9 @@
-//! An agent with three tools: code, and two models with a technique each.
+//! An agent with three tools: one is code, and two use models with different techniques.
 //!
-//! Searching is code, summing up is `Predict` on a fast model, classifying is
-//! `ChainOfThought` on a smart one, and a fourth model picks among them. With
-//! `--base-url URL --model NAME` all of them are real (`--fast-model` and
-//! `--smart-model` name the others); without, test models answer.
+//! The search is code, the summary is `Predict` on a fast model, and the classification is
+//! `ChainOfThought` on a smart model. A third model selects the tools. With
+//! `--base-url URL --model NAME` all models are real (`--fast-model` and `--smart-model` name the
+//! others). Otherwise test models answer.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Signature for SearchDocuments {
     type Output = Vec<String>;
 }
 
-/// Sum up a document in one sentence.
+/// Summarize a document in one sentence.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct SummarizeDocument {
     /// The document's text or title.
@@ -46,7 +46,7 @@ impl Signature for SummarizeDocument {
     type Output = Summary;
 }
 
-/// Say what kind of document this is.
+/// Classify a document.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct ClassifyDocument {
     /// The document's text or title.
@@ -71,15 +71,15 @@ struct Args {
     #[command(flatten)]
     server: ServerArgs,
 
-    /// The model that sums up; --model unless said
+    /// Model for summaries. Default: the model in --model
     #[arg(long, value_name = "NAME")]
     fast_model: Option<String>,
 
-    /// The model that classifies; --model unless said
+    /// Model for classification. Default: the model in --model
     #[arg(long, value_name = "NAME")]
     smart_model: Option<String>,
 
-    /// Print the tools as MCP shows them, and end
+    /// Print the tools in the form of MCP, and exit
     #[arg(long)]
     mcp: bool,
 }

@@ -1,4 +1,4 @@
-//! A group of tools over Responses: typed context goes in and comes out; without `async`.
+//! A group of tools over Responses, without `async`: typed context goes in and comes out.
 
 #[path = "common/blocking.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Structured output over Responses: what does not fit goes back to the model.
+//! Structured output over Responses: errors go back to the model.
 
 mod common;
 
@@ -23,7 +23,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Asks until the answer fits, three times at most.
+/// Asks until the reply is valid, at most three times.
 async fn extract<T: DeserializeOwned>(
     client: &Client<OpenAIConfig>,
     format: &Definition,
@@ -41,11 +41,11 @@ async fn extract<T: DeserializeOwned>(
         match format.read(&reply.text().unwrap_or_default()) {
             Ok(entities) => return Ok(entities),
             Err(error) => {
-                let told = error.for_model().into_owned();
-                println!("told: {told}");
-                input.push(EasyInputMessage::from(told).into());
+                let message = error.for_model().into_owned();
+                println!("to the model: {message}");
+                input.push(EasyInputMessage::from(message).into());
             }
         }
     }
-    Err(Error::other("no answer fits"))
+    Err(Error::other("no reply is valid"))
 }

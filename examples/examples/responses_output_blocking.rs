@@ -1,4 +1,4 @@
-//! Structured output over Responses: what does not fit goes back to the model; without `async`.
+//! Structured output over Responses, without `async`: errors go back to the model.
 
 #[path = "common/blocking.rs"]
 mod common;
@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Asks until the answer fits, three times at most.
+/// Asks until the reply is valid, at most three times.
 fn extract<T: DeserializeOwned>(client: &Client, format: &Definition) -> Result<T> {
     let mut input = vec![InputItem::from(EasyInputMessage::from(OUTPUT_PROMPT))];
     for _ in 0..3 {
@@ -35,11 +35,11 @@ fn extract<T: DeserializeOwned>(client: &Client, format: &Definition) -> Result<
         match format.read(&reply.text().unwrap_or_default()) {
             Ok(entities) => return Ok(entities),
             Err(error) => {
-                let told = error.for_model().into_owned();
-                println!("told: {told}");
-                input.push(EasyInputMessage::from(told).into());
+                let message = error.for_model().into_owned();
+                println!("to the model: {message}");
+                input.push(EasyInputMessage::from(message).into());
             }
         }
     }
-    Err(Error::other("no answer fits"))
+    Err(Error::other("no reply is valid"))
 }

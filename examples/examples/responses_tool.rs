@@ -1,4 +1,4 @@
-//! One tool over Responses, until the model calls it no more.
+//! One tool over Responses, until the model stops calling it.
 
 mod common;
 
@@ -29,7 +29,7 @@ async fn main() -> Result<()> {
         input.extend(reply.to_input());
         for outcome in tools.dispatch(&calls, &(), &Context::default()).await {
             let outcome = outcome?;
-            println!("told: {}", outcome.content);
+            println!("to the model: {}", outcome.content);
             input.push(outcome.output_item().into());
         }
     }

@@ -1,4 +1,4 @@
-//! One tool over Responses, until the model calls it no more; without `async`.
+//! One tool over Responses, without `async`, until the model stops calling it.
 
 #[path = "common/blocking.rs"]
 mod common;
@@ -27,7 +27,7 @@ fn main() -> Result<()> {
         input.extend(reply.to_input());
         for outcome in tools.dispatch(&calls, &(), &Context::default())? {
             let outcome = outcome?;
-            println!("told: {}", outcome.content);
+            println!("to the model: {}", outcome.content);
             input.push(outcome.output_item().into());
         }
     }

@@ -1,8 +1,10 @@
-//! One signature, three modules behind it, one caller that cannot tell them apart.
+//! One signature, three modules for it, and one caller that does not depend on the module.
 //!
-//! Code looks the documents up; a language model makes them up; the third lets a model
-//! widen the query and looks up what it says. Run it with `--base-url URL --model NAME`
-//! for a real model; without, a test model answers with data that fits the schema.
+//! The first module searches an index. The second is a language model, which invents the documents.
+//! The third lets a model expand the query, and then searches the index.
+//!
+//! With `--base-url URL --model NAME` a real model answers. Otherwise a test model answers with
+//! data that fits the schema.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use toolwright_module::{
 pub(crate) struct SearchDocuments {
     /// Words to look for.
     pub(crate) query: String,
-    /// What to leave out.
+    /// Conditions for the documents.
     pub(crate) filters: Option<SearchFilters>,
 }
 
@@ -33,10 +35,10 @@ pub(crate) struct SearchFilters {
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SearchResults {
-    /// What was found, best first.
+    /// The documents found, best first.
     #[schemars(length(max = 3))]
     pub(crate) documents: Vec<Document>,
-    /// How many there are in all.
+    /// Number of all documents found.
     pub(crate) total_count: u32,
 }
 
@@ -50,7 +52,7 @@ impl Signature for SearchDocuments {
     type Output = SearchResults;
 }
 
-/// Widen a search query with words that mean the same.
+/// Expand a search query with synonyms.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ExpandQuery {
     query: String,
@@ -66,7 +68,7 @@ impl Signature for ExpandQuery {
     type Output = ExpandedQuery;
 }
 
-/// The documents themselves: what a search server would hold.
+/// The documents, in place of a search server.
 pub(crate) struct Index(pub(crate) Vec<Document>);
 
 impl Index {
@@ -83,7 +85,7 @@ impl Index {
     }
 }
 
-/// Code does the work.
+/// Module that is code.
 pub(crate) struct ApiSearch {
     pub(crate) index: Arc<Index>,
 }
@@ -100,7 +102,7 @@ impl Module for ApiSearch {
     }
 }
 
-/// A language model does the work.
+/// Module that is a language model.
 pub(crate) struct LlmSearch {
     pub(crate) predictor: ChainOfThought<SearchDocuments>,
 }
@@ -117,7 +119,7 @@ impl Module for LlmSearch {
     }
 }
 
-/// Both do: a model widens the query, code looks it up.
+/// Module that is both: a model expands the query, and code searches the index.
 pub(crate) struct SmartSearch {
     pub(crate) index: Arc<Index>,
     pub(crate) expander: Predict<ExpandQuery>,
@@ -128,7 +130,7 @@ impl Module for SmartSearch {
 
     async fn call(&self, input: SearchDocuments, cx: &Context) -> Result<SearchResults> {
         let query = input.query.clone();
-        // The context goes on, so the model stays inside the run's budget.
+        // Pass the context on, so that the model's calls count against the run's budget.
         let expanded = self.expander.call(ExpandQuery { query }, cx).await?;
         let query = format!("{} {}", input.query, expanded.expanded_query);
         Ok(self.index.search(&query, input.filters.as_ref()))
@@ -139,14 +141,14 @@ impl Module for SmartSearch {
     }
 }
 
-/// The caller: it knows the signature and nothing else.
+/// The caller, which knows only the signature.
 async fn search(module: &AnyModule<SearchDocuments>, query: &str) -> Result<SearchResults> {
     module
         .call(SearchDocuments { query: query.to_owned(), filters: None }, &Context::default())
         .await
 }
 
-/// One signature, three modules behind it.
+/// One signature with three modules.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]

@@ -1,10 +1,11 @@
-//! An answer whose fields are shown while it is written.
+//! An answer whose fields are shown while the model writes it.
 //!
-//! Run it with `--base-url URL --model NAME` for a real model; without, a test model
-//! answers, wrongly first: what was seen is discarded, and the model is asked again.
+//! With `--base-url URL --model NAME` a real model answers. Otherwise a test model answers, first
+//! with an invalid reply: the partial answer is discarded, and the model is asked again.
 
 use std::error::Error;
 use std::sync::Arc;
+use toolwright_module::model::Settings;
 
 use clap::Parser;
 use schemars::JsonSchema;
@@ -18,14 +19,14 @@ use toolwright_module::{ChainOfThought, Context, LanguageModel, Reply, Signature
 /// Plan an excursion.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct PlanExcursion {
-    /// Where it goes.
+    /// Destination of the excursion.
     to: String,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Excursion {
     title: String,
-    /// What to take along.
+    /// Things to take along.
     #[schemars(length(max = 5))]
     luggage: Vec<String>,
 }
@@ -34,13 +35,13 @@ impl Signature for PlanExcursion {
     type Output = Excursion;
 }
 
-/// An answer whose fields are shown while it is written.
+/// An answer whose fields are shown while the model writes it.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     server: ServerArgs,
 
-    /// How the model is asked: schema, tool or prompted; as it can be unless said
+    /// Output mode: schema, tool or prompted. Default: the best one that the model supports
     #[arg(long, value_parser = mode)]
     mode: Option<OutputMode>,
 }
@@ -50,7 +51,7 @@ fn mode(word: &str) -> Result<OutputMode, String> {
         "schema" => Ok(OutputMode::Schema),
         "tool" => Ok(OutputMode::Tool),
         "prompted" => Ok(OutputMode::Prompted),
-        _ => Err("say schema, tool or prompted".to_owned()),
+        _ => Err("use schema, tool or prompted".to_owned()),
     }
 }
 
@@ -67,10 +68,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let example =
         Excursion { title: "A day in the woods".to_owned(), luggage: vec!["bread".to_owned()] };
     let example = Example::new(PlanExcursion { to: "the woods".to_owned() }, example)
-        .with_reasoning("Walking makes hungry.");
+        .with_reasoning("Walking makes you hungry.");
     let mut plan = ChainOfThought::<PlanExcursion>::new(model)?
         .with_examples([example])?
-        .with_max_output_tokens(300);
+        .with_settings(Settings::default().with_max_output_tokens(300))?;
     if let Some(mode) = args.mode {
         plan = plan.with_output_mode(mode)?;
     }
@@ -88,7 +89,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     luggage.unwrap_or_default().join(", ")
                 ));
             }
-            PredictEvent::Discard => note("(that was wrong: once more)"),
+            PredictEvent::Discard => note("(invalid reply: asking again)"),
             PredictEvent::Done(answer) => {
                 say(&answer.reasoning);
                 say(&format!("{}: {}", answer.output.title, answer.output.luggage.join(", ")));

@@ -1,8 +1,8 @@
-//! A toolset whose tools take every kind of type: numbers, enums, structs, collections, what
-//! may be left out, and unions.
+//! A toolset whose tools take every kind of type: numbers, enums, structs, collections, optional
+//! values and unions.
 //!
-//! Without arguments the program makes one good call of each tool and several bad ones. Name
-//! a tool and its arguments to make a call of your own.
+//! Without arguments the program makes valid and invalid calls of each tool. To make your own call,
+//! name a tool and its arguments.
 
 #[path = "common/calls.rs"]
 mod calls;
@@ -34,7 +34,7 @@ enum Status {
     Completed,
 }
 
-/// The names that a model uses.
+/// Shows the name that a model uses.
 impl fmt::Display for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -47,14 +47,14 @@ impl fmt::Display for Status {
     }
 }
 
-/// Say what kind of value each argument is.
+/// Show what kind of value each argument is.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Analyze {
     text: String,
     count: i64,
     score: f64,
     enabled: bool,
-    /// A whole number stays whole, another one does not become whole.
+    /// An integer stays an integer, and a fraction stays a fraction.
     threshold: Number,
 }
 
@@ -121,7 +121,7 @@ impl Signature for Configure {
     type Output = String;
 }
 
-/// Take one argument that has to be given and three that may be left out.
+/// Take one required and three optional arguments.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Process {
     required_field: String,
@@ -152,7 +152,7 @@ impl Signature for HandleFlexible {
     type Output = String;
 }
 
-/// The toolset: it has no state, so it is a function.
+/// Returns the tools. The toolset has no state, so it is a function.
 pub(crate) fn tools() -> Result<Vec<Tool>> {
     let analyze = from_fn(async |ask: Analyze| {
         let Analyze { text, count, score, enabled, threshold } = ask;

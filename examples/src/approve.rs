@@ -7,14 +7,14 @@ use toolwright_module::approval::{Approval, Decision};
 use crate::input::Input;
 use crate::show::{note, visible};
 
-/// Asks a person about a call of the tool with this contract; `None` if they would
-/// rather end the run, with Ctrl-C or Ctrl-D.
+/// Asks the user to decide on a call of the tool with this contract. Returns `None` if the user
+/// ends the run with Ctrl-C or Ctrl-D.
 ///
-/// Arguments that a person writes are held to the tool's schema here: they can mend them.
+/// Edited arguments are validated here, so that the user can correct them.
 ///
 /// # Errors
 ///
-/// If nothing can be read.
+/// If reading fails.
 pub async fn decide(
     input: &Input,
     contract: &Contract,
@@ -28,28 +28,28 @@ pub async fn decide(
         };
         match said.trim() {
             "y" | "yes" => return Ok(Some(Decision::Approve)),
-            "n" | "no" => return Ok(Some(Decision::deny("They said no."))),
+            "n" | "no" => return Ok(Some(Decision::deny("The user denied this call."))),
             "e" | "edit" => {
-                let Some(mended) = input.ask("arguments: ", arguments.clone()).await? else {
+                let Some(edited) = input.ask("arguments: ", arguments.clone()).await? else {
                     continue;
                 };
-                match contract.read::<Value>(&mended) {
-                    Ok(_) => return Ok(Some(Decision::edit(mended))),
+                match contract.read::<Value>(&edited) {
+                    Ok(_) => return Ok(Some(Decision::edit(edited))),
                     Err(fault) => note(&visible(&fault.to_string())),
                 }
-                arguments = visible(&mended);
+                arguments = visible(&edited);
             }
             _ => {}
         }
     }
 }
 
-/// What the call does to the world, in the word that is used everywhere for it.
+/// Returns the name of the call's effect, in lower case.
 fn effect(asked: &Approval) -> String {
     format!("{:?}", asked.effect).to_lowercase()
 }
 
-/// Arguments as a line that can be edited.
+/// Returns the arguments as one line that can be edited.
 fn on_one_line(arguments: &str) -> String {
     let value = serde_json::from_str::<Value>(arguments).map(|value| value.to_string());
     let line = value.unwrap_or_else(|_| arguments.replace(['\n', '\r'], " "));
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_on_the_line_that_asks_is_hidden_and_what_is_edited_is_the_same_value() {
+    fn hidden_characters_are_escaped_and_the_value_stays_the_same() {
         let hidden =
             "a\u{202e}b\u{2066}c\u{200b}d\u{e0041}e\u{feff}f\u{7f}g\u{9b}h\u{a0}i\u{2028}j\u{fe0f}";
         let arguments = serde_json::json!({ "path": hidden }).to_string();
@@ -72,7 +72,7 @@ mod tests {
         );
         let again: Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(again["path"], hidden);
-        // What can be seen stays as it is.
+        // Visible text does not change.
         let plain = r#"{"text":"Grüße \n 東京 مرحبا 🦀"}"#;
         assert_eq!(on_one_line(plain), plain);
         assert_eq!(on_one_line("no \u{1b}[2J json\n\u{202e}"), r"no \u001b[2J json \u202e");

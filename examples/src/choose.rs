@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use toolwright_module::model::Settings;
 
 use clap::Args;
 use serde::Deserialize;
@@ -13,74 +14,74 @@ use toolwright_module::testing::{Recorder, Recording, RecordingError, Replay};
 use toolwright_module::{LanguageModel, Message};
 use toolwright_openai::{Api, OpenAi};
 
-/// Where the key for OpenAI is.
+/// Environment variable with the key for OpenAI.
 const KEY: &str = "OPENAI_API_KEY";
 
-/// Where model servers listen unless told otherwise.
+/// Model servers with their default ports.
 const LOCAL_SERVERS: [(&str, u16); 3] =
     [("Ollama", 11434), ("llama-server", 8080), ("LM Studio", 1234)];
 
-/// How long a local server may take to say that it is there.
+/// Timeout for the response of a local server.
 const PROBE: Duration = Duration::from_millis(200);
 
-/// The model asked for where a key is all that is known.
+/// Model of OpenAI, if only a key is set.
 const DEFAULT_MODEL: &str = "gpt-4.1-mini";
 
-/// Which server a program talks to.
+/// Arguments that select a server.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServerArgs {
-    /// Address of a server with OpenAI's API, such as http://127.0.0.1:8080/v1
+    /// URL of a server with OpenAI's API, such as http://127.0.0.1:8080/v1
     #[arg(long, value_name = "URL", requires = "model")]
     pub base_url: Option<String>,
 
-    /// The model's name at that server
+    /// Name of the model on that server
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
 
-    /// Which of OpenAI's APIs to speak
+    /// OpenAI API to use
     #[arg(long, value_name = "chat|responses", default_value = "chat")]
     pub api: Api,
 
-    /// The environment variable that holds the key for --base-url; on this machine
-    /// OPENAI_API_KEY unless said
+    /// Environment variable with the key for --base-url. Default for a server on this machine:
+    /// OPENAI_API_KEY
     #[arg(long, value_name = "NAME", requires = "base_url")]
     pub key_env: Option<String>,
 
-    /// How many seconds a server may be silent
+    /// Maximum time without data from the server, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "600")]
     pub timeout: u64,
 }
 
-/// Which model a program talks to, and whether it is recorded.
+/// Arguments that select a model, and record it.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModelArgs {
     #[command(flatten)]
     server: ServerArgs,
 
-    /// Look for no key and no server: replay the recording
+    /// Replay the recording, even if there is a key or a server
     #[arg(long, conflicts_with_all = ["base_url", "record"])]
     offline: bool,
 
-    /// Ask for whole replies instead of streams
+    /// Request whole replies instead of streams
     #[arg(long)]
     pub no_stream: bool,
 
-    /// Write what the model says to this file
+    /// Record the model's replies in this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
 
-/// A model, and one line that says which.
+/// A model with its description.
 pub struct Chosen {
     /// The model.
     pub model: Arc<dyn LanguageModel>,
-    /// Which it is and how it was found.
+    /// One line that names the model and where it was found.
     pub line: String,
     recorder: Option<(Arc<Recorder<OpenAi>>, PathBuf)>,
 }
 
 impl Chosen {
-    /// Writes what was recorded so far, if that was asked for; where to, if it was.
+    /// Saves the recording, if the run is recorded and has replies. Returns the path of the file.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl fmt::Debug for Chosen {
     }
 }
 
-/// There is no model for this prompt, and how to get one.
+/// Error if there is no model for a prompt. Its text says how to get one.
 #[derive(Debug)]
 pub struct NoModel {
     recorded: String,
@@ -113,10 +114,10 @@ impl fmt::Display for NoModel {
         write!(
             f,
             "no model was found, and the recording only answers this prompt:\n  {}\n\
-             For any other prompt, give it a model:\n  \
+             For any other prompt, choose a model:\n  \
              set OPENAI_API_KEY, or\n  \
              start Ollama, llama-server or LM Studio on this machine, or\n  \
-             say --base-url URL --model NAME for any server with OpenAI's API",
+             pass --base-url URL --model NAME for any server with OpenAI's API",
             self.recorded
         )
     }
@@ -125,11 +126,11 @@ impl fmt::Display for NoModel {
 impl Error for NoModel {}
 
 impl ServerArgs {
-    /// The model that the arguments name, if they name a server.
+    /// Returns the model that the arguments name, if they name a server.
     ///
     /// # Errors
     ///
-    /// If what was asked for cannot be had.
+    /// If an argument is not valid, or the variable in `--key-env` is not set.
     pub fn given(&self) -> Result<Option<OpenAi>, Box<dyn Error>> {
         let (Some(base_url), Some(name)) = (&self.base_url, &self.model) else { return Ok(None) };
         let model = self.set_up(OpenAi::at(base_url, name)?)?;
@@ -139,13 +140,13 @@ impl ServerArgs {
         }))
     }
 
-    /// What the arguments say of any model, wherever it was found.
+    /// Applies the arguments that are valid for every server.
     fn set_up(&self, model: OpenAi) -> Result<OpenAi, Box<dyn Error>> {
         Ok(model.with_api(self.api).with_timeout(Duration::from_secs(self.timeout))?)
     }
 
-    /// The key for an address: the one asked for; on this machine also OpenAI's, which
-    /// is not sent elsewhere by accident.
+    /// Returns the key for a URL: the one in `--key-env`, or OpenAI's if the server is on this
+    /// machine. OpenAI's key is not sent to other machines by accident.
     fn key_for(&self, base_url: &str) -> Result<Option<String>, Box<dyn Error>> {
         if let Some(variable) = &self.key_env {
             let key = env::var(variable)
@@ -156,25 +157,27 @@ impl ServerArgs {
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let here = host == "localhost"
             || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        // Some local servers want a key, and take any.
+        // Some local servers require a key, but accept any.
         Ok(here.then(|| env::var(KEY).unwrap_or_else(|_| "no-key-required".to_owned())))
     }
 }
 
 impl ModelArgs {
-    /// Finds a model: the one asked for, else one for the key in the environment, else
-    /// a server on this machine, else `recording`, which answers only its own prompt: with
-    /// `None` for one that is not known yet, it is no model.
+    /// Finds a model: the one in the arguments, OpenAI's if its key is set, or one of a server on
+    /// this machine. If there is no model, replays `recording`.
+    ///
+    /// The recording answers only its own prompt. `None` means that the prompt is not known yet,
+    /// so the recording cannot be used.
     ///
     /// # Errors
     ///
-    /// If what was asked for cannot be had, or there is no model for this prompt.
+    /// If an argument is not valid, or there is no model for this prompt.
     pub async fn choose(
         &self,
         prompt: Option<&str>,
         recording: Recording,
     ) -> Result<Chosen, Box<dyn Error>> {
-        // Before a run is paid for, not after.
+        // Check this before the run, because a run costs money.
         if let Some(folder) = self.record.as_deref().and_then(Path::parent)
             && folder != Path::new("")
             && !folder.is_dir()
@@ -210,8 +213,9 @@ impl ModelArgs {
         let Some(path) = &self.record else {
             return Chosen { model: Arc::new(model), line, recorder: None };
         };
-        // So that recording again gives the same, as far as the model can.
-        let recorder = Arc::new(Recorder::new(model.with_temperature(0.0)));
+        // With temperature 0, a new recording has the same replies, as far as the model allows.
+        let settings = Settings::default().with_temperature(0.0);
+        let recorder = Arc::new(Recorder::new(model.with_settings(settings)));
         let model = Arc::clone(&recorder) as Arc<dyn LanguageModel>;
         Chosen { model, line, recorder: Some((recorder, path.clone())) }
     }
@@ -238,7 +242,7 @@ impl ModelArgs {
     }
 }
 
-/// The models that a server on this machine offers, if there is one.
+/// Returns the models of a server on this machine, if there is one.
 async fn models_at(base_url: &str) -> Option<Vec<String>> {
     #[derive(Deserialize)]
     struct Models {
@@ -248,14 +252,14 @@ async fn models_at(base_url: &str) -> Option<Vec<String>> {
     struct Model {
         id: String,
     }
-    // No proxy: what is meant is this machine.
+    // No proxy, because the server is on this machine.
     let client = reqwest::Client::builder().timeout(PROBE).no_proxy().build().ok()?;
     let reply = client.get(format!("{base_url}/models")).send().await.ok()?;
     let models: Models = reply.json().await.ok()?;
     Some(models.data.into_iter().map(|model| model.id).collect())
 }
 
-/// What the user asked in a recorded run.
+/// Returns the user's prompt in a recorded run.
 fn prompt_of(recording: &Recording) -> String {
     let first = recording.exchanges.first();
     let messages = first.into_iter().flat_map(|exchange| &exchange.request.messages);

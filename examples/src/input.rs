@@ -10,11 +10,10 @@ use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use tokio::sync::oneshot;
 
-/// What a person writes, line by line: on a terminal with editing and a history, else
-/// from a pipe.
+/// The user's input, line by line: from a terminal with editing and a history, or from a pipe.
 ///
-/// Lines are read on a thread of their own, which waits for nobody when the program
-/// ends. Nothing is read before it is asked for.
+/// A separate thread reads a line when one is requested. The program can end while that thread
+/// waits.
 #[derive(Clone)]
 pub struct Input {
     asks: mpsc::Sender<Ask>,
@@ -23,26 +22,26 @@ pub struct Input {
 
 struct Ask {
     prompt: &'static str,
-    /// What stands on the line already.
+    /// Initial text of the line, which the user can edit.
     initial: String,
-    /// Whether the line belongs into the history.
+    /// Whether to add the line to the history.
     kept: bool,
     answer: oneshot::Sender<io::Result<Option<String>>>,
 }
 
 impl Input {
-    /// The terminal; with a history that outlives the program if it has a file.
+    /// Reads from the terminal. If `history` names a file, it keeps the history.
     ///
     /// # Errors
     ///
     /// If there is no terminal, or the file cannot be read or written.
     pub fn terminal(history: Option<&Path>) -> io::Result<Self> {
-        // Stdout is for answers, and may lead elsewhere.
+        // The prompt goes to the terminal: stdout is for answers and may be redirected.
         let config = Config::builder().behavior(Behavior::PreferTerm).build();
         let mut editor = Editor::<(), FileHistory>::with_config(config).map_err(into_io)?;
         let history = history.map(Path::to_path_buf);
         if let Some(file) = &history {
-            // Before a run is paid for, not after; and it makes the file if there is none.
+            // Check and create the file before the run, because a run costs money.
             let named = |error: io::Error| {
                 let text = format!("--history: {}: {error}", file.display());
                 io::Error::new(error.kind(), text)
@@ -58,7 +57,7 @@ impl Input {
         })
     }
 
-    /// Standard input as it is.
+    /// Reads from standard input, without editing.
     #[must_use]
     pub fn pipe() -> Self {
         let read = |_: &Ask| {
@@ -69,21 +68,21 @@ impl Input {
         Self { asks: start(read), terminal: false }
     }
 
-    /// Whether a person sits there.
+    /// Returns whether the input is a terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The next task; `None` at the end: of a pipe, with Ctrl-C or with Ctrl-D.
+    /// Returns the next task, or `None` at the end of a pipe and after Ctrl-C or Ctrl-D.
     ///
     /// # Errors
     ///
-    /// If nothing can be read.
+    /// If reading fails.
     pub async fn task(&self) -> io::Result<Option<String>> {
         let line = self.line("> ", String::new(), true);
         if self.terminal {
-            // Here Ctrl-C is a key.
+            // On a terminal, the editor handles Ctrl-C.
             return line.await;
         }
         tokio::select! {
@@ -92,11 +91,11 @@ impl Input {
         }
     }
 
-    /// The answer to a question, begun with `initial`; `None` with Ctrl-C or Ctrl-D.
+    /// Asks a question, with `initial` as the text to edit. Returns `None` after Ctrl-C or Ctrl-D.
     ///
     /// # Errors
     ///
-    /// If nothing can be read.
+    /// If reading fails.
     pub async fn ask(&self, question: &'static str, initial: String) -> io::Result<Option<String>> {
         self.line(question, initial, false).await
     }
@@ -108,14 +107,14 @@ impl Input {
         kept: bool,
     ) -> io::Result<Option<String>> {
         let (answer, line) = oneshot::channel();
-        // A thread that is gone has nothing more to give.
+        // If the thread has ended, the next line returns `None`.
         let _ = self.asks.send(Ask { prompt, initial, kept, answer });
         line.await.unwrap_or(Ok(None))
     }
 }
 
-/// Answers what is asked on a thread of its own: a read cannot be given up, and the
-/// runtime would wait for it.
+/// Starts a thread that reads. It is not a thread of the runtime, because a read cannot be
+/// cancelled and the runtime would wait for it.
 fn start(
     mut read: impl FnMut(&Ask) -> io::Result<Option<String>> + Send + 'static,
 ) -> mpsc::Sender<Ask> {

@@ -1,5 +1,5 @@
-//! What the example programs share: choosing a model and tools, reading what a person
-//! writes and showing a run.
+//! Code that the example programs share: choosing a model and tools, reading the user's input and
+//! showing a run.
 
 mod approve;
 mod choose;
@@ -17,7 +17,7 @@ pub use show::{Screen, note, printable, say, summary, tell, visible};
 pub use signals::terminated;
 pub use toolbox::ToolArgs;
 
-/// The programs on the project's pages, compiled and run.
+/// The code on the pages in `docs`, compiled and run.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../docs/agents.md")]
@@ -26,14 +26,20 @@ mod pages {
     mod asking_a_model {}
     #[doc = include_str!("../../docs/context-and-limits.md")]
     mod context_and_limits {}
+    #[doc = include_str!("../../docs/conversations.md")]
+    mod conversations {}
     #[doc = include_str!("../../docs/from-async-openai.md")]
     mod from_async_openai {}
+    #[doc = include_str!("../../docs/hooks.md")]
+    mod hooks {}
     #[doc = include_str!("../../docs/mcp.md")]
     mod mcp {}
     #[doc = include_str!("../../docs/mcp-client.md")]
     mod mcp_client {}
     #[doc = include_str!("../../docs/memory.md")]
     mod memory {}
+    #[doc = include_str!("../../docs/messages.md")]
+    mod messages {}
     #[doc = include_str!("../../docs/migration.md")]
     mod migration {}
     #[doc = include_str!("../../docs/modules.md")]
@@ -46,6 +52,8 @@ mod pages {
     mod signatures {}
     #[doc = include_str!("../../docs/stored-runs.md")]
     mod stored_runs {}
+    #[doc = include_str!("../../docs/surviving-a-crash.md")]
+    mod surviving_a_crash {}
     #[doc = include_str!("../../docs/testing.md")]
     mod testing {}
     #[doc = include_str!("../../docs/toolsets.md")]

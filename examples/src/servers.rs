@@ -4,23 +4,23 @@ use toolwright_module::{Error, Result, Tool};
 
 use crate::show::note;
 
-/// The MCP servers whose tools a program works with besides its own.
+/// Arguments that name MCP servers, whose tools a program uses in addition to its own.
 #[derive(Clone, Args)]
 pub struct McpArgs {
-    /// Work with the tools of an MCP server too: the command that starts it, or its URL;
-    /// may be given several times. Of the environment a command gets PATH, HOME and the
-    /// like, and no keys
+    /// Also use the tools of an MCP server: the command that starts it, or its URL; can be
+    /// repeated. From the environment, a command gets only variables such as PATH and HOME, and no
+    /// keys
     #[arg(long = "mcp", value_name = "COMMAND|URL")]
     servers: Vec<String>,
 }
 
 impl McpArgs {
-    /// Connects to every server and puts its tools behind `tools`; one whose name is taken
-    /// gets its server's name before it. Close what comes back when the program ends.
+    /// Connects to every server and appends its tools to `tools`. A tool whose name is taken gets
+    /// the server's name as a prefix. Close the returned clients when the program ends.
     ///
     /// # Errors
     ///
-    /// If a server is not there; the error says which.
+    /// If a server cannot be reached. The error names the server.
     pub async fn connect(&self, tools: &mut Vec<Tool>) -> Result<Vec<McpClient>> {
         let mut remotes = Vec::new();
         for (place, server) in self.servers.iter().enumerate() {
@@ -44,22 +44,22 @@ impl McpArgs {
     }
 }
 
-/// The server that a command starts. Its words are split as a shell splits them, and no
-/// shell runs.
+/// Returns a client for the server that a command starts. The command is split into words as by a
+/// shell, but no shell runs.
 ///
 /// # Errors
 ///
-/// If it names no program or a quote has no end.
+/// If the command is empty or a quote is not closed.
 pub fn started_by(command: &str) -> Result<McpClientBuilder> {
-    let unended = || Error::other("a server's command ends in the middle of a quote");
-    let words = shlex::split(command).ok_or_else(unended)?;
+    let unclosed = || Error::other("the command of a server has a quote that is not closed");
+    let words = shlex::split(command).ok_or_else(unclosed)?;
     match words.split_first() {
         Some((program, arguments)) => Ok(McpClient::stdio(program, arguments)),
-        None => Err(Error::other("a server's command names no program")),
+        None => Err(Error::other("the command of a server is empty")),
     }
 }
 
-/// Says which tools of a server cannot be used, and why.
+/// Prints which tools of a server cannot be used, and why.
 pub fn note_left_out(remote: &McpClient) {
     for (name, why) in remote.left_out() {
         note(&format!("`{name}` of {} is left out: {why}", remote.name()));
@@ -70,7 +70,7 @@ fn is_url(server: &str) -> bool {
     server.starts_with("http://") || server.starts_with("https://")
 }
 
-/// A server for people: what follows its program or its path may hold secrets.
+/// Returns a server's program or URL, without arguments and query, which may contain secrets.
 fn shown(server: &str) -> String {
     if !is_url(server) {
         let words = shlex::split(server).unwrap_or_default();

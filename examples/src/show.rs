@@ -6,20 +6,20 @@ use serde::Serialize;
 use toolwright_module::budget::Spent;
 use toolwright_module::event::{Event, EventKind};
 
-/// How much of a tool's result is shown.
+/// Maximum number of characters of a tool's result that are shown.
 const LONGEST: usize = 400;
 
-/// Shows a run as it goes: the model's text on stdout, everything else on stderr.
+/// Shows a run while it proceeds: the model's text on stdout, everything else on stderr.
 #[derive(Debug, Default)]
 pub struct Screen {
-    /// Whether there is text on the last line.
+    /// Whether the last line on stdout has no line end yet.
     mid_line: AtomicBool,
 }
 
 impl Screen {
     /// Shows an event.
     pub fn show(&self, event: &Event) {
-        // Whoever closes our output has seen enough; that is no reason to end the run.
+        // Write errors are ignored: closed output is not a reason to end the run.
         let _ = match &event.kind {
             EventKind::TextDelta { text } => self.write(text),
             EventKind::ModelReplied { .. } if self.mid_line.load(Ordering::Relaxed) => {
@@ -52,14 +52,14 @@ impl Screen {
     }
 }
 
-/// A line of what a program is for, on stdout.
+/// Prints a line on stdout.
 ///
-/// Unlike `println!` it does not mind that nobody reads on.
+/// Unlike `println!`, it does not panic if the output is closed.
 pub fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{}", printable(text));
 }
 
-/// A line of JSON on stdout, for another program; it does not mind either.
+/// Prints a line of JSON on stdout, for another program. It does not panic if the output is closed.
 pub fn tell(value: &impl Serialize) {
     if let Ok(mut line) = serde_json::to_vec(value) {
         line.push(b'\n');
@@ -68,12 +68,12 @@ pub fn tell(value: &impl Serialize) {
     }
 }
 
-/// A line about what a program does, on stderr.
+/// Prints a line on stderr.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text));
 }
 
-/// What a run cost, in one line.
+/// Returns the cost of a run in one line.
 #[must_use]
 pub fn summary(spent: Spent, elapsed: Duration) -> String {
     let Spent { usage, model_calls, .. } = spent;
@@ -89,18 +89,18 @@ pub fn summary(spent: Spent, elapsed: Duration) -> String {
     )
 }
 
-/// The text without control characters: what a model or a tool says must not steer
+/// Returns the text without control characters, so that text of a model or a tool cannot control
 /// the terminal.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-/// A line on which a person decides: nothing in it that cannot be seen, or that turns the
-/// order of what is seen.
+/// Returns the text with invisible characters escaped, so that the user sees all of it before a
+/// decision. Characters that change the order of visible text are escaped too.
 ///
-/// Such characters are written as JSON escapes them, `\\u202e`, so that arguments which are
-/// JSON stay what they are and can be edited.
+/// The escapes are those of JSON, such as `\\u202e`, so that arguments in JSON keep their value and
+/// can be edited.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
@@ -117,8 +117,8 @@ pub fn visible(text: &str) -> String {
     visible
 }
 
-/// Characters without a shape of their own: control and format characters, spaces that are
-/// not the usual one, fillers, variation selectors, tags.
+/// Returns whether a character is invisible: control and format characters, unusual spaces,
+/// fillers, variation selectors, tags.
 fn is_hidden(char: char) -> bool {
     char.is_control()
         || (char.is_whitespace() && char != ' ')

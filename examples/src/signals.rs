@@ -1,7 +1,7 @@
-/// Waits until a system asks this program to end: SIGTERM, or SIGHUP when its terminal goes.
+/// Waits for a signal that asks this program to end: SIGTERM, or SIGHUP when its terminal closes.
 ///
-/// Whoever waits for it can close the servers that it started; a program that is ended by
-/// the signal itself leaves them to find out. Ctrl-C is not among them: it may mean a task.
+/// A program that handles the signal can close the servers that it started. Ctrl-C is not included,
+/// because it may end only a task.
 pub async fn terminated() {
     #[cfg(unix)]
     {

@@ -6,11 +6,11 @@ use toolwright_memory::Memory;
 use toolwright_module::{Error, Result, Tool};
 use toolwright_text::Text;
 
-/// Which toolsets a program works with.
+/// Arguments that select toolsets.
 #[derive(Debug, Clone, Args)]
 pub struct ToolArgs {
-    /// The toolsets, with commas between them; `github` reads with the token in GH_TOKEN
-    /// or GITHUB_TOKEN, or without one what is public
+    /// Toolsets, separated by commas; `github` uses the token in GH_TOKEN or GITHUB_TOKEN, and
+    /// reads only public data without one
     #[arg(
         long,
         value_enum,
@@ -20,7 +20,7 @@ pub struct ToolArgs {
     )]
     tools: Vec<Toolset>,
 
-    /// Keep the memory in this file; else it ends with the program
+    /// Keep the memory in this file. Default: it is lost when the program ends
     #[arg(long, value_name = "FILE")]
     memory: Option<PathBuf>,
 }
@@ -33,11 +33,11 @@ enum Toolset {
 }
 
 impl ToolArgs {
-    /// The tools of all that were named, each toolset once.
+    /// Returns the tools of the selected toolsets, each toolset once.
     ///
     /// # Errors
     ///
-    /// If the memory's file cannot be opened, or a token cannot be one.
+    /// If the memory's file cannot be opened, or the token is not valid.
     pub async fn tools(&self) -> Result<Vec<Tool>> {
         let mut tools = Vec::new();
         for (place, toolset) in self.tools.iter().enumerate() {
@@ -56,15 +56,15 @@ impl ToolArgs {
         Ok(tools)
     }
 
-    /// What a model should know before it uses them.
+    /// Returns the instructions for a model that uses the tools.
     #[must_use]
     pub fn instructions(&self) -> Option<&'static str> {
         if !self.tools.contains(&Toolset::Memory) {
             return None;
         }
         Some(match self.memory {
-            Some(_) => "A memory that stays. Ask it before you answer.",
-            None => "A memory for the time of one session. Ask it before you answer.",
+            Some(_) => "A memory that is kept between sessions. Search it before you answer.",
+            None => "A memory for one session. Search it before you answer.",
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::search;
 use crate::tasks;
 use std::sync::{Arc, Mutex};
+use toolwright_module::model::Settings;
 
 use crate::search::{
     ApiSearch, Document, Index, LlmSearch, SearchDocuments, SearchFilters, SmartSearch,
@@ -18,7 +19,7 @@ use toolwright_module::{
     ChainOfThought, Context, Message, Module, Predict, Reply, Request, Result, Signature, Tool,
     ToolCall, from_fn,
 };
-use toolwright_orchestrator::{Choosing, Ending, Limits, ReAct, ToolOrchestrator};
+use toolwright_orchestrator::{Choosing, Ending, ReAct, ToolOrchestrator};
 
 /// Answer questions using available memory tools.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -281,10 +282,11 @@ async fn the_committed_recording_replays_over_live_tools_to_its_end() {
     let stored = first.filter(|call| call.name == "memory_store").unwrap().arguments.clone();
     let replay = Arc::new(Replay::new(recording));
     let memory = Memory::default();
-    let limits = Limits::default().with_max_output_tokens(512);
+    let settings = Settings::default().with_max_output_tokens(512);
     let agent = ToolOrchestrator::new(Arc::clone(&replay), memory.tools().unwrap())
         .unwrap()
-        .with_limits(limits);
+        .with_settings(settings)
+        .unwrap();
     let prompt = "Store the key color with value blue, then tell me what you have stored.";
     let finished = agent.run(prompt, &Context::default()).await.unwrap();
 
@@ -312,7 +314,8 @@ async fn the_committed_recording_of_a_selector_replays_over_live_tools_to_its_en
     let memory = Memory::default();
     let agent = ToolOrchestrator::new(Arc::clone(&replay), memory.tools().unwrap())
         .unwrap()
-        .with_limits(Limits::default().with_max_output_tokens(512))
+        .with_settings(Settings::default().with_max_output_tokens(512))
+        .unwrap()
         .with_choosing(Choosing::Selector)
         .unwrap();
     let prompt = "Store the key color with value blue.";

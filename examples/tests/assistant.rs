@@ -97,7 +97,7 @@ fn a_task_that_fails_does_not_end_the_conversation_and_is_not_in_it() {
     let ran = converse(&mut assistant(&server), "First.\nSecond.\nThird.\n");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "One.\nThree.\n"), "{}", ran.stderr);
     assert_eq!(ran.stderr.matches("error: ").count(), 1, "{}", ran.stderr);
-    assert!(ran.stderr.contains("goes on without this task"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("continues without this task"), "{}", ran.stderr);
 
     let asked = server.asked();
     let said: Vec<&Value> =
@@ -389,8 +389,8 @@ fn a_server_that_is_not_there_is_named_and_the_model_is_not_asked() {
             "http://127.0.0.1:9/mcp (2 of 2): the server's address",
         ),
         ("https://", "URL (2 of 2): the server's address cannot be used"),
-        ("'hunter2", "in the middle of a quote"),
-        ("", "names no program"),
+        ("'hunter2", "a quote that is not closed"),
+        ("", "command of a server is empty"),
     ] {
         let model = self::server(&[says("Hello.")]);
         let servers = ["--tools", "text", "--mcp", &there, "--mcp", server, "Go."];

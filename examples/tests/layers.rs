@@ -58,16 +58,18 @@ const CORE: [(&str, &[&str], usize); 2] = [
     (
         "toolwright-module",
         &[
+            "base64",
             "futures-core",
             "futures-util",
             "schemars",
             "serde",
             "serde_json",
             "thiserror",
+            "tokio",
             "tokio-util",
             "tracing",
         ],
-        39,
+        40,
     ),
 ];
 

@@ -44,7 +44,7 @@ fn each_schema_becomes_a_tool_with_its_losses() {
             "strict": true,
         },
         "losses": [
-            {"path": "$.a", "keyword": "minLength", "why": "is said in the description only"},
+            {"path": "$.a", "keyword": "minLength", "why": "is written only in the description"},
         ],
     });
     assert_eq!(answers, [expected]);

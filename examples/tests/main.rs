@@ -45,5 +45,7 @@ mod mcp_servers;
 mod programs;
 mod reading;
 mod replay;
+#[cfg(unix)]
+mod stored_run;
 mod tool_calls;
 mod toolsets;

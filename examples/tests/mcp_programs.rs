@@ -111,7 +111,7 @@ fn call_prints_the_result_and_a_failure_is_told_and_an_exit_code() {
     assert!(stored.starts_with("Stored memory 'color' successfully\n"), "{stored}");
     assert_eq!(ok(call(&["memory_count"])), "1\n");
     let retrieved = ok(call(&["memory_retrieve", r#"{"key": "color"}"#, "--json"]));
-    let expected = json!({"text": "blue", "value": {"result": "blue"}, "images": []});
+    let expected = json!({"text": "blue", "value": {"result": "blue"}, "parts": []});
     assert_eq!(lines(&retrieved), [expected]);
 
     for (arguments, said) in [
@@ -156,7 +156,7 @@ fn a_lock_holds_the_server_to_what_it_was() {
 
     fs::write(&file, "no lock").unwrap();
     let told = failed(held(&mut over_stdio(&[]), &["list"]));
-    assert!(told.contains("server.lock: `lock` did not write this"), "{told}");
+    assert!(told.contains("server.lock: this file was not written by `lock`"), "{told}");
     fs::remove_file(&file).unwrap();
     let told = failed(held(&mut over_stdio(&[]), &["list"]));
     assert!(told.contains("server.lock: No such file"), "{told}");
@@ -174,9 +174,9 @@ fn a_token_is_asked_for_and_shown_by_nobody() {
     };
     assert_eq!(ok(with(TOKEN, &served.url)), "0\n");
     let told = failed(with("another-word", &served.url));
-    assert!(told.contains("does not take the token in MCP_WORD"), "{told}");
+    assert!(told.contains("rejected the token in MCP_WORD"), "{told}");
     let told = failed(run(over_http(&served.url).arg("list")));
-    assert!(told.contains(&format!("{} wants a token;", served.url)), "{told}");
+    assert!(told.contains(&format!("{} requires a token;", served.url)), "{told}");
     assert!(told.contains("--token-env"), "{told}");
     let told = failed(with("no\u{fc}header", &served.url));
     assert!(told.contains("the token is empty or has a character"), "{told}");
@@ -193,7 +193,7 @@ fn a_token_is_asked_for_and_shown_by_nobody() {
         program.args(["--http", address, "--token-env", "MCP_WORD"]);
         let task: &[&str] = if name == "mcp_client" { &["list"] } else { &[] };
         let told = failed(run(program.args(task)));
-        assert!(told.contains("MCP_WORD holds no token; set it"), "{told}");
+        assert!(told.contains("MCP_WORD has no token; set it"), "{told}");
     }
 }
 
@@ -286,8 +286,8 @@ fn a_command_is_split_and_no_shell_reads_it() {
     let told = failed(stdio("no-such-server --key hunter2"));
     assert!(told.starts_with("error: `no-such-server` could not be started"), "{told}");
     assert!(!told.contains("hunter2"), "{told}");
-    assert!(failed(stdio("sh 'hunter2")).contains("in the middle of a quote"));
-    assert!(failed(stdio(" ")).contains("names no program"));
+    assert!(failed(stdio("sh 'hunter2")).contains("a quote that is not closed"));
+    assert!(failed(stdio(" ")).contains("command of a server is empty"));
     let told = failed(run(over_http("127.0.0.1:8000/mcp").arg("list")));
     assert!(told.contains("it is not a URL; write the complete URL"), "{told}");
     for switches in [
@@ -337,9 +337,9 @@ fn odd() -> Vec<Tool> {
         Tool::dynamic(contract, Effect::Irreversible, move |_, _| async move { make() })
     };
     let images = || {
-        let image = |url: &str| Image::Url(url.to_owned());
+        let image = |url: &str| Image::url(url).into();
         let images = [image("data:image/png;base64,AAAA"), image("https://example.com/a.png")];
-        Ok(ToolOutput::text_only("Two\u{1b}[2J images.").with_images(images.to_vec()))
+        Ok(ToolOutput::text_only("Two\u{1b}[2J images.").with_parts(images))
     };
     vec![
         tool("picture", "Show\u{1b}[2J a picture.\n\nAnd another.", images),
@@ -367,11 +367,7 @@ async fn images_odd_schemas_and_failures_are_shown_and_steer_no_terminal() {
         "#);
 
         let ran = client(&["call", "picture"]);
-        assert!(
-            ran.stderr.contains("(an image of type image/png comes with it;"),
-            "{}",
-            ran.stderr
-        );
+        assert!(ran.stderr.contains("(the result has a file of type image/png;"), "{}", ran.stderr);
         assert!(ok(ran).starts_with("Two[2J images.\n"));
         let images = ok(client(&["call", "picture", "--json"]));
         assert!(images.contains("data:image/png;base64,AAAA") && !images.contains('\u{1b}'));

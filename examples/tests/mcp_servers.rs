@@ -40,7 +40,7 @@ fn model(tools: &[Tool], cases: &[Case], dialect: Dialect) -> impl LanguageModel
 
 /// Whether the model was told what the server says.
 fn is_expected(case: &Case, result: &ToolResult, dialect: Dialect) -> bool {
-    let shown = format!("{} {:?}", result.text, result.images);
+    let shown = format!("{} {:?}", result.text, result.parts);
     match &case.expected {
         Expected::Refused(part) => result.failed && shown.contains(part),
         Expected::Fails(part) => result.failed && shown.contains(part),

@@ -230,7 +230,7 @@ fn streaming_shows_fields_as_they_come_and_discards_a_wrong_answer() {
     let ran = run(&mut program("streaming"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(ran.stdout, "It is cold up there.\nTo the top: a warm coat, tea\n");
-    let (wrong, right) = ran.stderr.split_once("(that was wrong: once more)").unwrap();
+    let (wrong, right) = ran.stderr.split_once("(invalid reply: asking again)").unwrap();
     assert!(wrong.contains("It is cold  | "), "{wrong}");
     assert!(right.contains("To the top | a warm \n"), "{right}");
 }

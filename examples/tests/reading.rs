@@ -29,7 +29,7 @@ fn each_line_of_a_corpus_is_answered_by_a_line() {
         r#"{"id": 5, "type": "Order", "input": "{\"id\": 1, \"name\": \"x\"}"}"#,
         r#"{"id": 6, "type": "Nothing", "input": ""}"#,
         r#"{"id": 7, "type": "Empty", "input": ""}"#,
-        "no line of a corpus",
+        "not a line of a corpus",
     ];
     let mut bytes = lines.join("\n").into_bytes();
     bytes.extend(b"\n{\"id\": 8, \"type\": \"Text\", \"input\": \"{\\\"s\\\": \\\"\xff\\\"}\"}\n");
@@ -42,7 +42,7 @@ fn each_line_of_a_corpus_is_answered_by_a_line() {
     {"id":5,"error":"input of `order` does not fit: $.item: this field is missing; expected an object with `name`, `qty`"}
     {"id":6,"error":"there is no type `Nothing`"}
     {"id":7,"value":{}}
-    {"id":null,"error":"no line of a corpus: expected ident at line 1 column 2"}
-    {"id":8,"error":"no line of a corpus: invalid unicode code point at line 1 column 48"}
+    {"id":null,"error":"not a line of a corpus: expected ident at line 1 column 2"}
+    {"id":8,"error":"not a line of a corpus: invalid unicode code point at line 1 column 48"}
     "#);
 }

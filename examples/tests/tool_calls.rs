@@ -194,10 +194,10 @@ fn the_programs_share_a_setup_and_the_blocking_one_differs_in_async_only() {
         .replace("async fn", "fn")
         .replace("toolwright_module::", "toolwright_group::blocking::");
     // From the data on they are the same; before it the blocking one makes its client.
-    let from_data = |text: &str| text[text.find("/// What a text names.").unwrap()..].to_owned();
+    let from_data = |text: &str| text[text.find("/// Entities in a text.").unwrap()..].to_owned();
     assert_eq!(from_data(&with), from_data(&without));
     let mut before = without.lines();
-    let head = with.lines().skip(1).take_while(|line| *line != "/// What a text names.");
+    let head = with.lines().skip(1).take_while(|line| *line != "/// Entities in a text.");
     // Our names come from two crates with `async`, and from one module without.
     for line in head.filter(|line| !line.starts_with("use toolwright_")) {
         assert!(before.any(|other| other == line), "`{line}` is not in the blocking setup");

@@ -78,7 +78,7 @@ fn the_api_program_posts_gets_puts_and_deletes() {
     -> api_get {"path": "things/1", "query": {"page": "1"}}
     <- {"status":200,"body":"{\"name\": \"coat\"}"}
     -> api_get {"path": "../admin"}
-    <- failed: `path` must be names with / between them: no .., no \, no //
+    <- failed: `path` must be names separated by /, without .., \ and //
     -> api_delete {"path": "things/1"}
     <- {"status":204,"body":""}
     -> api_get {"path": "things/1"}
@@ -102,7 +102,7 @@ fn the_database_program_queries_inserts_updates_and_deletes() {
     -> db_query {"sql": "SELECT * FROM cities ORDER BY name"}
     <- {"columns":["name","weather"],"rows":[["Bergen","rain"],["Oslo","fog"]],"more":false}
     -> db_query {"sql": "DROP TABLE cities"}
-    <- failed: A query only reads: one SELECT, and nothing else.
+    <- failed: A query can only read; use one SELECT.
     -> db_insert {"table": "cities; --", "values": {"name": "Nowhere"}}
     <- failed: `table` must be one of these: cities
     "#);
@@ -323,7 +323,7 @@ async fn what_is_too_long_or_no_text_is_refused_whole() {
     assert_eq!(text, "The file has more than 1048576 bytes.");
     assert_eq!(said(tools, "file_read", json!({"path": "most"})).await.len(), files::MOST_BYTES);
     let text = told(tools, "file_read", json!({"path": "binary"})).await;
-    assert_eq!(text, "The file holds no text in UTF-8.");
+    assert_eq!(text, "The file is not UTF-8 text.");
     let long = "x".repeat(files::MOST_BYTES + 1);
     told(tools, "file_write", json!({"path": "most", "text": long})).await;
     said(tools, "file_write", json!({"path": "most", "text": "short"})).await;
@@ -385,7 +385,10 @@ async fn a_redirect_is_followed_below_the_address_only() {
             let arguments = json!({ "path": path, "body": body });
             let arguments = if body.is_null() { json!({ "path": path }) } else { arguments };
             let text = told(&tools, name, arguments).await;
-            assert_eq!(text, "The server redirects to another address; it was not asked.");
+            assert_eq!(
+                text,
+                "The server redirects to another address, which the tool may not request."
+            );
         }
     }
     assert!(other.take().is_empty());
@@ -435,7 +438,7 @@ async fn an_answer_has_an_end_in_size_and_in_time() {
     let tools = api(&server, LONGEST);
     said(&tools, "api_get", json!({"path": "most"})).await;
     let text = told(&tools, "api_get", json!({"path": "long"})).await;
-    assert_eq!(text, "The answer has more than 262144 bytes; ask for less.");
+    assert_eq!(text, "The response has more than 262144 bytes; request less data.");
     told(&tools, "api_get", json!({"path": "binary"})).await;
     for path in ["cut", "noise"] {
         let error = call(&tools, "api_get", json!({ "path": path })).await.unwrap_err();
@@ -443,7 +446,7 @@ async fn an_answer_has_an_end_in_size_and_in_time() {
         assert!(!format!("{error:#}").contains("127.0.0.1"), "{error:#}");
     }
     let text = told(&api(&server, SOON), "api_get", json!({"path": "never"})).await;
-    assert_eq!(text, "The server took too long; ask for less, or later.");
+    assert_eq!(text, "The server took too long; request less data, or try again later.");
 }
 
 #[tokio::test]
@@ -539,7 +542,7 @@ async fn a_query_has_an_end_in_rows_bytes_and_time() {
         format!("{counted} SELECT group_concat(x) FROM n"),
     ] {
         let text = told(&tools, "db_query", json!({ "sql": sql })).await;
-        assert!(text.ends_with("ask for less."), "{sql}: {text}");
+        assert!(text.ends_with("request less data."), "{sql}: {text}");
     }
 }
 

@@ -2,7 +2,7 @@
 use std::fmt;
 
 use toolwright_module::driver;
-use toolwright_module::message::{CallKind, Image, ToolResult};
+use toolwright_module::message::{CallKind, Part, ToolResult};
 use toolwright_module::{Error, Repaired, ToolCall, ToolOutput};
 
 /// The result of one call, for the model and for the program.
@@ -30,7 +30,7 @@ pub struct Outcome<Out = ()> {
 
 #[derive(Debug, Default)]
 struct Rare {
-    images: Vec<Image>,
+    parts: Vec<Part>,
     error: Option<Error>,
     repaired: Option<Box<Repaired>>,
 }
@@ -44,11 +44,19 @@ impl<Out> Outcome<Out> {
 
     pub(crate) fn fill(&mut self, mut output: ToolOutput) {
         let repaired = driver::take_repaired(&mut output);
-        let (content, images) = output.into_parts();
+        let (content, parts) = output.into_text_and_parts();
         self.content = content;
-        if !images.is_empty() || repaired.is_some() {
-            self.rare = Some(Box::new(Rare { images, error: None, repaired }));
+        if !parts.is_empty() || repaired.is_some() {
+            self.rare = Some(Box::new(Rare { parts, error: None, repaired }));
         }
+    }
+
+    /// Returns the text and the repairs as a tool's output.
+    pub(crate) fn into_output(mut self) -> ToolOutput {
+        let repaired = self.take_repaired();
+        let mut output = ToolOutput::text_only(self.content);
+        driver::set_repaired(&mut output, repaired);
+        output
     }
 
     #[cold]
@@ -68,7 +76,7 @@ impl<Out> Outcome<Out> {
             content: error.for_model().into_owned(),
             context: None,
             fail_reason: Some(reason),
-            rare: Some(Box::new(Rare { images: Vec::new(), error: Some(error), repaired })),
+            rare: Some(Box::new(Rare { parts: Vec::new(), error: Some(error), repaired })),
         }
     }
 
@@ -124,10 +132,10 @@ impl<Out> Outcome<Out> {
         self.rare.as_ref()?.repaired.as_deref()
     }
 
-    /// Returns the images beside the text. Only modules return images.
+    /// Returns the images, documents and audio beside the text. Only modules return them.
     #[must_use]
-    pub fn images(&self) -> &[Image] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.images)
+    pub fn parts(&self) -> &[Part] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.parts)
     }
 
     /// Converts the outcome to the content of a
@@ -138,8 +146,8 @@ impl<Out> Outcome<Out> {
             None => ToolResult::new(call, self.content),
             Some(_) => ToolResult::failed(call, self.content),
         };
-        let Rare { images, repaired, .. } = self.rare.map(|rare| *rare).unwrap_or_default();
-        result = result.with_images(images);
+        let Rare { parts, repaired, .. } = self.rare.map(|rare| *rare).unwrap_or_default();
+        result = result.with_parts(parts);
         result.repaired = repaired;
         result
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use toolwright_module::driver::{self, Arguments, Failed, contained, shown};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::message::CallKind;
-use toolwright_module::{Context, Error, Module, Result, Tool, ToolCall, ToolOutput};
+use toolwright_module::{Context, Effect, Error, Module, Result, Tool, ToolCall, ToolOutput};
 use toolwright_signature::{NameFault, Policy};
 
 use crate::custom::Custom;
@@ -18,7 +18,7 @@ use crate::definition::{Definition, Said, SaidKind};
 use crate::handle::Handle;
 use crate::outcome::{FailReason, Outcome};
 use crate::pretty;
-use crate::work::{Binding, Work};
+use crate::work::{Binding, Hooked, Work};
 
 /// A collection of tools by name, which runs the calls of a model.
 ///
@@ -285,10 +285,14 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         if definition.kind() != call.kind {
             return Err(other_kind(call));
         }
-        let mut outcome = Outcome::new(call.id.as_str().to_owned(), call.kind);
         let policy = self.policy.min(definition.policy()).min(cx.policy());
         let arguments =
             Arguments { contract: definition.contract(), text: &call.arguments, policy };
+        if driver::has_hooks(cx) {
+            let hooked = Hooked { work, arguments, cx_in, cx, out: Mutex::default() };
+            return Box::pin(hooked.run(call, definition.effect())).await;
+        }
+        let mut outcome = Outcome::new(call.id.as_str().to_owned(), call.kind);
         let ended = match work {
             Work::Typed(typed) => {
                 contained(|task| typed.begin(arguments, cx_in, cx, &mut outcome, task)).await
@@ -303,7 +307,11 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         };
         match ended {
             Ok(()) => Ok(outcome),
-            Err(failed) => told(call, failed, &mut outcome),
+            Err(failed) => {
+                let (error, of_arguments) = failed.apart();
+                let error = driver::with_repaired(error, outcome.take_repaired());
+                told(call, error, of_arguments)
+            }
         }
     }
 }
@@ -312,11 +320,14 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// Converts the group to plain tools, for an orchestrator. Every handler gets `cx_in`. `on_out`
     /// is called with the tool's name and the handler's `Out`.
     ///
+    /// The tools share the contracts of the group, so a server can bind it again for each request.
+    /// A value of the request can also be in the [`Context`]; see [`Context::with`].
+    ///
     /// A custom tool becomes a function with its text as the only field, because a
     /// [`LanguageModel`](toolwright_module::LanguageModel) supports functions only.
-    pub fn bind(self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
+    pub fn bind(&self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
         let binding = Arc::new(Binding { cx_in, on_out: Box::new(on_out) });
-        let both = self.definitions.iter().zip(self.works);
+        let both = self.definitions.iter().zip(&self.works);
         both.map(|(definition, work)| {
             let custom = definition.kind() == CallKind::Custom;
             let tool = work.bind(definition.contract(), definition.effect(), custom, &binding);
@@ -327,9 +338,7 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
 }
 
 /// Returns the outcome of a failed call, or its error if it is not for the model.
-fn told<Out>(call: &ToolCall, failed: Failed, outcome: &mut Outcome<Out>) -> Result<Outcome<Out>> {
-    let (error, of_arguments) = failed.apart();
-    let error = driver::with_repaired(error, outcome.take_repaired());
+fn told<Out>(call: &ToolCall, error: Error, of_arguments: bool) -> Result<Outcome<Out>> {
     let reason = match error.audience() {
         _ if of_arguments => FailReason::InvalidArguments,
         Audience::ModelMayRetry | Audience::ModelFinal => FailReason::ExplicitHandlerError,
@@ -337,6 +346,24 @@ fn told<Out>(call: &ToolCall, failed: Failed, outcome: &mut Outcome<Out>) -> Res
         _ => return Err(error),
     };
     Ok(Outcome::failed(call, reason, error))
+}
+
+impl<In: Sync + 'static, Out: Send + 'static> Hooked<'_, In, Out> {
+    async fn run(self, call: &ToolCall, effect: Effect) -> Result<Outcome<Out>> {
+        let Arguments { contract, text, .. } = self.arguments;
+        match driver::call_through_hooks(self.cx, contract, effect, text, &self).await {
+            Ok(output) => {
+                let mut outcome = Outcome::new(call.id.clone(), call.kind);
+                outcome.fill(output);
+                outcome.context = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Ok(outcome)
+            }
+            Err(error) => {
+                let (error, of_arguments) = Failed::of(error).apart();
+                told(call, error, of_arguments)
+            }
+        }
+    }
 }
 
 fn other_kind(call: &ToolCall) -> Error {

@@ -280,16 +280,16 @@ async fn images_are_in_the_item_and_in_a_message_of_their_own() {
         let input = json!({"type": "object", "properties": {}, "additionalProperties": false});
         Contract::dynamic("screenshot", "Take a picture.", input, None).unwrap()
     };
-    let image = Image::Url("data:image/png;base64,AAAA".to_owned());
+    let image = Image::url("data:image/png;base64,AAAA");
     let tool = Tool::dynamic(contract(), Effect::Read, move |_, _| {
-        let output = ToolOutput::text_only("Taken.").with_images(vec![image.clone()]);
+        let output = ToolOutput::text_only("Taken.").with_parts([image.clone().into()]);
         async { Ok(output) }
     });
     let group = ToolGroup::<(), ()>::new().tool(tool).unwrap();
     let call = ToolCall::new("call_1", "screenshot", "{}");
     let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
     insta::assert_json_snapshot!(json!({
-        "messages": [outcome.tool_message(), outcome.image_message()],
+        "messages": [outcome.tool_message(), outcome.parts_message()],
         "item": outcome.output_item(),
     }));
 }

@@ -8,6 +8,7 @@ mod async_openai;
 #[cfg(feature = "blocking")]
 mod blocking;
 mod groups;
+mod hooks;
 mod names;
 mod panics;
 mod policies;

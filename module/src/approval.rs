@@ -18,23 +18,46 @@ pub struct Approval {
     pub call: ToolCall,
     /// The effect of the call.
     pub effect: Effect,
+    /// Whether the call was begun before, and nobody knows whether it took effect. For example,
+    /// the program was killed during the call. [`Decision`] says what each decision means then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 impl Approval {
     /// Returns a request for approval.
     #[must_use]
     pub fn new(path: Vec<InCall>, call: ToolCall, effect: Effect) -> Self {
-        Self { path, call, effect }
+        Self { path, call, effect, unknown: false }
+    }
+
+    /// Sets whether the call was begun before with an unknown outcome.
+    #[must_use]
+    pub fn with_unknown(mut self, unknown: bool) -> Self {
+        self.unknown = unknown;
+        self
     }
 }
 
 /// A person's decision on a call.
+///
+/// A call with an [unknown](Approval::unknown) outcome is made again by `Approve`, unless its
+/// effect is irreversible. Such a call needs `CallAgain`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
     /// Make the call.
     Approve,
+    /// Make the call again, although it may have taken effect already. It is for a call whose
+    /// outcome is unknown, and otherwise like `Approve`.
+    CallAgain,
+    /// The call has taken effect, and this is its result. It is for a call whose outcome is
+    /// unknown.
+    Happened {
+        /// The result, for the model.
+        result: String,
+    },
     /// Do not make the call. The model gets the reason.
     Deny {
         /// The reason, for the model.
@@ -51,6 +74,11 @@ impl Decision {
     /// Returns a denial with its reason.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self::Deny { reason: reason.into() }
+    }
+
+    /// Returns the result of a call that has taken effect.
+    pub fn happened(result: impl Into<String>) -> Self {
+        Self::Happened { result: result.into() }
     }
 
     /// Returns an approval with other arguments.

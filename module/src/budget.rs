@@ -304,18 +304,23 @@ pub struct Price {
     pub output: Money,
     /// Price of a million input tokens from the provider's cache.
     pub cached: Money,
+    /// Price of a million input tokens that are written to the provider's cache. Often higher than
+    /// that of other input.
+    pub cache_written: Money,
 }
 
 impl Price {
-    /// Returns the prices of a million input tokens and a million output tokens. Cached tokens cost
-    /// the same as other input, unless [`with_cached`](Self::with_cached) sets their price.
+    /// Returns the prices of a million input tokens and a million output tokens. Tokens that are
+    /// read from the cache or written to it cost the same as other input, unless
+    /// [`with_cached`](Self::with_cached) and [`with_cache_written`](Self::with_cache_written) set
+    /// their prices.
     ///
     /// NaN becomes the largest amount, which exceeds any budget. A price of zero would allow
     /// unlimited spending.
     #[must_use]
     pub fn per_million(input: f64, output: f64) -> Self {
         let input = price(input);
-        Self { input, output: price(output), cached: input }
+        Self { input, output: price(output), cached: input, cache_written: input }
     }
 
     /// Sets the price of a million input tokens from the provider's cache.
@@ -325,13 +330,37 @@ impl Price {
         self
     }
 
+    /// Sets the price of a million input tokens that are written to the provider's cache.
+    ///
+    /// ```
+    /// use toolwright_module::budget::{Money, Price};
+    /// use toolwright_module::model::Usage;
+    ///
+    /// let price = Price::per_million(3.0, 15.0).with_cache_written(3.75);
+    /// let usage = Usage::new(1_000_000, 0).with_cache_written(400_000);
+    /// assert_eq!(price.of(usage), Money::new(0.6 * 3.0 + 0.4 * 3.75));
+    /// ```
+    #[must_use]
+    pub fn with_cache_written(mut self, cache_written: f64) -> Self {
+        self.cache_written = price(cache_written);
+        self
+    }
+
+    /// Returns the largest cost of a model call, whatever part of its input is cached.
+    pub(crate) fn most_of(self, usage: Usage) -> Money {
+        let input = self.input.max(self.cached).max(self.cache_written);
+        Self { input, ..self }.of(Usage::new(usage.input_tokens, usage.output_tokens))
+    }
+
     /// Returns the cost of a model call, rounded up to a millionth.
     #[must_use]
     pub fn of(self, usage: Usage) -> Money {
         let cached = usage.cached_tokens.min(usage.input_tokens);
         let part = |tokens: u64, price: Money| u128::from(tokens) * u128::from(price.0);
-        let all = part(usage.input_tokens - cached, self.input)
+        let written = usage.cache_written_tokens.min(usage.input_tokens - cached);
+        let all = part(usage.input_tokens - cached - written, self.input)
             .saturating_add(part(cached, self.cached))
+            .saturating_add(part(written, self.cache_written))
             .saturating_add(part(usage.output_tokens, self.output));
         Money(u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }

@@ -1,6 +1,5 @@
 //! The `ChainOfThought` module: a language model that reasons before it answers.
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,7 @@ use crate::output_mode::OutputMode;
 use crate::predict_stream::PredictStream;
 use crate::predictor::Predictor;
 use crate::predictor_settings::predictor_settings;
+use crate::validator::{Validator, Validators};
 
 /// A module that asks a language model for its reasoning and then for the output.
 ///
@@ -45,7 +45,7 @@ use crate::predictor_settings::predictor_settings;
 /// ```
 pub struct ChainOfThought<S: Signature> {
     predictor: Predictor,
-    signature: PhantomData<fn(S)>,
+    validators: Validators<S>,
 }
 
 /// An output with the reasoning before it.
@@ -56,6 +56,12 @@ pub struct Reasoned<O> {
     pub reasoning: String,
     /// The output.
     pub output: O,
+}
+
+impl<O> Reasoned<O> {
+    fn output(&self) -> &O {
+        &self.output
+    }
 }
 
 predictor_settings!(ChainOfThought);
@@ -77,7 +83,8 @@ impl<S: Signature> ChainOfThought<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Predict::with_examples`](crate::Predict::with_examples).
+    /// The errors of [`Predict::with_examples`](crate::Predict::with_examples), or an example without
+    /// reasoning holds an image, a document or audio.
     pub fn with_examples(
         self,
         examples: impl IntoIterator<Item = Example<S>>,
@@ -90,7 +97,7 @@ impl<S: Signature> ChainOfThought<S> {
                 self.predictor.example(&input, &output, only)
             })
             .collect::<Result<_, toolwright_signature::ContractError>>()?;
-        Self::of(self.predictor.with_examples(shown))
+        Ok(Self { predictor: self.predictor.with_examples(shown)?, ..self })
     }
 
     /// Returns the output with its reasoning.
@@ -108,7 +115,7 @@ impl<S: Signature> ChainOfThought<S> {
     ///
     /// The errors of [`Module::call`].
     pub async fn answer(&self, input: S, cx: &Context) -> Result<Reading<Reasoned<S::Output>>> {
-        self.predictor.ask(&input, cx).await
+        self.predictor.ask(&input, cx, &self.validators, Reasoned::output).await
     }
 
     /// Returns a stream of the reasoning and the output.
@@ -120,7 +127,7 @@ impl<S: Signature> ChainOfThought<S> {
         input: S,
         cx: &'a Context,
     ) -> PredictStream<'a, Reasoned<S::Output>> {
-        PredictStream::new(&self.predictor, &input, cx)
+        PredictStream::new(&self.predictor, input, cx, &self.validators, Reasoned::output)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The context of a call: model, ledger, deadline, cancellation, events, approver and policy.
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,11 +21,14 @@ use tracing::{Instrument, Span};
 use crate::approval::{Approval, Decision};
 use crate::error::{Error, Result, Stage};
 use crate::event::{Event, EventKind};
+use crate::hook::chain::{self, Piece};
+use crate::hook::{AnyHook, Hook};
 use crate::in_call::InCall;
 use crate::ledger::{Exhausted, Ledger, Reservation};
 use crate::message::ToolCall;
 use crate::model::{Delta, LanguageModel, Reply, Request};
 use crate::panic_text;
+use crate::stable_hash::stable_hash;
 use crate::telemetry;
 use crate::usage::Usage;
 
@@ -63,6 +67,11 @@ struct Inner {
     approver: Option<Approver>,
     captures_content: bool,
     policy: Policy,
+    /// The values of the program, each an `Arc<T>` in a box, by the type `T`. The last one of a
+    /// type applies.
+    values: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    /// The outermost one first.
+    hooks: Vec<AnyHook>,
 }
 
 /// The tool calls around a context: the innermost one and a link to those around it. Contexts below
@@ -85,6 +94,12 @@ impl CallPath {
     }
 }
 
+/// The id and metadata of a run, a value of its context.
+struct RunInfo {
+    id: String,
+    metadata: BTreeMap<String, String>,
+}
+
 /// Maximum number of runs inside each other.
 const MAX_DEPTH: u32 = 16;
 
@@ -96,7 +111,7 @@ type Sink = Arc<dyn Fn(&Event) + Send + Sync>;
 type Approver = Arc<dyn Fn(Approval) -> BoxFuture<'static, Result<Decision>> + Send + Sync>;
 
 impl Context {
-    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+    fn change(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         change(Arc::make_mut(self.inner.get_or_insert_default()));
         self
     }
@@ -114,13 +129,116 @@ impl Context {
                 format!("agents call each other more than {MAX_DEPTH} deep; does one call itself?");
             return Err(Error::stop(text).at(Stage::Limit));
         }
-        Ok(self.clone().with(|inner| inner.depth = depth + 1))
+        Ok(self.clone().change(|inner| inner.depth = depth + 1))
+    }
+
+    /// Adds a value of the program, such as a database or the user of the request. Every module
+    /// below finds it by its type with [`get`](Self::get). A value of the same type replaces an
+    /// earlier one for this context and those below it.
+    ///
+    /// Contracts and tools are then made once, and not for each request.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolwright_module::Context;
+    ///
+    /// struct Tenant(u32);
+    /// struct Db;
+    ///
+    /// let cx = Context::default().with(Tenant(7)).with(Arc::new(Db));
+    /// assert_eq!(cx.get::<Tenant>().map(|tenant| tenant.0), Some(7));
+    /// // A value in an `Arc` is also found without it.
+    /// assert!(cx.get::<Db>().is_some());
+    /// assert!(cx.get::<String>().is_none());
+    /// ```
+    #[must_use]
+    pub fn with<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.with_shared(Arc::new(value))
+    }
+
+    /// Like [`with`](Self::with), for a value that is shared or has no size.
+    ///
+    /// ```
+    /// use std::fmt::Display;
+    /// use std::sync::Arc;
+    /// use toolwright_module::Context;
+    ///
+    /// let name: Arc<dyn Display + Send + Sync> = Arc::new("Ada");
+    /// let cx = Context::default().with_shared(name);
+    /// assert!(cx.get::<dyn Display + Send + Sync>().is_some());
+    /// ```
+    #[must_use]
+    pub fn with_shared<T: ?Sized + Send + Sync + 'static>(self, value: Arc<T>) -> Self {
+        let id = TypeId::of::<Arc<T>>();
+        self.change(|inner| {
+            inner.values.retain(|(known, _)| *known != id);
+            inner.values.push((id, Arc::new(value)));
+        })
+    }
+
+    /// Returns the value of this type; see [`with`](Self::with).
+    #[must_use]
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<&T> {
+        let (plain, shared) = (TypeId::of::<Arc<T>>(), TypeId::of::<Arc<Arc<T>>>());
+        let values = self.inner.as_ref()?.values.iter().rev();
+        // The last one applies, whether it was added as `T` or as `Arc<T>`.
+        let (id, value) = values.into_iter().find(|(id, _)| *id == plain || *id == shared)?;
+        if *id == plain {
+            return value.downcast_ref::<Arc<T>>().map(|value| &**value);
+        }
+        value.downcast_ref::<Arc<Arc<T>>>().map(|value| &***value)
+    }
+
+    /// Sets the id and the metadata of the run, for tools, spans and journals. The id must be unique
+    /// among the runs of a store.
+    ///
+    /// ```
+    /// use toolwright_module::Context;
+    ///
+    /// let cx = Context::default().with_run("order-17", [("tenant", "acme")]);
+    /// assert_eq!(cx.run_id(), Some("order-17"));
+    /// assert_eq!(cx.metadata().unwrap()["tenant"], "acme");
+    /// ```
+    #[must_use]
+    pub fn with_run<K: Into<String>, V: Into<String>>(
+        self,
+        id: impl Into<String>,
+        metadata: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let metadata = metadata.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.with(RunInfo { id: id.into(), metadata: metadata.collect() })
+    }
+
+    /// Returns the id of the run; see [`with_run`](Self::with_run).
+    #[must_use]
+    pub fn run_id(&self) -> Option<&str> {
+        self.get::<RunInfo>().map(|run| &*run.id)
+    }
+
+    /// Returns the metadata of the run; see [`with_run`](Self::with_run).
+    #[must_use]
+    pub fn metadata(&self) -> Option<&BTreeMap<String, String>> {
+        self.get::<RunInfo>().map(|run| &run.metadata)
+    }
+
+    /// Returns a key for this tool call that is the same each time the call is made, and differs
+    /// from that of every other call. A service that knows such keys then does the work once.
+    ///
+    /// It has 32 hexadecimal digits. It is `None` outside of tool calls, and in a run without an id.
+    #[must_use]
+    pub fn idempotency_key(&self) -> Option<String> {
+        let (run, path) = (self.run_id()?, self.path());
+        if path.is_empty() {
+            return None;
+        }
+        let names = path.iter().flat_map(|call| [&*call.tool, &*call.id]);
+        Some(format!("{:032x}", stable_hash(std::iter::once(run).chain(names))))
     }
 
     /// Sets the model for modules that have none of their own.
     #[must_use]
     pub fn with_model(self, model: impl LanguageModel) -> Self {
-        self.with(|inner| inner.model = Some(Arc::new(model)))
+        self.change(|inner| inner.model = Some(Arc::new(model)))
     }
 
     /// Sets the ledger that counts the cost of the call and everything below it.
@@ -128,7 +246,7 @@ impl Context {
     /// It replaces an earlier ledger. To count in both, pass [`Ledger::child`] of the earlier one.
     #[must_use]
     pub fn with_ledger(self, ledger: Ledger) -> Self {
-        self.with(|inner| inner.ledger = Some(ledger))
+        self.change(|inner| inner.ledger = Some(ledger))
     }
 
     /// Sets the deadline of the call. An earlier deadline stays.
@@ -136,7 +254,7 @@ impl Context {
     /// Agents enforce it. A module that runs long may check it.
     #[must_use]
     pub fn with_deadline(self, deadline: Instant) -> Self {
-        self.with(|inner| {
+        self.change(|inner| {
             inner.deadline = Some(inner.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
         })
     }
@@ -144,7 +262,7 @@ impl Context {
     /// Adds a cancellation. Those set before stay.
     #[must_use]
     pub fn with_cancellation(self, cancellation: Cancellation) -> Self {
-        self.with(|inner| inner.cancellations.push(cancellation))
+        self.change(|inner| inner.cancellations.push(cancellation))
     }
 
     /// Adds a listener for events. Those set before stay.
@@ -155,7 +273,7 @@ impl Context {
     #[must_use]
     pub fn with_events(self, sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         let sink = contained(sink);
-        self.with(|inner| {
+        self.change(|inner| {
             inner.sink = Some(match inner.sink.take() {
                 None => Arc::new(sink),
                 Some(earlier) => Arc::new(move |event| {
@@ -164,6 +282,32 @@ impl Context {
                 }),
             });
         })
+    }
+
+    /// Adds a hook around every model call and tool call of this context and those below it. Hooks
+    /// added before are outside of it.
+    ///
+    /// ```
+    /// use toolwright_module::Context;
+    /// use toolwright_module::hook::Retry;
+    ///
+    /// // A call that fails with a retryable error is made up to two more times.
+    /// let cx = Context::default().with_hook(Retry::new(2));
+    /// ```
+    #[must_use]
+    pub fn with_hook(self, hook: impl Hook) -> Self {
+        self.change(|inner| inner.hooks.push(AnyHook::new(hook)))
+    }
+
+    /// Returns the context without a hook.
+    pub(crate) fn without_hook(&self, hook: &AnyHook) -> Self {
+        self.clone().change(|inner| inner.hooks.retain(|other| !other.is(hook)))
+    }
+
+    /// Returns the hooks, the outermost one first.
+    #[inline]
+    pub(crate) fn hooks(&self) -> &[AnyHook] {
+        self.inner.as_ref().map_or(&[], |inner| &inner.hooks)
     }
 
     /// Sets the approver, which decides on calls that wait for a person. It replaces an earlier
@@ -192,14 +336,14 @@ impl Context {
         Fut: Future<Output = Result<Decision>> + Send + 'static,
     {
         let approver: Approver = Arc::new(move |asked| Box::pin(approver(asked)));
-        self.with(|inner| inner.approver = Some(approver))
+        self.change(|inner| inner.approver = Some(approver))
     }
 
     /// Sets whether `tracing` spans may contain prompts, replies, arguments and results. Default:
     /// `false`, because they may contain a user's data.
     #[must_use]
     pub fn with_captured_content(self, captured: bool) -> Self {
-        self.with(|inner| inner.captures_content = captured)
+        self.change(|inner| inner.captures_content = captured)
     }
 
     /// Sets how far a model's texts may be repaired, in the call and everything below it. A
@@ -219,7 +363,7 @@ impl Context {
         if policy >= self.policy() {
             return self;
         }
-        self.with(|inner| inner.policy = policy)
+        self.change(|inner| inner.policy = policy)
     }
 
     /// Returns how far a model's texts may be repaired. Default: [`Policy::Coerce`].
@@ -364,21 +508,35 @@ impl Context {
     /// - [`Stage::Decoding`]: a stream ended without its reply.
     /// - [`Stage::Limit`] with [`Exhausted`] as its cause: a ledger has too little left. The
     ///   request was not sent, and the whole run ends.
-    pub async fn ask(
+    /// - The error of a [`Hook`].
+    pub fn ask<'a>(
+        &'a self,
+        model: &'a dyn LanguageModel,
+        request: Request,
+        stream: bool,
+    ) -> impl Future<Output = Result<Reply>> + Send + 'a {
+        match self.hooks() {
+            [] => Either::Left(self.ask_model(model, request, Emit(stream))),
+            hooks => Either::Right(chain::ask(self, hooks, model, request, stream).boxed()),
+        }
+    }
+
+    /// Like [`ask`](Self::ask), without the hooks.
+    pub(crate) async fn ask_model(
         &self,
         model: &dyn LanguageModel,
         request: Request,
-        stream: bool,
+        pieces: impl Pieces,
     ) -> Result<Reply> {
         let mut call = ModelCall::new(self, model, &request)?;
         let span = call.span.clone();
-        let streamed = stream && self.has_events();
+        let pieces = pieces.are_wanted(self).then_some(pieces);
         let reply = {
             let work = pin!(async {
-                if streamed {
+                if let Some(pieces) = pieces {
                     // Boxed, because most replies are not streamed.
                     let deltas = stream_of(model, request);
-                    Box::pin(self.collect(deltas, &mut call.begun)).await
+                    Box::pin(self.collect(deltas, &mut call.begun, pieces)).await
                 } else {
                     self.until_cancelled(model.generate(&request)).await
                 }
@@ -398,7 +556,10 @@ impl Context {
         &'a self,
         model: &'a dyn LanguageModel,
         request: Request,
-    ) -> BoxStream<'a, Result<Delta>> {
+    ) -> BoxStream<'a, Result<Piece>> {
+        if !self.hooks().is_empty() {
+            return chain::deltas(self, self.hooks(), model, request);
+        }
         let call = match ModelCall::new(self, model, &request) {
             Ok(call) => call,
             Err(error) => return stream::iter([Err(error)]).boxed(),
@@ -415,11 +576,11 @@ impl Context {
                 Ok(Delta::Done(reply)) => call.end(Ok(&**reply)),
                 Ok(_) => {
                     call.begun = true;
-                    return Some((next, Some((deltas, call, pieces))));
+                    return Some((next.map(Piece::Delta), Some((deltas, call, pieces))));
                 }
                 Err(error) => call.end(Err(error)),
             }
-            Some((next, None))
+            Some((next.map(Piece::Delta), None))
         })
         .boxed()
     }
@@ -428,19 +589,27 @@ impl Context {
         &self,
         mut deltas: BoxStream<'_, Result<Delta>>,
         begun: &mut bool,
+        pieces: impl Pieces,
     ) -> Result<Reply> {
-        let mut pieces = 0;
+        let mut taken = 0;
         loop {
-            yield_now_and_then(&mut pieces).await;
+            yield_now_and_then(&mut taken).await;
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
             let next = self.until_cancelled(next).await?;
             *begun = true;
             match next {
-                Delta::Text(text) => self.emit(|| EventKind::TextDelta { text }),
-                Delta::Reasoning(text) => self.emit(|| EventKind::ReasoningDelta { text }),
                 Delta::Done(reply) => return Ok(*reply),
-                Delta::Call { .. } => {}
+                delta => pieces.take(delta, self),
             }
+        }
+    }
+
+    /// Emits a piece of a reply.
+    pub(crate) fn emit_delta(&self, delta: Delta) {
+        match delta {
+            Delta::Text(text) => self.emit(|| EventKind::TextDelta { text }),
+            Delta::Reasoning(text) => self.emit(|| EventKind::ReasoningDelta { text }),
+            Delta::Call { .. } | Delta::Done(_) => {}
         }
     }
 
@@ -461,6 +630,26 @@ impl Context {
 /// cancelled before sends none.
 fn stream_of(model: &dyn LanguageModel, request: Request) -> BoxStream<'_, Result<Delta>> {
     stream::once(async move { model.stream(request) }).flatten().boxed()
+}
+
+/// The receiver of the pieces of a reply.
+pub(crate) trait Pieces: Copy + Send + Sync {
+    fn are_wanted(self, cx: &Context) -> bool;
+    fn take(self, delta: Delta, cx: &Context);
+}
+
+/// Emits the pieces as events if `true`.
+#[derive(Clone, Copy)]
+struct Emit(bool);
+
+impl Pieces for Emit {
+    fn are_wanted(self, cx: &Context) -> bool {
+        self.0 && cx.has_events()
+    }
+
+    fn take(self, delta: Delta, cx: &Context) {
+        cx.emit_delta(delta);
+    }
 }
 
 /// One model call, from its reservation to its cost.

@@ -7,10 +7,13 @@
 //! too deep.
 
 use std::borrow::Cow;
+use std::future::Future;
 use std::sync::Arc;
 use std::task;
 
-use toolwright_signature::Contract;
+use futures_util::future::{Either, FutureExt};
+use serde::Serialize;
+use toolwright_signature::{Contract, Side};
 
 use crate::approval::{Approval, Decision};
 pub use crate::arguments::Arguments;
@@ -18,8 +21,13 @@ use crate::budget::{Budget, Spent};
 use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result};
+use crate::hook::AnyHook;
+use crate::hook::chain;
+pub use crate::hook::chain::Innermost;
 use crate::ledger::{Exhausted, Ledger};
-use crate::message::ToolCall;
+use crate::message::{Part, ToolCall};
+use crate::model::{LanguageModel, Reply, Request};
+use crate::places;
 use crate::repaired::Repaired;
 pub use crate::tool::{Begun, Ended, Failed, Handler, Place, contained};
 use crate::tool::{Tool, ToolOutput};
@@ -30,7 +38,7 @@ pub fn tool(contract: Arc<Contract>, effect: Effect, handler: Arc<dyn Handler>) 
     Tool::erased(contract, effect, handler)
 }
 
-/// Starts a call of a tool. The output has no value, only text and images.
+/// Starts a call of a tool. The output has no value, only text and other parts.
 ///
 /// A panic is not caught here: poll it inside [`contained`].
 #[inline]
@@ -42,6 +50,92 @@ pub fn begin<'a>(
     task: &mut task::Context<'_>,
 ) -> Begun<'a> {
     tool.begin(arguments, cx, output, task)
+}
+
+/// Returns whether the context has hooks. [`call_through_hooks`] makes calls pass them.
+#[inline]
+#[must_use]
+pub fn has_hooks(cx: &Context) -> bool {
+    !cx.hooks().is_empty()
+}
+
+/// Makes a call pass the context's hooks. [`Tool::call`] does this itself.
+///
+/// # Errors
+///
+/// The error of the call or of a hook. [`Failed::of`] says whether the call's own arguments caused
+/// it.
+pub async fn call_through_hooks(
+    cx: &Context,
+    contract: &Contract,
+    effect: Effect,
+    arguments: &str,
+    call: &dyn Innermost,
+) -> Result<ToolOutput> {
+    chain::call(cx, cx.hooks(), (contract, effect), arguments, call).await
+}
+
+/// Sends a request through the context's hooks and then through `own`. These hooks belong to an
+/// agent, and the calls below it do not pass them.
+///
+/// # Errors
+///
+/// The errors of [`Context::ask`].
+pub fn ask<'a>(
+    cx: &'a Context,
+    own: &'a [AnyHook],
+    model: &'a dyn LanguageModel,
+    request: Request,
+    stream: bool,
+) -> impl Future<Output = Result<Reply>> + Send + 'a {
+    if own.is_empty() {
+        return Either::Left(cx.ask(model, request, stream));
+    }
+    let hooks = [cx.hooks(), own].concat();
+    let ask = async move { chain::ask(cx, &hooks, model, request, stream).await };
+    Either::Right(ask.boxed())
+}
+
+/// Calls a tool through the context's hooks and then through `own`; see [`ask`].
+///
+/// # Errors
+///
+/// The errors of [`Tool::call`].
+pub fn call<'a>(
+    tool: &'a Tool,
+    own: &'a [AnyHook],
+    arguments: &'a str,
+    cx: &'a Context,
+) -> impl Future<Output = Result<ToolOutput>> + Send + 'a {
+    if own.is_empty() {
+        return Either::Left(tool.call(arguments, cx));
+    }
+    let hooks = [cx.hooks(), own].concat();
+    Either::Right(async move { tool.call_through(&hooks, arguments, cx).await }.boxed())
+}
+
+/// Returns an input as JSON for a model, and its images, documents and audio. In the JSON is
+/// `[image 1]` where the first image was.
+///
+/// # Errors
+///
+/// The errors of [`Contract::write_input`].
+pub fn written_input<T: Serialize>(
+    contract: &Contract,
+    input: &T,
+) -> Result<(String, Vec<Part>), toolwright_signature::ContractError> {
+    if contract.media(Side::Input).is_empty() {
+        return Ok((contract.write_input(input)?, Vec::new()));
+    }
+    let (json, parts) = places::collect(|_| true, || contract.write_input(input));
+    Ok((json?, parts))
+}
+
+/// Returns the result of `read`, in which an [`Image`](crate::message::Image) is deserialized from
+/// `[image 1]` as the first image of `parts`, and documents and audio likewise. A place without a
+/// part is an error of the deserializer.
+pub fn read_with_parts<T>(parts: &[Part], read: impl FnOnce() -> T) -> T {
+    places::restore(parts, read)
 }
 
 /// Returns the context of an agent's run inside `cx`, one level deeper.
@@ -102,6 +196,11 @@ pub fn exhausted(cx: &Context, exhausted: Exhausted) -> Error {
 #[must_use]
 pub fn ledger(above: Option<&Ledger>, owner: &str, budget: Budget, spent: Spent) -> Ledger {
     Ledger::of_run(above, owner, budget, spent)
+}
+
+/// Returns a hash of texts in order that is the same in every release, for keys in stores.
+pub fn stable_hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
+    crate::stable_hash::stable_hash(texts)
 }
 
 /// Returns whether this ledger refused the reservation, and not one above or below it.

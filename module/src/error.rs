@@ -4,6 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,7 @@ struct Inner {
     audience: Audience,
     stage: Stage,
     retryable: bool,
+    retry_after: Option<Duration>,
     text: Option<Cow<'static, str>>,
     source: Option<Source>,
     raws: Vec<String>,
@@ -108,6 +110,8 @@ pub enum Stage {
     Panic,
     /// The configuration is wrong, such as a module without a model.
     Setup,
+    /// The journal of a run could not be read or written. No model sees such an error.
+    Journal,
 }
 
 impl fmt::Display for Stage {
@@ -124,6 +128,7 @@ impl fmt::Display for Stage {
             Self::Cancelled => "cancelled",
             Self::Panic => "panic",
             Self::Setup => "setup",
+            Self::Journal => "journal",
         })
     }
 }
@@ -134,6 +139,7 @@ impl Error {
             audience,
             stage: Stage::Module,
             retryable: false,
+            retry_after: None,
             text,
             source,
             raws: Vec::new(),
@@ -224,6 +230,22 @@ impl Error {
         self
     }
 
+    /// Sets how long to wait before the same call, as the server asked. The call then
+    /// [may succeed later](Self::is_retryable).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use toolwright_module::Error;
+    /// let error = Error::other("too many requests").with_retry_after(Duration::from_secs(20));
+    /// assert!(error.is_retryable());
+    /// assert_eq!(error.retry_after(), Some(Duration::from_secs(20)));
+    /// ```
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.0.retry_after = Some(wait);
+        self.retryable(true)
+    }
+
     /// Adds a raw reply of the provider or the model, after those added before.
     #[must_use]
     pub fn with_raw(mut self, raw: impl Into<String>) -> Self {
@@ -294,6 +316,12 @@ impl Error {
         self.0.retryable
     }
 
+    /// Returns how long to wait before the same call, if a server asked for it.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
     /// Returns the text that a model may read. It contains no detail meant for the user.
     #[must_use]
     pub fn for_model(&self) -> Cow<'_, str> {
@@ -301,6 +329,20 @@ impl Error {
             (Audience::ModelMayRetry | Audience::ModelFinal, Some(text)) => Cow::Borrowed(text),
             _ => Cow::Borrowed("The tool failed. The reason is not shown to you."),
         }
+    }
+
+    /// Replaces the text that the model reads. It has no effect on errors that it does not read.
+    pub(crate) fn with_text_for_model(mut self, text: String) -> Self {
+        if matches!(self.0.audience, Audience::ModelMayRetry | Audience::ModelFinal) {
+            self.0.text = Some(text.into());
+        }
+        self
+    }
+
+    /// Makes an error for the user of one that the model has read.
+    pub(crate) fn for_user(mut self) -> Self {
+        self.0.audience = Audience::User;
+        self
     }
 
     /// Returns the last raw reply of the provider or the model.

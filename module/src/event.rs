@@ -120,6 +120,16 @@ pub enum EventKind {
         /// What was decided.
         decision: Decision,
     },
+    /// A hook acted on a call. A hook that only runs the call emits no event.
+    HookActed {
+        /// The hook's name.
+        hook: String,
+        /// The tool of a tool call. `None` for a model call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// What the hook did.
+        did: HookAct,
+    },
     /// A limit was reached.
     LimitReached {
         /// The kind of limit.
@@ -143,6 +153,21 @@ pub enum EventKind {
         /// The error, in the `{:#}` form.
         error: String,
     },
+}
+
+/// What a [`Hook`](crate::hook::Hook) did to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum HookAct {
+    /// It answered in place of the model or the tool, which was not called or failed.
+    Answered,
+    /// It returned an error in place of a result. The call was not made, or had succeeded.
+    Refused,
+    /// It runs the call again.
+    Retried,
+    /// It says that it changed the call or its result.
+    Changed,
 }
 
 /// The ending of a run.

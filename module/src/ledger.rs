@@ -13,7 +13,7 @@ use crate::usage::Usage;
 /// Counts the cost of a call and of everything below it, and enforces a [`Budget`].
 ///
 /// The largest possible cost of a model call is reserved before the call. Input tokens are bounded
-/// by the bytes of the request, output tokens by its `max_output_tokens`. After the call the
+/// by the bytes of the request, output tokens by its maximum. After the call the
 /// difference is released. A budget therefore holds in advance, also for calls that run
 /// concurrently.
 ///
@@ -216,11 +216,15 @@ impl Ledger {
             return Ok(Spent { model_calls: 1, ..Spent::default() });
         }
         let usage = request.most_usage(model.capabilities().dialect);
+        let usage = match model.settings().and_then(|settings| settings.max_output_tokens) {
+            Some(most) if request.has_no_maximum() => Usage { output_tokens: most, ..usage },
+            _ => usage,
+        };
         let price = self.price(model.name());
         if money && price.is_none() {
             return Err(NoPrice { model: model.name().to_owned() });
         }
-        let money = price.map_or_else(Money::default, |price| price.of(usage));
+        let money = price.map_or_else(Money::default, |price| price.most_of(usage));
         Ok(Spent { money, ..Spent::model_call(usage) })
     }
 

@@ -13,6 +13,7 @@
 //! | fulfil it with a model | [`Predict`], [`ChainOfThought`] |
 //! | choose a module at run time | [`AnyModule`] |
 //! | offer a module to a model | [`Tool`] |
+//! | see, change, refuse or repeat every call | [`hook`] |
 //! | run a model's calls in a loop of your own | the crate `toolwright-group` |
 //! | write a provider | [`provider`] |
 //! | test without a model | `testing`, a feature |
@@ -25,7 +26,9 @@
 //! | `context.rs` | [`Context`]: deadline, cancellation, events, the approver, questions to models |
 //! | `budget.rs`, `ledger.rs` | limits and prices; the ledger reserves, counts and refuses |
 //! | `model.rs`, `message.rs` | [`LanguageModel`], its requests and replies; conversations |
+//! | `media.rs`, `places.rs` | images, documents and audio; `[image 1]` in the text beside them |
 //! | `predict.rs`, `predictor.rs`, `predict_call.rs` | [`Predict`]; its prompts; its attempts |
+//! | `hook.rs`, `hook/chain.rs` | hooks around calls; how a call passes them |
 //! | `error.rs`, `event.rs` | errors for two audiences; what happens in a call |
 //! | `driver.rs`, `provider.rs` | parts for crates that run tools, and for crates that bring a model |
 
@@ -39,14 +42,17 @@ mod effect;
 pub mod error;
 pub mod event;
 mod example;
+pub mod hook;
 mod in_call;
 mod ledger;
+mod media;
 pub mod message;
 pub mod model;
 mod module;
 mod most_usage;
 mod output_mode;
 mod panic_text;
+mod places;
 pub mod predict;
 mod predict_call;
 mod predict_stream;
@@ -54,11 +60,14 @@ mod predictor;
 mod predictor_settings;
 pub mod provider;
 mod repaired;
+mod settings;
+mod stable_hash;
 mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tool;
 mod usage;
+mod validator;
 
 pub use chain_of_thought::ChainOfThought;
 pub use context::{Cancellation, Context};

@@ -1,10 +1,15 @@
 //! Messages: the entries of a conversation with a model.
 
+use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+pub use crate::media::{Audio, Document, Image, Source};
 use crate::repaired::Repaired;
 
 /// One entry of a conversation.
@@ -21,7 +26,7 @@ pub enum Message {
     },
     /// A message of the user.
     User {
-        /// Text and images, in order.
+        /// Text, images, documents and audio, in order.
         parts: Vec<Part>,
     },
     /// A message of the model.
@@ -43,10 +48,28 @@ impl Message {
     pub fn user(text: impl Into<String>) -> Arc<Self> {
         Arc::new(Self::User { parts: vec![Part::Text(text.into())] })
     }
+
+    /// Returns a user message with these parts, in an `Arc`.
+    ///
+    /// ```
+    /// use toolwright_module::Message;
+    /// use toolwright_module::message::Image;
+    ///
+    /// let question = "Which animal is this?".into();
+    /// let message = Message::user_parts([question, Image::url("https://example.com/a.png").into()]);
+    /// ```
+    pub fn user_parts(parts: impl IntoIterator<Item = Part>) -> Arc<Self> {
+        Arc::new(Self::User { parts: parts.into_iter().collect() })
+    }
+
+    /// Returns a message of the model with one text, in an `Arc`.
+    pub fn assistant(text: impl Into<String>) -> Arc<Self> {
+        Arc::new(Self::Assistant { parts: vec![ReplyPart::text(text)] })
+    }
 }
 
-/// One part of a user message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One part of a user message, or of a tool's result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Part {
@@ -54,15 +77,64 @@ pub enum Part {
     Text(String),
     /// An image.
     Image(Image),
+    /// A document.
+    Document(Document),
+    /// A recording of sound.
+    Audio(Audio),
 }
 
-/// An image, by address or by content.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Image {
-    /// An address from which the provider can fetch it: `https:` or `data:`.
-    Url(String),
+impl Part {
+    /// Returns the name of the kind: `text`, `image`, `document` or `audio`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Image(_) => Image::KIND,
+            Self::Document(_) => Document::KIND,
+            Self::Audio(_) => Audio::KIND,
+        }
+    }
+
+    /// Returns the place of the content, or `None` for text.
+    #[must_use]
+    pub fn source(&self) -> Option<&Source> {
+        match self {
+            Self::Text(_) => None,
+            Self::Image(image) => Some(&image.source),
+            Self::Document(document) => Some(&document.source),
+            Self::Audio(audio) => Some(&audio.source),
+        }
+    }
+}
+
+impl From<&str> for Part {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Part {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Image> for Part {
+    fn from(image: Image) -> Self {
+        Self::Image(image)
+    }
+}
+
+impl From<Document> for Part {
+    fn from(document: Document) -> Self {
+        Self::Document(document)
+    }
+}
+
+impl From<Audio> for Part {
+    fn from(audio: Audio) -> Self {
+        Self::Audio(audio)
+    }
 }
 
 /// One part of a model's message.
@@ -71,11 +143,151 @@ pub enum Image {
 #[non_exhaustive]
 pub enum ReplyPart {
     /// Text for the user.
-    Text(String),
+    Text(Text),
     /// Reasoning, in the form of its provider.
     Reasoning(Reasoning),
     /// A tool call.
     Call(ToolCall),
+    /// A part of another kind, such as a tool that the provider runs itself. It is sent back to its
+    /// provider unchanged and in its place.
+    Other(Opaque),
+}
+
+impl ReplyPart {
+    /// Returns a part with this text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(Text::new(text))
+    }
+}
+
+/// A value that only its provider understands.
+///
+/// It is sent back to that provider unchanged, and not to another one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Opaque {
+    /// The provider that the value belongs to, such as `anthropic`.
+    pub provider: String,
+    /// The value in the provider's form.
+    pub value: Value,
+}
+
+impl Opaque {
+    /// Returns a value of a provider.
+    pub fn new(provider: impl Into<String>, value: Value) -> Self {
+        Self { provider: provider.into(), value }
+    }
+
+    /// Returns the value if it belongs to `provider`.
+    #[must_use]
+    pub fn of(&self, provider: &str) -> Option<&Value> {
+        (self.provider == provider).then_some(&self.value)
+    }
+}
+
+/// A text of a model. It dereferences to `str`.
+///
+/// The serialized form is the string itself, or an object if the text has a provider's data.
+///
+/// ```
+/// use toolwright_module::message::Text;
+///
+/// assert_eq!(serde_json::to_string(&Text::new("Hi!"))?, r#""Hi!""#);
+/// assert_eq!(Text::new("Hi!").len(), 3);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Text {
+    /// The text.
+    pub text: String,
+    /// The provider's data of this part, such as a signature or citations.
+    pub opaque: Option<Box<Opaque>>,
+}
+
+impl Text {
+    /// Returns a text without a provider's data.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), opaque: None }
+    }
+
+    /// Sets the provider's data of this part.
+    #[must_use]
+    pub fn with_opaque(mut self, opaque: Opaque) -> Self {
+        self.opaque = Some(Box::new(opaque));
+        self
+    }
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<T: Into<String>> From<T> for Text {
+    fn from(text: T) -> Self {
+        Self::new(text)
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, text: &str) -> bool {
+        self.text == text
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, text: &&str) -> bool {
+        self.text == *text
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(opaque) = &self.opaque else { return serializer.serialize_str(&self.text) };
+        let mut text = serializer.serialize_struct("Text", 2)?;
+        text.serialize_field("text", &self.text)?;
+        text.serialize_field("opaque", opaque)?;
+        text.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or an object with `text` and `opaque`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
+                Ok(Text::new(text))
+            }
+
+            fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Text, E> {
+                Ok(Text::new(text))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text, A::Error> {
+                #[derive(Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Fields {
+                    text: String,
+                    opaque: Option<Box<Opaque>>,
+                }
+                let Fields { text, opaque } = Fields::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Text { text, opaque })
+            }
+        }
+
+        deserializer.deserialize_any(TextVisitor)
+    }
 }
 
 /// The reasoning of a model: a text for people, and a value that only its provider understands.
@@ -134,9 +346,9 @@ pub struct ToolCall {
     /// The kind of tool.
     #[serde(default, skip_serializing_if = "CallKind::is_function")]
     pub kind: CallKind,
-    /// A value that the provider needs back with this call. Null if it needs none.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub opaque: Value,
+    /// The provider's data of this call, such as a signature. It goes back with the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opaque: Option<Box<Opaque>>,
 }
 
 impl ToolCall {
@@ -151,7 +363,7 @@ impl ToolCall {
             name: name.into(),
             arguments: arguments.into(),
             kind: CallKind::Function,
-            opaque: Value::Null,
+            opaque: None,
         }
     }
 
@@ -167,6 +379,7 @@ impl ToolCall {
 
 /// The result of one tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredResult")]
 #[non_exhaustive]
 pub struct ToolResult {
     /// The id of the call.
@@ -175,16 +388,45 @@ pub struct ToolResult {
     pub name: String,
     /// The text for the model.
     pub text: String,
-    /// Images beside the text.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub images: Vec<Image>,
+    /// Images, documents and audio beside the text, in the tool's order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// The output as JSON, for programs. The model gets the text. It is `None` if the text is the
+    /// output itself, as JSON or as a plain string, or if the output was too long to keep. Images,
+    /// documents and audio in it are complete, also where the text has `[image 1]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
     /// Whether the call failed. The text says why.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
     /// The repaired arguments of the call, if they had to be repaired. A run sends these back to
     /// the model in place of the original arguments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repaired: Option<Box<Repaired>>,
+}
+
+/// The stored forms of a result. Versions 1 and 2 of stored runs have `images`.
+#[derive(Deserialize)]
+struct StoredResult {
+    id: String,
+    name: String,
+    text: String,
+    #[serde(default)]
+    images: Vec<Image>,
+    #[serde(default)]
+    parts: Vec<Part>,
+    value: Option<Value>,
+    #[serde(default)]
+    failed: bool,
+    repaired: Option<Box<Repaired>>,
+}
+
+impl From<StoredResult> for ToolResult {
+    fn from(stored: StoredResult) -> Self {
+        let StoredResult { id, name, text, images, mut parts, value, failed, repaired } = stored;
+        parts.extend(images.into_iter().map(Part::Image));
+        Self { id, name, text, parts, value, failed, repaired }
+    }
 }
 
 impl ToolResult {
@@ -194,7 +436,8 @@ impl ToolResult {
             id: call.id.clone(),
             name: call.name.clone(),
             text: text.into(),
-            images: Vec::new(),
+            parts: Vec::new(),
+            value: None,
             failed: false,
             repaired: None,
         }
@@ -205,10 +448,17 @@ impl ToolResult {
         Self { failed: true, ..Self::new(call, text) }
     }
 
-    /// Sets the images beside the text.
+    /// Sets the images, documents and audio beside the text.
     #[must_use]
-    pub fn with_images(mut self, images: Vec<Image>) -> Self {
-        self.images = images;
+    pub fn with_parts(mut self, parts: impl IntoIterator<Item = Part>) -> Self {
+        self.parts = parts.into_iter().collect();
+        self
+    }
+
+    /// Sets the output as JSON, for programs.
+    #[must_use]
+    pub fn with_value(mut self, value: Value) -> Self {
+        self.value = Some(value);
         self
     }
 }

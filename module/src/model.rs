@@ -1,17 +1,24 @@
 //! The `LanguageModel` trait, its requests and its replies.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use futures_core::future::BoxFuture;
 pub use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
-use toolwright_signature::{Contract, Dialect, LoweredRequest};
+use toolwright_signature::{Contract, Dialect, LoweredRequest, MediaKind, Side};
+
+mod concurrency_limit;
+mod fallback;
 
 use crate::error::Result;
-use crate::message::{Message, ReplyPart, ToolCall};
+use crate::message::{Message, Part, ReplyPart, ToolCall};
 use crate::most_usage::most_usage;
+pub use crate::settings::{Effort, Setting, SettingSet, Settings, UnsupportedSetting};
 pub use crate::usage::Usage;
+pub use concurrency_limit::ConcurrencyLimit;
+pub use fallback::{Fallback, OtherDialect};
 
 /// A language model: it answers a [`Request`] with a [`Reply`].
 ///
@@ -88,6 +95,13 @@ pub trait LanguageModel: Send + Sync + 'static {
     /// Returns the features of this model and its provider.
     fn capabilities(&self) -> Capabilities;
 
+    /// Returns the model's own settings, which apply where a request has none. The model adds them
+    /// itself. A [`Ledger`](crate::budget::Ledger) needs their maximum of output tokens. Default:
+    /// no settings.
+    fn settings(&self) -> Option<&Settings> {
+        None
+    }
+
     /// Returns the whole reply.
     ///
     /// # Errors
@@ -103,35 +117,33 @@ pub trait LanguageModel: Send + Sync + 'static {
     /// because it outlives the call of this method.
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
         stream::once(async move { self.generate(&request).await })
-            .flat_map(|reply| stream::iter(pieces(reply)))
+            .flat_map(|reply| stream::iter(deltas(reply)))
             .boxed()
     }
 }
 
 /// Splits a whole reply into the deltas of a stream.
-fn pieces(reply: Result<Reply>) -> Vec<Result<Delta>> {
+fn deltas(reply: Result<Reply>) -> Vec<Result<Delta>> {
     let reply = match reply {
         Ok(reply) => reply,
         Err(error) => return vec![Err(error)],
     };
-    let mut deltas: Vec<_> = reply
-        .parts
-        .iter()
-        .enumerate()
-        .filter_map(|(index, part)| match part {
-            ReplyPart::Text(text) => Some(Delta::Text(text.clone())),
-            ReplyPart::Reasoning(reasoning) if reasoning.text.is_empty() => None,
-            ReplyPart::Reasoning(reasoning) => Some(Delta::Reasoning(reasoning.text.clone())),
-            ReplyPart::Call(call) => Some(Delta::Call {
-                index,
-                name: call.name.clone(),
-                arguments: call.arguments.clone(),
-            }),
-        })
-        .map(Ok)
-        .collect();
+    let mut deltas: Vec<_> = pieces(&reply).map(Ok).collect();
     deltas.push(Ok(Delta::Done(Box::new(reply))));
     deltas
+}
+
+/// Returns the parts of a reply as deltas, without the last one.
+pub(crate) fn pieces(reply: &Reply) -> impl Iterator<Item = Delta> {
+    reply.parts.iter().enumerate().filter_map(|(index, part)| match part {
+        ReplyPart::Other(_) => None,
+        ReplyPart::Text(text) => Some(Delta::Text(text.text.clone())),
+        ReplyPart::Reasoning(reasoning) if reasoning.text.is_empty() => None,
+        ReplyPart::Reasoning(reasoning) => Some(Delta::Reasoning(reasoning.text.clone())),
+        ReplyPart::Call(call) => {
+            Some(Delta::Call { index, name: call.name.clone(), arguments: call.arguments.clone() })
+        }
+    })
 }
 
 impl<M: LanguageModel + ?Sized> LanguageModel for Arc<M> {
@@ -145,6 +157,10 @@ impl<M: LanguageModel + ?Sized> LanguageModel for Arc<M> {
 
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
+    }
+
+    fn settings(&self) -> Option<&Settings> {
+        (**self).settings()
     }
 
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
@@ -166,14 +182,89 @@ pub struct Capabilities {
     pub structured_output: bool,
     /// Whether the model can be forced to call a tool ([`ToolChoice::Required`]).
     pub tools: bool,
+    /// Whether messages and tool results may have images.
+    pub images: bool,
+    /// Whether messages and tool results may have documents.
+    pub documents: bool,
+    /// Whether messages and tool results may have audio.
+    pub audio: bool,
+    /// The settings that the model supports.
+    pub settings: SettingSet,
 }
 
 impl Capabilities {
     /// Returns capabilities with this dialect and all features off. Output schemas are then part of
-    /// the prompt.
+    /// the prompt. The only supported setting is the maximum of output tokens.
     #[must_use]
-    pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, structured_output: false, tools: false }
+    pub const fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            structured_output: false,
+            tools: false,
+            images: false,
+            documents: false,
+            audio: false,
+            settings: SettingSet::NONE.with(Setting::MaxOutputTokens),
+        }
+    }
+
+    /// Checks that the model takes the images, documents and audio in one side of a contract. An
+    /// agent checks its tools' outputs with it, and a predictor its input.
+    ///
+    /// # Errors
+    ///
+    /// [`ContractError::Schema`](toolwright_signature::ContractError::Schema) names the field.
+    pub fn check_media(
+        &self,
+        contract: &Contract,
+        side: Side,
+    ) -> Result<(), toolwright_signature::ContractError> {
+        contract.check_media(side, |kind| match kind {
+            MediaKind::Image => self.images,
+            MediaKind::Document => self.documents,
+            MediaKind::Audio => self.audio,
+            _ => false,
+        })
+    }
+
+    /// Returns whether messages may have a part of this kind.
+    #[must_use]
+    pub fn takes(&self, part: &Part) -> bool {
+        match part {
+            Part::Text(_) => true,
+            Part::Image(_) => self.images,
+            Part::Document(_) => self.documents,
+            Part::Audio(_) => self.audio,
+        }
+    }
+
+    /// Sets whether messages may have images. Default: `false`.
+    #[must_use]
+    pub fn with_images(mut self, images: bool) -> Self {
+        self.images = images;
+        self
+    }
+
+    /// Sets whether messages may have documents. Default: `false`.
+    #[must_use]
+    pub fn with_documents(mut self, documents: bool) -> Self {
+        self.documents = documents;
+        self
+    }
+
+    /// Sets whether messages may have audio. Default: `false`.
+    #[must_use]
+    pub fn with_audio(mut self, audio: bool) -> Self {
+        self.audio = audio;
+        self
+    }
+
+    /// Sets the settings that the model supports. Default: only
+    /// [`MaxOutputTokens`](Setting::MaxOutputTokens).
+    #[must_use]
+    pub fn with_settings(mut self, settings: SettingSet) -> Self {
+        self.settings = settings;
+        self
     }
 
     /// Sets whether a request may have an output schema. Default: `false`.
@@ -208,8 +299,9 @@ pub struct Request {
     /// The contract whose output the answer has to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<Contract>>,
-    /// Maximum number of tokens that the model may write, including reasoning.
-    pub max_output_tokens: u64,
+    /// The settings of the call. `None` without settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Arc<Settings>>,
 }
 
 fn no_tools() -> Arc<[Arc<Contract>]> {
@@ -222,7 +314,7 @@ fn is_empty(tools: &Arc<[Arc<Contract>]>) -> bool {
 }
 
 impl Request {
-    /// Default of `max_output_tokens`: 4096.
+    /// Default of [`max_output_tokens`](Self::max_output_tokens): 4096.
     pub const MAX_OUTPUT_TOKENS: u64 = 4096;
 
     /// Returns a request without tools.
@@ -232,7 +324,7 @@ impl Request {
             tools: no_tools(),
             tool_choice: ToolChoice::Auto,
             output: None,
-            max_output_tokens: Self::MAX_OUTPUT_TOKENS,
+            settings: None,
         }
     }
 
@@ -257,11 +349,43 @@ impl Request {
         self
     }
 
-    /// Sets the maximum number of tokens that the model may write. Default: 4096.
+    /// Sets the settings of the call.
+    ///
+    /// ```
+    /// use toolwright_module::model::Settings;
+    /// use toolwright_module::{Message, Request};
+    ///
+    /// let settings = Settings::default().with_max_output_tokens(50);
+    /// let request = Request::new([Message::user("Hi!")]).with_settings(settings);
+    /// assert_eq!(request.max_output_tokens(), 50);
+    /// ```
     #[must_use]
-    pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
-        self.max_output_tokens = tokens;
+    pub fn with_settings(mut self, settings: impl Into<Arc<Settings>>) -> Self {
+        self.settings = Some(settings.into());
         self
+    }
+
+    /// Returns the maximum number of tokens that the model may write, including reasoning. It is
+    /// [`MAX_OUTPUT_TOKENS`](Self::MAX_OUTPUT_TOKENS) if the settings have none.
+    #[must_use]
+    pub fn max_output_tokens(&self) -> u64 {
+        let set = self.settings.as_ref().and_then(|settings| settings.max_output_tokens);
+        set.unwrap_or(Self::MAX_OUTPUT_TOKENS)
+    }
+
+    pub(crate) fn has_no_maximum(&self) -> bool {
+        self.settings.as_ref().is_none_or(|settings| settings.max_output_tokens.is_none())
+    }
+
+    /// Returns the settings of the call over those of a model: the request's own where it has one.
+    /// Providers send these.
+    #[must_use]
+    pub fn settings_over<'a>(&'a self, model: Option<&'a Settings>) -> Option<Cow<'a, Settings>> {
+        match (self.settings.as_deref(), model) {
+            (Some(near), Some(far)) => Some(Cow::Owned(near.over(far))),
+            (Some(only), None) | (None, Some(only)) => Some(Cow::Borrowed(only)),
+            (None, None) => None,
+        }
     }
 
     /// Returns the schemas of the tools and the output in one dialect, for provider crates. The
@@ -280,15 +404,15 @@ impl Request {
     /// Returns the largest number of tokens that the request can use, which a ledger reserves.
     ///
     /// Input tokens are the bytes of all texts and schemas, plus a constant for each message and
-    /// image. No tokenizer makes more tokens of a text than it has bytes. Output tokens are
-    /// `max_output_tokens`.
+    /// image. No tokenizer makes more tokens of a text than it has bytes. Documents and audio count
+    /// as their bytes and 65,536 tokens. Output tokens are
+    /// [`max_output_tokens`](Self::max_output_tokens).
     ///
     /// ```
     /// use toolwright_module::{Dialect, Message, Request};
     ///
-    /// let request = Request::new([Message::user("Hi!")]).with_max_output_tokens(50);
-    /// let most = request.most_usage(Dialect::JsonSchema2020);
-    /// assert_eq!((most.input_tokens, most.output_tokens), (3 + 16, 50));
+    /// let most = Request::new([Message::user("Hi!")]).most_usage(Dialect::JsonSchema2020);
+    /// assert_eq!((most.input_tokens, most.output_tokens), (3 + 16, 4096));
     /// ```
     #[must_use]
     pub fn most_usage(&self, dialect: Dialect) -> Usage {
@@ -297,7 +421,9 @@ impl Request {
 }
 
 /// Whether the model may, must or must not call a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+///
+/// Whether it may call several tools at once is a setting ([`Settings::parallel_calls`]).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolChoice {
@@ -309,6 +435,8 @@ pub enum ToolChoice {
     None,
     /// It must call at least one tool.
     Required,
+    /// It must call the tool of this name.
+    Tool(String),
 }
 
 impl ToolChoice {
@@ -343,7 +471,7 @@ impl Reply {
 
     /// Returns a reply with one text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::new([ReplyPart::Text(text.into())])
+        Self::new([ReplyPart::text(text)])
     }
 
     /// Returns a reply with tool calls.
@@ -376,7 +504,7 @@ impl Reply {
     #[must_use]
     pub fn to_text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
-            ReplyPart::Text(text) => Some(text.as_str()),
+            ReplyPart::Text(text) => Some(&**text),
             _ => None,
         });
         texts.collect()
@@ -401,6 +529,9 @@ pub enum Finish {
     Stop,
     /// The reply reached `max_output_tokens` or the model's own limit. Its last part is cut off.
     Length,
+    /// The provider paused a long reply, for example while it runs tools of its own. Send the reply
+    /// back as it is, and the model continues.
+    Paused,
     /// The model refused, or its provider filtered the answer. The text is the refusal.
     Refused,
     /// A reason that this version does not know, in the provider's word. The reply may be

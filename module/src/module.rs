@@ -87,6 +87,14 @@ pub trait Module: Send + Sync + 'static {
     fn effect(&self) -> Effect {
         Effect::Write
     }
+
+    /// Returns whether everything that a call does goes through runs of agents. Default: `false`.
+    ///
+    /// Agents return `true`. A durable engine then keeps the questions and calls of the run inside,
+    /// instead of the call as a whole.
+    fn has_parts(&self) -> bool {
+        false
+    }
 }
 
 impl<M: Module> Module for Arc<M> {
@@ -98,6 +106,10 @@ impl<M: Module> Module for Arc<M> {
 
     fn effect(&self) -> Effect {
         (**self).effect()
+    }
+
+    fn has_parts(&self) -> bool {
+        (**self).has_parts()
     }
 }
 
@@ -270,6 +282,7 @@ pub struct AnyModule<S: Signature>(Arc<dyn ErasedModule<S>>);
 trait ErasedModule<S: Signature>: Send + Sync {
     fn call_boxed<'a>(&'a self, input: S, cx: &'a Context) -> BoxFuture<'a, Result<S::Output>>;
     fn effect(&self) -> Effect;
+    fn has_parts(&self) -> bool;
 }
 
 impl<M: Module> ErasedModule<M::Signature> for M {
@@ -283,6 +296,10 @@ impl<M: Module> ErasedModule<M::Signature> for M {
 
     fn effect(&self) -> Effect {
         Module::effect(self)
+    }
+
+    fn has_parts(&self) -> bool {
+        Module::has_parts(self)
     }
 }
 
@@ -314,5 +331,9 @@ impl<S: Signature> Module for AnyModule<S> {
 
     fn effect(&self) -> Effect {
         self.0.effect()
+    }
+
+    fn has_parts(&self) -> bool {
+        self.0.has_parts()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use toolwright_signature::{Contract, Dialect, Lowered};
 
-use crate::message::{Message, Part, ReplyPart};
+use crate::message::{Audio, Document, Message, Opaque, Part, ReplyPart, Source};
 use crate::model::Request;
 use crate::usage::Usage;
 
@@ -14,47 +15,22 @@ const MESSAGE_TOKENS: u64 = 16;
 /// Tokens of an image whose provider documents no count: more than any documented one.
 const IMAGE_TOKENS: u64 = 4096;
 
+/// Tokens of a document or audio whose content is not in the request.
+const UNKNOWN_TOKENS: u64 = 65_536;
+
 /// Counts each byte as a token, because no tokenizer makes more tokens of a text than it has bytes.
 pub(crate) fn most_usage(request: &Request, dialect: Dialect) -> Usage {
     let messages = request.messages.iter().map(|message| {
-        let mut tokens = MESSAGE_TOKENS;
-        let mut text = |text: &str| tokens += text.len() as u64;
-        let mut images = 0;
-        match &**message {
-            Message::System { text: said } => text(said),
-            Message::User { parts } => {
-                for part in parts {
-                    match part {
-                        Part::Text(said) => text(said),
-                        Part::Image(_) => images += 1,
-                    }
-                }
-            }
-            Message::Assistant { parts } => {
-                for part in parts {
-                    match part {
-                        ReplyPart::Text(said) => text(said),
-                        ReplyPart::Reasoning(reasoning) => {
-                            text(&reasoning.text);
-                            text(&reasoning.opaque.to_string());
-                        }
-                        ReplyPart::Call(call) => {
-                            text(&call.name);
-                            text(&call.arguments);
-                            if !call.opaque.is_null() {
-                                text(&call.opaque.to_string());
-                            }
-                        }
-                    }
-                }
-            }
+        let tokens: u64 = match &**message {
+            Message::System { text } => text.len() as u64,
+            Message::User { parts } => parts.iter().map(of_part).sum(),
+            Message::Assistant { parts } => parts.iter().map(of_reply_part).sum(),
             Message::Tool(result) => {
-                text(&result.name);
-                text(&result.text);
-                images += result.images.len() as u64;
+                let text = result.name.len() + result.text.len();
+                text as u64 + result.parts.iter().map(of_part).sum::<u64>()
             }
-        }
-        tokens + images * IMAGE_TOKENS
+        };
+        tokens + MESSAGE_TOKENS
     });
     let messages: u64 = messages.sum();
     let tokens = |(contract, lowered): (&Arc<Contract>, &Lowered)| {
@@ -74,5 +50,36 @@ pub(crate) fn most_usage(request: &Request, dialect: Dialect) -> Usage {
         }
     };
     let input = messages.saturating_add(contracts);
-    Usage::new(input, request.max_output_tokens)
+    Usage::new(input, request.max_output_tokens())
+}
+
+fn of_part(part: &Part) -> u64 {
+    match part {
+        Part::Text(text) => text.len() as u64,
+        Part::Image(_) => IMAGE_TOKENS,
+        Part::Document(Document { source }) | Part::Audio(Audio { source }) => match source {
+            // A compressed page has fewer bytes than tokens.
+            Source::Bytes { data, .. } => (data.len() as u64).saturating_add(UNKNOWN_TOKENS),
+            _ => UNKNOWN_TOKENS,
+        },
+    }
+}
+
+fn of_reply_part(part: &ReplyPart) -> u64 {
+    let opaque =
+        |opaque: &Option<Box<Opaque>>| opaque.as_ref().map_or(0, |one| of_value(&one.value));
+    match part {
+        ReplyPart::Text(text) => text.len() as u64 + opaque(&text.opaque),
+        ReplyPart::Reasoning(reasoning) => {
+            reasoning.text.len() as u64 + of_value(&reasoning.opaque)
+        }
+        ReplyPart::Call(call) => {
+            (call.name.len() + call.arguments.len()) as u64 + opaque(&call.opaque)
+        }
+        ReplyPart::Other(other) => of_value(&other.value),
+    }
+}
+
+fn of_value(value: &Value) -> u64 {
+    if value.is_null() { 0 } else { value.to_string().len() as u64 }
 }

@@ -1,7 +1,6 @@
 //! Modules that ask a language model: `Predict` and the types around it.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use toolwright_signature::{Contract, Policy, Reading, Signature};
@@ -17,6 +16,7 @@ pub use crate::output_mode::OutputMode;
 pub use crate::predict_stream::{PredictEvent, PredictStream};
 use crate::predictor::Predictor;
 use crate::predictor_settings::predictor_settings;
+pub use crate::validator::{Validator, Validators};
 
 /// A module that asks a language model for its output.
 ///
@@ -59,7 +59,7 @@ use crate::predictor_settings::predictor_settings;
 /// ```
 pub struct Predict<S: Signature> {
     predictor: Predictor,
-    signature: PhantomData<fn(S)>,
+    validators: Validators<S>,
 }
 
 predictor_settings!(Predict);
@@ -103,7 +103,7 @@ impl<S: Signature> Predict<S> {
             .into_iter()
             .map(|example| self.predictor.example(&example.input, &example.output, None))
             .collect::<Result<_, toolwright_signature::ContractError>>()?;
-        Self::of(self.predictor.with_examples(shown))
+        Ok(Self { predictor: self.predictor.with_examples(shown)?, ..self })
     }
 
     /// Returns the output with the repairs of the model's answer.
@@ -135,14 +135,14 @@ impl<S: Signature> Predict<S> {
     ///
     /// The errors of [`Module::call`].
     pub async fn answer(&self, input: S, cx: &Context) -> Result<Reading<S::Output>> {
-        self.predictor.ask(&input, cx).await
+        self.predictor.ask(&input, cx, &self.validators, |output| output).await
     }
 
     /// Returns a stream of the output while the model writes it.
     ///
     /// Cost, attempts and errors are those of [`Module::call`].
     pub fn stream<'a>(&'a self, input: S, cx: &'a Context) -> PredictStream<'a, S::Output> {
-        PredictStream::new(&self.predictor, &input, cx)
+        PredictStream::new(&self.predictor, input, cx, &self.validators, |output| output)
     }
 }
 

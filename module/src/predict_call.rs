@@ -11,7 +11,7 @@ use toolwright_signature::{Contract, Policy, Reading};
 
 use crate::context::Context;
 use crate::driver::shown;
-use crate::error::{Error, Result, Stage};
+use crate::error::{Audience, Error, Result, Stage};
 use crate::event::EventKind;
 use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
 use crate::model::{Finish, LanguageModel, Reply, Request, ToolChoice};
@@ -28,27 +28,31 @@ pub(crate) struct PredictCall<'a> {
     messages: Vec<Arc<Message>>,
     policy: Policy,
     attempt: u32,
+    pauses: u32,
     usage: Usage,
     raws: Vec<String>,
 }
+
+/// Maximum number of times that a provider may pause its reply.
+const PAUSES: u32 = 32;
 
 impl<'a> PredictCall<'a> {
     pub(crate) fn new(
         predictor: &'a Predictor,
         model: &'a dyn LanguageModel,
         prompt: Arc<Prompt>,
-        input: String,
+        input: Arc<Message>,
         policy: Policy,
     ) -> Self {
         let mut messages = prompt.messages.clone();
-        messages.push(Message::user(input));
+        messages.push(input);
         let (usage, raws) = (Usage::default(), Vec::new());
-        Self { predictor, model, prompt, messages, policy, attempt: 0, usage, raws }
+        Self { predictor, model, prompt, messages, policy, attempt: 0, pauses: 0, usage, raws }
     }
 
     pub(crate) fn request(&self) -> Request {
-        let request = Request::new(self.messages.iter().cloned())
-            .with_max_output_tokens(self.predictor.max_output_tokens);
+        let mut request = Request::new(self.messages.iter().cloned());
+        request.settings.clone_from(&self.predictor.settings);
         match self.prompt.mode {
             OutputMode::Schema => request.with_output(Arc::clone(&self.predictor.contract)),
             OutputMode::Tool => request
@@ -71,6 +75,11 @@ impl<'a> PredictCall<'a> {
         cx: &Context,
     ) -> Result<Option<(Reading<T>, String)>> {
         self.usage += reply.usage;
+        if reply.finish == Finish::Paused && self.pauses < PAUSES {
+            self.pauses += 1;
+            self.messages.push(Arc::new(Message::Assistant { parts: reply.parts.clone() }));
+            return Ok(None);
+        }
         self.attempt += 1;
         let text = self.answer(reply);
         let error = match self.read(reply, &text) {
@@ -84,12 +93,27 @@ impl<'a> PredictCall<'a> {
             }
             Err(error) => error,
         };
+        let retries = error.stage() == Stage::Validation;
+        self.again(reply, text, error, retries)?;
+        Ok(None)
+    }
+
+    /// Handles the error of a validator: the model reads it, or it fails the call.
+    pub(crate) fn rejected(&mut self, reply: &Reply, text: String, error: Error) -> Result<()> {
+        let retries = error.audience() == Audience::ModelMayRetry;
+        // The model of this call has read the text. It is not for the model of a call above.
+        let error = if retries { error.for_user().at(Stage::Validation) } else { error };
+        self.again(reply, text, error, retries)
+    }
+
+    /// Sends an answer back with its error, if it `retries` and attempts are left.
+    fn again(&mut self, reply: &Reply, text: String, error: Error, retries: bool) -> Result<()> {
         self.raws.push(text);
-        if self.attempt == self.predictor.attempts || error.stage() != Stage::Validation {
+        if self.attempt == self.predictor.attempts || !retries {
             return Err(self.failed(error));
         }
         self.send_back(&reply.parts, &error);
-        Ok(None)
+        Ok(())
     }
 
     /// Adds the texts and the usage of all attempts to an error.
@@ -155,7 +179,7 @@ impl<'a> PredictCall<'a> {
                     tokens => format!(" after {tokens} tokens"),
                 };
                 let text = format!(
-                    "the answer to `{}` was cut off{after}; allow more with `with_max_output_tokens`",
+                    "the answer to `{}` was cut off{after}; allow more with `Settings::with_max_output_tokens`",
                     contract.name(),
                 );
                 return Err(Error::other(text).at(Stage::Limit));
@@ -164,6 +188,13 @@ impl<'a> PredictCall<'a> {
                 let text = format!(
                     "the model stopped with {:?}, which this version does not know, so its answer to `{}` may be incomplete; ask again or try another model",
                     shown(word, 100),
+                    contract.name(),
+                );
+                return Err(Error::other(text).at(Stage::Provider));
+            }
+            Finish::Paused => {
+                let text = format!(
+                    "the model paused its answer to `{}` {PAUSES} times and did not end it; ask again or request less",
                     contract.name(),
                 );
                 return Err(Error::other(text).at(Stage::Provider));
@@ -197,7 +228,7 @@ impl<'a> PredictCall<'a> {
         let says = |part: &ReplyPart| match part {
             ReplyPart::Text(text) => !text.trim().is_empty(),
             ReplyPart::Call(_) => true,
-            ReplyPart::Reasoning(_) => false,
+            ReplyPart::Reasoning(_) | ReplyPart::Other(_) => false,
         };
         if parts.iter().any(says) {
             self.messages.push(Arc::new(Message::Assistant { parts }));

@@ -3,19 +3,22 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
 use futures_core::Stream;
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use toolwright_signature::{Field, Partial, Repair};
+use toolwright_signature::{Field, Partial, Repair, Signature};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::hook::chain::Piece;
 use crate::model::{Delta, Reply};
 use crate::predict_call::PredictCall;
 use crate::predictor::Predictor;
+use crate::validator::Validators;
 
 /// A stream of [`PredictEvent`]s: an output while the model writes it.
 ///
@@ -64,12 +67,26 @@ pub struct PredictStream<'a, O> {
     /// `None` after the end.
     call: Option<PredictCall<'a>>,
     /// `None` before each attempt.
-    deltas: Option<BoxStream<'a, Result<Delta>>>,
+    deltas: Option<BoxStream<'a, Result<Piece>>>,
     /// The index of the call whose arguments are the answer.
     call_index: Option<usize>,
+    /// `None` without validators.
+    check: Option<Check<'a, O>>,
+    checking: Option<Checking<'a, O>>,
     partial: Partial,
     repairs: Vec<Repair>,
     ready: VecDeque<Result<PredictEvent<O>>>,
+}
+
+/// The validators with the input of the call. They return the output.
+type Check<'a, O> = Box<dyn Fn(O) -> BoxFuture<'a, (O, Result<()>)> + Send + 'a>;
+
+/// An answer that validators are checking.
+struct Checking<'a, O> {
+    checks: BoxFuture<'a, (O, Result<()>)>,
+    reply: Reply,
+    text: String,
+    repairs: Vec<Repair>,
 }
 
 /// One event of a [`PredictStream`].
@@ -91,12 +108,24 @@ pub enum PredictEvent<O> {
 impl<O> Unpin for PredictStream<'_, O> {}
 
 impl<'a, O: DeserializeOwned> PredictStream<'a, O> {
-    pub(crate) fn new(predictor: &'a Predictor, input: &impl Serialize, cx: &'a Context) -> Self {
+    /// `output` returns the part of an answer that the validators check.
+    pub(crate) fn new<S: Signature>(
+        predictor: &'a Predictor,
+        input: S,
+        cx: &'a Context,
+        validators: &'a Validators<S>,
+        output: fn(&O) -> &S::Output,
+    ) -> Self
+    where
+        O: Send + Sync + 'a,
+    {
         let mut ready = VecDeque::new();
-        let call = predictor.begin(input, cx);
+        let call = predictor.begin(&input, cx);
         let call = call.map_err(|error| ready.push_back(Err(error))).ok();
         let (partial, repairs) = (Partial::new(), Vec::new());
-        Self { cx, call, deltas: None, call_index: None, partial, repairs, ready }
+        let check = (!validators.is_empty()).then(|| check(input, cx, validators, output));
+        let (deltas, call_index, checking) = (None, None, None);
+        Self { cx, call, deltas, call_index, check, checking, partial, repairs, ready }
     }
 
     /// Returns the next event, or `None` after the last.
@@ -165,31 +194,75 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
         }
     }
 
+    /// Makes the pieces so far void, because a hook runs the call again.
+    fn again(&mut self) {
+        self.call_index = None;
+        if !self.partial.as_str().is_empty() {
+            self.ready.push_back(Ok(PredictEvent::Discard));
+        }
+    }
+
     /// Ends the stream with the output or an error, or starts the next attempt.
     fn finish(&mut self, reply: &Reply) {
         (self.deltas, self.call_index) = (None, None);
         let Some(call) = &mut self.call else { return };
-        match call.judge(reply, self.cx) {
-            Ok(None) => self.ready.push_back(Ok(PredictEvent::Discard)),
-            Ok(Some((reading, text))) => {
-                // The answer may be in a part whose deltas were not shown, such as text where a
-                // call was requested.
-                if self.partial.as_str() != text {
-                    if !self.partial.as_str().is_empty() {
-                        self.ready.push_back(Ok(PredictEvent::Discard));
-                    }
-                    self.ready.push_back(Ok(PredictEvent::Text(text)));
-                }
-                self.repairs = reading.repairs;
-                self.ready.push_back(Ok(PredictEvent::Done(reading.value)));
+        match (call.judge(reply, self.cx), &self.check) {
+            (Ok(None), _) => self.ready.push_back(Ok(PredictEvent::Discard)),
+            (Ok(Some((reading, text))), None) => self.done(reading.value, text, reading.repairs),
+            (Ok(Some((reading, text))), Some(check)) => {
+                let (checks, repairs) = (check(reading.value), reading.repairs);
+                self.checking = Some(Checking { checks, reply: reply.clone(), text, repairs });
+            }
+            (Err(error), _) => {
+                self.ready.push_back(Err(error));
                 self.call = None;
             }
+        }
+    }
+
+    /// Handles the result of the validators.
+    fn checked(&mut self, output: O, result: Result<()>) {
+        let Some(Checking { reply, text, repairs, .. }) = self.checking.take() else { return };
+        let Err(error) = result else { return self.done(output, text, repairs) };
+        let Some(call) = &mut self.call else { return };
+        match call.rejected(&reply, text, error) {
+            Ok(()) => self.ready.push_back(Ok(PredictEvent::Discard)),
             Err(error) => {
                 self.ready.push_back(Err(error));
                 self.call = None;
             }
         }
     }
+
+    fn done(&mut self, output: O, text: String, repairs: Vec<Repair>) {
+        // The answer may be in a part whose deltas were not shown, such as text where a call was
+        // requested.
+        if self.partial.as_str() != text {
+            if !self.partial.as_str().is_empty() {
+                self.ready.push_back(Ok(PredictEvent::Discard));
+            }
+            self.ready.push_back(Ok(PredictEvent::Text(text)));
+        }
+        self.repairs = repairs;
+        self.ready.push_back(Ok(PredictEvent::Done(output)));
+        self.call = None;
+    }
+}
+
+fn check<'a, S: Signature, O: Send + Sync + 'a>(
+    input: S,
+    cx: &'a Context,
+    validators: &'a Validators<S>,
+    output: fn(&O) -> &S::Output,
+) -> Check<'a, O> {
+    let input = Arc::new(input);
+    Box::new(move |answer| {
+        let input = Arc::clone(&input);
+        Box::pin(async move {
+            let result = validators.check(&input, output(&answer), cx).await;
+            (answer, result)
+        })
+    })
 }
 
 impl<O: DeserializeOwned> Stream for PredictStream<'_, O> {
@@ -206,13 +279,19 @@ impl<O: DeserializeOwned> Stream for PredictStream<'_, O> {
                 }
                 return Poll::Ready(Some(event));
             }
+            if let Some(checking) = &mut this.checking {
+                let (output, result) = ready!(checking.checks.as_mut().poll(task));
+                this.checked(output, result);
+                continue;
+            }
             let Some(call) = &this.call else {
                 return Poll::Ready(None);
             };
             let deltas =
                 this.deltas.get_or_insert_with(|| this.cx.deltas(call.model, call.request()));
             match ready!(deltas.as_mut().poll_next(task)) {
-                Some(Ok(delta)) => this.take(delta),
+                Some(Ok(Piece::Delta(delta))) => this.take(delta),
+                Some(Ok(Piece::Again)) => this.again(),
                 Some(Err(error)) => this.fail(error),
                 // The last delta was `Done` or an error. Both end this stream too.
                 None => this.call = None,

@@ -9,14 +9,16 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolwright_signature::{Contract, Dialect, Policy, Reading};
+use toolwright_signature::{Contract, Dialect, Policy, Reading, SchemaFault, Side, Signature};
 
 use crate::context::Context;
+use crate::driver;
 use crate::error::{Error, Result, Stage};
-use crate::message::{Message, ReplyPart, ToolCall, ToolResult};
-use crate::model::{Capabilities, LanguageModel, Request};
+use crate::message::{Message, Part, ReplyPart, ToolCall, ToolResult};
+use crate::model::{Capabilities, LanguageModel, Settings, UnsupportedSetting};
 use crate::output_mode::OutputMode;
 use crate::predict_call::PredictCall;
+use crate::validator::Validators;
 
 /// Default number of attempts.
 const ATTEMPTS: u32 = 2;
@@ -31,7 +33,7 @@ pub(crate) struct Predictor {
     examples: Arc<[Shown]>,
     policy: Policy,
     pub(crate) attempts: u32,
-    pub(crate) max_output_tokens: u64,
+    pub(crate) settings: Option<Arc<Settings>>,
     /// The prompt for the capabilities that were seen first.
     prompt: OnceLock<(Capabilities, Arc<Prompt>)>,
 }
@@ -39,7 +41,8 @@ pub(crate) struct Predictor {
 /// An example that is not yet lowered for a dialect and mode.
 #[derive(Clone)]
 pub(crate) struct Shown {
-    input: String,
+    /// The JSON of the input, and the images, documents and audio in it.
+    input: (String, Vec<Part>),
     output: Value,
     /// The only known field of the output. `None` if all of it is known.
     only: Option<&'static str>,
@@ -57,6 +60,7 @@ impl Predictor {
         contract: Contract,
         model: Option<Arc<dyn LanguageModel>>,
     ) -> Result<Self, toolwright_signature::ContractError> {
+        contract.check_written_by_model(Side::Output)?;
         let predictor = Self {
             contract: Arc::new(contract),
             model,
@@ -65,7 +69,7 @@ impl Predictor {
             examples: Arc::default(),
             policy: Policy::default(),
             attempts: ATTEMPTS,
-            max_output_tokens: Request::MAX_OUTPUT_TOKENS,
+            settings: None,
             prompt: OnceLock::new(),
         };
         predictor.checked()
@@ -114,9 +118,12 @@ impl Predictor {
         self
     }
 
-    pub(crate) fn with_max_output_tokens(mut self, tokens: u64) -> Self {
-        self.max_output_tokens = tokens;
-        self
+    pub(crate) fn with_settings(mut self, settings: Settings) -> Result<Self, UnsupportedSetting> {
+        if let Some(model) = &self.model {
+            settings.check(model.capabilities().settings)?;
+        }
+        self.settings = Some(Arc::new(settings));
+        Ok(self)
     }
 
     /// Makes the prompt, so that a schema that the provider does not accept is an error here and
@@ -147,14 +154,32 @@ impl Predictor {
         // Models imitate examples, so an example itself must fit the schema.
         let wire = self.contract.lower_output_value(Dialect::JsonSchema2020, &output)?;
         self.contract.read_output_with::<T>(&wire.to_string(), Policy::Strict)?;
-        Ok(Shown { input: self.contract.write_input(input)?, output, only })
+        if only.is_some() {
+            self.check_listed()?;
+        }
+        Ok(Shown { input: driver::written_input(&self.contract, input)?, output, only })
     }
 
-    /// Asks until the answer fits, or until the attempts or the ledger are exhausted.
-    pub(crate) async fn ask<T: DeserializeOwned>(
+    /// Checks that an example can be listed in the system message, which has only text.
+    fn check_listed(&self) -> Result<(), toolwright_signature::ContractError> {
+        let Some(media) = self.contract.media(Side::Input).first() else { return Ok(()) };
+        Err(toolwright_signature::ContractError::Schema {
+            contract: self.contract.name().to_owned(),
+            side: Side::Input,
+            fault: SchemaFault::Media,
+            path: media.path.clone(),
+            reason: format!("an example with this {} needs a reasoning; add one", media.kind),
+        })
+    }
+
+    /// Asks until the answer fits, or until the attempts or the ledger are exhausted. `output`
+    /// returns the part of an answer that the validators check.
+    pub(crate) async fn ask<S: Signature, T: DeserializeOwned>(
         &self,
-        input: &impl Serialize,
+        input: &S,
         cx: &Context,
+        validators: &Validators<S>,
+        output: fn(&T) -> &S::Output,
     ) -> Result<Reading<T>> {
         let mut call = self.begin(input, cx)?;
         loop {
@@ -162,8 +187,14 @@ impl Predictor {
                 Ok(reply) => reply,
                 Err(error) => return Err(call.failed(error)),
             };
-            if let Some((reading, _)) = call.judge(&reply, cx)? {
+            let Some((reading, text)) = call.judge(&reply, cx)? else { continue };
+            if validators.is_empty() {
                 return Ok(reading);
+            }
+            let checked = Box::pin(validators.check(input, output(&reading.value), cx)).await;
+            match checked {
+                Ok(()) => return Ok(reading),
+                Err(error) => call.rejected(&reply, text, error)?,
             }
         }
     }
@@ -173,16 +204,18 @@ impl Predictor {
         input: &impl Serialize,
         cx: &'a Context,
     ) -> Result<PredictCall<'a>> {
-        let input = self
-            .contract
-            .write_input(input)
+        let input = driver::written_input(&self.contract, input)
             .map_err(|error| Error::other(error).at(Stage::Module))?;
         let model = self.model.as_ref().or_else(|| cx.model()).ok_or_else(|| self.no_model())?;
         let prompt = self
             .prompt(model.capabilities())
             .map_err(|error| Error::other(error).at(Stage::Setup))?;
+        if let Some(settings) = &self.settings {
+            let checked = settings.check(model.capabilities().settings);
+            checked.map_err(|error| Error::stop(error).at(Stage::Setup))?;
+        }
         let policy = self.policy.min(cx.policy());
-        Ok(PredictCall::new(self, &**model, prompt, input, policy))
+        Ok(PredictCall::new(self, &**model, prompt, asked(input), policy))
     }
 
     fn no_model(&self) -> Error {
@@ -213,6 +246,7 @@ impl Predictor {
         &self,
         capabilities: Capabilities,
     ) -> Result<Prompt, toolwright_signature::ContractError> {
+        capabilities.check_media(&self.contract, Side::Input)?;
         let mode = self.mode.unwrap_or_else(|| OutputMode::of(capabilities));
         let dialect = match mode {
             OutputMode::Prompted => Dialect::JsonSchema2020,
@@ -231,9 +265,9 @@ impl Predictor {
         for (number, Shown { input, output, only }) in self.examples.iter().enumerate() {
             let output = self.contract.lower_output_value(dialect, output)?;
             match only {
-                None => turns.extend(turn(mode, number, input, &output)),
+                None => turns.extend(turn(mode, number, asked(input.clone()), &output)),
                 Some(field) => {
-                    let output = &output[*field];
+                    let (input, output) = (&input.0, &output[*field]);
                     let _ = write!(known, "\n{{\"input\":{input},\"{field}\":{output}}}");
                 }
             }
@@ -268,10 +302,15 @@ impl Predictor {
     }
 }
 
+/// Returns the user's message with an input: the JSON, and then the parts that belong to it.
+fn asked((json, parts): (String, Vec<Part>)) -> Arc<Message> {
+    Message::user_parts([Part::Text(json)].into_iter().chain(parts))
+}
+
 /// Returns an example as messages of the user and the model.
-fn turn(mode: OutputMode, number: usize, input: &str, output: &Value) -> Vec<Arc<Message>> {
+fn turn(mode: OutputMode, number: usize, input: Arc<Message>, output: &Value) -> Vec<Arc<Message>> {
     let output = output.to_string();
-    let mut turn = vec![Message::user(input)];
+    let mut turn = vec![input];
     let said = |part| Arc::new(Message::Assistant { parts: vec![part] });
     if mode == OutputMode::Tool {
         // Nine letters and digits, because a strict server accepts no other ids.
@@ -279,7 +318,7 @@ fn turn(mode: OutputMode, number: usize, input: &str, output: &Value) -> Vec<Arc
         let result = ToolResult::new(&call, "Accepted.");
         turn.extend([said(ReplyPart::Call(call)), Arc::new(Message::Tool(result))]);
     } else {
-        turn.push(said(ReplyPart::Text(output)));
+        turn.push(Message::assistant(output));
     }
     turn
 }

@@ -10,12 +10,15 @@ macro_rules! predictor_settings {
             ///
             /// # Errors
             ///
-            /// The signature has no valid contract, or the provider does not accept its output
-            /// schema; see [`Contract::lower_output`].
+            /// The signature has no valid contract, the provider does not accept its output
+            /// schema (see [`Contract::lower_output`]), the output holds an image, a document or
+            /// audio, or the input holds one of a kind that the model does not take.
             pub fn new(
                 model: impl LanguageModel,
             ) -> Result<Self, toolwright_signature::ContractError> {
-                Self::of(Predictor::new(Self::contract()?, Some(Arc::new(model))))
+                let model: Arc<dyn LanguageModel> = Arc::new(model);
+                let predictor = Predictor::new(Self::contract()?, Some(model))?;
+                Ok(Self { predictor, validators: Validators::default() })
             }
 
             /// Returns a module that asks the model in the call's context.
@@ -24,15 +27,11 @@ macro_rules! predictor_settings {
             ///
             /// # Errors
             ///
-            /// The signature has no valid contract.
+            /// The signature has no valid contract, or the output holds an image, a document or
+            /// audio.
             pub fn from_context() -> Result<Self, toolwright_signature::ContractError> {
-                Self::of(Predictor::new(Self::contract()?, None))
-            }
-
-            fn of(
-                predictor: Result<Predictor, toolwright_signature::ContractError>,
-            ) -> Result<Self, toolwright_signature::ContractError> {
-                Ok(Self { predictor: predictor?, signature: PhantomData })
+                let predictor = Predictor::new(Self::contract()?, None)?;
+                Ok(Self { predictor, validators: Validators::default() })
             }
 
             /// Sets the model.
@@ -47,7 +46,8 @@ macro_rules! predictor_settings {
                 self,
                 model: impl LanguageModel,
             ) -> Result<Self, toolwright_signature::ContractError> {
-                Self::of(self.predictor.with_model(Arc::new(model)))
+                let predictor = self.predictor.with_model(Arc::new(model))?;
+                Ok(Self { predictor, ..self })
             }
 
             /// Sets instructions for the model, in addition to the signature's description.
@@ -70,7 +70,7 @@ macro_rules! predictor_settings {
                 self,
                 mode: OutputMode,
             ) -> Result<Self, toolwright_signature::ContractError> {
-                Self::of(self.predictor.with_mode(mode))
+                Ok(Self { predictor: self.predictor.with_mode(mode)?, ..self })
             }
 
             /// Sets how often the model is asked before an answer that does not fit is an error.
@@ -83,6 +83,15 @@ macro_rules! predictor_settings {
                 Self { predictor: self.predictor.with_attempts(attempts), ..self }
             }
 
+            /// Adds a rule for outputs that the schema cannot express. See [`Validator`].
+            ///
+            /// An output that a validator rejects is sent back with the validator's text, within
+            /// the [attempts](Self::with_attempts).
+            #[must_use]
+            pub fn with_validator(self, validator: impl Validator<S>) -> Self {
+                Self { validators: self.validators.with(validator), ..self }
+            }
+
             /// Sets how far the model's answer may be repaired. Default: [`Policy::Coerce`].
             ///
             /// The stricter of this policy and the context's applies. An answer that needs more
@@ -92,17 +101,24 @@ macro_rules! predictor_settings {
                 Self { predictor: self.predictor.with_policy(policy), ..self }
             }
 
-            /// Sets the maximum number of tokens in one answer. Default:
-            /// [`Request::MAX_OUTPUT_TOKENS`](crate::Request::MAX_OUTPUT_TOKENS).
-            #[must_use]
-            pub fn with_max_output_tokens(self, tokens: u64) -> Self {
-                Self { predictor: self.predictor.with_max_output_tokens(tokens), ..self }
+            /// Sets the settings of the model calls, such as the temperature. Default: the
+            /// model's own.
+            ///
+            /// # Errors
+            ///
+            /// [`UnsupportedSetting`](crate::model::UnsupportedSetting) if the module has a model
+            /// of its own that does not support one of them.
+            pub fn with_settings(
+                self,
+                settings: crate::model::Settings,
+            ) -> Result<Self, crate::model::UnsupportedSetting> {
+                Ok(Self { predictor: self.predictor.with_settings(settings)?, ..self })
             }
         }
 
         impl<S: Signature> Clone for $module<S> {
             fn clone(&self) -> Self {
-                Self { predictor: self.predictor.clone(), signature: PhantomData }
+                Self { predictor: self.predictor.clone(), validators: self.validators.clone() }
             }
         }
 

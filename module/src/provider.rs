@@ -9,7 +9,7 @@
 //! | to | use |
 //! |---|---|
 //! | send arguments that are not an object | [`object_of`] |
-//! | send images of a result as a user message | [`images_of`] |
+//! | send images of a result as a user message | [`parts_of`] |
 //! | build a reply from streamed pieces, and report them | `ReplyParts`, `Deltas` |
 //! | stream from a server that does not stream | `deltas_of` |
 //! | add ids and arguments that a server leaves out | `complete_calls` |
@@ -79,17 +79,32 @@ pub fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
     }
 }
 
-/// Returns the text before the images of a call's result, for APIs that accept images only in a
-/// user message.
+/// Returns the text before the images and documents of a call's result, for APIs that accept them
+/// only in a user message.
 ///
 /// ```
-/// use toolwright_module::provider::images_of;
+/// use toolwright_module::provider::parts_of;
 ///
-/// assert_eq!(images_of("call_1"), "Images of the result of call call_1:");
+/// assert_eq!(parts_of("call_1"), "Images and documents of the result of call call_1:");
 /// ```
 #[must_use]
-pub fn images_of(call: &str) -> String {
-    format!("Images of the result of call {call}:")
+pub fn parts_of(call: &str) -> String {
+    format!("Images and documents of the result of call {call}:")
+}
+
+/// Returns a name for a file without one, for APIs that require it. It ends with the media type's
+/// part after the slash.
+///
+/// ```
+/// use toolwright_module::provider::file_name;
+///
+/// assert_eq!(file_name("application/pdf"), "file.pdf");
+/// ```
+#[must_use]
+pub fn file_name(media_type: &str) -> String {
+    let kind = media_type.rsplit('/').next().unwrap_or_default();
+    let ending: String = kind.chars().take_while(char::is_ascii_alphanumeric).collect();
+    format!("file.{ending}")
 }
 
 /// Returns whether the text is `{}`, which some servers send before the arguments.

@@ -20,7 +20,7 @@ pub(crate) fn chat(cx: &Context, model: &dyn LanguageModel, request: &Request) -
         gen_ai.operation.name = "chat",
         gen_ai.provider.name = model.provider(),
         gen_ai.request.model = model.name(),
-        gen_ai.request.max_tokens = request.max_output_tokens,
+        gen_ai.request.max_tokens = request.max_output_tokens(),
         gen_ai.response.model = Empty,
         gen_ai.response.finish_reasons = Empty,
         gen_ai.usage.input_tokens = Empty,
@@ -62,6 +62,7 @@ pub(crate) fn replied(span: &Span, cx: &Context, end: Result<&Reply, &Error>) {
                 Finish::Stop if reply.tool_calls().next().is_some() => "tool_calls",
                 Finish::Stop => "stop",
                 Finish::Length => "length",
+                Finish::Paused => "pause",
                 Finish::Refused => "content_filter",
                 Finish::Other(reason) => reason,
             };

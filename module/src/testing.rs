@@ -15,3 +15,17 @@ mod words;
 pub use recording::{Exchange, ExchangeFault, Recorder, Recording, RecordingError, Replay};
 pub use schema_driven::SchemaDriven;
 pub use scripted::Scripted;
+use toolwright_signature::Dialect;
+
+use crate::model::{Capabilities, SettingSet};
+
+/// Returns the capabilities of a model that takes everything.
+fn all_capabilities() -> Capabilities {
+    Capabilities::new(Dialect::JsonSchema2020)
+        .with_structured_output(true)
+        .with_tools(true)
+        .with_images(true)
+        .with_documents(true)
+        .with_audio(true)
+        .with_settings(SettingSet::ALL)
+}

@@ -3,24 +3,28 @@ use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{self, Poll};
 
 use futures_core::future::BoxFuture;
+use futures_util::future::{Either, FutureExt};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_signature::{Contract, NameFault, Policy, Signature};
+use toolwright_signature::{Contract, NameFault, Policy, Side, Signature};
 
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result, Stage};
-use crate::message::{Image, ToolCall, ToolResult};
-use crate::module::Module;
-use crate::panic_text;
+use crate::hook::AnyHook;
+use crate::hook::chain::{self, Innermost};
+use crate::message::{Part, Source, ToolCall, ToolResult};
+use crate::module::{Module, OutputOf};
 use crate::repaired::Repaired;
+use crate::{panic_text, places};
 
 /// A module as a model sees it: a contract, and a call that takes and returns text.
 ///
@@ -58,6 +62,7 @@ pub struct Tool {
     contract: Arc<Contract>,
     effect: Effect,
     policy: Policy,
+    has_parts: bool,
     handler: Arc<dyn Handler>,
 }
 
@@ -102,6 +107,26 @@ struct Typed<M> {
     /// Whether the output schema is stricter than the output type.
     checks_output: bool,
     has_floats: bool,
+    has_media: bool,
+}
+
+impl<M: Module> Typed<M> {
+    /// Returns the text for the model, and the parts beside it.
+    fn render(&self, output: &OutputOf<M>) -> Result<(String, Vec<Part>)> {
+        let render = || M::Signature::render(output).map_err(broken);
+        if !self.has_media {
+            return Ok((render()?, Vec::new()));
+        }
+        let (text, mut parts) = places::collect(|_| true, render);
+        if parts.is_empty() {
+            // The text is the author's own. The model still gets the parts.
+            let write = || serde_json::to_writer(io::sink(), output).map_err(broken);
+            let (written, all) = places::collect(|_| true, write);
+            written?;
+            parts = all;
+        }
+        Ok((text?, parts))
+    }
 }
 
 impl<M: Module> Handler for Typed<M> {
@@ -116,13 +141,13 @@ impl<M: Module> Handler for Typed<M> {
             let Place { output: place, with_value } = place;
             let input = arguments.read(|repaired| place.repaired = Some(Box::new(repaired)))?;
             let output = self.module.call(input, cx).await.map_err(Failed::work)?;
-            let text =
-                M::Signature::render(&output).map_err(|source| Failed::work(broken(source)))?;
+            let (text, parts) = self.render(&output).map_err(Failed::work)?;
             // JSON has no form for NaN or infinity, so such a float is written as null.
             if self.checks_output || self.has_floats && text.contains("null") {
                 check(arguments.contract, &output).map_err(Failed::work)?;
             }
             place.text = text;
+            place.parts = parts;
             if with_value {
                 place.value = Some(Box::new(output));
             }
@@ -183,6 +208,12 @@ impl Failed {
     #[must_use]
     pub fn work(error: Error) -> Self {
         Self(error.of_this_calls_arguments(false))
+    }
+
+    /// Returns the failure of a call that passed hooks.
+    #[must_use]
+    pub fn of(error: Error) -> Self {
+        Self(error)
     }
 
     /// Returns the error, and whether the call's own arguments caused it.
@@ -299,13 +330,16 @@ impl Tool {
     ///
     /// # Errors
     ///
-    /// The errors of [`Contract::of`].
+    /// The errors of [`Contract::of`], or the input holds an image, a document or audio, which a
+    /// model cannot write.
     pub fn new<M: Module>(module: M) -> Result<Self, toolwright_signature::ContractError> {
         let contract = Arc::new(Contract::of::<M::Signature>()?);
-        let effect = module.effect();
+        contract.check_written_by_model(Side::Input)?;
+        let (effect, has_parts) = (module.effect(), module.has_parts());
         let (checks_output, has_floats) = (contract.checks_output(), contract.output_has_floats());
-        let handler = Arc::new(Typed { module, checks_output, has_floats });
-        Ok(Self::erased(contract, effect, handler))
+        let has_media = !contract.media(Side::Output).is_empty();
+        let handler = Arc::new(Typed { module, checks_output, has_floats, has_media });
+        Ok(Self { has_parts, ..Self::erased(contract, effect, handler) })
     }
 
     /// Returns a tool that is defined at run time, such as one that a remote server describes.
@@ -327,7 +361,7 @@ impl Tool {
         effect: Effect,
         handler: Arc<dyn Handler>,
     ) -> Self {
-        Self { contract, effect, policy: Policy::default(), handler }
+        Self { contract, effect, policy: Policy::default(), has_parts: false, handler }
     }
 
     /// Renames the tool.
@@ -457,6 +491,12 @@ impl Tool {
         self.effect
     }
 
+    /// Returns whether a call is made of the parts of a run; see [`Module::has_parts`].
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        self.has_parts
+    }
+
     /// Calls the tool with arguments as a model wrote them.
     ///
     /// # Errors
@@ -464,8 +504,31 @@ impl Tool {
     /// - [`Stage::Arguments`]: the arguments do not fit the contract.
     /// - [`Stage::Panic`]: the module panicked.
     /// - [`Stage::Module`]: the output does not fit the output schema.
-    /// - Otherwise the module's own error.
-    pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
+    /// - Otherwise the module's own error, or that of a [`Hook`](crate::hook::Hook).
+    pub fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        cx: &'a Context,
+    ) -> impl Future<Output = Result<ToolOutput>> + Send + 'a {
+        match cx.hooks() {
+            [] => Either::Left(self.call_module(arguments, cx)),
+            hooks => Either::Right(self.call_through(hooks, arguments, cx).boxed()),
+        }
+    }
+
+    /// Like [`call`](Self::call), through these hooks.
+    pub(crate) async fn call_through(
+        &self,
+        hooks: &[AnyHook],
+        arguments: &str,
+        cx: &Context,
+    ) -> Result<ToolOutput> {
+        let call = ModuleCall { tool: self, cx };
+        chain::call(cx, hooks, (&self.contract, self.effect), arguments, &call).await
+    }
+
+    /// Like [`call`](Self::call), without the hooks.
+    async fn call_module(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         let policy = self.policy.min(cx.policy());
         let arguments = Arguments { contract: &self.contract, text: arguments, policy };
         let mut output = ToolOutput::default();
@@ -491,6 +554,18 @@ impl Tool {
     }
 }
 
+/// A call of a tool inside its hooks.
+struct ModuleCall<'a> {
+    tool: &'a Tool,
+    cx: &'a Context,
+}
+
+impl Innermost for ModuleCall<'_> {
+    fn call(&self, arguments: String) -> BoxFuture<'_, Result<ToolOutput>> {
+        async move { self.tool.call_module(&arguments, self.cx).await }.boxed()
+    }
+}
+
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool")
@@ -500,11 +575,12 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// The output of a tool: text and images for the model, and the value the text was rendered from.
+/// The output of a tool: text and other parts for the model, and the value the text was rendered
+/// from.
 #[derive(Default)]
 pub struct ToolOutput {
     text: String,
-    images: Vec<Image>,
+    parts: Vec<Part>,
     value: Option<Box<dyn ToValue>>,
     repaired: Option<Box<Repaired>>,
 }
@@ -512,11 +588,39 @@ pub struct ToolOutput {
 /// A typed output that can be converted to JSON later.
 trait ToValue: Send + Sync {
     fn to_value(&self) -> serde_json::Result<Value>;
+
+    /// Returns whether `text` is this output: its JSON, or the string itself.
+    fn is_text(&self, text: &str) -> bool;
 }
 
-impl<T: Serialize + Send + Sync> ToValue for T {
+impl<T: Serialize + Send + Sync + 'static> ToValue for T {
     fn to_value(&self) -> serde_json::Result<Value> {
         serde_json::to_value(self)
+    }
+
+    fn is_text(&self, text: &str) -> bool {
+        let this: &dyn Any = self;
+        let string = this.downcast_ref::<String>().map(String::as_str);
+        let string = string.or_else(|| this.downcast_ref::<Value>()?.as_str());
+        if let Some(string) = string {
+            return string == text;
+        }
+        let mut rest = Rest(text.as_bytes());
+        serde_json::to_writer(&mut rest, self).is_ok() && rest.0.is_empty()
+    }
+}
+
+/// The rest of a text that is compared with JSON while the JSON is written.
+struct Rest<'a>(&'a [u8]);
+
+impl io::Write for Rest<'_> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.strip_prefix(json).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -545,10 +649,17 @@ impl ToolOutput {
         self
     }
 
-    /// Sets the images beside the text.
+    /// Replaces the text, and keeps the rest.
     #[must_use]
-    pub fn with_images(mut self, images: Vec<Image>) -> Self {
-        self.images = images;
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
+    }
+
+    /// Sets the images, documents and audio beside the text.
+    #[must_use]
+    pub fn with_parts(mut self, parts: impl IntoIterator<Item = Part>) -> Self {
+        self.parts = parts.into_iter().collect();
         self
     }
 
@@ -558,13 +669,14 @@ impl ToolOutput {
         &self.text
     }
 
-    /// Returns the images beside the text.
+    /// Returns the images, documents and audio beside the text.
     #[must_use]
-    pub fn images(&self) -> &[Image] {
-        &self.images
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
-    /// Returns the value that the text was rendered from, as JSON.
+    /// Returns the value that the text was rendered from, as JSON. Images, documents and audio in
+    /// it are complete.
     ///
     /// The conversion happens here, because most calls only need the text.
     ///
@@ -574,6 +686,19 @@ impl ToolOutput {
     pub fn value(&self) -> Result<Option<Value>> {
         let value = self.value.as_ref().map(|value| value.to_value()).transpose();
         value.map_err(|source| Error::other(source).at(Stage::Module))
+    }
+
+    /// Returns the value as JSON, with `[image 1]` where it has the content of an image, and
+    /// likewise for documents and audio. The content is in [`parts`](Self::parts). Addresses stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Stage::Module`] if the output has no JSON form.
+    pub fn value_beside_parts(&self) -> Result<Option<Value>> {
+        if self.parts.is_empty() {
+            return self.value();
+        }
+        places::collect(Source::is_content, || self.value()).0
     }
 
     /// Returns the repairs of the arguments, if there were any.
@@ -590,10 +715,18 @@ impl ToolOutput {
         self.repaired = repaired;
     }
 
-    /// Splits the output into text and images, for a message.
+    /// Splits the output into its text and its other parts, for a message.
     #[must_use]
-    pub fn into_parts(self) -> (String, Vec<Image>) {
-        (self.text, self.images)
+    pub fn into_text_and_parts(self) -> (String, Vec<Part>) {
+        (self.text, self.parts)
+    }
+
+    /// Returns the value as JSON, unless the text is the value already.
+    fn value_beside_text(&self) -> Result<Option<Value>> {
+        match &self.value {
+            Some(value) if !value.is_text(&self.text) => self.value(),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -622,9 +755,11 @@ impl ToolResult {
     pub fn of(call: &ToolCall, outcome: Result<ToolOutput>) -> (Self, Option<Error>) {
         match outcome {
             Ok(mut output) => {
+                // The model reads the text. Without JSON for programs the call has still worked.
+                let value = output.value_beside_text().unwrap_or_default();
                 let repaired = output.take_repaired();
-                let (text, images) = output.into_parts();
-                (Self { repaired, ..Self::new(call, text).with_images(images) }, None)
+                let (text, parts) = output.into_text_and_parts();
+                (Self { repaired, value, ..Self::new(call, text).with_parts(parts) }, None)
             }
             Err(error) => {
                 let repaired = error.repaired().cloned().map(Box::new);
@@ -638,7 +773,7 @@ impl fmt::Debug for ToolOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolOutput")
             .field("text", &self.text)
-            .field("images", &self.images.len())
+            .field("parts", &self.parts.len())
             .finish_non_exhaustive()
     }
 }

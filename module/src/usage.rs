@@ -27,6 +27,9 @@ pub struct Usage {
     /// Tokens read from the provider's cache; part of `input_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
+    /// Tokens written to the provider's cache; part of `input_tokens`, beside `cached_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_written_tokens: u64,
     /// Reasoning tokens; part of `output_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
@@ -64,6 +67,13 @@ impl Usage {
         self
     }
 
+    /// Sets how many of the tokens read were written to the provider's cache.
+    #[must_use]
+    pub fn with_cache_written(mut self, tokens: u64) -> Self {
+        self.cache_written_tokens = tokens;
+        self
+    }
+
     /// Returns the usage since `earlier`, an earlier reading of the same counter.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
@@ -71,6 +81,9 @@ impl Usage {
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
+            cache_written_tokens: self
+                .cache_written_tokens
+                .saturating_sub(earlier.cache_written_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
             // The flag of the later reading is kept: it does not say which part was unknown.
             incomplete: self.incomplete,
@@ -94,6 +107,9 @@ impl Add for Usage {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+            cache_written_tokens: self
+                .cache_written_tokens
+                .saturating_add(other.cache_written_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
             incomplete: self.incomplete || other.incomplete,
         }

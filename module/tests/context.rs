@@ -4,6 +4,8 @@ use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use toolwright_module::message::Opaque;
+use toolwright_module::model::Settings;
 
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
@@ -149,7 +151,7 @@ fn a_listener_is_added_for_the_context_below_only() {
 async fn a_reply_is_streamed_to_a_listener_and_stays_the_same() {
     let reply = Reply::new([
         ReplyPart::Reasoning(Reasoning::new("p", "hm", serde_json::Value::Null)),
-        ReplyPart::Text("Hello.".to_owned()),
+        ReplyPart::text("Hello."),
         ReplyPart::Call(ToolCall::new("1", "look", "{}")),
     ])
     .with_usage(Usage::new(3, 4))
@@ -324,7 +326,8 @@ fn costing(usage: Usage) -> (impl LanguageModel, Arc<AtomicUsize>) {
 }
 
 fn short() -> Request {
-    Request::new([Message::user("Hi!")]).with_max_output_tokens(10)
+    Request::new([Message::user("Hi!")])
+        .with_settings(Settings::default().with_max_output_tokens(10))
 }
 
 #[test]
@@ -542,7 +545,10 @@ async fn a_broken_stream_keeps_its_reservation() {
         // The same with a stream of pieces.
         let ledger = bounded();
         let cx = Context::default().with_ledger(ledger.clone());
-        let module = Predict::<Summarize>::new(model).unwrap().with_max_output_tokens(10);
+        let module = Predict::<Summarize>::new(model)
+            .unwrap()
+            .with_settings(Settings::default().with_max_output_tokens(10))
+            .unwrap();
         let mut stream = module.stream(summarize(), &cx);
         while stream.next().await.is_some() {}
         assert_eq!(taken(&ledger), takes, "case {number}");
@@ -553,7 +559,10 @@ async fn a_broken_stream_keeps_its_reservation() {
 async fn broken_streams_exhaust_the_budget() {
     let cx = Context::default().with_ledger(bounded());
     let broken = Broken(|| (0..40).map(|_| piece()).collect());
-    let module = Predict::<Summarize>::new(broken).unwrap().with_max_output_tokens(10);
+    let module = Predict::<Summarize>::new(broken)
+        .unwrap()
+        .with_settings(Settings::default().with_max_output_tokens(10))
+        .unwrap();
     let mut ends = Vec::new();
     for _ in 0..4 {
         let mut stream = module.stream(summarize(), &cx);
@@ -581,16 +590,16 @@ fn a_new_ledger_is_not_confused_with_a_dropped_one() {
 
 #[test]
 fn the_opaque_value_of_a_call_counts_for_the_reservation() {
-    let most = |opaque: serde_json::Value| {
+    let most = |opaque: Option<serde_json::Value>| {
         let mut call = ToolCall::new("1", "f", "{}");
-        call.opaque = opaque;
+        call.opaque = opaque.map(|value| Box::new(Opaque::new("p", value)));
         let said = Message::Assistant { parts: vec![ReplyPart::Call(call)] };
         let request = Request::new([Arc::new(said)]);
         request.most_usage(Dialect::JsonSchema2020).input_tokens
     };
-    let alone = most(serde_json::Value::Null);
+    let alone = most(None);
     let signature = serde_json::json!({"signature": "x".repeat(10_000)});
-    assert_eq!(most(signature.clone()), alone + signature.to_string().len() as u64);
+    assert_eq!(most(Some(signature.clone())), alone + signature.to_string().len() as u64);
 }
 
 #[tokio::test]
@@ -601,7 +610,10 @@ async fn unreported_usage_keeps_its_reservation_in_every_ledger() {
     let below = above.child();
     let cx = Context::default().with_ledger(below.clone());
     let model = Scripted::new(|_: &Request| Ok(Reply::text("ok").with_usage(Usage::unknown())));
-    let ask = || Request::new([Message::user("Hi!")]).with_max_output_tokens(10);
+    let ask = || {
+        Request::new([Message::user("Hi!")])
+            .with_settings(Settings::default().with_max_output_tokens(10))
+    };
     for asked in 1..=2 {
         cx.ask(&model, ask(), asked == 1).await.unwrap();
         for ledger in [&above, &below] {
@@ -623,4 +635,56 @@ async fn unreported_usage_keeps_its_reservation_in_every_ledger() {
     let bound = Ledger::new(Budget::default().with_output_tokens(25));
     cx.with_ledger(bound.clone()).ask(&model, ask(), false).await.unwrap();
     assert_eq!(bound.committed().usage.output_tokens, 12);
+}
+
+/// Writing to a cache may cost more than other input.
+#[tokio::test]
+async fn tokens_written_to_a_cache_cost_their_price_and_are_reserved_at_it() {
+    let price = Price::per_million(10.0, 20.0).with_cached(1.0).with_cache_written(12.5);
+    let usage = Usage::new(10, 1).with_cached(3).with_cache_written(4);
+    assert_eq!(price.of(usage), Money::from_micros(3 * 10 + 3 + 4 * 25 / 2 + 20));
+    // A server may report more than there is.
+    assert_eq!(price.of(Usage::new(2, 0).with_cache_written(9)), Money::from_micros(25));
+
+    // The largest possible usage: 19 input tokens, by the bytes, and 10 output tokens.
+    let reserve = 238 + 200;
+    for (allowed, works) in [(reserve, true), (reserve - 1, false)] {
+        let budget = Budget::default().with_money(Money::from_micros(allowed));
+        let ledger = Ledger::new(budget).with_prices([("scripted", price)]);
+        let (model, _) = costing(usage);
+        let cx = Context::default().with_ledger(ledger.clone());
+        assert_eq!(cx.ask(&model, short(), false).await.is_ok(), works);
+        assert_eq!(ledger.spent().money, if works { price.of(usage) } else { Money::default() });
+    }
+}
+
+#[test]
+fn a_context_has_one_value_of_each_type_and_the_last_one_applies() {
+    struct Db(u8);
+    let above = Context::default().with(1u8).with(Arc::new(Db(1)));
+    let below = above.clone().with(Db(2)).with(2u8).with("text");
+    assert_eq!((above.get::<u8>(), below.get::<u8>()), (Some(&1), Some(&2)));
+    assert_eq!(above.get::<Db>().map(|db| db.0), Some(1));
+    assert_eq!(below.get::<Db>().map(|db| db.0), Some(2));
+    assert_eq!(below.get::<&str>(), Some(&"text"));
+    // The `Arc` itself is a value too, and `with` of a plain one does not hide it.
+    assert_eq!(below.get::<Arc<Db>>().map(|db| db.0), Some(1));
+    let again = below.with(Arc::new(Db(3)));
+    assert_eq!(again.get::<Db>().map(|db| db.0), Some(3));
+    assert!(above.get::<str>().is_none() && Context::default().get::<u8>().is_none());
+}
+
+#[test]
+fn an_idempotency_key_belongs_to_one_call_of_one_run() {
+    let call = |cx: &Context, tool: &str, id: &str| {
+        driver::in_call(cx, &ToolCall::new(id, tool, "{}")).idempotency_key()
+    };
+    let cx = Context::default().with_run("a", [("", ""); 0]);
+    let key = call(&cx, "pay", "1").unwrap();
+    assert_eq!((key.len(), call(&cx, "pay", "1")), (32, Some(key.clone())));
+    let other = Context::default().with_run("b", [("", ""); 0]);
+    for another in [call(&cx, "pay", "2"), call(&cx, "pa", "y1"), call(&other, "pay", "1")] {
+        assert_ne!(another.unwrap(), key);
+    }
+    assert_eq!((cx.idempotency_key(), call(&Context::default(), "pay", "1")), (None, None));
 }

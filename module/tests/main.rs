@@ -9,6 +9,10 @@ mod support;
 // Tests by subject.
 mod context;
 mod errors;
+mod hooks;
+mod media;
+mod messages;
+mod models;
 mod modules;
 mod panics;
 mod predicting;
@@ -18,3 +22,4 @@ mod schema_driven;
 mod secrets;
 mod tools;
 mod toolsets;
+mod validators;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use toolwright_module::model::Settings;
 
 use futures_util::stream::{self, StreamExt};
 use toolwright_module::approval::{Approval, Decision};
@@ -14,7 +15,8 @@ use toolwright_module::{
 };
 
 fn ask() -> Request {
-    Request::new([Message::user("Hi!")]).with_max_output_tokens(10)
+    Request::new([Message::user("Hi!")])
+        .with_settings(Settings::default().with_max_output_tokens(10))
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use serde_json::json;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::model::Settings;
 use toolwright_module::model::{Capabilities, Finish, Usage};
 use toolwright_module::{
     ChainOfThought, Context, Message, Module, Predict, Reply, Signature, ToolCall,
@@ -53,7 +54,8 @@ async fn predict_adds_instructions_to_the_description() {
     let module = Predict::<Summarize>::new(model)
         .unwrap()
         .with_instructions("Write as a sailor would.")
-        .with_max_output_tokens(99);
+        .with_settings(Settings::default().with_max_output_tokens(99))
+        .unwrap();
     let short = Summarize { words: Some(5), ..summarize() };
     module.call(short, &Context::default()).await.unwrap();
     insta::assert_snapshot!(asked.shown());
@@ -118,7 +120,7 @@ async fn only_parts_that_providers_accept_are_sent_back() {
     let thinking = Reasoning::new("some-provider", "", json!({"signature": "abc"}));
     let with_a_call = Reply::new([
         ReplyPart::Reasoning(thinking.clone()),
-        ReplyPart::Text("I will look.".to_owned()),
+        ReplyPart::text("I will look."),
         ReplyPart::Call(ToolCall::new("1", "look", "{}")),
     ]);
     let empty = Reply::text("");
@@ -136,7 +138,7 @@ async fn only_parts_that_providers_accept_are_sent_back() {
         })
         .collect();
     // Providers reject a call without a result, and a message without content.
-    let kept = vec![ReplyPart::Reasoning(thinking), ReplyPart::Text("I will look.".to_owned())];
+    let kept = vec![ReplyPart::Reasoning(thinking), ReplyPart::text("I will look.")];
     assert_eq!(said, [kept]);
 }
 
@@ -203,12 +205,15 @@ async fn a_cut_off_answer_is_not_retried_and_not_completed() {
     let cut =
         Reply::text(r#"{"sentence": "It"#).with_finish(Finish::Length).with_usage(Usage::new(5, 4));
     let (model, asked) = replies(plain(), [cut]);
-    let module = Predict::<Summarize>::new(model).unwrap().with_max_output_tokens(4);
+    let module = Predict::<Summarize>::new(model)
+        .unwrap()
+        .with_settings(Settings::default().with_max_output_tokens(4))
+        .unwrap();
     let error = module.call(summarize(), &Context::default()).await.unwrap_err();
     assert_eq!(asked.requests().len(), 1);
     assert_eq!(error.stage(), Stage::Limit);
     assert_eq!(error.raw(), Some(r#"{"sentence": "It"#));
-    insta::assert_snapshot!(error, @"the answer to `summarize` was cut off after 4 tokens; allow more with `with_max_output_tokens`");
+    insta::assert_snapshot!(error, @"the answer to `summarize` was cut off after 4 tokens; allow more with `Settings::with_max_output_tokens`");
 
     // The server reports no token count. Valid JSON may still be cut off.
     let cut = Reply::text(SUMMARY).with_finish(Finish::Length);
@@ -219,7 +224,7 @@ async fn a_cut_off_answer_is_not_retried_and_not_completed() {
         .await
         .unwrap_err();
     assert_eq!(error.stage(), Stage::Limit);
-    insta::assert_snapshot!(error, @"the answer to `summarize` was cut off; allow more with `with_max_output_tokens`");
+    insta::assert_snapshot!(error, @"the answer to `summarize` was cut off; allow more with `Settings::with_max_output_tokens`");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use toolwright_module::model::Settings;
 
 use futures_util::stream::StreamExt;
 use serde_json::json;
@@ -122,7 +123,8 @@ async fn a_request_that_was_not_recorded_gets_a_diff() {
     insta::assert_snapshot!(error);
     assert_eq!(replay.left(), 2);
 
-    let narrower = conversation()[0].clone().with_max_output_tokens(7);
+    let narrower =
+        conversation()[0].clone().with_settings(Settings::default().with_max_output_tokens(7));
     let error = replay.generate(&narrower).await.unwrap_err();
     insta::assert_snapshot!("another_token_limit_is_another_request", error);
 
@@ -235,7 +237,7 @@ fn a_recording_of_a_later_version_is_rejected_by_every_reader() {
 
 #[test]
 fn an_exchange_without_a_request_is_an_error_with_its_number() {
-    let request = r#""request": {"messages": [], "max_output_tokens": 1}"#;
+    let request = r#""request": {"messages": [], "settings": {"max_output_tokens": 1}}"#;
     let refused = |exchanges: &[&str]| {
         let exchanges: Vec<String> = exchanges
             .iter()

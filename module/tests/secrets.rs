@@ -45,7 +45,7 @@ async fn saved_with(secret: &str, name: &str) -> (PathBuf, Request) {
     let said = secret.to_owned();
     let recorder = Recorder::new(Scripted::new(move |_: &Request| {
         let thinking = Reasoning::new("p", said.clone(), json!({said.clone(): [said.clone()]}));
-        let parts = [ReplyPart::Reasoning(thinking), ReplyPart::Text(format!("({said})"))];
+        let parts = [ReplyPart::Reasoning(thinking), ReplyPart::text(format!("({said})"))];
         Ok(Reply::new(parts).with_finish(Finish::Other(said.clone())).with_model(said.clone()))
     }));
     recorder.generate(&request).await.unwrap();

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_module::error::{Audience, Stage};
-use toolwright_module::message::Image;
+use toolwright_module::message::{Image, ToolResult};
 use toolwright_module::{
-    Context, Contract, Dialect, Effect, Error, Module, Request, Result, Signature, Tool,
+    Context, Contract, Dialect, Effect, Error, Module, Request, Result, Signature, Tool, ToolCall,
     ToolOutput, from_fn,
 };
 
@@ -252,7 +252,7 @@ async fn a_panic_while_rendering_is_caught() {
 async fn an_output_has_its_text_immediately_and_its_value_on_demand() {
     let output = call(&get_weather(), r#"{"city": "Bonn"}"#).await.unwrap();
     assert_eq!(output.value().unwrap(), Some(json!({"celsius": 21.5, "rain": true})));
-    assert_eq!(output.into_parts().0, r#"{"celsius":21.5,"rain":true}"#);
+    assert_eq!(output.into_text_and_parts().0, r#"{"celsius":21.5,"rain":true}"#);
 
     // A text is sent unchanged, and is a JSON value too.
     let tool = Tool::new(from_fn(async |_: DetectLanguage| Ok("\"Latin\"".to_owned()))).unwrap();
@@ -293,12 +293,12 @@ async fn a_dynamic_tool_reads_its_arguments_itself() {
         if arguments == "no" {
             return Err(Error::retry("say yes"));
         }
-        let image = Image::Url("https://example.com/sky.png".to_owned());
-        Ok(ToolOutput::text_only(arguments).with_images(vec![image]))
+        let image = Image::url("https://example.com/sky.png");
+        Ok(ToolOutput::text_only(arguments).with_parts([image.into()]))
     });
     assert_eq!(tool.effect(), Effect::Idempotent);
     let output = call(&tool, "anything").await.unwrap();
-    assert_eq!((output.text(), output.images().len()), ("anything", 1));
+    assert_eq!((output.text(), output.parts().len()), ("anything", 1));
     assert_eq!(output.value().unwrap(), None);
     assert_eq!(call(&tool, "no").await.unwrap_err().for_model(), "say yes");
 }
@@ -309,4 +309,22 @@ async fn a_tool_without_fields_accepts_every_form_of_empty_arguments() {
     for arguments in ["", "  ", "{}", "null"] {
         assert_eq!(call(&tool, arguments).await.unwrap().text(), "3", "{arguments:?}");
     }
+}
+
+/// Programs read the value; a text that says the same is enough for them.
+#[tokio::test]
+async fn a_result_has_a_value_only_if_its_text_is_not_the_value() {
+    let of = |outcome| ToolResult::of(&ToolCall::new("1", "t", "{}"), outcome).0;
+    let weather = of(call(&get_weather(), r#"{"city": "Kiel"}"#).await);
+    assert_eq!((weather.text.as_str(), weather.value), (r#"{"celsius":21.5,"rain":true}"#, None));
+    // A string is its own text, without quotes.
+    let text = ToolOutput::text_only("Hi!").with_value(json!("Hi!"));
+    assert_eq!(of(Ok(text)).value, None);
+    let rain = json!({"celsius": 21.5, "rain": true});
+    let told = ToolOutput::text_only("It rains.").with_value(rain.clone());
+    assert_eq!(of(Ok(told)).value, Some(rain.clone()));
+    let json = ToolOutput::text_only(rain.to_string()).with_value(rain);
+    assert_eq!(of(Ok(json)).value, None);
+    let failed = of(Err(Error::retry("No.")));
+    assert_eq!((failed.value, failed.failed), (None, true));
 }

@@ -1,53 +1,70 @@
 //! The driver of a run on tokio: it calls the model, the tools and the approver, and applies their
 //! answers to the run.
 
-use std::any::Any;
-use std::future::{Future, poll_fn};
+mod caller;
+mod performing;
+mod waiting;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{FutureExt, join_all};
+use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
-use serde::de::IgnoredAny;
-use serde_json::Value;
 use tokio::time::Instant;
-use toolwright_module::approval::Approval;
-use toolwright_module::budget::{Exhausted, Ledger, LimitKind, Spent};
+use toolwright_module::budget::Spent;
 use toolwright_module::driver;
-use toolwright_module::error::{Audience, Stage};
+use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
 use toolwright_module::message::ToolResult;
-use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, ToolCall};
-use toolwright_signature::Repair;
-use tracing::Instrument;
+use toolwright_module::model::BoxFuture;
+use toolwright_module::{Context, Error, Repaired, Result, ToolCall};
+
+use self::caller::{Caller, is_interruption, lower_json};
+use self::waiting::{ONE_YEAR, before_context_deadline, before_deadline};
 
 use crate::error;
 use crate::finished::ToolFailure;
 use crate::limits::Limits;
+use crate::perform::{self, Attempts};
 use crate::run::{Due, Run, edit_of, with_edits};
 use crate::step::{RunResult, StepResult, StepResultKind};
-use crate::telemetry;
 use crate::tool_orchestrator::ToolOrchestrator;
-use crate::unfinished::AwaitsApproval;
 
-/// Duration of a single poll from which a tool counts as blocking its thread.
-const BLOCKING_THRESHOLD: Duration = Duration::from_millis(100);
+/// One drive of a run.
+pub(crate) struct Driver<'a, 's> {
+    caller: Caller<'a>,
+    track: Track<'a, 's>,
+    pub(crate) failures: Vec<ToolFailure>,
+    /// The attempts of calls whose outcome was lost.
+    attempts: Attempts,
+}
 
-/// One drive of a run: the agent, the run, and the context for its calls.
-pub(crate) struct Driver<'a> {
-    agent: &'a ToolOrchestrator,
+/// The run and the measure of its steps.
+struct Track<'a, 's> {
     run: &'a mut Run,
     /// The ledger's total at the last count.
     counted: Spent,
-    /// The caller's context, with the run's ledger.
-    cx: Context,
-    ledger: Ledger,
-    pub(crate) failures: Vec<ToolFailure>,
+    /// The end of the step before.
+    started: Instant,
+    /// Whether the run has changed since it was given to `after_step`.
+    is_changed: bool,
+    after_step: Option<AfterStep<'s>>,
 }
 
-/// A function that reads the answer of a run.
-pub(crate) type Judge<'a> = &'a mut (dyn FnMut(&str) -> Verdict + Send);
+/// A function that gets the run after each change of it.
+pub(crate) type AfterStep<'s> =
+    &'s mut (dyn FnMut(&Run) -> BoxFuture<'static, Result<()>> + Send + 's);
+
+/// Reads and checks the answer of a run.
+pub(crate) trait Judge: Send {
+    fn judge<'a>(
+        &'a mut self,
+        run: &'a Run,
+        answer: &'a str,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<Verdict>>;
+}
 
 /// The result of reading an answer.
 pub(crate) enum Verdict {
@@ -57,390 +74,318 @@ pub(crate) enum Verdict {
     Rejected(String),
 }
 
-/// The result of a call and, if it failed, its error as text. An `Err` ends the run.
-type Called = Result<(ToolResult, Option<String>)>;
-
-impl<'a> Driver<'a> {
+impl<'a, 's> Driver<'a, 's> {
     pub(crate) fn new(
         agent: &'a ToolOrchestrator,
         name: &str,
         run: &'a mut Run,
         cx: Context,
+        after_step: Option<AfterStep<'s>>,
     ) -> Self {
         // The ledger is below the caller's, so models below the tools count in both.
-        let (budget, spent) = (run.limits().budget, run.spent());
-        let ledger = driver::ledger(cx.ledger(), name, budget, spent);
+        let (limits, spent) = (run.limits().clone(), run.spent());
+        let ledger = driver::ledger(cx.ledger(), name, limits.budget, spent);
         let mut cx = cx.with_ledger(ledger.clone()).with_policy(agent.policy());
         run.set_policy(cx.policy());
         if cx.model().is_none() {
             cx = cx.with_model(agent.model().clone());
         }
-        Self { agent, run, counted: spent, cx, ledger, failures: Vec::new() }
+        run.ask_about_begun();
+        let calls_natively = run.calls_natively();
+        let caller = Caller { agent, cx, ledger, limits, calls_natively };
+        let started = Instant::now();
+        let track = Track { run, counted: spent, started, is_changed: true, after_step };
+        Self { caller, track, failures: Vec::new(), attempts: Attempts::new() }
     }
 
-    pub(crate) async fn drive(&mut self, judge: Judge<'_>) -> Result<RunResult> {
-        let &Limits { max_time, tool_time, .. } = self.run.limits();
+    /// Drives the run to its end, or for one step. Returns `None` if it has not ended.
+    pub(crate) async fn drive(
+        &mut self,
+        mut judge: Option<&mut dyn Judge>,
+        only_one: bool,
+    ) -> Result<Option<RunResult>> {
+        let &Limits { max_time, tool_time, .. } = &self.caller.limits;
         let timed = max_time.is_some() || tool_time.is_some();
-        if (timed || self.cx.deadline().is_some()) && !has_timer() {
+        if (timed || self.caller.cx.deadline().is_some()) && !has_timer() {
             let text = "a time limit or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
             return Err(Error::stop(text).at(Stage::Setup));
         }
-        let mut started = Instant::now();
+        self.track.store().await?;
+        self.track.started = Instant::now();
+        let first = self.track.run.step();
         loop {
-            // The decisions may have been applied by the program, to a stored run.
-            for (id, decision) in self.run.take_decided() {
-                self.cx.emit(|| EventKind::Decided { id, decision });
-            }
-            for (call, result) in self.run.take_own_results() {
-                self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
-                let error = Some(result.text.clone());
-                let elapsed = Duration::ZERO;
-                self.cx.emit(|| EventKind::ToolFinished {
-                    call,
-                    text: result.text,
-                    error,
-                    repairs: Vec::new(),
-                    elapsed,
-                });
+            self.report();
+            let is_done = || matches!(self.track.run.due(), Due::Done(_));
+            if only_one && self.track.run.step() != first && !is_done() {
+                return Ok(None);
             }
             let deadline = max_time.map(|time| {
                 // A limit too large for `Instant` means no limit.
-                let left = time.saturating_sub(self.run.elapsed());
-                started.checked_add(left).unwrap_or(started + ONE_YEAR)
+                let left = time.saturating_sub(self.track.run.elapsed());
+                self.track.started.checked_add(left).unwrap_or(self.track.started + ONE_YEAR)
             });
-            let (answer, waits) = match self.run.due() {
-                Due::Model => {
-                    // Pinned here, because each future around it would move all of it.
-                    let asked = pin!(self.ask());
-                    let asked = pin!(before_context_deadline(&self.cx, asked));
-                    (self.model_answer(before_deadline(deadline, asked).await), false)
-                }
-                Due::Tools(mut calls, decided) => {
-                    let edited;
-                    if calls.iter().any(|call| edit_of(decided, &call.id).is_some()) {
-                        edited = with_edits(&calls, decided);
-                        calls = edited.iter().collect();
-                    }
-                    let called = self.call_all(&calls, started, deadline).await;
-                    let answer = called.map(|(results, failures)| {
-                        self.failures.extend(failures);
-                        StepResultKind::Tools(results)
-                    });
-                    (answer, false)
-                }
+            if self.track.run.asks_the_model() {
+                let (agent, run) = (self.caller.agent, &mut *self.track.run);
+                let prepared = catch_unwind(AssertUnwindSafe(|| agent.prepare(run)));
+                let prepared = prepared.unwrap_or_else(|panic| {
+                    caller::drop_payload(panic);
+                    Err(error::RunError::Panicked { what: "the filter or the editor" })
+                });
+                prepared.map_err(error::RunError::into_module)?;
+            }
+            let taken = match self.track.run.due() {
+                Due::Model => self.ask(deadline).await,
+                Due::Tools(..) => self.call_due(deadline).await,
                 // Boxed, because it is large and most runs need no approval.
-                Due::Approval(calls) => (Box::pin(self.decisions(calls)).await, true),
+                Due::Approval(calls) => Box::pin(self.decide(calls)).await,
                 Due::Done(result) if result.ending == Ending::Answered => {
-                    match judge(&result.answer) {
-                        Verdict::Taken(None) => return Ok(result),
-                        Verdict::Taken(Some(repaired)) => {
-                            return Ok(self.repaired_answer(result, repaired));
+                    let Some(judge) = &mut judge else { return Ok(Some(result)) };
+                    let judged = judge.judge(self.track.run, &result.answer, &self.caller.cx);
+                    let judged = AssertUnwindSafe(judged).catch_unwind();
+                    let judged = async {
+                        judged.await.unwrap_or_else(|panic| {
+                            caller::drop_payload(panic);
+                            let panicked = error::RunError::Panicked { what: "a validator" };
+                            Err(panicked.into_module())
+                        })
+                    };
+                    match self.caller.cx.until_cancelled(judged).await {
+                        Ok(Verdict::Taken(None)) => return Ok(Some(result)),
+                        Ok(Verdict::Taken(Some(repaired))) => {
+                            let result = self.repaired_answer(result, repaired);
+                            self.track.store().await?;
+                            return Ok(Some(result));
                         }
-                        Verdict::Rejected(why) => (Ok(StepResultKind::Rejected(why)), false),
+                        Ok(Verdict::Rejected(why)) => {
+                            self.track.apply(&self.caller, StepResultKind::Rejected(why))
+                        }
+                        Err(error) => Err(error),
                     }
                 }
-                Due::Done(result) => return Ok(result),
+                Due::Done(result) => return Ok(Some(result)),
             };
-            let answer = match answer {
-                Ok(kind) => StepResult::new(self.run.step(), kind),
-                Err(error) => {
-                    self.count();
-                    return Err(error.with_usage(self.run.spent().usage));
-                }
-            };
-            let spent = self.spent();
-            let now = Instant::now();
-            let elapsed = if waits { Duration::ZERO } else { now.duration_since(started) };
-            started = now;
-            let answer = answer.with_elapsed(elapsed).with_spent(spent);
-            self.run.apply(answer).map_err(error::RunError::into_module)?;
+            let stored = self.track.store().await;
+            if let Err(error) = taken.and(stored) {
+                self.track.count(&self.caller);
+                return Err(error.with_usage(self.track.run.spent().usage));
+            }
+        }
+    }
+
+    /// Emits the decisions and the run's own results. The program may have applied them to a stored
+    /// run.
+    fn report(&mut self) {
+        let (run, cx) = (&mut self.track.run, &self.caller.cx);
+        for (id, decision) in run.take_decided() {
+            cx.emit(|| EventKind::Decided { id, decision });
+        }
+        for (call, result) in run.take_own_results() {
+            cx.emit(|| EventKind::ToolStarted { call: call.clone() });
+            let error = Some(result.text.clone());
+            let elapsed = Duration::ZERO;
+            cx.emit(|| EventKind::ToolFinished {
+                call,
+                text: result.text,
+                error,
+                repairs: Vec::new(),
+                elapsed,
+            });
         }
     }
 
     /// Replaces the answer of a typed run by its repaired form.
     fn repaired_answer(&mut self, result: RunResult, mut repaired: Repaired) -> RunResult {
-        let name = self.run.output().map_or_else(String::new, |output| output.name().to_owned());
+        let (run, caller) = (&mut self.track.run, &self.caller);
+        let name = run.output().map_or_else(String::new, |output| output.name().to_owned());
         let repairs = repaired.repairs.clone();
-        self.cx.emit(|| EventKind::AnswerRepaired { name, repairs });
-        if let Some(output) = self.run.output() {
-            let dialect = self.agent.model().capabilities().dialect;
+        caller.cx.emit(|| EventKind::AnswerRepaired { name, repairs });
+        if let Some(output) = run.output() {
+            let dialect = caller.agent.model().capabilities().dialect;
             lower_json(&mut repaired.json, |value| output.lower_output_value(dialect, value));
         }
         let answer = repaired.json.clone();
-        self.run.take_repaired_answer(repaired);
+        run.take_repaired_answer(repaired);
+        self.track.is_changed = true;
         RunResult { answer, ..result }
+    }
+
+    async fn ask(&mut self, deadline: Option<Instant>) -> Result<()> {
+        if let Some(performer) = perform::performer(&self.caller.cx).cloned() {
+            // Boxed, because most runs have no performer.
+            return Box::pin(self.perform_ask(&*performer, deadline)).await;
+        }
+        // Pinned here, because each future around it would move all of it.
+        let asked = pin!(self.caller.ask(self.track.run));
+        let asked = pin!(before_context_deadline(&self.caller.cx, asked));
+        let answer = self.caller.model_answer(before_deadline(deadline, asked).await)?;
+        self.track.apply(&self.caller, answer)
+    }
+
+    /// Makes the calls of the current step and applies each result when its call has ended, so that
+    /// a later failure or cancellation loses none.
+    async fn call_due(&mut self, deadline: Option<Instant>) -> Result<()> {
+        let Some(said) = self.track.run.last_message() else { return Ok(()) };
+        let mut calls = self.track.run.due_calls(&said);
+        let edited;
+        let decisions = self.track.run.decisions();
+        if calls.iter().any(|call| edit_of(decisions, &call.id).is_some()) {
+            edited = with_edits(&calls, decisions);
+            calls = edited.iter().collect();
+        }
+        if let Some(performer) = perform::performer(&self.caller.cx).cloned() {
+            return Box::pin(self.perform_calls(&calls, &*performer, deadline)).await;
+        }
+        match calls.as_slice() {
+            [only] => self.call_one(only, deadline).await,
+            // Boxed, because most replies make one call.
+            calls => Box::pin(self.call_concurrently(calls, deadline)).await,
+        }
+    }
+
+    async fn call_one(&mut self, call: &ToolCall, deadline: Option<Instant>) -> Result<()> {
+        let Self { caller, track, failures, .. } = self;
+        track.run.mark_begun();
+        if track.run.has_begun_call() {
+            track.is_changed = true;
+            let stored = track.store().await;
+            if stored.is_err() {
+                // The call was not made.
+                track.run.unmark_begun();
+            }
+            stored?;
+        }
+        let selected = track.run.repairs_of(&call.id).to_vec();
+        let started = track.started;
+        let called = {
+            let called = async { Ok(caller.call(call, selected, started, deadline).await) };
+            let called = pin!(caller.cx.until_cancelled(called));
+            // If the call is given up here, its outcome is not known and the mark stays.
+            before_context_deadline(&caller.cx, called).await?
+        };
+        match called {
+            Ok((result, error)) => {
+                failures.extend(error.map(|error| ToolFailure { call: call.clone(), error }));
+                track.apply(caller, StepResultKind::Tools(vec![result]))
+            }
+            Err(error) => {
+                if !is_interruption(&error) {
+                    track.run.unmark_begun();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes calls concurrently, at most `max_parallel` at a time. A failing call does not cancel
+    /// the others.
+    async fn call_concurrently(
+        &mut self,
+        calls: &[&ToolCall],
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        let Self { caller, track, failures, .. } = self;
+        let caller = &*caller;
+        // A list of futures, because the compiler cannot prove a closure `Send`. They are on this
+        // task, not on tasks of their own, so that dropping the run drops them.
+        let mut making = Vec::with_capacity(calls.len());
+        for (place, call) in calls.iter().enumerate() {
+            making.push(async move {
+                (place, caller.call(call, Vec::new(), Instant::now(), deadline).await)
+            });
+        }
+        let under_way = stream::iter(making).buffer_unordered(caller.limits.max_parallel.max(1));
+        let mut ended = under_way.ready_chunks(calls.len().max(1));
+        let (mut failed, mut left) = (None, calls.len());
+        loop {
+            let next = pin!(caller.cx.until_cancelled(async { Ok(ended.next().await) }));
+            let Some(ready) = before_context_deadline(&caller.cx, next).await? else { break };
+            let mut results = Vec::with_capacity(ready.len());
+            for (place, called) in ready {
+                match (called, calls.get(place)) {
+                    (Ok((result, error)), Some(call)) => {
+                        let failure = |error| ToolFailure { call: (*call).clone(), error };
+                        failures.extend(error.map(failure));
+                        results.push(result);
+                    }
+                    (Err(error), _) => failed = failed.or(Some(error)),
+                    _ => {}
+                }
+            }
+            left -= results.len();
+            match results.as_slice() {
+                [] => {}
+                _ if left == 0 => track.apply(caller, StepResultKind::Tools(results))?,
+                _ => track.apply_some(caller, results)?,
+            }
+            track.store().await?;
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Track<'_, '_> {
+    /// Applies the result of a step that ended now.
+    fn apply(&mut self, caller: &Caller<'_>, kind: StepResultKind) -> Result<()> {
+        let (elapsed, spent) = (self.lap(), self.spent(caller));
+        self.apply_with(kind, elapsed, spent)
+    }
+
+    /// Applies the result of a step that took `elapsed`.
+    fn apply_after(
+        &mut self,
+        caller: &Caller<'_>,
+        kind: StepResultKind,
+        elapsed: Duration,
+    ) -> Result<()> {
+        self.lap();
+        let spent = self.spent(caller);
+        self.apply_with(kind, elapsed, spent)
+    }
+
+    /// Applies results of calls while others of their batch are under way. The reservations of
+    /// these do not count yet.
+    fn apply_some(&mut self, caller: &Caller<'_>, results: Vec<ToolResult>) -> Result<()> {
+        let (elapsed, spent) = (self.lap(), self.spent_of(caller.ledger.spent()));
+        self.apply_with(StepResultKind::Tools(results), elapsed, spent)
+    }
+
+    /// Returns the time since the end of the step before, and starts the next one.
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - std::mem::replace(&mut self.started, now)
+    }
+
+    fn apply_with(&mut self, kind: StepResultKind, elapsed: Duration, spent: Spent) -> Result<()> {
+        let answer = StepResult::new(self.run.step(), kind);
+        let answer = answer.with_elapsed(elapsed).with_spent(spent);
+        self.is_changed = true;
+        self.run.apply(answer).map_err(error::RunError::into_module)
+    }
+
+    /// Gives the run to the caller's function, if it has changed.
+    async fn store(&mut self) -> Result<()> {
+        match &mut self.after_step {
+            Some(after_step) if std::mem::take(&mut self.is_changed) => after_step(self.run).await,
+            _ => Ok(()),
+        }
     }
 
     /// Returns the cost since the last call of this method. Calls that were dropped count in full,
     /// because their cost is unknown.
-    fn spent(&mut self) -> Spent {
-        let committed = self.ledger.committed();
-        committed.since(std::mem::replace(&mut self.counted, committed))
+    fn spent(&mut self, caller: &Caller<'_>) -> Spent {
+        self.spent_of(caller.ledger.committed())
+    }
+
+    fn spent_of(&mut self, total: Spent) -> Spent {
+        let spent = total.since(self.counted);
+        self.counted += spent;
+        spent
     }
 
     /// Charges the run with the cost of a step that has no answer.
-    fn count(&mut self) {
-        let spent = self.spent();
+    fn count(&mut self, caller: &Caller<'_>) {
+        let spent = self.spent(caller);
         self.run.charge(spent);
-    }
-
-    /// Not an `async fn`, which would store the request twice.
-    fn ask(&self) -> impl Future<Output = Result<Reply>> {
-        let request = self.run.request();
-        // The pieces of a JSON selection are of no use to a reader.
-        let streams = self.agent.streams() && request.output.is_none();
-        self.cx.ask(&**self.agent.model(), request, streams)
-    }
-
-    fn model_answer(&self, asked: Option<Result<Reply>>) -> Result<StepResultKind> {
-        match asked {
-            None => Ok(StepResultKind::Exhausted(LimitKind::Time)),
-            Some(Ok(reply)) => Ok(StepResultKind::Model(reply)),
-            // The run's own limit is an ending of the run, not an error for its caller.
-            Some(Err(error)) => match self.own_limit(&error) {
-                Some(limit) => Ok(StepResultKind::Exhausted(limit)),
-                None => Err(error),
-            },
-        }
-    }
-
-    /// Returns the exhausted limit if it is this run's own, and not one of a ledger above.
-    fn own_limit(&self, error: &Error) -> Option<LimitKind> {
-        let exhausted = error.downcast_ref::<Exhausted>()?;
-        driver::is_exhausted_by(&self.ledger, exhausted).then_some(exhausted.limit)
-    }
-
-    /// Returns whether a tool's error ends the run.
-    fn ends_the_run(&self, error: &Error) -> bool {
-        let passed = |deadline| Instant::now() >= Instant::from(deadline);
-        let too_late = error.downcast_ref::<DeadlinePassed>().is_some()
-            && self.cx.deadline().is_some_and(passed);
-        too_late || (error.audience() == Audience::Run && self.own_limit(error).is_none())
-    }
-
-    async fn decisions(&self, calls: Vec<ToolCall>) -> Result<StepResultKind> {
-        self.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
-        let mut decisions = Vec::with_capacity(calls.len());
-        if !driver::has_approver(&self.cx) {
-            let awaits = AwaitsApproval { path: driver::path_text(&self.cx), calls };
-            return Err(Error::stop(awaits).at(Stage::Approval));
-        }
-        // One after another, because the same person decides on all.
-        for call in calls {
-            let id = call.id.clone();
-            let effect = self.agent.tool(&call.name).map_or(Effect::Write, |tool| tool.effect());
-            let asked = Approval::new(self.cx.path(), call, effect);
-            let decides = async { driver::approve(&self.cx, asked).await.transpose() };
-            let Some(decision) = before_context_deadline(&self.cx, decides).await? else {
-                continue;
-            };
-            decisions.push((id, decision));
-        }
-        Ok(StepResultKind::Decisions(decisions))
-    }
-
-    /// Makes the calls and returns the results in their order. Waits for all of them: a failing
-    /// call does not cancel the others.
-    async fn call_all(
-        &self,
-        calls: &[&ToolCall],
-        started: Instant,
-        deadline: Option<Instant>,
-    ) -> Result<(Vec<ToolResult>, Vec<ToolFailure>)> {
-        let called = pin!(async {
-            let (mut results, mut failures) = (Vec::with_capacity(calls.len()), Vec::new());
-            let mut take = |call: &ToolCall, called: Called| -> Result<()> {
-                let (result, error) = called?;
-                results.push(result);
-                failures.extend(error.map(|error| ToolFailure { call: call.clone(), error }));
-                Ok(())
-            };
-            if let [only] = calls {
-                take(only, self.call(only, started, deadline).await)?;
-            } else {
-                // Boxed, because most replies make one call.
-                let called = Box::pin(self.call_concurrently(calls, deadline)).await;
-                calls.iter().zip(called).try_for_each(|(call, called)| take(call, called))?;
-            }
-            Ok((results, failures))
-        });
-        let called = pin!(self.cx.until_cancelled(called));
-        before_context_deadline(&self.cx, called).await
-    }
-
-    /// Makes the calls concurrently, at most `max_parallel` at a time.
-    async fn call_concurrently(
-        &self,
-        calls: &[&ToolCall],
-        deadline: Option<Instant>,
-    ) -> Vec<Called> {
-        // A list of futures, because the compiler cannot prove a closure `Send`. They are on this
-        // task, not on tasks of their own, so that dropping the run drops them.
-        let mut making = Vec::with_capacity(calls.len());
-        let most = self.run.limits().max_parallel.max(1);
-        for call in calls {
-            making.push(async move { self.call(call, Instant::now(), deadline).await });
-        }
-        if calls.len() <= most {
-            return join_all(making).await;
-        }
-        let mut numbered = Vec::with_capacity(calls.len());
-        for (place, called) in making.into_iter().enumerate() {
-            numbered.push(called.map(move |called| (place, called)));
-        }
-        // In the order in which they end, so that a slow call does not delay the start of others.
-        let under_way = stream::iter(numbered).buffer_unordered(most);
-        let mut ended: Vec<(usize, Called)> = under_way.collect().await;
-        ended.sort_unstable_by_key(|(place, _)| *place);
-        ended.into_iter().map(|(_, called)| called).collect()
-    }
-
-    /// Makes one call. An error ends the run.
-    async fn call(&self, call: &ToolCall, started: Instant, deadline: Option<Instant>) -> Called {
-        let span = telemetry::execute_tool(call, &self.cx);
-        self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
-        // The tool's call catches its own panics. This one catches later panics, for example of an
-        // output when it is dropped. Boxed, because agents below agents would otherwise use too
-        // much of the stack.
-        let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
-        let made = made.catch_unwind().instrument(span.clone()).await;
-        let (mut result, error) = made.unwrap_or_else(|panic| {
-            drop_payload(panic);
-            let error = Error::other("the tool panicked after its call").at(Stage::Panic);
-            (ToolResult::failed(call, error.for_model()), Some(error))
-        });
-        // Cut now, so that long results are not held until the last call ends.
-        self.run.limits().bound(&mut result);
-        if driver::captures_content(&self.cx) {
-            span.record("gen_ai.tool.call.result", result.text.as_str());
-        }
-        let text = error.as_ref().map(|error| self.run.limits().cut_error(shown(error)));
-        if let Some(error) = &error {
-            telemetry::failed(&span, error);
-        }
-        let repairs = self.run.repairs_of(&call.id);
-        let more = result.repaired.as_ref().map_or(&[][..], |repaired| &repaired.repairs);
-        let repairs = [repairs, more].concat();
-        telemetry::repaired(&span, &repairs, &self.cx);
-        self.emit_finished(call, &result.text, text.as_deref(), repairs, started);
-        match error {
-            Some(error) if self.ends_the_run(&error) => Err(error),
-            error => {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
-                    drop_payload(panic);
-                }
-                Ok((result, text))
-            }
-        }
-    }
-
-    fn emit_finished(
-        &self,
-        call: &ToolCall,
-        text: &str,
-        error: Option<&str>,
-        repairs: Vec<Repair>,
-        started: Instant,
-    ) {
-        self.cx.emit(|| EventKind::ToolFinished {
-            call: call.clone(),
-            text: text.to_owned(),
-            error: error.map(str::to_owned),
-            repairs,
-            elapsed: started.elapsed(),
-        });
-    }
-
-    async fn make(
-        &self,
-        call: &ToolCall,
-        started: Instant,
-        deadline: Option<Instant>,
-    ) -> (ToolResult, Option<Error>) {
-        let Some(tool) = self.agent.tool(&call.name) else {
-            // The run itself answers calls of unknown tools, so the run belongs to another agent.
-            let error = Error::stop(format!(
-                "the run calls `{}`, which is not a tool of this agent; drive it with the agent that started it",
-                call.name,
-            ));
-            return ToolResult::of(call, Err(error.at(Stage::Setup)));
-        };
-        let reserved = match self.ledger.reserve(Spent::tool_call()) {
-            Ok(reserved) => reserved,
-            Err(exhausted) => return self.limited(call, driver::exhausted(&self.cx, exhausted)),
-        };
-        let cx = driver::in_call(&self.cx, call);
-        let late = self.run.limits().tool_time.and_then(|time| started.checked_add(time));
-        let end = deadline.into_iter().chain(late).min();
-        let work = pin!(tool.call(&call.arguments, &cx));
-        let (outcome, elapsed) = watched(end, work).await;
-        reserved.settle(Spent::tool_call());
-        if elapsed >= BLOCKING_THRESHOLD {
-            tracing::warn!(tool = call.name, ?elapsed, "a tool blocked its thread");
-            self.cx.emit(|| EventKind::ToolBlocked { call: call.clone(), elapsed });
-        }
-        let (mut result, error) = match outcome {
-            Some(Err(error)) if self.own_limit(&error).is_some() => {
-                let (mut result, error) = self.limited(call, error);
-                result.repaired = self.repaired(tool, call);
-                (result, error)
-            }
-            Some(outcome) => ToolResult::of(call, outcome),
-            None => {
-                let known = if tool.effect() == Effect::Read {
-                    ""
-                } else {
-                    " Whether it took effect is not known."
-                };
-                let text = format!("The call was given up after {:.1?}.{known}", started.elapsed());
-                let (mut result, error) =
-                    ToolResult::of(call, Err(Error::retry(text).at(Stage::Limit)));
-                result.repaired = self.repaired(tool, call);
-                (result, error)
-            }
-        };
-        if let Some(repaired) = &mut result.repaired
-            && self.run.calls_natively()
-        {
-            let dialect = self.agent.model().capabilities().dialect;
-            let lower = |value: &Value| tool.contract().lower_value(dialect, value);
-            lower_json(&mut repaired.json, lower);
-        }
-        (result, error)
-    }
-
-    /// Returns the repairs of a call that ran and has no output.
-    fn repaired(&self, tool: &Tool, call: &ToolCall) -> Option<Box<Repaired>> {
-        let policy = tool.policy().min(self.cx.policy());
-        let reading = tool.contract().read_with::<IgnoredAny>(&call.arguments, policy).ok()?;
-        Repaired::of(&reading).map(Box::new)
-    }
-
-    /// Returns the result of a call that a limit of the run prevented.
-    fn limited(&self, call: &ToolCall, error: Error) -> (ToolResult, Option<Error>) {
-        let text = match self.own_limit(&error) {
-            Some(limit) => format!("The call could not go on: the run has too few {limit} left."),
-            None => error.for_model().into_owned(),
-        };
-        (ToolResult::failed(call, text), Some(error))
-    }
-}
-
-/// Formats an error with its causes. The error is foreign code, so its formatting may panic.
-fn shown(error: &Error) -> String {
-    catch_unwind(AssertUnwindSafe(|| format!("{error:#}"))).unwrap_or_else(|panic| {
-        drop_payload(panic);
-        format!(
-            "the tool failed, and its error panicked when it was shown\nstage: {}",
-            error.stage()
-        )
-    })
-}
-
-/// Drops the payload of a panic, which may panic again.
-fn drop_payload(panic: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(again);
     }
 }
 
@@ -450,77 +395,8 @@ fn has_timer() -> bool {
 }
 
 /// If the drive is dropped during a step, the cost so far is charged.
-impl Drop for Driver<'_> {
+impl Drop for Driver<'_, '_> {
     fn drop(&mut self) {
-        self.count();
+        self.track.count(&self.caller);
     }
 }
-
-/// One year: later than any useful deadline, and small enough to add to any `Instant`.
-const ONE_YEAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
-
-/// Runs the work until a deadline. Also returns the duration of its longest poll.
-async fn watched<T>(
-    deadline: Option<Instant>,
-    mut work: Pin<&mut impl Future<Output = T>>,
-) -> (Option<T>, Duration) {
-    let mut longest = Duration::ZERO;
-    let watched = poll_fn(|cx| {
-        // Real time, because the clock of the runtime may be paused.
-        let began = std::time::Instant::now();
-        let polled = work.as_mut().poll(cx);
-        longest = longest.max(began.elapsed());
-        polled
-    });
-    let outcome = before_deadline(deadline, watched).await;
-    (outcome, longest)
-}
-
-/// Lowers JSON to the shape that the model was asked for, if it can be lowered.
-fn lower_json(
-    json: &mut String,
-    lower: impl FnOnce(&Value) -> Result<Value, toolwright_signature::ContractError>,
-) {
-    // A `Value` would change a number with more than 64 bits.
-    let long = json.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());
-    if long.map(<[u8]>::len).max() > Some(16) {
-        return;
-    }
-    let value = serde_json::from_str::<Value>(json).ok();
-    if let Some(lowered) = value.and_then(|value| lower(&value).ok()) {
-        *json = lowered.to_string();
-    }
-}
-
-/// Waits for the work until `deadline`. Returns `None` if the deadline passed first.
-async fn before_deadline<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
-    let Some(deadline) = deadline else {
-        return Some(work.await);
-    };
-    // `timeout_at` polls the work before the timer. Without this check, a model that is always
-    // ready would never time out.
-    let now = Instant::now();
-    if now >= deadline {
-        return None;
-    }
-    // tokio adds to the deadline, so it must not be near the end of the clock.
-    let deadline = deadline.min(now + ONE_YEAR);
-    // Boxed, because a timer is large and most waits have none.
-    Box::pin(tokio::time::timeout_at(deadline, work)).await.ok()
-}
-
-/// Waits for the work until the context's deadline.
-async fn before_context_deadline<T>(
-    cx: &Context,
-    work: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    before_deadline(cx.deadline().map(Instant::from), work)
-        .await
-        .unwrap_or_else(|| Err(Error::other(DeadlinePassed).at(Stage::Limit)))
-}
-
-/// The error of a passed deadline of the context. An agent below an agent has the same deadline, so
-/// the error then ends the run and not only the call.
-#[derive(Debug, thiserror::Error)]
-#[error("the deadline of this call has passed; allow it more time")]
-struct DeadlinePassed;

@@ -17,9 +17,11 @@ pub enum RunError {
         name: String,
     },
 
-    /// An approval policy names a tool that does not exist.
-    #[error("the approval policy names the tool `{name}`, which does not exist; {}", known(.tools, .name))]
+    /// An approval policy, an offer or a limit names a tool that does not exist.
+    #[error("the {named_by} names the tool `{name}`, which does not exist; {}", known(.tools, .name))]
     NoSuchTool {
+        /// What names the tool, such as `approval policy`.
+        named_by: &'static str,
         /// The name.
         name: String,
         /// The names of the tools of the run.
@@ -33,6 +35,24 @@ pub enum RunError {
     /// A tool or the output has no valid contract.
     #[error(transparent)]
     Contract(#[from] toolwright_signature::ContractError),
+
+    /// A function of the program panicked.
+    #[error("{what} of the agent panicked; the run is at the step before")]
+    Panicked {
+        /// The function.
+        what: &'static str,
+    },
+
+    /// The model does not take a part of the conversation.
+    #[error("the model takes no {kind}; leave it out of the conversation, or use another model")]
+    UnsupportedPart {
+        /// The kind: `image`, `document` or `audio`.
+        kind: &'static str,
+    },
+
+    /// The model does not support a setting.
+    #[error(transparent)]
+    Setting(#[from] toolwright_module::model::UnsupportedSetting),
 
     /// An answer is for another step than the current one.
     #[error(
@@ -65,14 +85,34 @@ pub enum RunError {
         fault: toolwright_signature::ContractError,
     },
 
-    /// `follow_up` was called on a run that has not finished.
+    /// A plain approval cannot repeat an irreversible call whose outcome is unknown.
     #[error(
-        "the run is at step {step} and has not finished; drive it to its end before `follow_up`"
+        "the outcome of the irreversible call `{id}` is not known; decide `CallAgain`, `Happened` or `Deny`"
     )]
-    NotDone {
-        /// The current step.
-        step: u64,
+    UnknownOutcome {
+        /// The id of the call.
+        id: String,
     },
+
+    /// The history of a task cannot be sent to a model.
+    #[error("the history cannot be continued: {what}; correct its messages")]
+    History {
+        /// The fault.
+        what: &'static str,
+    },
+
+    /// An edit of what is sent cannot be sent.
+    #[error("the conversation cannot be edited like this: {what}; change the edit")]
+    Edit {
+        /// The fault.
+        what: &'static str,
+    },
+
+    /// A task is empty, or it is a history whose last message is the model's.
+    #[error(
+        "there is nothing to answer: the task is empty, and no message of the user or of a tool ends its history; add a text"
+    )]
+    NothingToAnswer,
 
     /// The output or the choice of tools was set after the first step.
     #[error(
@@ -83,36 +123,50 @@ pub enum RunError {
         step: u64,
     },
 
-    /// A tool of the stored run is missing.
+    /// The run has other tools than the agent that drives it.
     #[error(
-        "the run uses the tool `{name}`, which is missing; resume it with the tools that it started with"
+        "the run and the agent that drives it differ in the tool `{name}`; resume the run with `ToolOrchestrator::resume`"
     )]
-    MissingTool {
-        /// Name of the tool.
+    OtherTools {
+        /// Name of a tool that differs or that one of them does not have.
         name: String,
     },
 
-    /// A tool was added since the run started.
+    /// The tool set is not the one that the run was stored with.
     #[error(
-        "the run did not start with the tool `{name}`; resume it with the tools that it started with"
+        "the tool set is not that of the stored run; give it the one with the hash of `RunState::tool_set_hash`"
     )]
-    AddedTool {
+    OtherToolSet,
+
+    /// An open call of a stored run needs a tool that does not exist any more.
+    #[error(
+        "the stored run has the open call `{id}` of the tool `{tool}`, which does not exist; rename it with `RunState::with_renamed`, or start a run with its history; {}", known(.tools, .tool)
+    )]
+    OpenCallTool {
+        /// The id of the call.
+        id: String,
         /// Name of the tool.
-        name: String,
+        tool: String,
+        /// The names of today's tools.
+        tools: Vec<String>,
     },
 
-    /// A tool has changed since the run started.
+    /// The arguments of an open call of a stored run do not fit the tool any more.
     #[error(
-        "the tool `{name}` has changed since the run started (description, schema or effect); start the run again"
+        "the open call `{id}` of the stored run does not fit the tool `{tool}` any more; change it with `RunState::with_open_calls`, or start a run with its history: {fault}"
     )]
-    ChangedTool {
+    OpenCall {
+        /// The id of the call.
+        id: String,
         /// Name of the tool.
-        name: String,
+        tool: String,
+        /// The faults of the arguments.
+        fault: Box<toolwright_signature::ContractError>,
     },
 
     /// The run is for another output than the agent that drives it.
     #[error(
-        "the run does not end with the current output of `{name}`; drive it with the agent that started it, or start it again"
+        "the run does not end with the current output of `{name}`; resume it with `ReAct::resume`, or start it again"
     )]
     OtherOutput {
         /// Name of the agent's signature.
@@ -140,7 +194,8 @@ impl RunError {
     /// Converts the error to a module's error, which ends the run.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
         let stage = match self {
-            Self::WrongArguments { .. } => Stage::Approval,
+            Self::WrongArguments { .. } | Self::UnknownOutcome { .. } => Stage::Approval,
+            Self::Panicked { .. } => Stage::Panic,
             _ => Stage::Setup,
         };
         toolwright_module::Error::stop(self).at(stage)

@@ -1,6 +1,7 @@
 //! The result of a finished run.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::Ending;
 use toolwright_module::{Message, ToolCall};
@@ -13,7 +14,9 @@ use crate::step::RunResult;
 ///
 /// The answer of a [`ToolOrchestrator`](crate::ToolOrchestrator) is text; the answer of a
 /// [`ReAct`](crate::ReAct) is its signature's output.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// It serializes as JSON, for example for a log or a queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finished<O = String> {
     /// The model's last text, or the typed output.
@@ -21,8 +24,10 @@ pub struct Finished<O = String> {
     /// The ending of the run. After [`Ending::LimitReached`] the answer may be incomplete.
     pub ending: Ending,
     /// The limit that ended the run, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitKind>,
     /// The provider's stop reason, if the ending is [`Unclear`](Ending::Unclear).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Number of rounds of tool calls.
     pub iterations: u32,
@@ -34,16 +39,18 @@ pub struct Finished<O = String> {
     ///
     /// A call of a tool that does not exist is only in the history. The list covers only
     /// the last call of `drive`, because a stored run does not keep failures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<ToolFailure>,
     /// The calls whose arguments had to be repaired, as the model wrote them. A stored run
     /// keeps them. A `ReAct` also lists its call of `finish`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repaired: Vec<RepairedCall>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
 }
 
 /// A tool call that failed, with the error for a person.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolFailure {
     /// The call.

@@ -9,8 +9,12 @@
 //! | file | content |
 //! |---|---|
 //! | `run.rs`, `run/applying.rs` | [`Run`]: the next step, and the effect of its result; endings |
+//! | `run/sending.rs` | the request: the tools of a round, and edits of what is sent |
+//! | `task.rs`, `run/conversation.rs`, `pairing.rs` | [`Task`], histories and follow-ups; calls and their results |
 //! | `state.rs` | [`RunState`]: the stored form of a run, and older versions of it |
+//! | `tool_set.rs` | [`ToolSet`]: the comparison of stored tools with today's |
 //! | `driver.rs`, `tool_orchestrator.rs` | running the steps: models, tools, deadlines, approval |
+//! | `perform.rs` | [`perform`]: a journal of every part of a run, for runs that survive a crash |
 //! | `react.rs`, `selector.rs` | typed runs; tool choice for models that cannot call tools |
 //! | `limits.rs`, `repeated_mistakes.rs` | [`Limits`]; the end of a run that repeats a mistake |
 //! | `finished.rs`, `unfinished.rs`, `error.rs` | how a run ends |
@@ -20,6 +24,8 @@ mod driver;
 mod error;
 mod finished;
 mod limits;
+mod pairing;
+pub mod perform;
 mod react;
 mod repaired_call;
 mod repeated_mistakes;
@@ -28,10 +34,12 @@ mod run_stream;
 mod selector;
 mod state;
 mod step;
+mod task;
 mod telemetry;
 mod tool_choosing;
 mod tool_names;
 mod tool_orchestrator;
+mod tool_set;
 mod tools;
 mod unfinished;
 
@@ -41,11 +49,13 @@ pub use finished::{Finished, ToolFailure};
 pub use limits::Limits;
 pub use react::ReAct;
 pub use repaired_call::RepairedCall;
-pub use run::Run;
+pub use run::{Edited, Offer, Run};
 pub use run_stream::{Progress, RunStream};
 pub use state::{DecidedCall, RunState};
 pub use step::{RunResult, Step, StepKind, StepResult, StepResultKind};
+pub use task::{Task, TaskAnswer};
 pub use tool_choosing::Choosing;
-pub use tool_orchestrator::{Task, TaskAnswer, ToolOrchestrator};
+pub use tool_orchestrator::ToolOrchestrator;
+pub use tool_set::{Change, Resumed, ToolSet};
 pub use toolwright_module::event::Ending;
 pub use unfinished::{AwaitsApproval, Unfinished};

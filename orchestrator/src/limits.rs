@@ -1,11 +1,12 @@
 //! The limits of a run, and the cutting of long results.
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use toolwright_module::Request;
+use serde_json::Value;
 use toolwright_module::budget::Budget;
-use toolwright_module::message::{Image, ToolResult};
+use toolwright_module::message::{Part, Source, ToolResult};
 
 /// Limits of a run.
 ///
@@ -27,7 +28,7 @@ use toolwright_module::message::{Image, ToolResult};
 /// [`StepResult::with_spent`](crate::StepResult::with_spent). Models inside its tools are limited
 /// by the driver's ledger, which has the same budget. [`tool_time`](Self::tool_time) and
 /// [`max_parallel`](Self::max_parallel) are enforced by the driver only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Limits {
@@ -38,8 +39,6 @@ pub struct Limits {
     /// [`Ending::LimitReached`](crate::Ending::LimitReached), so allow one round more than a task
     /// needs.
     pub max_iterations: u32,
-    /// Maximum number of tokens in one answer. Default: [`Request::MAX_OUTPUT_TOKENS`].
-    pub max_output_tokens: u64,
     /// Budget of the whole run, including everything below its tools. Default: no limit.
     pub budget: Budget,
     /// Maximum duration of all steps together, without waits for a person. Default: no limit.
@@ -51,31 +50,35 @@ pub struct Limits {
     /// Maximum size of a tool's result for the model, in bytes. Default: 65,536. The model gets the
     /// start of a longer result, and a note about the rest.
     pub max_result_bytes: usize,
-    /// Maximum size of all images of one result, in bytes of their addresses. A `data:` address
-    /// contains the whole image. Default: 5 MiB. Images beyond it are left out, and a note in the
-    /// text says so.
-    pub max_image_bytes: usize,
+    /// Maximum size of all images, documents and audio of one result, in bytes. Default: 5 MiB.
+    /// Those beyond it are left out, and a note in the text says so.
+    #[serde(alias = "max_image_bytes")]
+    pub max_part_bytes: usize,
     /// Maximum number of calls in one reply. Default: 128. Minimum: 1. Further calls are not made.
     /// Their result says so, and that the model may make them in its next reply.
     pub max_calls_per_reply: usize,
     /// Maximum number of rounds in a row with the same mistake, such as the same call that fails in
     /// the same way. Default: 3. Then the run ends as [`Ending::Stuck`](crate::Ending::Stuck).
     pub max_same_failures: u32,
+    /// Maximum number of calls of single tools in the whole run, by name. Default: no limit.
+    /// Further calls are not made. Their result says so.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             max_iterations: 10,
-            max_output_tokens: Request::MAX_OUTPUT_TOKENS,
             budget: Budget::default(),
             max_time: None,
             tool_time: None,
             max_parallel: 8,
             max_result_bytes: 65_536,
-            max_image_bytes: 5 * 1024 * 1024,
+            max_part_bytes: 5 * 1024 * 1024,
             max_calls_per_reply: 128,
             max_same_failures: 3,
+            tools: BTreeMap::new(),
         }
     }
 }
@@ -85,13 +88,6 @@ impl Limits {
     #[must_use]
     pub fn with_max_iterations(mut self, rounds: u32) -> Self {
         self.max_iterations = rounds;
-        self
-    }
-
-    /// Sets the maximum number of tokens in one answer. Default: [`Request::MAX_OUTPUT_TOKENS`].
-    #[must_use]
-    pub fn with_max_output_tokens(mut self, tokens: u64) -> Self {
-        self.max_output_tokens = tokens;
         self
     }
 
@@ -130,10 +126,10 @@ impl Limits {
         self
     }
 
-    /// Sets the maximum size of a result's images, in bytes. Default: 5 MiB.
+    /// Sets the maximum size of a result's images, documents and audio, in bytes. Default: 5 MiB.
     #[must_use]
-    pub fn with_max_image_bytes(mut self, bytes: usize) -> Self {
-        self.max_image_bytes = bytes;
+    pub fn with_max_part_bytes(mut self, bytes: usize) -> Self {
+        self.max_part_bytes = bytes;
         self
     }
 
@@ -151,6 +147,21 @@ impl Limits {
         self
     }
 
+    /// Sets the maximum number of calls of one tool in the whole run.
+    ///
+    /// The run counts the calls and stores the count. Calls that a person does not allow are not
+    /// counted. A new run is an error if the tool does not exist.
+    ///
+    /// ```
+    /// # use toolwright_orchestrator::Limits;
+    /// let limits = Limits::default().with_tool("book", 2);
+    /// ```
+    #[must_use]
+    pub fn with_tool(mut self, name: impl Into<String>, most: u64) -> Self {
+        self.tools.insert(name.into(), most);
+        self
+    }
+
     /// Returns the part of a result that the model gets: all of it, or its start and a note. Both
     /// together have at most [`max_result_bytes`](Self::max_result_bytes).
     ///
@@ -165,48 +176,38 @@ impl Limits {
     /// ```
     #[must_use]
     pub fn cut<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if text.len() <= self.max_result_bytes {
-            return Cow::Borrowed(text);
-        }
-        let note = |shown: usize| {
-            format!("\n[cut: {shown} of {} bytes are shown; ask for less]", text.len())
-        };
-        // The note for the final, smaller number is not longer.
-        let room = self.max_result_bytes.saturating_sub(note(self.max_result_bytes).len());
-        let end = text.floor_char_boundary(room);
-        let mut shown = format!("{}{}", &text[..end], note(end));
-        // If there is no room for the note, its start remains.
-        shown.truncate(shown.floor_char_boundary(self.max_result_bytes));
-        Cow::Owned(shown)
+        cut(text, self.max_result_bytes)
     }
 
     /// Cuts an error for the user. The limit is [`max_result_bytes`](Self::max_result_bytes), but
     /// at least 4 KiB: a low limit is meant for the model.
     pub(crate) fn cut_error(&self, error: String) -> String {
         let bound = self.max_result_bytes.max(4096);
-        match self.with_max_result_bytes(bound).cut(&error) {
+        match cut(&error, bound) {
             Cow::Owned(cut) => cut,
             Cow::Borrowed(_) => error,
         }
     }
 
     /// Cuts a result to [`max_result_bytes`](Self::max_result_bytes) and
-    /// [`max_image_bytes`](Self::max_image_bytes).
+    /// [`max_part_bytes`](Self::max_part_bytes). A value for programs that is too long is dropped.
     pub(crate) fn bound(&self, result: &mut ToolResult) {
-        if !result.images.is_empty() {
-            self.bound_images(result);
+        if !result.parts.is_empty() {
+            self.bound_parts(result);
         }
         if let Cow::Owned(cut) = self.cut(&result.text) {
             result.text = cut;
         }
+        let is_too_long = |value: &Value| value.to_string().len() > self.max_result_bytes;
+        result.value.take_if(|value| is_too_long(value));
     }
 
-    fn bound_images(&self, result: &mut ToolResult) {
-        let (all, mut room, mut left_out) = (result.images.len(), self.max_image_bytes, 0);
-        result.images.retain(|image| {
-            let size = match image {
-                Image::Url(url) => url.len(),
-                _ => 0,
+    fn bound_parts(&self, result: &mut ToolResult) {
+        let (all, mut room, mut left_out) = (result.parts.len(), self.max_part_bytes, 0);
+        result.parts.retain(|part| {
+            let size = match part {
+                Part::Text(text) => text.len(),
+                part => part.source().map_or(0, Source::size),
             };
             if size > room {
                 left_out += size;
@@ -215,14 +216,30 @@ impl Limits {
             room -= size;
             true
         });
-        let missing = all - result.images.len();
+        let missing = all - result.parts.len();
         if missing == 0 {
             return;
         }
         let note = format!(
-            "\n[{missing} of {all} images are left out: {left_out} bytes are too many; ask for smaller ones]"
+            "\n[{missing} of {all} images or files are left out: {left_out} bytes are too many; ask for smaller ones]"
         );
-        let rest = self.with_max_result_bytes(self.max_result_bytes.saturating_sub(note.len()));
-        result.text = format!("{}{note}", rest.cut(&result.text));
+        let rest = cut(&result.text, self.max_result_bytes.saturating_sub(note.len()));
+        result.text = format!("{rest}{note}");
     }
+}
+
+/// Returns at most `max` bytes of a text: all of it, or its start and a note.
+pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    if text.len() <= max {
+        return Cow::Borrowed(text);
+    }
+    let note =
+        |shown: usize| format!("\n[cut: {shown} of {} bytes are shown; ask for less]", text.len());
+    // The note for the final, smaller number is not longer.
+    let room = max.saturating_sub(note(max).len());
+    let end = text.floor_char_boundary(room);
+    let mut shown = format!("{}{}", &text[..end], note(end));
+    // If there is no room for the note, its start remains.
+    shown.truncate(shown.floor_char_boundary(max));
+    Cow::Owned(shown)
 }

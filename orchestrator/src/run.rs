@@ -1,30 +1,38 @@
 //! The loop between a model and its tools, as a state machine.
 mod applying;
+mod approval;
+mod conversation;
+mod sending;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
-use toolwright_module::approval::Decision;
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::Ending;
-use toolwright_module::message::{ReplyPart, ToolResult};
-use toolwright_module::model::{ToolChoice, Usage};
-use toolwright_module::{Dialect, Message, Policy, Request, Tool, ToolCall};
+use toolwright_module::message::{Part, ReplyPart, ToolResult};
+use toolwright_module::model::{SettingSet, Settings, Usage};
+use toolwright_module::{LanguageModel, Message, Policy, Request, Tool, ToolCall};
 use toolwright_signature::Contract;
 
+pub(crate) use self::approval::{edit_of, with_edits};
+use self::sending::Counted;
+pub use self::sending::{Edited, Offer};
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;
+use crate::pairing::calls_of;
 use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistakes;
 use crate::run::applying::{hash, text_of};
 use crate::selector::Selector;
-use crate::state::{DecidedCall, Phase, RunState, VERSION};
+use crate::state::{Phase, RunState, VERSION};
 use crate::step::{RunResult, Step, StepKind, StepResult, StepResultKind};
+use crate::task::Task;
 use crate::tool_choosing::Choosing;
+use crate::tool_set::{Compared, Resumed, StoredTools};
 use crate::tools::Tools;
 
 /// The loop between a model and its tools, as a value.
@@ -92,6 +100,9 @@ pub struct Run {
     /// How far selections and a person's arguments may be repaired. The driver sets it; it is not
     /// stored.
     policy: Policy,
+    /// The tokens of the messages and the contracts, if the budget limits tokens.
+    counted: Counted,
+    contracts_tokens: OnceLock<u64>,
 }
 
 /// The position of a call in the last reply, counted in parts and in calls.
@@ -104,8 +115,8 @@ struct Place {
 /// The next step, like [`StepKind`], but borrowed.
 pub(crate) enum Due<'a> {
     Model,
-    /// The calls, and the decisions on them, which may replace arguments.
-    Tools(Vec<&'a ToolCall>, &'a BTreeMap<String, DecidedCall>),
+    /// The open calls, without a result.
+    Tools(&'a [Option<ToolResult>]),
     Approval(Vec<ToolCall>),
     Done(RunResult),
 }
@@ -115,53 +126,79 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`RunError::DuplicateTool`].
-    pub fn new(task: impl Into<String>, tools: &[Tool], limits: Limits) -> Result<Self> {
-        Ok(Self::begin(task.into(), Arc::new(Tools::of(tools)?), limits))
+    /// - [`RunError::DuplicateTool`].
+    /// - [`RunError::NoSuchTool`] if the limits name a tool that does not exist.
+    /// - [`RunError::History`] if calls and results of the task's history do not match.
+    /// - [`RunError::NothingToAnswer`] if the task is empty.
+    pub fn new(task: impl Into<Task>, tools: &[Tool], limits: Limits) -> Result<Self> {
+        Self::begin(task.into(), Arc::new(Tools::of(tools)?), limits)
     }
 
-    pub(crate) fn begin(task: String, tools: Arc<Tools>, limits: Limits) -> Self {
+    pub(crate) fn begin(task: Task, tools: Arc<Tools>, limits: Limits) -> Result<Self> {
+        if let Some(name) = limits.tools.keys().find(|name| !tools.has(name)) {
+            return Err(tools.missing("limit", name));
+        }
+        let messages = conversation::begun(task)?;
         let state = RunState {
             version: VERSION,
             step: 0,
             phase: Phase::Model,
-            messages: vec![Message::user(task)],
-            tools: Arc::clone(&tools.known),
+            task_at: messages.len().saturating_sub(1),
+            messages,
+            tools: StoredTools::Hash(Arc::clone(&tools.hash)),
+            tool_set: None,
             output: None,
+            settings: None,
             limits,
             approval: ApprovalPolicy::default(),
             choosing: Choosing::default(),
             iterations: 0,
+            asked: 0,
             spent: Spent::default(),
             elapsed: Duration::ZERO,
             tools_used: Vec::new(),
+            used_before: 0,
             mistakes: Mistakes::default(),
             decisions: BTreeMap::new(),
             decided: Vec::new(),
             own_results: Vec::new(),
             repaired: Vec::new(),
+            calls: BTreeMap::new(),
+            offers: Vec::new(),
+            sent: None,
         };
-        Self::of(state, tools)
+        Ok(Self::of(state, tools))
     }
 
     fn of(state: RunState, tools: Arc<Tools>) -> Self {
         let contracts = Arc::clone(&tools.contracts);
-        let ids = state.messages.iter().flat_map(|message| match &**message {
-            Message::Assistant { parts } => parts.as_slice(),
-            _ => &[],
-        });
-        let ids = ids.filter_map(|part| match part {
-            ReplyPart::Call(call) => Some(hash(&call.id)),
-            _ => None,
-        });
-        let ids = ids.collect();
+        let sent = state.sent.iter().flat_map(|edited| &edited.by);
+        let ids = state.messages.iter().chain(sent).flat_map(|message| ids_in(message)).collect();
         let (next, used, policy) = (Place::default(), BTreeSet::new(), Policy::default());
-        let mut run = Self { state, tools, contracts, selector: None, ids, next, used, policy };
+        let (selector, counted, contracts_tokens) = (None, Counted::default(), OnceLock::new());
+        let mut run = Self {
+            state,
+            tools,
+            contracts,
+            selector,
+            ids,
+            next,
+            used,
+            policy,
+            counted,
+            contracts_tokens,
+        };
         run.find_next();
         run
     }
 
-    /// Resumes a stored run.
+    /// Remembers the ids of a message's calls, which later calls must not have.
+    fn note_ids(&mut self, message: &Message) {
+        self.ids.extend(ids_in(message));
+    }
+
+    /// Resumes a stored run with these tools. Agents have
+    /// [`ToolOrchestrator::resume`](crate::ToolOrchestrator::resume).
     ///
     /// ```
     /// # use toolwright_orchestrator::{Limits, Run, RunState};
@@ -170,43 +207,57 @@ impl Run {
     ///
     /// let state: RunState = serde_json::from_str(&stored)?;
     /// let resumed = Run::resume(state, &[])?;
-    /// assert_eq!(resumed.next(), run.next());
+    /// assert_eq!(resumed.run.next(), run.next());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The tools differ from those that the run started with, in name, description, schema or
-    /// effect. Or the state is inconsistent. A run stored by a later version fails earlier, when
-    /// its [`RunState`] is deserialized.
+    /// The tools may have changed since the run was stored: the changes are reported, and the model
+    /// gets today's tools. Only the open calls can be an obstacle, which have no result yet.
     ///
     /// A call that waits by the stored policy, and that no stored decision allows, waits again,
     /// whatever the stored phase says. [`RunState`] says who may write to the store.
-    pub fn resume(state: RunState, tools: &[Tool]) -> Result<Self> {
-        // The prompt must stay the same, and so must the order of the tools in it.
-        let places = state.tools.iter().enumerate();
-        let places: HashMap<&str, usize> =
-            places.map(|(place, known)| (known.name.as_str(), place)).collect();
-        let mut ordered: Vec<&Tool> = tools.iter().collect();
-        ordered.sort_by_key(|tool| places.get(tool.contract().name()));
-        let tools = Tools::of(ordered)?;
-        tools.check_same(&state.tools)?;
-        state.check()?;
-        let output = state.output.clone();
-        let mut run = Self::of(state, Arc::new(tools));
-        if let Some(output) = output {
-            run.offer_finish(output)?;
-        }
-        run.make_selector()?;
-        run.require_approvals();
-        Ok(run)
+    ///
+    /// # Errors
+    ///
+    /// - [`RunError::OpenCallTool`] if the tool of an open call does not exist any more.
+    /// - [`RunError::OpenCall`] if the tool changed, and cannot read the arguments of an open call.
+    /// - [`RunError::OtherToolSet`] if the state has the tool set of other tools.
+    /// - [`RunError::Corrupt`] if the state is inconsistent.
+    ///
+    /// A run stored by a later version fails earlier, when its [`RunState`] is deserialized.
+    pub fn resume(state: RunState, tools: &[Tool]) -> Result<Resumed> {
+        Self::resume_shared(state, Arc::new(Tools::of(tools)?))
     }
 
-    /// Sets instructions for the model, as a system message before the task.
+    pub(crate) fn resume_shared(mut state: RunState, tools: Arc<Tools>) -> Result<Resumed> {
+        state.check()?;
+        let set = state.tool_set.take();
+        let compared = Compared::of(&state.tools, set.as_deref(), &tools)?;
+        check_open_calls(&state, &compared, &tools)?;
+        let changes = compared.changes;
+        state.tools = StoredTools::Hash(Arc::clone(&tools.hash));
+        let mut run = Self::of(state, tools);
+        run.make_contracts()?;
+        run.require_approvals();
+        run.ask_about_begun();
+        Ok(Resumed { run, changes })
+    }
+
+    /// Sets instructions for the model, as a system message at the start. They replace the system
+    /// message of a history.
     ///
-    /// They have an effect only before the first step. After it the prompt only grows at its end.
+    /// They have an effect only before the first step and the first edit of what is sent. After it
+    /// the prompt only grows at its end.
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
-        if self.state.step == 0 {
-            self.state.messages.insert(0, Message::system(instructions));
+        if self.state.step == 0 && self.state.sent.is_none() {
+            let replaced = self.state.messages.first().is_some_and(|first| is_system(first));
+            let instructions = [Message::system(instructions)];
+            self.state.messages.splice(..usize::from(replaced), instructions);
+            self.state.task_at += usize::from(!replaced);
+            for offer in &mut self.state.offers {
+                offer.from += usize::from(!replaced);
+            }
             self.show_all();
         }
         self
@@ -222,7 +273,6 @@ impl Run {
     pub fn with_output(mut self, contract: Arc<Contract>) -> Result<Self> {
         self.has_not_begun()?;
         self.offer_finish(contract)?;
-        self.make_selector()?;
         Ok(self)
     }
 
@@ -238,61 +288,47 @@ impl Run {
         Ok(self)
     }
 
-    /// Sets which calls wait for a person. Default: none.
-    ///
-    /// It replaces the run's policy, and applies to every call that was not made yet. A call that
-    /// already waits continues to wait. An agent that drives the run adds its own policy; the
-    /// stricter of both then applies.
-    ///
-    /// # Errors
-    ///
-    /// [`RunError::NoSuchTool`] if the policy names a tool that does not exist.
-    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Result<Self> {
-        self.tools.check(&policy)?;
-        self.state.approval = policy;
-        self.require_approvals();
-        Ok(self)
-    }
-
-    /// Adds a policy. A call waits if it waits by the run's own policy or by this one.
-    pub(crate) fn add_approval(&mut self, policy: &ApprovalPolicy) {
-        if policy.is_default() || self.state.approval == *policy {
-            return;
+    /// Returns the parts of the current task: the message of the user that the run began with, or
+    /// that of the last follow-up.
+    pub(crate) fn task(&self) -> &[Part] {
+        match self.state.messages.get(self.state.task_at).map(|task| &**task) {
+            Some(Message::User { parts }) => parts,
+            _ => self.first_task(),
         }
-        self.state.approval = std::mem::take(&mut self.state.approval).stricter(policy);
-        self.require_approvals();
     }
 
-    /// Makes the calls wait that need approval and have no decision that allows them. Calls that
-    /// wait already continue to wait.
-    fn require_approvals(&mut self) {
-        let none = ApprovalPolicy::default();
-        let (results, awaits) = match &mut self.state.phase {
-            Phase::Tools { .. } if self.state.approval == none => return,
-            Phase::Tools { results } => (std::mem::take(results), Vec::new()),
-            Phase::Approval { results, awaits } => {
-                (std::mem::take(results), std::mem::take(awaits))
-            }
-            _ => return,
-        };
-        let already: HashSet<String> = awaits.into_iter().collect();
-        let waits = |call: &ToolCall| already.contains(&call.id) || self.awaits(call);
-        let open = self.calls().zip(&results).filter(|(_, result)| result.is_none());
-        let held = open.filter(|(call, _)| waits(call)).map(|(call, _)| call.id.clone());
-        let awaits: Vec<String> = held.collect();
-        self.state.phase = match awaits.as_slice() {
-            [] => Phase::Tools { results },
-            _ => Phase::Approval { results, awaits },
-        };
-        self.find_next();
+    /// Returns the parts of the first message of the user, which is the input of a typed run.
+    pub(crate) fn first_task(&self) -> &[Part] {
+        let first = self.state.messages.iter().find_map(|message| match &**message {
+            Message::User { parts } => Some(parts),
+            _ => None,
+        });
+        first.map_or(&[], |parts| parts)
     }
 
-    /// Returns whether a call needs a decision before it is made.
-    fn awaits(&self, call: &ToolCall) -> bool {
-        let decided = || self.state.decisions.get(&call.id);
-        let effect = self.tools.effect(&call.name);
-        effect.is_some_and(|effect| self.state.approval.awaits(&call.name, effect))
-            && !decided().is_some_and(|decided| decided.allows(call))
+    /// Returns the number of questions to the model.
+    pub(crate) fn asked(&self) -> u64 {
+        self.state.asked
+    }
+
+    /// Returns the model's last message, for [`due_calls`](Self::due_calls).
+    pub(crate) fn last_message(&self) -> Option<Arc<Message>> {
+        self.state.messages.last().cloned()
+    }
+
+    /// Returns the next calls, as they are in `said`, the model's last message. They do not borrow
+    /// the run, which changes while they are made.
+    pub(crate) fn due_calls<'m>(&self, said: &'m Message) -> Vec<&'m ToolCall> {
+        let (Phase::Tools { results, .. }, Message::Assistant { parts }) =
+            (&self.state.phase, said)
+        else {
+            return Vec::new();
+        };
+        let mut batch = self.batch(results).peekable();
+        let calls = calls_of(parts.get(self.next.part..).unwrap_or_default());
+        let mut due = Vec::with_capacity(1);
+        due.extend(calls.filter(|call| batch.next_if(|due| due.id == call.id).is_some()));
+        due
     }
 
     /// Replaces the limits, so that a run that reached a limit of its budget or its time can
@@ -316,6 +352,42 @@ impl Run {
         self
     }
 
+    /// Sets the settings of the model calls, such as the temperature. Default: the model's own.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Setting`] for a number that is not finite, which no stored run can contain. Which
+    /// settings the model supports is checked by the driver.
+    pub fn with_settings(mut self, settings: impl Into<Arc<Settings>>) -> Result<Self> {
+        let settings = settings.into();
+        settings.check(SettingSet::ALL)?;
+        self.state.settings = Some(settings);
+        Ok(self)
+    }
+
+    /// Checks that a model supports the run's settings, and takes the images and files of the user.
+    /// A stored run may be driven by another model than before.
+    pub(crate) fn check_model(&self, model: &dyn LanguageModel) -> Result<()> {
+        let capabilities = model.capabilities();
+        if let Some(settings) = &self.state.settings {
+            settings.check(capabilities.settings)?;
+        }
+        let parts = self.state.messages.iter().flat_map(|message| match &**message {
+            Message::User { parts } => parts.as_slice(),
+            _ => &[],
+        });
+        match parts.into_iter().find(|part| !capabilities.takes(part)) {
+            Some(part) => Err(RunError::UnsupportedPart { kind: part.kind() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the maximum number of tokens in one reply.
+    pub(super) fn max_output_tokens(&self) -> u64 {
+        let set = self.state.settings.as_ref().and_then(|settings| settings.max_output_tokens);
+        set.unwrap_or(Request::MAX_OUTPUT_TOKENS)
+    }
+
     fn has_not_begun(&self) -> Result<()> {
         match self.state.step {
             0 => Ok(()),
@@ -323,34 +395,9 @@ impl Run {
         }
     }
 
-    fn offer_finish(&mut self, contract: Arc<Contract>) -> Result<()> {
-        self.contracts = self.tools.typed(&contract)?;
-        self.state.output = Some(contract);
-        Ok(())
-    }
-
-    fn make_selector(&mut self) -> Result<()> {
-        self.selector = match self.state.choosing {
-            Choosing::Calls => None,
-            Choosing::Selector => {
-                let selector =
-                    self.tools.selector(&self.contracts, self.state.output.as_deref())?;
-                let shown = selector.show_all(&self.state.messages);
-                Some((selector, shown))
-            }
-        };
-        Ok(())
-    }
-
-    fn show_all(&mut self) {
-        if let Some((selector, shown)) = &mut self.selector {
-            *shown = selector.show_all(&self.state.messages);
-        }
-    }
-
     /// Returns the contract of a typed run.
-    pub(crate) fn output(&self) -> Option<&Contract> {
-        self.state.output.as_deref()
+    pub(crate) fn output(&self) -> Option<&Arc<Contract>> {
+        self.state.output.as_ref()
     }
 
     /// Takes the run's own results for calls of the last reply, such as those of unknown tools.
@@ -360,45 +407,7 @@ impl Run {
 
     /// Checks that these are the tools that the run started with.
     pub(crate) fn check_tools(&self, now: &Arc<Tools>) -> Result<()> {
-        if Arc::ptr_eq(now, &self.tools) { Ok(()) } else { now.check_same(&self.state.tools) }
-    }
-
-    /// Takes the decisions since the last call of this method, with the ids of the calls.
-    pub(crate) fn take_decided(&mut self) -> Vec<(String, Decision)> {
-        let ids = std::mem::take(&mut self.state.decided).into_iter();
-        let decided = ids.filter_map(|id| {
-            let decision = self.state.decisions.get(&id)?.decision.clone();
-            Some((id, decision))
-        });
-        decided.collect()
-    }
-
-    /// Returns the decisions on calls of the run, by the ids of the calls.
-    ///
-    /// They are stored with the run. A call that waits for approval is made only if there is a
-    /// decision that allows exactly this call.
-    ///
-    /// ```
-    /// # use toolwright_module::{Effect, Reply, Signature, Tool, ToolCall, from_fn};
-    /// # use toolwright_module::approval::Decision;
-    /// # use toolwright_orchestrator::{StepResult, ApprovalPolicy, Limits, Run};
-    /// # /// Delete everything.
-    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-    /// # struct DeleteAll {}
-    /// # impl Signature for DeleteAll { type Output = String; }
-    /// # let delete_all = from_fn(async |_: DeleteAll| Ok("All gone.".to_owned()));
-    /// # let tools = [Tool::new(delete_all)?];
-    /// let policy = ApprovalPolicy::default().with_tool("delete_all");
-    /// let mut run = Run::new("Tidy up.", &tools, Limits::default())?.with_approval(policy)?;
-    /// let call = ToolCall::new("call_1", "delete_all", "{}");
-    /// run.apply(StepResult::model(0, Reply::calls([call])))?;
-    /// run.apply(StepResult::decisions(1, [("call_1", Decision::deny("Keep it."))]))?;
-    /// assert_eq!(run.decisions()["call_1"].decision, Decision::deny("Keep it."));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn decisions(&self) -> &BTreeMap<String, DecidedCall> {
-        &self.state.decisions
+        if Arc::ptr_eq(now, &self.tools) { Ok(()) } else { now.check_same(&self.tools) }
     }
 
     /// Sets how far selections and a person's arguments may be repaired.
@@ -452,42 +461,6 @@ impl Run {
         self.state.spent += spent;
     }
 
-    /// Gives a finished run another task in the same conversation. The rounds start again at zero.
-    /// The cost does not.
-    ///
-    /// ```
-    /// # use toolwright_module::Reply;
-    /// # use toolwright_orchestrator::{StepResult, Limits, Run, StepKind};
-    /// let mut run = Run::new("Say hello.", &[], Limits::default())?;
-    /// run.apply(StepResult::model(0, Reply::text("Hello.")))?;
-    /// run.follow_up("And goodbye.")?;
-    /// let StepKind::CallModel(request) = run.next().kind else { panic!() };
-    /// assert_eq!(request.messages.len(), 3);
-    /// # Ok::<(), toolwright_orchestrator::RunError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`RunError::NotDone`] if the run has not finished.
-    pub fn follow_up(&mut self, task: impl Into<String>) -> Result<()> {
-        if !matches!(self.next().kind, StepKind::Done(_)) {
-            return Err(RunError::NotDone { step: self.state.step });
-        }
-        // The call that ended a typed run has no result yet, and providers reject a call without a
-        // result.
-        let ended = matches!(self.state.phase, Phase::Done(_));
-        let open: Vec<ToolCall> = if ended { self.calls().cloned().collect() } else { Vec::new() };
-        for call in open {
-            self.say(Arc::new(Message::Tool(ToolResult::new(&call, "Accepted."))));
-        }
-        self.say(Message::user(task));
-        self.state.iterations = 0;
-        self.state.mistakes.clear();
-        self.state.phase = Phase::Model;
-        self.state.step = self.state.step.saturating_add(1);
-        Ok(())
-    }
-
     /// Returns the duration of all steps, as reported in their results.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
@@ -505,7 +478,10 @@ impl Run {
     pub fn next(&self) -> Step {
         let kind = match self.due() {
             Due::Model => StepKind::CallModel(self.request()),
-            Due::Tools(calls, decided) => StepKind::CallTools(with_edits(&calls, decided)),
+            Due::Tools(results) => {
+                let calls: Vec<&ToolCall> = self.batch(results).collect();
+                StepKind::CallTools(with_edits(&calls, &self.state.decisions))
+            }
             Due::Approval(calls) => StepKind::AwaitApproval(calls),
             Due::Done(result) => StepKind::Done(result),
         };
@@ -526,9 +502,7 @@ impl Run {
             Phase::Approval { awaits, .. } => {
                 Due::Approval(self.awaited(awaits).cloned().collect())
             }
-            Phase::Tools { results } => {
-                Due::Tools(self.batch(results).collect(), &self.state.decisions)
-            }
+            Phase::Tools { results, .. } => Due::Tools(results),
             Phase::Done(result) => Due::Done(result.clone()),
         }
     }
@@ -539,12 +513,7 @@ impl Run {
         if max_time.is_some_and(|time| self.state.elapsed >= time) {
             return Some(LimitKind::Time);
         }
-        let counts_tokens = budget.input_tokens.is_some() || budget.output_tokens.is_some();
-        let usage = if counts_tokens {
-            self.request().most_usage(Dialect::JsonSchema2020)
-        } else {
-            Usage::default()
-        };
+        let usage = if self.counts_tokens() { self.most_usage() } else { Usage::default() };
         let most = Spent::model_call(usage);
         budget.refuses(self.state.spent, most).map(|(limit, _)| limit)
     }
@@ -579,22 +548,6 @@ impl Run {
         self.state.output.is_none() && most.is_some_and(|most| most <= asked.saturating_add(1))
     }
 
-    pub(crate) fn request(&self) -> Request {
-        let last = self.last_word().is_some();
-        if let Some((selector, shown)) = &self.selector {
-            let request = Request::new(shown.iter().cloned())
-                .with_max_output_tokens(self.state.limits.max_output_tokens);
-            let asked = || Arc::clone(&selector.asked);
-            return if last { request } else { request.with_output(asked()) };
-        }
-        let request = Request::new(self.state.messages.iter().cloned())
-            .with_tools(Arc::clone(&self.contracts))
-            .with_max_output_tokens(self.state.limits.max_output_tokens);
-        // The tools stay in the request, so that the provider's prompt cache stays valid.
-        let none = last && !self.contracts.is_empty();
-        if none { request.with_tool_choice(ToolChoice::None) } else { request }
-    }
-
     /// Returns the calls of the last reply with these ids. The ids are in the order of the calls.
     fn awaited<'a>(&'a self, ids: &'a [String]) -> impl Iterator<Item = &'a ToolCall> + Clone {
         let mut ids = ids.iter().peekable();
@@ -603,7 +556,7 @@ impl Run {
 
     /// Returns the calls of the model's last reply.
     fn calls(&self) -> impl Iterator<Item = &ToolCall> + Clone {
-        calls_of(self.last_parts())
+        self.state.last_calls()
     }
 
     /// Returns the parts of the model's last reply.
@@ -623,7 +576,7 @@ impl Run {
     /// Advances `next` to the next call without a result. No call is visited twice.
     fn go_on(&mut self) {
         let mut next = self.next;
-        let Phase::Tools { results } = &self.state.phase else { return };
+        let Phase::Tools { results, .. } = &self.state.phase else { return };
         let parts = self.last_parts();
         while results.get(next.call).is_some_and(Option::is_some) {
             next.call += 1;
@@ -672,8 +625,11 @@ impl Run {
         // These are of the previous result, and only drivers that emit events read them.
         self.state.own_results.clear();
         self.state.decided.clear();
-        // Saturating, because a stored run may contain any number.
-        self.state.step = step.saturating_add(1);
+        // The results of some calls keep the step open for the others.
+        if !self.is_partial(&kind) {
+            // Saturating, because a stored run may contain any number.
+            self.state.step = step.saturating_add(1);
+        }
         self.state.elapsed = self.state.elapsed.saturating_add(elapsed);
         self.state.spent += spent.unwrap_or_else(|| match &kind {
             StepResultKind::Model(reply) => Spent::model_call(self.counted(reply.usage)),
@@ -683,10 +639,13 @@ impl Run {
             _ => Spent::default(),
         });
         match kind {
-            StepResultKind::Model(reply) => match last_word {
-                Some(limit) => self.take_last_word(reply, limit),
-                None => self.take_reply(reply),
-            },
+            StepResultKind::Model(reply) => {
+                self.state.asked = self.state.asked.saturating_add(1);
+                match last_word {
+                    Some(limit) => self.take_last_word(reply, limit),
+                    None => self.take_reply(reply),
+                }
+            }
             StepResultKind::Tools(answers) => self.take_results(answers),
             StepResultKind::Decisions(decisions) => self.take_decisions(decisions),
             StepResultKind::Rejected(why) => self.take_rejection(&why),
@@ -694,18 +653,17 @@ impl Run {
                 self.state.phase = Phase::Done(self.at_limit(limit))
             }
         }
+        self.count_messages();
         Ok(())
     }
 
     /// Returns the usage of a reply for the budget. Unreported counts are replaced by the largest
     /// possible ones, because unknown is not zero.
     fn counted(&self, reported: Usage) -> Usage {
-        let budget = &self.state.limits.budget;
-        let counts = budget.input_tokens.is_some() || budget.output_tokens.is_some();
-        if !reported.incomplete || !counts {
+        if !reported.incomplete || !self.counts_tokens() {
             return reported;
         }
-        let most = self.request().most_usage(Dialect::JsonSchema2020);
+        let most = self.most_usage();
         let mut counted = reported;
         counted.input_tokens = most.input_tokens.max(reported.input_tokens);
         counted.output_tokens = most.output_tokens.max(reported.output_tokens);
@@ -724,63 +682,96 @@ impl Run {
                 StepResultKind::Model(_) | StepResultKind::Exhausted(_),
             ) => return Ok(()),
             (Phase::Model | Phase::LastWord { .. }, _) => "a model's reply",
-            (Phase::Tools { results }, StepResultKind::Tools(answers)) => {
+            (Phase::Tools { results, .. }, StepResultKind::Tools(answers)) => {
                 let ids = answers.iter().map(|answer| answer.id.as_str());
-                if is_each(self.batch(results), ids) {
+                if are_some(self.batch(results), ids) {
                     return Ok(());
                 }
-                "one result for each of its calls, by id"
+                "results of its open calls, one for each and by id"
             }
             (Phase::Tools { .. }, _) => "the results of its calls",
             (Phase::Approval { awaits, .. }, StepResultKind::Decisions(decisions)) => {
                 let ids = decisions.iter().map(|(id, _)| id.as_str());
                 if is_each(self.awaited(awaits), ids) {
+                    self.check_repeated(decisions)?;
                     return self.check_edits(self.awaited(awaits), decisions);
                 }
                 "one decision for each of its calls, by id"
             }
             (Phase::Approval { .. }, _) => "a person's decisions",
             (Phase::Done(result), StepResultKind::Rejected(_)) => {
-                if self.state.output.is_some() && result.ending == Ending::Answered {
+                if result.ending == Ending::Answered {
                     return Ok(());
                 }
-                "nothing: only the answer of a typed run can be rejected"
+                "nothing: only an answer can be rejected"
             }
             (Phase::Done(_), _) => done(),
         };
         Err(RunError::WrongAnswer { step: self.state.step, expected })
     }
 
-    /// Checks a person's arguments against the tool's schema now. The person can correct them; the
-    /// model could not.
-    fn check_edits<'a>(
-        &self,
-        calls: impl Iterator<Item = &'a ToolCall>,
-        decisions: &[(String, Decision)],
-    ) -> Result<()> {
-        let edits = decisions.iter().filter_map(|(id, decision)| match decision {
-            Decision::Edit { arguments } => Some((id.as_str(), arguments)),
-            _ => None,
-        });
-        let edits: HashMap<&str, &String> = edits.collect();
-        for call in calls {
-            let contract = self.tools.place(&call.name).and_then(|at| self.contracts.get(at));
-            if let (Some(arguments), Some(contract)) = (edits.get(call.id.as_str()), contract) {
-                contract
-                    .read_with::<Value>(arguments, self.policy_of(&call.name))
-                    .map(drop)
-                    .map_err(|fault| RunError::WrongArguments { id: call.id.clone(), fault })?;
+    /// Returns whether these are the results of only some of the step's calls.
+    fn is_partial(&self, answer: &StepResultKind) -> bool {
+        match (&self.state.phase, answer) {
+            (Phase::Tools { results, .. }, StepResultKind::Tools(answers)) => {
+                self.batch(results).nth(answers.len()).is_some()
             }
+            _ => false,
         }
-        Ok(())
     }
 }
 
-fn calls_of(parts: &[ReplyPart]) -> impl Iterator<Item = &ToolCall> + Clone {
-    parts.iter().filter_map(|part| match part {
-        ReplyPart::Call(call) => Some(call),
-        _ => None,
-    })
+/// Checks that today's tools exist and can read the arguments, for each call without a result.
+fn check_open_calls(state: &RunState, compared: &Compared<'_>, tools: &Tools) -> Result<()> {
+    for (call, arguments) in state.open_calls() {
+        let (id, tool) = (call.id.clone(), call.name.clone());
+        let Some(is) = tools.contract(&tool) else {
+            // The run itself answers calls of unknown tools, so none of them waits.
+            if compared.changes.is_empty() {
+                return Err(RunError::Corrupt {
+                    what: "a call waits for a tool that does not exist",
+                });
+            }
+            let tools = tools.names().map(str::to_owned).collect();
+            return Err(RunError::OpenCallTool { id, tool, tools });
+        };
+        let Some(was) = compared.may_not_read(&tool) else { continue };
+        let policy = tools.policy(&tool);
+        // If the stored contract could not read them either, the mistake is the model's.
+        if was.is_none_or(|was| was.read_with::<IgnoredAny>(arguments, policy).is_ok()) {
+            let read = is.read_with::<IgnoredAny>(arguments, policy);
+            read.map_err(|fault| RunError::OpenCall { id, tool, fault: Box::new(fault) })?;
+        }
+    }
+    Ok(())
+}
+
+fn is_system(message: &Message) -> bool {
+    matches!(message, Message::System { .. })
+}
+
+/// Returns the hashed ids of a message's calls.
+fn ids_in(message: &Message) -> impl Iterator<Item = u64> {
+    let parts = match message {
+        Message::Assistant { parts } => parts.as_slice(),
+        _ => &[],
+    };
+    calls_of(parts).map(|call| hash(&call.id))
+}
+
+/// Returns whether these are ids of the calls, at least one, each at most once, in any order.
+fn are_some<'a, 'b>(
+    calls: impl Iterator<Item = &'a ToolCall> + Clone,
+    ids: impl ExactSizeIterator<Item = &'b str> + Clone,
+) -> bool {
+    // Drivers answer in order, so this is the common case.
+    let mut in_order = calls.clone().map(|call| call.id.as_str());
+    if ids.len() > 0 && ids.clone().all(|id| in_order.next() == Some(id)) {
+        return true;
+    }
+    let open: HashSet<&str> = calls.map(|call| call.id.as_str()).collect();
+    let mut seen = HashSet::new();
+    ids.len() > 0 && ids.into_iter().all(|id| open.contains(id) && seen.insert(id))
 }
 
 /// Returns whether these are the ids of the calls, each once, in any order.
@@ -798,29 +789,6 @@ fn is_each<'a, 'b>(
     let mut all = calls.inspect(|_| found += 1);
     let all = all.all(|call| ids.contains(call.id.as_str()));
     all && found == count && ids.len() == count
-}
-
-/// Returns the arguments that replace the model's by a person's decision.
-pub(crate) fn edit_of<'a>(decided: &'a BTreeMap<String, DecidedCall>, id: &str) -> Option<&'a str> {
-    match decided.get(id) {
-        Some(DecidedCall { decision: Decision::Edit { arguments }, .. }) => Some(arguments),
-        _ => None,
-    }
-}
-
-/// Returns the calls with the arguments of a person's decisions.
-pub(crate) fn with_edits(
-    calls: &[&ToolCall],
-    decided: &BTreeMap<String, DecidedCall>,
-) -> Vec<ToolCall> {
-    let edit = |call: &&ToolCall| {
-        let mut call = ToolCall::clone(call);
-        if let Some(arguments) = edit_of(decided, &call.id) {
-            call.arguments = arguments.to_owned();
-        }
-        call
-    };
-    calls.iter().map(edit).collect()
 }
 
 /// Serializes the run as its [`RunState`].

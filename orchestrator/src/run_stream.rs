@@ -7,37 +7,43 @@ use std::task::{Context as TaskContext, Poll};
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use toolwright_module::event::Event;
 use toolwright_module::{Context, Result};
 
 use crate::finished::Finished;
 
-/// A stream of a run's events; see [`ToolOrchestrator::stream`](crate::ToolOrchestrator::stream).
+/// A stream of a run's events; see [`ToolOrchestrator::stream`](crate::ToolOrchestrator::stream)
+/// and [`ReAct::stream`](crate::ReAct::stream).
 ///
 /// It ends with [`Progress::Finished`] or an error. The run makes progress only while the stream is
 /// polled. Dropping the stream ends the run.
-pub struct RunStream {
+pub struct RunStream<O = String> {
     events: Events,
-    run: Option<BoxFuture<'static, Result<Finished>>>,
-    finished: Option<Result<Finished>>,
+    run: Option<BoxFuture<'static, Result<Finished<O>>>>,
+    finished: Option<Result<Finished<O>>>,
 }
+
+/// The future is in a box, and nothing else is pinned.
+impl<O> Unpin for RunStream<O> {}
 
 type Events = Arc<Mutex<VecDeque<Event>>>;
 
-/// An item of a [`RunStream`].
-#[derive(Debug, Clone, PartialEq)]
+/// An item of a [`RunStream`]. It serializes as JSON, for example for a browser.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Progress {
+pub enum Progress<O = String> {
     /// An event of the run.
     Event(Event),
     /// The result of the run. No item follows.
-    Finished(Finished),
+    Finished(Finished<O>),
 }
 
-impl RunStream {
+impl<O> RunStream<O> {
     pub(crate) fn new<F>(cx: Context, run: impl FnOnce(Context) -> F) -> Self
     where
-        F: Future<Output = Result<Finished>> + Send + 'static,
+        F: Future<Output = Result<Finished<O>>> + Send + 'static,
     {
         let events = Events::default();
         let heard = Arc::clone(&events);
@@ -50,8 +56,8 @@ fn lock(events: &Mutex<VecDeque<Event>>) -> std::sync::MutexGuard<'_, VecDeque<E
     events.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Stream for RunStream {
-    type Item = Result<Progress>;
+impl<O> Stream for RunStream<O> {
+    type Item = Result<Progress<O>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
@@ -76,7 +82,7 @@ impl Stream for RunStream {
     }
 }
 
-impl fmt::Debug for RunStream {
+impl<O> fmt::Debug for RunStream<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunStream").field("over", &self.run.is_none()).finish_non_exhaustive()
     }

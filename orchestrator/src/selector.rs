@@ -150,7 +150,7 @@ impl Selector {
                     result.name, result.text,
                 );
                 let mut parts = vec![Part::Text(text)];
-                parts.extend(result.images.iter().cloned().map(Part::Image));
+                parts.extend_from_slice(&result.parts);
                 Arc::new(Message::User { parts })
             }
             Message::Assistant { parts } => {
@@ -160,7 +160,7 @@ impl Selector {
                 }
                 // A remark beside the call is not part of the requested form.
                 let parts = parts.iter().filter_map(|part| match part {
-                    ReplyPart::Call(call) => Some(ReplyPart::Text(selection(call, self.typed))),
+                    ReplyPart::Call(call) => Some(ReplyPart::text(selection(call, self.typed))),
                     ReplyPart::Text(_) => None,
                     other => Some(other.clone()),
                 });

@@ -1,33 +1,38 @@
 //! The stored form of a run, its consistency check, and the conversion of earlier versions.
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::message::{ReplyPart, ToolResult};
-use toolwright_module::{Message, ToolCall};
+use toolwright_module::model::Settings;
+use toolwright_module::{Effect, Message, Request, ToolCall};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;
+use crate::pairing;
 use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistakes;
+use crate::run::{Edited, Offer};
 use crate::step::RunResult;
 use crate::tool_choosing::Choosing;
-use crate::tools::KnownTool;
+use crate::tool_set::{StoredTools, ToolSet};
 
 /// The version of [`RunState`] that is written. Earlier versions can be read.
 pub(crate) const VERSION: u32 = 3;
 
 /// The stored form of a run: everything but the tools.
 ///
-/// The name, effect and fingerprint of each tool are stored, so that a resumed run can check that
-/// its tools have not changed.
+/// Of the tools it has only a hash. A [`ToolSet`] holds their contracts, so that a run that is
+/// resumed after a deploy can be compared with the tools of that day.
 ///
 /// # Who may write to the store
 ///
@@ -43,22 +48,39 @@ pub(crate) const VERSION: u32 = 3;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct RunState {
+    /// Read before all other fields.
+    #[serde(skip_deserializing, default = "current_version")]
     pub(crate) version: u32,
     pub(crate) step: u64,
     pub(crate) phase: Phase,
     pub(crate) messages: Vec<Arc<Message>>,
-    pub(crate) tools: Arc<[KnownTool]>,
+    /// The place of the current task in the messages.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) task_at: usize,
+    pub(crate) tools: StoredTools,
+    /// The contracts of the stored tools, if the program has them.
+    #[serde(skip)]
+    pub(crate) tool_set: Option<Arc<ToolSet>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Arc<Contract>>,
+    /// The settings of the model calls. Default: the model's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) settings: Option<Arc<Settings>>,
     pub(crate) limits: Limits,
     #[serde(default, skip_serializing_if = "ApprovalPolicy::is_default")]
     pub(crate) approval: ApprovalPolicy,
     #[serde(default, skip_serializing_if = "Choosing::is_default")]
     pub(crate) choosing: Choosing,
     pub(crate) iterations: u32,
+    /// The number of questions to the model.
+    #[serde(default)]
+    pub(crate) asked: u64,
     pub(crate) spent: Spent,
     pub(crate) elapsed: Duration,
     pub(crate) tools_used: Vec<String>,
+    /// The number of tools that were used before this round.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) used_before: usize,
     #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
     pub(crate) mistakes: Mistakes,
     /// Decisions on calls, by the ids of the calls.
@@ -73,6 +95,15 @@ pub struct RunState {
     /// The calls whose arguments had to be repaired, as the model wrote them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) repaired: Vec<RepairedCall>,
+    /// The calls so far of each tool with a limit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) calls: BTreeMap<String, u64>,
+    /// The tools that the model was shown. Empty if it was always shown all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) offers: Vec<Offer>,
+    /// The edit of the conversation as it is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sent: Option<Edited>,
 }
 
 /// The state of a run: the thing that it waits for.
@@ -85,12 +116,27 @@ pub(crate) enum Phase {
     /// limit was reached.
     LastWord { limit: Option<LimitKind> },
     /// Decisions of a person on those calls of the last reply whose ids are in `awaits`. `results`
-    /// is as below.
-    Approval { results: Vec<Option<ToolResult>>, awaits: Vec<String> },
-    /// The results of the last reply's calls, in order. `None` for a call without a result.
-    Tools { results: Vec<Option<ToolResult>> },
+    /// is as below. `unknown` is the id of a call among them that was begun and whose outcome is
+    /// not known.
+    Approval {
+        results: Vec<Option<ToolResult>>,
+        awaits: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unknown: Option<String>,
+    },
+    /// The results of the last reply's calls, in order. `None` for a call without a result. `begun`
+    /// is the effect of the next call, if that call was begun and changes something.
+    Tools {
+        results: Vec<Option<ToolResult>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        begun: Option<Effect>,
+    },
     /// Nothing. The run is done with this result.
     Done(RunResult),
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The decision on one call, as a run stores it.
@@ -111,14 +157,152 @@ pub struct DecidedCall {
 }
 
 impl DecidedCall {
+    /// Returns whether this decision allows the call that another one is about.
+    pub(crate) fn allows_same(&self, other: &Self) -> bool {
+        self.allows(&ToolCall::new("", &other.tool, &other.arguments))
+    }
+
     /// Returns whether the decision allows this call.
     pub(crate) fn allows(&self, call: &ToolCall) -> bool {
-        let made = matches!(self.decision, Decision::Approve | Decision::Edit { .. });
+        let made = matches!(
+            self.decision,
+            Decision::Approve | Decision::CallAgain | Decision::Edit { .. }
+        );
         made && self.tool == call.name && self.arguments == call.arguments
     }
 }
 
 impl RunState {
+    /// Returns the conversation, for example to start another run with it
+    /// ([`Task::with_history`](crate::Task::with_history)).
+    ///
+    /// Each call has a result. For a call that is still open, it says that the call was not made,
+    /// or that its effect is not known.
+    #[must_use]
+    pub fn history(&self) -> Vec<Arc<Message>> {
+        let results = self.results_of_the_last_reply().into_iter().map(Message::Tool);
+        self.messages.iter().cloned().chain(results.map(Arc::new)).collect()
+    }
+
+    /// Returns a result for each call of the last reply that has none in the conversation.
+    pub(crate) fn results_of_the_last_reply(&self) -> Vec<ToolResult> {
+        let results = |known: &[Option<ToolResult>], open: &dyn Fn(&ToolCall) -> ToolResult| {
+            let all = self.last_calls().zip(known);
+            all.map(|(call, known)| known.clone().unwrap_or_else(|| open(call))).collect()
+        };
+        let not_made =
+            |call: &ToolCall| ToolResult::failed(call, "The call was not made: the user went on.");
+        match &self.phase {
+            // The call that ended a typed run.
+            Phase::Done(_) => self.last_calls().map(pairing::accepted).collect(),
+            Phase::Tools { results: known, .. } => results(known, &pairing::interrupted_result),
+            Phase::Approval { results: known, unknown, .. } => {
+                results(known, &|call| match unknown {
+                    Some(id) if *id == call.id => pairing::interrupted_result(call),
+                    _ => not_made(call),
+                })
+            }
+            Phase::Model | Phase::LastWord { .. } => Vec::new(),
+        }
+    }
+
+    /// Returns the calls of the last message, if it is the model's.
+    pub(crate) fn last_calls(&self) -> impl Iterator<Item = &ToolCall> + Clone {
+        let parts = match self.messages.last().map(|last| &**last) {
+            Some(Message::Assistant { parts }) => parts.as_slice(),
+            _ => &[],
+        };
+        pairing::calls_of(parts)
+    }
+
+    /// Returns the hash of the tools that the run was stored with. Runs of versions 1 and 2 have
+    /// none.
+    #[must_use]
+    pub fn tool_set_hash(&self) -> Option<&str> {
+        match &self.tools {
+            StoredTools::Hash(hash) => Some(hash),
+            StoredTools::List(_) => None,
+        }
+    }
+
+    /// Sets the tools that the run was stored with. They are not stored with it.
+    ///
+    /// If today's tools differ, a resume then reports how. Runs of versions 1 and 2 have
+    /// fingerprints of their own and ignore it.
+    #[must_use]
+    pub fn with_tool_set(mut self, tools: impl Into<Arc<ToolSet>>) -> Self {
+        self.tool_set = Some(tools.into());
+        self
+    }
+
+    /// Renames a tool: its open calls, their decisions, and what the run has noted under the name.
+    /// The conversation keeps the old name in finished calls.
+    #[must_use]
+    pub fn with_renamed(mut self, old: &str, new: &str) -> Self {
+        if self.approval.tools.contains(old) {
+            self.approval.tools.insert(new.to_owned());
+        }
+        for counts in [&mut self.limits.tools, &mut self.calls] {
+            if let Some(count) = counts.remove(old) {
+                counts.insert(new.to_owned(), count);
+            }
+        }
+        let offered = self.offers.iter_mut().filter_map(|offer| offer.tools.as_mut()).flatten();
+        offered.filter(|name| *name == old).for_each(|name| new.clone_into(name));
+        self.with_open_calls(|call| {
+            if call.name == old {
+                new.clone_into(&mut call.name);
+            }
+        })
+    }
+
+    /// Changes the calls that have no result yet, for tools that changed since the run was stored.
+    /// Their ids do not change.
+    ///
+    /// A person's decision applies to a renamed call too. A call with changed arguments needs a new
+    /// one.
+    #[must_use]
+    pub fn with_open_calls(mut self, mut change: impl FnMut(&mut ToolCall)) -> Self {
+        let (Phase::Tools { results, .. } | Phase::Approval { results, .. }) = &self.phase else {
+            return self;
+        };
+        let Some(last) = self.messages.last_mut() else { return self };
+        let Message::Assistant { parts } = Arc::make_mut(last) else { return self };
+        let calls = parts.iter_mut().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(call),
+            _ => None,
+        });
+        for (call, _) in calls.zip(results).filter(|(_, result)| result.is_none()) {
+            let was = call.clone();
+            change(call);
+            call.id.clone_from(&was.id);
+            if let Some(decided) = self.decisions.get_mut(&was.id)
+                && decided.tool == was.name
+            {
+                decided.tool.clone_from(&call.name);
+            }
+        }
+        self
+    }
+
+    /// Returns the calls that have no result and are not done, with the arguments that a person
+    /// decided on.
+    pub(crate) fn open_calls(&self) -> impl Iterator<Item = (&ToolCall, &str)> {
+        let results = match &self.phase {
+            Phase::Tools { results, .. } | Phase::Approval { results, .. } => results.as_slice(),
+            _ => &[],
+        };
+        let open = self.last_calls().zip(results).filter(|(_, result)| result.is_none());
+        open.map(|(call, _)| {
+            let edited = self.decisions.get(&call.id).filter(|decided| decided.allows(call));
+            let arguments = match edited.map(|decided| &decided.decision) {
+                Some(Decision::Edit { arguments }) => arguments,
+                _ => &call.arguments,
+            };
+            (call, arguments.as_str())
+        })
+    }
+
     /// Checks that every call has exactly one result right after it. A truncated or edited file
     /// must not become a run that waits forever, or one that providers reject.
     pub(crate) fn check(&self) -> Result<()> {
@@ -126,28 +310,12 @@ impl RunState {
         if self.messages.is_empty() {
             return corrupt("there is no message");
         }
-        let mut seen = HashSet::new();
-        let mut open: VecDeque<&ToolCall> = VecDeque::new();
-        for message in &self.messages {
-            match &**message {
-                // In the order of the calls, unless another program wrote the file.
-                Message::Tool(result) => match open.iter().position(|call| call.id == result.id) {
-                    Some(place) => drop(open.remove(place)),
-                    None => return corrupt("a result has no call before it"),
-                },
-                _ if !open.is_empty() => return corrupt("a call has no result after it"),
-                Message::Assistant { parts } => {
-                    for part in parts {
-                        if let ReplyPart::Call(call) = part {
-                            if !seen.insert(call.id.as_str()) {
-                                return corrupt("two calls have the same id");
-                            }
-                            open.push_back(call);
-                        }
-                    }
-                }
-                _ => {}
-            }
+        let open = match pairing::open_calls(&self.messages) {
+            Ok(open) => open,
+            Err(what) => return corrupt(what),
+        };
+        if let Some(what) = self.sent.as_ref().and_then(|edited| edited.fault(&self.messages)) {
+            return corrupt(what);
         }
         let waits_for_no_call = |awaits: &[String]| {
             let ids: HashSet<&str> = open.iter().map(|call| call.id.as_str()).collect();
@@ -155,14 +323,19 @@ impl RunState {
         };
         let fits = match &self.phase {
             Phase::Approval { awaits, .. } if waits_for_no_call(awaits) => false,
-            Phase::Tools { results } | Phase::Approval { results, .. } => {
-                // The run itself answers calls of unknown tools, so none of them waits.
-                let known: HashSet<&str> =
-                    self.tools.iter().map(|tool| tool.name.as_str()).collect();
-                let mut waits = open.iter().zip(results).filter(|(_, result)| result.is_none());
-                if waits.any(|(call, _)| !known.contains(call.name.as_str())) {
-                    return corrupt("a call waits for a tool that does not exist");
-                }
+            Phase::Approval { awaits, unknown: Some(id), .. } if !awaits.contains(id) => false,
+            // Without an open call, the run would wait forever.
+            Phase::Tools { results, .. } | Phase::Approval { results, .. }
+                if results.iter().all(Option::is_some) =>
+            {
+                false
+            }
+            Phase::Approval { results, awaits, .. }
+                if results.iter().flatten().any(|result| awaits.contains(&result.id)) =>
+            {
+                false
+            }
+            Phase::Tools { results, .. } | Phase::Approval { results, .. } => {
                 results.len() == open.len()
                     && results.iter().zip(open).all(|(result, call)| {
                         result.as_ref().is_none_or(|result| result.id == call.id)
@@ -185,25 +358,65 @@ impl Serialize for RunState {
 /// Checks the version first, because a later one may not deserialize.
 impl<'de> Deserialize<'de> for RunState {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut value = Value::deserialize(deserializer)?;
-        match value.get("version").and_then(Value::as_u64) {
-            Some(found) if found > u64::from(VERSION) => {
-                let later = RunError::Version { found, known: VERSION };
-                return Err(D::Error::custom(later));
-            }
-            Some(found) => {
-                if let Some(state) = value.as_object_mut() {
-                    if found < 2 {
-                        from_version_1(state);
-                    }
-                    if found < 3 {
-                        from_version_2(state);
-                    }
-                }
-            }
+        deserializer.deserialize_map(StateVisitor)
+    }
+}
+
+struct StateVisitor;
+
+impl<'de> Visitor<'de> for StateVisitor {
+    type Value = RunState;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a stored run")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RunState, A::Error> {
+        const KEY: &str = "version";
+        let mut stored = Map::new();
+        match map.next_key::<String>()? {
+            // The form that this version writes needs no copy of the whole run.
+            Some(key) if key == KEY => match checked(map.next_value()?)? {
+                VERSION => return RunState::deserialize(MapAccessDeserializer::new(map)),
+                earlier => drop(stored.insert(key, earlier.into())),
+            },
+            Some(key) => drop(stored.insert(key, map.next_value()?)),
             None => {}
         }
-        Self::deserialize(value).map_err(D::Error::custom)
+        while let Some((key, value)) = map.next_entry::<String, Value>()? {
+            stored.insert(key, value);
+        }
+        let found = stored.get(KEY).and_then(Value::as_u64);
+        let version = checked(found.ok_or_else(|| A::Error::missing_field(KEY))?)?;
+        if version < 3 {
+            from_limit_of_tokens(&mut stored);
+            from_version_2(&mut stored);
+        }
+        if version < 2 {
+            from_version_1(&mut stored);
+        }
+        RunState::deserialize(Value::Object(stored)).map_err(A::Error::custom)
+    }
+}
+
+fn checked<E: serde::de::Error>(found: u64) -> Result<u32, E> {
+    match u32::try_from(found) {
+        Ok(version) if version <= VERSION => Ok(version),
+        _ => Err(E::custom(RunError::Version { found, known: VERSION })),
+    }
+}
+
+fn current_version() -> u32 {
+    VERSION
+}
+
+/// Converts the maximum of output tokens, which was one of the limits.
+fn from_limit_of_tokens(state: &mut Map<String, Value>) {
+    let limits = state.get_mut("limits").and_then(Value::as_object_mut);
+    if let Some(tokens) = limits.and_then(|limits| limits.shift_remove("max_output_tokens"))
+        && tokens != Request::MAX_OUTPUT_TOKENS
+    {
+        state.insert("settings".to_owned(), json!({ "max_output_tokens": tokens }));
     }
 }
 
@@ -227,7 +440,6 @@ fn from_version_1(state: &mut Map<String, Value>) {
 /// Converts version 2. It stored no decisions, only the phase. A call with arguments that a person
 /// changed, and that was not made yet, waits for approval again.
 fn from_version_2(state: &mut Map<String, Value>) {
-    state.insert("version".to_owned(), VERSION.into());
     state.shift_remove("decided");
     let Some(phase) = state.get_mut("phase") else { return };
     let Some(tools) = phase.get_mut("tools").and_then(Value::as_object_mut) else { return };

@@ -61,7 +61,7 @@ pub enum StepResultKind {
     Tools(Vec<ToolResult>),
     /// One decision for each call, by its id, for [`StepKind::AwaitApproval`].
     Decisions(Vec<(String, Decision)>),
-    /// The reason why the answer of a typed run cannot be used, for [`StepKind::Done`]. The model
+    /// The reason why the answer cannot be used, for [`StepKind::Done`]. The model
     /// gets it and continues.
     Rejected(String),
     /// The limit that forbids a model call, for [`StepKind::CallModel`]. The run ends.

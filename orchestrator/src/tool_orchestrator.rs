@@ -1,27 +1,28 @@
 //! The agent: a model, its tools and its settings.
-use std::borrow::Cow;
+mod driving;
+
 use std::fmt;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use toolwright_module::driver;
-use toolwright_module::event::{Ending, EventKind};
-use toolwright_module::{Context, Effect, LanguageModel, Module, Policy, Result, Tool};
-use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Signature};
-use tracing::Instrument;
+use toolwright_module::event::Ending;
+use toolwright_module::hook::{AnyHook, Hook};
+use toolwright_module::model::Settings;
+use toolwright_module::predict::{Validator, Validators};
+use toolwright_module::{
+    Context, Effect, Error, LanguageModel, Message, Module, Policy, Result, Tool,
+};
+use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Side};
 
+pub(crate) use self::driving::{ended, text_of, verdict};
 use crate::approval_policy::ApprovalPolicy;
-use crate::driver::{Driver, Judge, Verdict};
 use crate::error;
-use crate::finished::Finished;
 use crate::limits::Limits;
-use crate::run::Run;
-use crate::run_stream::RunStream;
-use crate::telemetry;
+use crate::run::{Edited, Run};
+use crate::state::RunState;
+use crate::task::{Task, TaskAnswer};
 use crate::tool_choosing::Choosing;
+use crate::tool_set::{Resumed, ToolSet};
 use crate::tools::Tools;
-use crate::unfinished::Unfinished;
 
 /// An agent: a model that calls tools until it has an answer.
 ///
@@ -66,12 +67,23 @@ pub struct ToolOrchestrator {
     known: Arc<Tools>,
     name: Arc<str>,
     limits: Limits,
+    settings: Option<Arc<Settings>>,
     approval: ApprovalPolicy,
     policy: Policy,
     choosing: Choosing,
     instructions: Option<Arc<str>>,
     streaming: bool,
+    filter: Option<Filter>,
+    editor: Option<Editor>,
+    hooks: Arc<[AnyHook]>,
+    validators: Validators<Task>,
 }
+
+/// Decides whether a tool is shown.
+type Filter = Arc<dyn Fn(&Run, &Tool) -> bool + Send + Sync>;
+
+/// Edits what is sent.
+type Editor = Arc<dyn Fn(&[Arc<Message>]) -> Option<Edited> + Send + Sync>;
 
 impl ToolOrchestrator {
     /// Returns an agent with this model and these tools.
@@ -79,26 +91,146 @@ impl ToolOrchestrator {
     /// # Errors
     ///
     /// Two tools have the same name, or the model's provider does not accept one of the tools, or
-    /// that number of tools.
+    /// that number of tools; see [`filtered`](Self::filtered).
     pub fn new(
         model: impl LanguageModel,
         tools: impl IntoIterator<Item = Tool>,
     ) -> error::Result<Self> {
-        let tools: Arc<[Tool]> = tools.into_iter().collect();
+        Self::make(Arc::new(model), tools.into_iter().collect(), None)
+    }
+
+    /// Returns an agent with more tools than its model's provider accepts in one request. The filter
+    /// chooses the tools of each round, as in [`with_filter`](Self::with_filter).
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// # use toolwright_module::{Signature, Tool, from_fn};
+    /// # use toolwright_orchestrator::{Run, ToolOrchestrator};
+    /// # /// Look something up.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct LookUp {}
+    /// # impl Signature for LookUp { type Output = String; }
+    /// # let tool = |n: u32| {
+    /// #     let tool = Tool::new(from_fn(async |_: LookUp| Ok(String::new()))).unwrap();
+    /// #     tool.named(&format!("look_up_{n}")).unwrap()
+    /// # };
+    /// # let model = SchemaDriven::default();
+    /// let tools = (0..1000).map(tool);
+    /// let agent = ToolOrchestrator::filtered(model, tools, |run: &Run, tool: &Tool| {
+    ///     // Here a program searches for tools that fit the conversation.
+    ///     run.history().len() < 5 && tool.name().ends_with("00")
+    /// })?;
+    /// # Ok::<(), toolwright_orchestrator::RunError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Two tools have the same name, or the model's provider does not accept one of the tools.
+    pub fn filtered(
+        model: impl LanguageModel,
+        tools: impl IntoIterator<Item = Tool>,
+        filter: impl Fn(&Run, &Tool) -> bool + Send + Sync + 'static,
+    ) -> error::Result<Self> {
+        Self::make(Arc::new(model), tools.into_iter().collect(), Some(Arc::new(filter)))
+    }
+
+    fn make(
+        model: Arc<dyn LanguageModel>,
+        tools: Arc<[Tool]>,
+        filter: Option<Filter>,
+    ) -> error::Result<Self> {
         let known = Tools::of(&*tools)?;
-        LoweredRequest::new(model.capabilities().dialect, &*known.contracts, None)?;
-        Ok(Self {
-            model: Arc::new(model),
+        let agent = Self {
+            model,
             tools,
             known: Arc::new(known),
             name: "agent".into(),
             limits: Limits::default(),
+            settings: None,
             approval: ApprovalPolicy::default(),
             policy: Policy::default(),
             choosing: Choosing::default(),
             instructions: None,
             streaming: true,
-        })
+            filter,
+            editor: None,
+            hooks: Arc::default(),
+            validators: Validators::default(),
+        };
+        agent.lower(None, |_| ())?;
+        agent.check_media()?;
+        agent.note_undeclared();
+        Ok(agent)
+    }
+
+    /// Replaces the model, for example by one for tests.
+    ///
+    /// # Errors
+    ///
+    /// The model's provider does not accept the tools, or the model does not support the agent's
+    /// settings.
+    pub fn with_model(mut self, model: impl LanguageModel) -> error::Result<Self> {
+        self.model = Arc::new(model);
+        self.lower(None, |_| ())?;
+        self.check_media()?;
+        if let Some(settings) = &self.settings {
+            settings.check(self.model.capabilities().settings)?;
+        }
+        Ok(self)
+    }
+
+    /// Checks that the model takes the images and files that the tools return.
+    fn check_media(&self) -> error::Result<()> {
+        let capabilities = self.model.capabilities();
+        let contracts = self.tools.iter().map(Tool::contract);
+        contracts
+            .into_iter()
+            .try_for_each(|contract| capabilities.check_media(contract, Side::Output))?;
+        Ok(())
+    }
+
+    /// Adds a hook around this agent's own model calls and tool calls. Calls below its tools do not
+    /// pass it; for these use [`Context::with_hook`].
+    ///
+    /// The hooks of the context are outside of those of the agent.
+    #[must_use]
+    pub fn with_hook(mut self, hook: impl Hook) -> Self {
+        self.hooks = self.hooks.iter().cloned().chain([AnyHook::new(hook)]).collect();
+        self
+    }
+
+    pub(crate) fn hooks(&self) -> &[AnyHook] {
+        &self.hooks
+    }
+
+    /// Adds a rule for the agent's answer. If the validator returns [`Error::retry`], the model
+    /// reads the text and continues; another error ends the drive.
+    ///
+    /// The validator gets the text of the current task.
+    ///
+    /// ```
+    /// # use toolwright_module::testing::Scripted;
+    /// use toolwright_module::{Context, Error, Reply};
+    /// use toolwright_orchestrator::{Task, TaskAnswer, ToolOrchestrator};
+    ///
+    /// # let model = Scripted::replies([Reply::text("Perhaps."), Reply::text("Yes.")]);
+    /// let agent = ToolOrchestrator::new(model, [])?.with_validator(|_: &Task, said: &TaskAnswer| {
+    ///     match said.answer.as_str() {
+    ///         "Yes." | "No." => Ok(()),
+    ///         _ => Err(Error::retry("Answer with `Yes.` or `No.`")),
+    ///     }
+    /// });
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// assert_eq!(agent.run("Is it late?", &Context::default()).await?.answer, "Yes.");
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_validator(mut self, validator: impl Validator<Task>) -> Self {
+        self.validators = self.validators.with(validator);
+        self
     }
 
     /// Sets the name for events, spans and errors. Default: `agent`. An agent that is called as a
@@ -126,7 +258,7 @@ impl ToolOrchestrator {
     /// use toolwright_module::approval::Decision;
     /// use toolwright_module::error::Stage;
     /// # use toolwright_module::{Reply, Signature, ToolCall};
-    /// use toolwright_orchestrator::{StepResult, ApprovalPolicy, Run, RunState, ToolOrchestrator};
+    /// use toolwright_orchestrator::{ApprovalPolicy, RunState, StepResult, ToolOrchestrator};
     ///
     /// # /// Delete everything.
     /// # #[derive(Serialize, Deserialize, JsonSchema)]
@@ -149,7 +281,7 @@ impl ToolOrchestrator {
     ///
     /// // Later, in another process: a person has denied the call.
     /// let state: RunState = serde_json::from_str(&stored)?;
-    /// let mut run = Run::resume(state, agent.tools())?;
+    /// let mut run = agent.resume(state)?.run;
     /// let step = run.next().number;
     /// run.apply(StepResult::decisions(step, [("call_1", Decision::deny("Keep it."))]))?;
     /// let finished = agent.drive(&mut run, &Context::default()).await?;
@@ -172,7 +304,7 @@ impl ToolOrchestrator {
     /// [`Policy::Coerce`].
     ///
     /// The strictest of three policies applies: this one, that of a tool, and that of the context.
-    /// It also applies to agents and predictors below the agent's tools. [`Finished::repaired`] and
+    /// It also applies to agents and predictors below the agent's tools. [`Finished::repaired`](crate::Finished::repaired) and
     /// the event [`ToolFinished`](toolwright_module::event::EventKind::ToolFinished) list the
     /// repairs.
     ///
@@ -233,6 +365,30 @@ impl ToolOrchestrator {
         self
     }
 
+    /// Sets the settings of the model calls of new runs, such as the temperature. Default: the
+    /// model's own.
+    ///
+    /// ```
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// use toolwright_module::model::{Effort, Settings};
+    /// use toolwright_orchestrator::ToolOrchestrator;
+    ///
+    /// # let model = SchemaDriven::default();
+    /// let settings = Settings::default().with_temperature(0.0).with_effort(Effort::Low);
+    /// let agent = ToolOrchestrator::new(model, [])?.with_settings(settings)?;
+    /// # Ok::<(), toolwright_orchestrator::RunError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`error::RunError::Setting`] if the model does not support one of them.
+    /// [`Settings::supported_by`] leaves these out.
+    pub fn with_settings(mut self, settings: Settings) -> error::Result<Self> {
+        settings.check(self.model.capabilities().settings)?;
+        self.settings = Some(Arc::new(settings));
+        Ok(self)
+    }
+
     /// Sets instructions for the model, as its system message.
     #[must_use]
     pub fn with_instructions(mut self, instructions: &str) -> Self {
@@ -246,6 +402,75 @@ impl ToolOrchestrator {
     pub fn with_streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
         self
+    }
+
+    /// Sets which tools the model is shown, for example by the rights of the user.
+    ///
+    /// The filter is called for each tool before each question. The run records the tools if they
+    /// change; see [`Run::offer`].
+    ///
+    /// ```
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// # use toolwright_module::Effect;
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let model = SchemaDriven::default();
+    /// // In the first three rounds the model can only look around.
+    /// let agent = ToolOrchestrator::new(model, [])?
+    ///     .with_filter(|run, tool| run.iterations() >= 3 || tool.effect() == Effect::Read);
+    /// # Ok::<(), toolwright_orchestrator::RunError>(())
+    /// ```
+    #[must_use]
+    pub fn with_filter(
+        mut self,
+        filter: impl Fn(&Run, &Tool) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.filter = Some(Arc::new(filter));
+        self
+    }
+
+    /// Sets an editor of what is sent, for example to leave out the start of a long conversation.
+    ///
+    /// The editor is called before each question with what would be sent. It returns an edit, or
+    /// `None` for no change. Later questions are sent with all edits so far; see
+    /// [`Run::edit_sent`]. An edit that parts a call from its result ends the drive with an error.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// use toolwright_module::Message;
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_orchestrator::Edited;
+    ///
+    /// // Leave out what was said before the last message of the user.
+    /// let is_of_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
+    /// let short = move |sent: &[Arc<Message>]| {
+    ///     let start = sent.iter().rposition(is_of_user)?;
+    ///     (start > 100).then(|| Edited::new(start, [Message::user("[Earlier messages are left out.]")]))
+    /// };
+    /// # let model = SchemaDriven::default();
+    /// let agent = ToolOrchestrator::new(model, [])?.with_editor(short);
+    /// # Ok::<(), toolwright_orchestrator::RunError>(())
+    /// ```
+    #[must_use]
+    pub fn with_editor(
+        mut self,
+        editor: impl Fn(&[Arc<Message>]) -> Option<Edited> + Send + Sync + 'static,
+    ) -> Self {
+        self.editor = Some(Arc::new(editor));
+        self
+    }
+
+    /// Applies the filter and the editor before a question to the model.
+    pub(crate) fn prepare(&self, run: &mut Run) -> error::Result<()> {
+        if let Some(filter) = &self.filter {
+            let shown = self.tools.iter().filter(|tool| filter(run, tool)).map(Tool::name);
+            let shown: Vec<&str> = shown.collect();
+            if !run.offered().eq(shown.iter().copied()) {
+                run.offer(shown)?;
+            }
+        }
+        let edited = self.editor.as_ref().and_then(|editor| editor(&run.sent()));
+        edited.map_or(Ok(()), |Edited { replaced, by, .. }| run.edit_sent(replaced, by))
     }
 
     /// Returns the rules of the tools' schemas that the model's provider does not support or does
@@ -278,7 +503,7 @@ impl ToolOrchestrator {
     }
 
     /// Like [`losses`](Self::losses), for a run with a typed output.
-    pub(crate) fn losses_with(&self, output: Option<&Contract>) -> Vec<(String, Loss)> {
+    pub(crate) fn losses_with(&self, output: Option<&Arc<Contract>>) -> Vec<(String, Loss)> {
         let mut losses = Vec::new();
         // The constructor has rejected schemas that cannot be lowered.
         let _ = self.lower(output, |(contract, lowered)| {
@@ -291,22 +516,72 @@ impl ToolOrchestrator {
     /// Lowers every schema of the agent's requests.
     pub(crate) fn lower(
         &self,
-        output: Option<&Contract>,
+        output: Option<&Arc<Contract>>,
         mut each: impl FnMut((&Contract, &Lowered)),
     ) -> error::Result<()> {
         let dialect = self.model.capabilities().dialect;
         let contracts = match output {
-            Some(output) => self.known.typed(output)?,
+            Some(output) => self.known.typed(Arc::clone(&self.known.contracts), output)?,
             None => Arc::clone(&self.known.contracts),
         };
         if self.choosing == Choosing::Selector {
-            let selector = self.known.selector(&contracts, output)?;
+            let selector = self.known.selector(&contracts, output.map(|output| &**output))?;
             each((&selector.asked, selector.asked.lower_output(dialect)?));
             return Ok(());
+        }
+        if self.filter.is_some() {
+            // A request has only some of the tools.
+            return contracts.iter().try_for_each(|contract| {
+                each((contract, contract.lower(dialect)?));
+                Ok(())
+            });
         }
         let lowered = LoweredRequest::new(dialect, &*contracts, None)?;
         contracts.iter().map(|contract| &**contract).zip(lowered.tools).for_each(each);
         Ok(())
+    }
+
+    /// Returns the tools whose calls run one after another, with their effects: all but the reads.
+    ///
+    /// [`Effect::Write`] is also the effect of a module that declares none. If such a tool only
+    /// reads, declare [`Effect::Read`], so that its calls run concurrently.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// # use toolwright_module::{Effect, Signature, Tool, from_fn};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # /// Say the time.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct GetTime {}
+    /// # impl Signature for GetTime { type Output = String; }
+    /// # let model = SchemaDriven::default;
+    /// let get_time = Tool::new(from_fn(async |_: GetTime| Ok("noon".to_owned())))?;
+    /// let agent = ToolOrchestrator::new(model(), [get_time.clone()])?;
+    /// assert_eq!(agent.sequential_tools(), [("get_time", Effect::Write)]);
+    ///
+    /// let agent = ToolOrchestrator::new(model(), [get_time.with_effect(Effect::Read)])?;
+    /// assert!(agent.sequential_tools().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn sequential_tools(&self) -> Vec<(&str, Effect)> {
+        let tools = self.tools.iter().map(|tool| (tool.name(), tool.effect()));
+        tools.filter(|(_, effect)| *effect != Effect::Read).collect()
+    }
+
+    /// Tells which tools may have no declared effect.
+    fn note_undeclared(&self) {
+        let tools = self.sequential_tools().into_iter();
+        let writes = tools.filter(|(_, effect)| *effect == Effect::Write).map(|(name, _)| name);
+        let writes: Vec<&str> = writes.collect();
+        if !writes.is_empty() {
+            tracing::info!(
+                tools = writes.join(", "),
+                "calls of these tools run one after another, because their effect is `Write`, the default; declare `Effect::Read` for those that only read"
+            );
+        }
     }
 
     /// Returns the agent's model.
@@ -321,8 +596,31 @@ impl ToolOrchestrator {
         &self.tools
     }
 
+    /// Returns the contracts and effects of the tools, to store them once per deploy. See
+    /// [`ToolSet`].
+    #[must_use]
+    pub fn tool_set(&self) -> ToolSet {
+        self.known.tool_set()
+    }
+
+    /// Resumes a stored run with the tools of this agent.
+    ///
+    /// If the tools have changed since the run was stored, the changes are reported. For a full
+    /// report, give the state the [`ToolSet`] of that time: [`RunState::with_tool_set`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Run::resume`].
+    pub fn resume(&self, state: RunState) -> error::Result<Resumed> {
+        Run::resume_shared(state, Arc::clone(&self.known))
+    }
+
     pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.get(self.known.place(name)?)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn streams(&self) -> bool {
@@ -334,158 +632,20 @@ impl ToolOrchestrator {
     /// # Errors
     ///
     /// The errors of [`Run::new`] and [`Run::with_choosing`].
-    pub fn start(&self, task: impl Into<String>) -> error::Result<Run> {
-        let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits)
+    pub fn start(&self, task: impl Into<Task>) -> error::Result<Run> {
+        let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits.clone())?
             .with_approval(self.approval.clone())?
             .with_choosing(self.choosing)?;
-        Ok(match &self.instructions {
+        let run = match &self.settings {
+            Some(settings) => run.with_settings(Arc::clone(settings))?,
+            None => run,
+        };
+        let run = match &self.instructions {
             Some(instructions) => run.with_instructions(&**instructions),
             None => run,
-        })
-    }
-
-    /// Runs a task to its end.
-    ///
-    /// ```
-    /// # use toolwright_module::testing::Scripted;
-    /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::{Ending, ToolOrchestrator};
-    /// # let model = Scripted::new(|_| Ok(Reply::text("Hello.")));
-    /// let agent = ToolOrchestrator::new(model, [])?;
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let finished = agent.run("Say hello.", &Context::default()).await?;
-    /// assert_eq!((finished.answer.as_str(), finished.ending), ("Hello.", Ending::Answered));
-    /// # Ok::<(), toolwright_module::Error>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`drive`](Self::drive).
-    pub async fn run(&self, task: impl Into<String>, cx: &Context) -> Result<Finished> {
-        let mut run = self.start(task).map_err(error::RunError::into_module)?;
-        self.drive(&mut run, cx).await
-    }
-
-    /// Runs a task as a stream of its events, with the result at the end.
-    ///
-    /// ```
-    /// use futures_util::StreamExt;
-    /// # use toolwright_module::testing::Scripted;
-    /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_module::event::EventKind;
-    /// use toolwright_orchestrator::{Progress, ToolOrchestrator};
-    ///
-    /// # let model = Scripted::new(|_| Ok(Reply::text("Hello.")));
-    /// let agent = ToolOrchestrator::new(model, [])?;
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let mut stream = agent.stream("Say hello.", &Context::default());
-    /// let mut seen = String::new();
-    /// while let Some(progress) = stream.next().await {
-    ///     match progress? {
-    ///         Progress::Event(event) => {
-    ///             if let EventKind::TextDelta { text } = event.kind {
-    ///                 seen.push_str(&text);
-    ///             }
-    ///         }
-    ///         Progress::Finished(finished) => assert_eq!(finished.answer, seen),
-    ///         _ => {}
-    ///     }
-    /// }
-    /// # Ok::<(), toolwright_module::Error>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// Its errors are those of [`drive`](Self::drive). To keep the run itself, call `drive` with a
-    /// context whose listener sends the events to a channel.
-    #[must_use]
-    pub fn stream(&self, task: impl Into<String>, cx: &Context) -> RunStream {
-        let (agent, task) = (self.clone(), task.into());
-        RunStream::new(cx.clone(), |cx| async move { agent.run(task, &cx).await })
-    }
-
-    /// Drives a run until it is done.
-    ///
-    /// If it fails, the run is at the step that failed. You can inspect it, store it, or drive it
-    /// again. A call that was in progress is then made again.
-    ///
-    /// A tool that blocks its thread (a long computation, a lock, `std::fs`) cannot be interrupted,
-    /// not even by a deadline, and no other task runs on the thread. The event
-    /// [`EventKind::ToolBlocked`](toolwright_module::event::EventKind::ToolBlocked) reports such a
-    /// tool. Move its work to `tokio::task::spawn_blocking`.
-    ///
-    /// # Errors
-    ///
-    /// - An error of the model's provider.
-    /// - [`Stage::Provider`] with [`Unfinished`] as its cause: the model refused, or stopped for a
-    ///   reason that this version does not know.
-    /// - [`Stage::Limit`] with [`Unfinished`] as its cause: the model repeated the same mistake too
-    ///   often.
-    /// - [`Stage::Approval`] with [`AwaitsApproval`](crate::AwaitsApproval) as its cause: a call
-    ///   waits for a person, and there is no approver.
-    /// - [`Stage::Limit`]: the context's deadline passed, or a ledger of the context has too little
-    ///   left.
-    /// - A cancellation, and a tool's [`Error::stop`].
-    ///
-    /// Other errors of tools are sent to the model. A limit of the run itself is an [`Ending`].
-    ///
-    /// [`Error::stop`]: toolwright_module::Error::stop
-    /// [`Stage::Provider`]: toolwright_module::error::Stage::Provider
-    /// [`Stage::Limit`]: toolwright_module::error::Stage::Limit
-    /// [`Stage::Approval`]: toolwright_module::error::Stage::Approval
-    pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished> {
-        let finished = self.drive_on(run, cx, &mut |_| Verdict::Taken(None)).await?;
-        match finished.ending {
-            Ending::Refused | Ending::Stuck | Ending::Unclear => {
-                Err(Unfinished::error(cx.tool().unwrap_or(&self.name), finished))
-            }
-            _ => Ok(finished),
-        }
-    }
-
-    /// Drives a run and returns every ending. If `judge` rejects an answer, the model gets its
-    /// reason.
-    pub(crate) async fn drive_on(
-        &self,
-        run: &mut Run,
-        cx: &Context,
-        judge: Judge<'_>,
-    ) -> Result<Finished> {
-        let name = cx.tool().unwrap_or(&self.name);
-        let below = driver::nested(cx)?;
-        let span = telemetry::invoke_agent(name, self.model.name(), self.model.provider());
-        cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
-        run.check_tools(&self.known).map_err(error::RunError::into_module)?;
-        run.add_approval(&self.approval);
-        let mut driver = Driver::new(self, name, run, below);
-        // Boxed, because agents below agents would otherwise use too much of the stack.
-        let driven = Box::pin(driver.drive(judge));
-        let result = driven.instrument(span.clone()).await;
-        let failures = std::mem::take(&mut driver.failures);
-        drop(driver);
-        span.record("gen_ai.usage.input_tokens", run.spent().usage.input_tokens);
-        span.record("gen_ai.usage.output_tokens", run.spent().usage.output_tokens);
-        match result {
-            Ok(result) => {
-                if let Some(limit) = result.limit {
-                    let reason = format!("`{name}` has reached its limit of {limit}");
-                    cx.emit(|| EventKind::LimitReached { limit, reason });
-                }
-                cx.emit(|| EventKind::Done {
-                    answer: result.answer.clone(),
-                    ending: result.ending,
-                });
-                Ok(Finished::new(run, result, failures))
-            }
-            Err(error) => {
-                telemetry::failed(&span, &error);
-                cx.emit(|| EventKind::Failed {
-                    stage: error.stage(),
-                    error: run.limits().cut_error(format!("{error:#}")),
-                });
-                Err(error)
-            }
-        }
+        };
+        run.check_model(&*self.model)?;
+        Ok(run)
     }
 }
 
@@ -499,43 +659,14 @@ impl fmt::Debug for ToolOrchestrator {
     }
 }
 
-// The model reads these comments, and a stored run has the fingerprint of the schema: a change
-// would keep runs of earlier versions from being resumed.
-
-/// Carry out a task with tools of your own and tell what came of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Task {
-    /// What is to be done, with everything that must be known for it.
-    pub task: String,
-}
-
-/// What came of a task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TaskAnswer {
-    /// What the agent answered.
-    pub answer: String,
-    /// Whether it ran into a limit, so that the answer is not complete.
-    pub limit_reached: bool,
-}
-
-impl Signature for Task {
-    type Output = TaskAnswer;
-
-    fn render(output: &TaskAnswer) -> Result<String, toolwright_signature::ContractError> {
-        let note: Cow<'_, str> = if output.limit_reached {
-            "\n(A limit was reached: this answer may not be complete.)".into()
-        } else {
-            "".into()
-        };
-        Ok(format!("{}{note}", output.answer))
-    }
-}
-
 impl Module for ToolOrchestrator {
     type Signature = Task;
 
     async fn call(&self, input: Task, cx: &Context) -> Result<TaskAnswer> {
-        let finished = self.run(input.task, cx).await?;
+        if input.task.is_empty() && input.parts.is_empty() && input.history.is_empty() {
+            return Err(Error::retry("the task is empty; write what is to be done"));
+        }
+        let finished = self.run(input, cx).await?;
         let limit_reached = finished.ending != Ending::Answered;
         Ok(TaskAnswer { answer: finished.answer, limit_reached })
     }
@@ -543,5 +674,9 @@ impl Module for ToolOrchestrator {
     /// Returns the most severe effect of the agent's tools.
     fn effect(&self) -> Effect {
         self.tools.iter().map(Tool::effect).max().unwrap_or(Effect::Read)
+    }
+
+    fn has_parts(&self) -> bool {
+        true
     }
 }

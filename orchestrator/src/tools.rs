@@ -1,4 +1,4 @@
-//! The tools of a run: their names, contracts, effects and policies, and the check against a stored run.
+//! The tools of a run: their names, contracts, effects and policies, and their hash.
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -9,24 +9,32 @@ use toolwright_signature::Contract;
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::selector::Selector;
+use crate::tool_set::ToolSet;
 
 /// The tools of a run. They are prepared once, and all runs of an agent share them.
 #[derive(Debug)]
 pub(crate) struct Tools {
     places: BTreeMap<String, (usize, Effect, Policy)>,
-    pub(crate) contracts: Arc<[Arc<Contract>]>,
-    pub(crate) known: Arc<[KnownTool]>,
+    pub(crate) contracts: Contracts,
+    known: Vec<KnownTool>,
+    /// The hash of the names, effects and fingerprints, in which the order does not count.
+    pub(crate) hash: Arc<str>,
     /// Caches of the selector for untyped runs, and for runs with one output.
     selector: OnceLock<Arc<Selector>>,
     typed_selector: OnceLock<(String, Arc<Selector>)>,
+    /// The output of typed runs, its `finish`, and all tools with it.
+    typed: OnceLock<(Arc<Contract>, Arc<Contract>, Contracts)>,
 }
+
+/// The contracts of a request.
+pub(crate) type Contracts = Arc<[Arc<Contract>]>;
 
 /// The stored form of a tool, which identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownTool {
     pub(crate) name: String,
-    effect: Effect,
-    fingerprint: String,
+    pub(crate) effect: Effect,
+    pub(crate) fingerprint: String,
 }
 
 impl Tools {
@@ -44,9 +52,11 @@ impl Tools {
         Ok(Self {
             places,
             contracts: contracts.into(),
-            known: known.into(),
+            hash: hash_of(&known),
+            known,
             selector: OnceLock::new(),
             typed_selector: OnceLock::new(),
+            typed: OnceLock::new(),
         })
     }
 
@@ -75,42 +85,67 @@ impl Tools {
         }
     }
 
-    /// Returns the contracts of a typed run, with `finish` at the end.
-    pub(crate) fn typed(&self, output: &Contract) -> Result<Arc<[Arc<Contract>]>> {
+    /// Returns the contracts of a typed run: these tools, with `finish` at the end.
+    pub(crate) fn typed(&self, shown: Contracts, output: &Arc<Contract>) -> Result<Contracts> {
         if self.has(Contract::FINISH) {
             return Err(RunError::ReservedTool);
         }
+        let with = |finish: &Arc<Contract>| shown.iter().chain([finish]).cloned().collect();
+        if let Some((_, finish, all)) = self.typed.get().filter(|it| Arc::ptr_eq(&it.0, output)) {
+            let is_all = Arc::ptr_eq(&shown, &self.contracts);
+            return Ok(if is_all { Arc::clone(all) } else { with(finish) });
+        }
         let finish = Arc::new(output.finish()?);
-        Ok(self.contracts.iter().cloned().chain([finish]).collect())
+        let contracts: Contracts = with(&finish);
+        if Arc::ptr_eq(&shown, &self.contracts) {
+            // An agent has one output. Runs with another one make their contracts themselves.
+            let _ = self.typed.set((Arc::clone(output), finish, Arc::clone(&contracts)));
+        }
+        Ok(contracts)
     }
 
-    /// Checks that these are the tools of a stored run, by name, effect and contract.
-    pub(crate) fn check_same(&self, before: &[KnownTool]) -> Result<()> {
-        for known in before {
-            match self.known.iter().find(|now| now.name == known.name) {
-                None => return Err(RunError::MissingTool { name: known.name.clone() }),
-                Some(now) if now != known => {
-                    return Err(RunError::ChangedTool { name: known.name.clone() });
-                }
-                Some(_) => {}
-            }
+    /// Checks that these are the tools of a run, by name, effect and contract.
+    pub(crate) fn check_same(&self, of_the_run: &Self) -> Result<()> {
+        if self.hash == of_the_run.hash {
+            return Ok(());
         }
-        let unknown = |now: &&KnownTool| before.iter().all(|known| known.name != now.name);
-        match self.known.iter().find(unknown) {
-            Some(added) => Err(RunError::AddedTool { name: added.name.clone() }),
-            None => Ok(()),
-        }
+        let differs = |one: &Self, known: &KnownTool| one.known(&known.name) != Some(known);
+        let of_both = of_the_run.known.iter().filter(|known| differs(self, known));
+        let mut all = of_both.chain(self.known.iter().filter(|known| differs(of_the_run, known)));
+        let name = all.next().map_or_else(String::new, |known| known.name.clone());
+        Err(RunError::OtherTools { name })
+    }
+
+    pub(crate) fn tool_set(&self) -> ToolSet {
+        let contracts = self.contracts.iter().cloned();
+        ToolSet::new(&self.hash, contracts.zip(self.known.iter().map(|known| known.effect)))
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().map(|known| known.name.as_str())
+    }
+
+    /// Returns the stored form of a tool.
+    pub(crate) fn known(&self, name: &str) -> Option<&KnownTool> {
+        self.known.get(self.place(name)?)
+    }
+
+    pub(crate) fn contract(&self, name: &str) -> Option<&Arc<Contract>> {
+        self.contracts.get(self.place(name)?)
     }
 
     /// Checks that every tool in `policy` exists.
     pub(crate) fn check(&self, policy: &ApprovalPolicy) -> Result<()> {
         match policy.tools.iter().find(|name| !self.has(name)) {
             None => Ok(()),
-            Some(name) => Err(RunError::NoSuchTool {
-                name: name.clone(),
-                tools: self.known.iter().map(|known| known.name.clone()).collect(),
-            }),
+            Some(name) => Err(self.missing("approval policy", name)),
         }
+    }
+
+    /// Returns the error of a name that is not a tool.
+    pub(crate) fn missing(&self, named_by: &'static str, name: &str) -> RunError {
+        let tools = self.names().map(str::to_owned).collect();
+        RunError::NoSuchTool { named_by, name: name.to_owned(), tools }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -133,4 +168,23 @@ impl Tools {
     pub(crate) fn reads(&self, name: &str) -> bool {
         self.effect(name) == Some(Effect::Read)
     }
+}
+
+/// Returns the hash of tools, independent of their order. Like a fingerprint, it is the same on
+/// every machine and in every version.
+fn hash_of(known: &[KnownTool]) -> Arc<str> {
+    // FNV-1a, 128 bits, as in a contract's fingerprint.
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let mut sorted: Vec<&KnownTool> = known.iter().collect();
+    sorted.sort_by_key(|known| &known.name);
+    let mut hash = OFFSET;
+    for KnownTool { name, effect, fingerprint } in sorted {
+        let effect = [*effect as u8, 0xff];
+        let bytes = name.bytes().chain([0xff]).chain(effect).chain(fingerprint.bytes());
+        for byte in bytes {
+            hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+        }
+    }
+    format!("{hash:032x}").into()
 }

@@ -33,7 +33,9 @@ fn sentence(name: &str, finished: &Finished) -> String {
             reason.as_deref().unwrap_or_default(),
         ),
         (Ending::CutOff, _) => {
-            format!("{no_output}; its answer was cut off: raise `max_output_tokens`")
+            format!(
+                "{no_output}; its answer was cut off: raise the maximum with `Settings::with_max_output_tokens`"
+            )
         }
         (_, Some(LimitKind::Time)) => format!("{no_output}; its time ran out: raise `max_time`"),
         (_, Some(limit)) if *limit != LimitKind::Iterations => {
@@ -73,6 +75,11 @@ pub struct AwaitsApproval {
     pub path: String,
     /// The waiting calls.
     pub calls: Vec<ToolCall>,
+    /// Whether a call was begun before and its outcome is not known; see
+    /// [`Run::unknown_outcome`](crate::Run::unknown_outcome).
+    pub unknown: bool,
+    /// Whether the run has a performer, which has to know the decision.
+    pub(crate) is_recorded: bool,
 }
 
 impl fmt::Display for AwaitsApproval {
@@ -88,11 +95,14 @@ impl fmt::Display for AwaitsApproval {
             }
         }
         let waits = if names.len() == 1 { "waits" } else { "wait" };
-        let advice = if self.path.is_empty() {
+        let advice = if self.path.is_empty() && !self.is_recorded {
             "apply `StepResult::decisions` to the run and drive it on, or give the context an approver"
         } else {
-            "a call of an agent below an agent needs an approver: `Context::with_approver`"
+            "give the context an approver (`Context::with_approver`), or add the decision to the run's journal"
         };
+        if self.unknown {
+            write!(f, "it is not known whether the call took effect; ")?;
+        }
         write!(f, "{} {waits} for a person's approval; {advice}", names.join(", "))
     }
 }

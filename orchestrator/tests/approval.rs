@@ -59,14 +59,14 @@ async fn a_waiting_run_can_be_decided_and_continued_in_another_process() {
 
     let stored = serde_json::to_string(&run).unwrap();
     let state: RunState = serde_json::from_str(&stored).unwrap();
-    let mut run = Run::resume(state, agent.tools()).unwrap();
+    let mut run = Run::resume(state, agent.tools()).unwrap().run;
     assert_eq!(serde_json::to_string(&run).unwrap(), stored);
     let decisions =
         [("2", Decision::edit(r#"{"place": "paper"}"#)), ("4", Decision::deny("It is mine."))];
     run.apply(StepResult::decisions(run.next().number, decisions)).unwrap();
     // The person's arguments are stored too.
     let state = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-    let mut run = Run::resume(state, agent.tools()).unwrap();
+    let mut run = Run::resume(state, agent.tools()).unwrap().run;
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(finished.ending, Ending::Answered);
     assert_eq!(log.entries(), ["paper"]);
@@ -184,7 +184,7 @@ async fn an_agent_below_asks_the_approver_or_stops_the_whole_run() {
     let log = Log::default();
     let error = above(&log).run("Go.", &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Approval, Audience::Run));
-    insta::assert_snapshot!(error, @"`helper > burn` waits for a person's approval; a call of an agent below an agent needs an approver: `Context::with_approver`");
+    insta::assert_snapshot!(error, @"`helper > burn` waits for a person's approval; give the context an approver (`Context::with_approver`), or add the decision to the run's journal");
 
     let asked = Log::default();
     let wrote = asked.clone();
@@ -265,7 +265,7 @@ async fn an_agent_with_a_different_tool_of_the_same_name_is_rejected() {
     let mut run = agent([harmless], []).0.start("Go.").unwrap();
     let (other, _) = agent([burn(&log)], [calls([("1", "burn", "b")])]);
     let error = other.drive(&mut run, &soon()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"the tool `burn` has changed since the run started (description, schema or effect); start the run again");
+    insta::assert_snapshot!(error, @"the run and the agent that drives it differ in the tool `burn`; resume the run with `ToolOrchestrator::resume`");
 }
 
 /// A stored run with four open calls, two of which wait for a decision.
@@ -278,7 +278,7 @@ fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
 
 /// Returns the ids of the calls that wait for approval after the run is resumed.
 fn awaits(agent: &ToolOrchestrator, stored: Value) -> Vec<String> {
-    let run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap();
+    let run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap().run;
     match run.next().kind {
         StepKind::AwaitApproval(calls) => calls.into_iter().map(|call| call.id).collect(),
         _ => Vec::new(),
@@ -302,7 +302,8 @@ async fn a_stored_phase_that_skips_approval_waits_again() {
         edited["phase"] = phase.clone();
         let awaits = awaits(&agent, edited.clone());
         assert!(["2", "4"].iter().all(|id| awaits.iter().any(|it| it == id)), "{phase}");
-        let mut run = Run::resume(serde_json::from_value(edited).unwrap(), agent.tools()).unwrap();
+        let mut run =
+            Run::resume(serde_json::from_value(edited).unwrap(), agent.tools()).unwrap().run;
         let error = agent.drive(&mut run, &soon()).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Approval, "{phase}");
     }
@@ -313,7 +314,7 @@ async fn a_stored_phase_that_skips_approval_waits_again() {
 async fn a_decision_applies_to_exactly_its_call() {
     let log = Log::default();
     let (agent, stored) = waiting(&log);
-    let mut run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap();
+    let mut run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap().run;
     let decisions = [("2", Decision::Approve), ("4", Decision::deny("No."))];
     run.apply(StepResult::decisions(1, decisions)).unwrap();
     let stored = serde_json::to_value(&run).unwrap();
@@ -356,7 +357,7 @@ async fn the_stricter_of_both_policies_applies() {
     let (_, mut stored) = waiting(&log);
     stored.as_object_mut().unwrap().remove("approval");
     stored["phase"] = json!({"tools": {"results": [null, null, null, null]}});
-    let edited = Run::resume(serde_json::from_value(stored).unwrap(), careful.tools()).unwrap();
+    let edited = Run::resume(serde_json::from_value(stored).unwrap(), careful.tools()).unwrap().run;
     for mut run in [run, edited] {
         let error = careful.drive(&mut run, &soon()).await.unwrap_err();
         let awaits: &AwaitsApproval = error.downcast_ref().unwrap();

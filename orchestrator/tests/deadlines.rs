@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::time::{Duration, Instant};
+use toolwright_module::approval::{Approval, Decision};
 
 use futures_util::stream;
 use toolwright_module::budget::{Budget, LimitKind};
@@ -13,7 +14,7 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::{Limits, ToolOrchestrator};
 
-use crate::support::{Log, Look, Silent, agent, calls, look, show, soon, tool, within};
+use crate::support::{Log, Look, Silent, agent, calls, look, show, soon, ten_tokens, tool, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_timeout_ends_only_its_call() {
@@ -42,7 +43,7 @@ async fn the_time_limit_of_a_run_ends_its_calls() {
     });
     let (agent, _) = agent([wait, look()], [calls([("1", "wait", "a"), ("2", "look", "b")])]);
     let limits = Limits::default().with_max_time(Duration::from_secs(3));
-    let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
+    let finished = agent.with_limits(limits.clone()).run("Go.", &Context::default()).await.unwrap();
     assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
     insta::assert_snapshot!(show(&finished.history[2..]), @r"
     tool 1 failed: The call was given up after 3.0s.
@@ -84,20 +85,30 @@ async fn a_dropped_drive_is_charged_for_its_calls() {
     });
     let said = [calls([("1", "hang", "a")]), Reply::text("Not done.")];
     let (agent, _) = agent([hang], said);
-    let agent = agent.with_limits(within(Budget::default().with_tool_calls(2)));
+    let agent = agent
+        .with_limits(within(Budget::default().with_tool_calls(2)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let mut run = agent.start("Go.").unwrap();
-    let cx = Context::default();
+    // A call that was dropped may have taken effect, so the approver is asked.
+    let cx = Context::default().with_approver(async |asked: Approval| {
+        assert!(asked.unknown);
+        Ok(Decision::CallAgain)
+    });
     for _ in 0..2 {
         let drive = agent.drive(&mut run, &cx);
         tokio::time::timeout(Duration::from_millis(20), drive).await.unwrap_err();
     }
     assert_eq!(run.spent().tool_calls, 2);
     // The third call is not made.
-    let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
+    let finished = agent.drive(&mut run, &cx).await.unwrap();
     assert_eq!((finished.limit, finished.spent.tool_calls), (Some(LimitKind::ToolCalls), 2));
     // The cost of a dropped model call is unknown, so it counts in full.
     let agent = ToolOrchestrator::new(Silent::default(), []).unwrap();
-    let agent = agent.with_limits(within(Budget::default().with_output_tokens(25)));
+    let agent = agent
+        .with_limits(within(Budget::default().with_output_tokens(25)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let mut run = agent.start("Go.").unwrap();
     let cx = Context::default();
     for _ in 0..2 {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use toolwright_module::model::Settings;
 
 use serde_json::json;
+use toolwright_module::approval::Decision;
 use toolwright_module::budget::{Budget, Exhausted, Ledger, LimitKind, Money, Price, Spent};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::{Ending, EventKind};
@@ -15,9 +17,13 @@ use toolwright_module::{
     Context, Contract, Effect, Error, Message, Reply, Request, Tool, ToolCall, ToolOutput,
     from_fn_with,
 };
-use toolwright_orchestrator::{Finished, Limits, Run, StepKind, StepResult, ToolOrchestrator};
+use toolwright_orchestrator::{
+    ApprovalPolicy, Finished, Limits, Run, RunState, StepKind, StepResult, ToolOrchestrator,
+};
 
-use crate::support::{Log, Look, agent, call, calls, look, run, show, soon, tidy, tool, within};
+use crate::support::{
+    Log, Look, agent, call, calls, look, run, show, soon, ten_tokens, tidy, tool, within,
+};
 
 fn ended(finished: &Finished) -> (Ending, Option<LimitKind>, &str) {
     (finished.ending, finished.limit, &finished.answer)
@@ -27,7 +33,10 @@ fn ended(finished: &Finished) -> (Ending, Option<LimitKind>, &str) {
 async fn the_last_model_call_of_a_budget_asks_for_the_answer() {
     let said = [calls([("1", "look", "a")]), calls([("2", "look", "b")]), Reply::text("Empty.")];
     let (agent, asked) = agent([look()], said);
-    let agent = agent.with_limits(within(Budget::default().with_model_calls(3)));
+    let agent = agent
+        .with_limits(within(Budget::default().with_model_calls(3)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let finished = run(&agent).await;
     assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::ModelCalls), "Empty."));
     assert_eq!(asked.requests()[2].tool_choice, toolwright_module::model::ToolChoice::None);
@@ -41,7 +50,10 @@ async fn tool_calls_beyond_the_budget_are_not_made() {
         Reply::text("Half done."),
     ];
     let (agent, _) = agent([look(), tidy()], said);
-    let agent = agent.with_limits(within(Budget::default().with_tool_calls(3)));
+    let agent = agent
+        .with_limits(within(Budget::default().with_tool_calls(3)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let finished = run(&agent).await;
     assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::ToolCalls), "Half done."));
     assert_eq!((finished.spent.tool_calls, finished.iterations), (3, 2));
@@ -66,14 +78,14 @@ async fn token_and_money_budgets_end_a_run_in_advance() {
     for (budget, limit, replies) in budgets {
         let said = [
             Reply::new([
-                toolwright_module::message::ReplyPart::Text("Let me look.".to_owned()),
+                toolwright_module::message::ReplyPart::text("Let me look."),
                 toolwright_module::message::ReplyPart::Call(call("1", "look", "a")),
             ])
             .with_usage(Usage::new(7, 4)),
             Reply::text("never"),
         ];
         let (agent, asked) = agent([look()], said);
-        let agent = agent.with_limits(within(budget));
+        let agent = agent.with_limits(within(budget)).with_settings(ten_tokens()).unwrap();
         let cx = soon().with_ledger(Ledger::default().with_prices(prices));
         let log = Log::default();
         let heard = log.clone();
@@ -94,11 +106,17 @@ async fn token_and_money_budgets_end_a_run_in_advance() {
 async fn a_run_at_a_limit_continues_with_a_higher_one() {
     let said = [calls([("1", "look", "a")]).with_usage(Usage::new(1, 9)), Reply::text("Done.")];
     let (agent, _) = agent([look()], said);
-    let agent = agent.with_limits(within(Budget::default().with_output_tokens(12)));
+    let agent = agent
+        .with_limits(within(Budget::default().with_output_tokens(12)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let mut run = agent.start("Go.").unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(finished.limit, Some(LimitKind::OutputTokens));
-    let mut run = run.with_limits(within(Budget::default().with_output_tokens(30)));
+    let mut run = run
+        .with_limits(within(Budget::default().with_output_tokens(30)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(ended(&finished), (Ending::Answered, None, "Done."));
     assert_eq!(finished.spent.usage.output_tokens, 9);
@@ -107,7 +125,8 @@ async fn a_run_at_a_limit_continues_with_a_higher_one() {
 #[test]
 fn the_limits_apply_to_a_run_driven_by_hand() {
     let budget = Budget::default().with_output_tokens(15);
-    let mut run = Run::new("Go.", &[look()], within(budget)).unwrap();
+    let mut run =
+        Run::new("Go.", &[look()], within(budget)).unwrap().with_settings(ten_tokens()).unwrap();
     let asks = calls([("1", "look", "a")]).with_usage(Usage::new(1, 6));
     run.apply(StepResult::model(0, asks)).unwrap();
     let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
@@ -135,7 +154,8 @@ fn the_limits_apply_to_a_run_driven_by_hand() {
 fn asking(name: &str) -> Tool {
     let module = from_fn_with(|_: Look, cx: Context| async move {
         let model = Arc::clone(cx.model().unwrap());
-        let request = Request::new([Message::user("?")]).with_max_output_tokens(10);
+        let request = Request::new([Message::user("?")])
+            .with_settings(Settings::default().with_max_output_tokens(10));
         Ok(cx.ask(&model, request, false).await?.to_text())
     });
     Tool::new(module.with_effect(Effect::Read)).unwrap().named(name).unwrap()
@@ -151,7 +171,10 @@ async fn a_limit_reached_below_a_tool_fails_that_call_only() {
         four_tokens(vec![calls([("1", "ask", "a"), ("2", "ask", "b")]), Reply::text("below")]);
     // The run used 4 tokens, and a call below reserves 10. A second call below exceeds the budget.
     let (agent, asked) = agent([asking("ask")], said);
-    let agent = agent.with_limits(within(Budget::default().with_output_tokens(4 + 10)));
+    let agent = agent
+        .with_limits(within(Budget::default().with_output_tokens(4 + 10)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let above = Ledger::default();
     let finished = agent.run("Go.", &soon().with_ledger(above.clone())).await.unwrap();
     assert_eq!(
@@ -175,12 +198,13 @@ async fn an_exhausted_shared_ledger_ends_every_run_below_it() {
     let helper = {
         let said = four_tokens(vec![calls([("1", "look", "a")]), Reply::text("never")]);
         let (helper, _) = agent([look()], said);
-        let helper = helper.with_limits(within(Budget::default()));
+        let helper =
+            helper.with_limits(within(Budget::default())).with_settings(ten_tokens()).unwrap();
         Tool::new(helper).unwrap().named("helper").unwrap()
     };
     let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
     let (outer, _) = agent([helper], four_tokens(vec![ask]));
-    let outer = outer.with_limits(within(Budget::default()));
+    let outer = outer.with_limits(within(Budget::default())).with_settings(ten_tokens()).unwrap();
     let shared = Ledger::new(Budget::default().with_output_tokens(4 + 4 + 9));
     let mut run = outer.start("Go.").unwrap();
     let error = outer.drive(&mut run, &soon().with_ledger(shared.clone())).await.unwrap_err();
@@ -197,7 +221,10 @@ async fn an_exhausted_shared_ledger_ends_every_run_below_it() {
 async fn the_limit_of_an_agent_below_is_not_an_error_of_its_caller() {
     let said = four_tokens(vec![calls([("1", "look", "a")]), Reply::text("never")]);
     let (helper, _) = agent([look()], said);
-    let helper = helper.with_limits(within(Budget::default().with_output_tokens(13)));
+    let helper = helper
+        .with_limits(within(Budget::default().with_output_tokens(13)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let helper = Tool::new(helper).unwrap().named("helper").unwrap();
     let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
     let (outer, _) = agent([helper], [ask, Reply::text("ok")]);
@@ -329,7 +356,6 @@ async fn a_follow_up_continues_the_conversation_with_new_iterations() {
     let (agent, asked) = agent([look()], said);
     let agent = agent.with_limits(Limits::default().with_max_iterations(2));
     let mut run = agent.start("Look at a.").unwrap();
-    insta::assert_snapshot!(run.follow_up("Too early.").unwrap_err(), @"the run is at step 0 and has not finished; drive it to its end before `follow_up`");
     agent.drive(&mut run, &soon()).await.unwrap();
     run.follow_up("And b?").unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
@@ -369,7 +395,11 @@ async fn every_request_extends_the_one_before() {
 async fn a_run_with_a_money_budget_rejects_a_model_without_a_price() {
     let model = Scripted::new(|_| Ok(Reply::text("never")));
     let budget = Budget::default().with_money(Money::new(1.0));
-    let agent = ToolOrchestrator::new(model, []).unwrap().with_limits(within(budget));
+    let agent = ToolOrchestrator::new(model, [])
+        .unwrap()
+        .with_limits(within(budget))
+        .with_settings(ten_tokens())
+        .unwrap();
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Setup);
     insta::assert_snapshot!(error, @"a budget limits money, but the price of `scripted` is unknown; set it with `Ledger::with_prices`, and pass the ledger with `Context::with_ledger`");
@@ -378,7 +408,10 @@ async fn a_run_with_a_money_budget_rejects_a_model_without_a_price() {
 #[tokio::test]
 async fn the_only_model_call_of_a_budget_has_no_tools() {
     let (agent, asked) = agent([look()], [Reply::text("I would have to look.")]);
-    let agent = agent.with_limits(within(Budget::default().with_model_calls(1)));
+    let agent = agent
+        .with_limits(within(Budget::default().with_model_calls(1)))
+        .with_settings(ten_tokens())
+        .unwrap();
     let finished = run(&agent).await;
     let answer = "I would have to look.";
     assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::ModelCalls), answer));
@@ -391,7 +424,7 @@ async fn a_run_without_money_continues_with_more() {
     let (agent, _) = agent([], said);
     let money = |micros| within(Budget::default().with_money(Money::from_micros(micros)));
     // The first call reserves 10,000 and costs 4,000. The rest is too little for another.
-    let agent = agent.with_limits(money(13_000));
+    let agent = agent.with_limits(money(13_000)).with_settings(ten_tokens()).unwrap();
     let prices = [("scripted", Price::per_million(0.0, 1_000.0))];
     let cx = || soon().with_ledger(Ledger::default().with_prices(prices));
     let mut run = agent.start("Go.").unwrap();
@@ -424,8 +457,8 @@ fn lavish(text: &'static str, images: Vec<usize>) -> [Tool; 2] {
     let input = json!({"type": "object", "properties": {}});
     let contract = |name| Contract::dynamic(name, "Do it.", input.clone(), None).unwrap();
     let paint = Tool::dynamic(contract("paint"), Effect::Read, move |_, _| {
-        let images = images.iter().map(|size| Image::Url(format!("data:{}", "a".repeat(size - 5))));
-        let output = ToolOutput::text_only(text).with_images(images.collect());
+        let image = |size: &usize| Image::url(format!("data:{}", "a".repeat(size - 5))).into();
+        let output = ToolOutput::text_only(text).with_parts(images.iter().map(image));
         async move { Ok(output) }
     });
     let fail = Tool::dynamic(contract("fail"), Effect::Read, async |_, _| {
@@ -438,7 +471,7 @@ fn lavish(text: &'static str, images: Vec<usize>) -> [Tool; 2] {
 async fn images_errors_and_events_are_cut_to_the_limit_of_a_result() {
     let reply = Reply::calls([ToolCall::new("1", "paint", "{}"), ToolCall::new("2", "fail", "{}")]);
     let (agent, asked) = agent(lavish("A house.", vec![100, 300, 50]), [reply, Reply::text("ok")]);
-    let limits = Limits::default().with_max_result_bytes(200).with_max_image_bytes(200);
+    let limits = Limits::default().with_max_result_bytes(200).with_max_part_bytes(200);
     let heard = Log::default();
     let reported = heard.clone();
     let cx = soon().with_events(move |event| {
@@ -446,10 +479,10 @@ async fn images_errors_and_events_are_cut_to_the_limit_of_a_result() {
     });
     let finished = agent.with_limits(limits).run("Go.", &cx).await.unwrap();
     let Message::Tool(painted) = &*asked.requests()[1].messages[2] else { panic!("no result") };
-    assert_eq!(painted.images.len(), 2);
+    assert_eq!(painted.parts.len(), 2);
     insta::assert_snapshot!(painted.text, @r"
     A house.
-    [1 of 3 images are left out: 300 bytes are too many; ask for smaller ones]
+    [1 of 3 images or files are left out: 300 bytes are too many; ask for smaller ones]
     ");
     let [failure] = &finished.failures[..] else { panic!("{:?}", finished.failures) };
     assert!(failure.error.len() <= 4096, "{}", failure.error.len());
@@ -461,16 +494,16 @@ async fn images_errors_and_events_are_cut_to_the_limit_of_a_result() {
 #[test]
 fn the_limit_of_images_applies_to_a_run_driven_by_hand() {
     let tools = lavish("", Vec::new());
-    let limits = Limits::default().with_max_result_bytes(20).with_max_image_bytes(0);
+    let limits = Limits::default().with_max_result_bytes(20).with_max_part_bytes(0);
     let mut run = Run::new("Go.", &tools, limits).unwrap();
     let call = ToolCall::new("1", "paint", "{}");
     run.apply(StepResult::model(0, Reply::calls([call.clone()]))).unwrap();
-    let image = Image::Url("https://example.com/a.png".to_owned());
-    run.apply(StepResult::tools(1, [ToolResult::new(&call, "x").with_images(vec![image])]))
+    let image = Image::url("https://example.com/a.png");
+    run.apply(StepResult::tools(1, [ToolResult::new(&call, "x").with_parts([image.into()])]))
         .unwrap();
     let Some(Message::Tool(result)) = run.history().last().map(|said| &**said) else { panic!() };
-    assert!(result.images.is_empty());
-    insta::assert_snapshot!(result.text, @"[cut: 0 of 74 bytes");
+    assert!(result.parts.is_empty());
+    insta::assert_snapshot!(result.text, @"[cut: 0 of 83 bytes");
 }
 
 #[tokio::test]
@@ -491,12 +524,14 @@ async fn a_budget_holds_without_reported_usage() {
     let unknown = || calls([("", "look", "a")]).with_usage(Usage::unknown());
     // Each model call reserves ten tokens and reports no usage.
     let (agent, asked) = agent([look()], (0..9).map(|_| unknown()));
-    let finished = run(&agent.with_limits(within(budget))).await;
+    let finished =
+        run(&agent.with_limits(within(budget)).with_settings(ten_tokens()).unwrap()).await;
     assert_eq!(ended(&finished), (Ending::LimitReached, Some(LimitKind::OutputTokens), ""));
     assert_eq!((asked.requests().len(), finished.spent.usage.output_tokens), (2, 20));
     assert!(finished.spent.usage.incomplete);
 
-    let mut by_hand = Run::new("Go.", &[look()], within(budget)).unwrap();
+    let mut by_hand =
+        Run::new("Go.", &[look()], within(budget)).unwrap().with_settings(ten_tokens()).unwrap();
     let mut questions = 0;
     loop {
         let step = by_hand.next();
@@ -513,4 +548,54 @@ async fn a_budget_holds_without_reported_usage() {
         by_hand.apply(answer).unwrap();
     }
     assert_eq!((questions, by_hand.spent().usage.output_tokens), (2, 20));
+}
+
+#[tokio::test]
+async fn calls_of_a_tool_beyond_its_limit_are_answered_by_the_run() {
+    let said = [
+        calls([("1", "tidy", "a"), ("2", "look", "a")]),
+        calls([("3", "tidy", "b"), ("4", "tidy", "c"), ("5", "look", "b")]),
+        calls([("6", "tidy", "d")]),
+        Reply::text("ok"),
+    ];
+    let (agent, _) = agent([look(), tidy()], said);
+    let agent = agent.with_limits(Limits::default().with_tool("tidy", 2));
+    let mut run = agent.start("Go.").unwrap();
+    let finished = agent.drive(&mut run, &soon()).await.unwrap();
+    insta::assert_snapshot!(show(&finished.history), @r#"
+    user: Go.
+    assistant: 1 tidy({"place":"a"}) | 2 look({"place":"a"})
+    tool 1: a is tidy
+    tool 2: a is empty
+    assistant: 3 tidy({"place":"b"}) | 4 tidy({"place":"c"}) | 5 look({"place":"b"})
+    tool 3: b is tidy
+    tool 4 failed: The call was not made: `tidy` may be called at most 2 times in this run.
+    tool 5: b is empty
+    assistant: 6 tidy({"place":"d"})
+    tool 6 failed: The call was not made: `tidy` may be called at most 2 times in this run.
+    assistant: ok
+    "#);
+    assert_eq!(finished.spent.tool_calls, 4);
+
+    let typo = agent.with_limits(Limits::default().with_tool("tidi", 1));
+    insta::assert_snapshot!(typo.start("Go.").unwrap_err(), @"the limit names the tool `tidi`, which does not exist; the tools are: look, tidy");
+}
+
+#[test]
+fn the_calls_of_a_limited_tool_are_stored_and_denied_ones_do_not_count() {
+    let tools = [look(), tidy()];
+    let limits = Limits::default().with_tool("tidy", 1);
+    let policy = ApprovalPolicy::default().with_tool("tidy");
+    let mut run = Run::new("Go.", &tools, limits).unwrap().with_approval(policy).unwrap();
+    run.apply(StepResult::model(0, calls([("1", "tidy", "a")]))).unwrap();
+    run.apply(StepResult::decisions(1, [("1", Decision::deny("Not now."))])).unwrap();
+    run.apply(StepResult::model(2, calls([("2", "tidy", "a")]))).unwrap();
+    run.apply(StepResult::decisions(3, [("2", Decision::Approve)])).unwrap();
+    // The call is interrupted. It may have taken effect, so it counts.
+    run.follow_up("Stop.").unwrap();
+    let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    let mut run = Run::resume(state, &tools).unwrap().run;
+    run.apply(StepResult::model(5, calls([("3", "tidy", "a")]))).unwrap();
+    assert!(matches!(run.next().kind, StepKind::CallModel(_)));
+    insta::assert_snapshot!(show(&run.history()[7..]), @"tool 3 failed: The call was not made: `tidy` may be called at most once in this run.");
 }

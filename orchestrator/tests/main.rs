@@ -9,11 +9,15 @@ mod support;
 // Tests by subject.
 mod approval;
 mod cancellation;
+mod conversations;
 mod deadlines;
+mod deploys;
+mod hooks;
 mod limits;
 mod many_calls;
 mod misuse;
 mod offered;
+mod perform;
 mod policies;
 mod properties;
 mod react;

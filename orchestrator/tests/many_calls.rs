@@ -89,7 +89,7 @@ fn the_limit_of_calls_is_stored_with_the_run() {
     let mut run = Run::new("Go.", &[look()], limits).unwrap();
     let stored = serde_json::to_string(&run).unwrap();
     let state: RunState = serde_json::from_str(&stored).unwrap();
-    let mut resumed = Run::resume(state, &[look()]).unwrap();
+    let mut resumed = Run::resume(state, &[look()]).unwrap().run;
     for run in [&mut run, &mut resumed] {
         run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "look", "b")]))).unwrap();
         // At least one call is allowed, because a run needs one to make progress.

@@ -259,7 +259,7 @@ async fn the_answer_of_a_typed_run_is_stored_repaired() {
     // The repairs are the same in the history, after storing, and after a follow-up.
     let stored = serde_json::to_string(&run).unwrap();
     let state: RunState = serde_json::from_str(&stored).unwrap();
-    let mut run = Run::resume(state, react.tools()).unwrap();
+    let mut run = Run::resume(state, react.tools()).unwrap().run;
     assert_eq!(run.repaired(), finished.repaired);
     let again = react.drive(&mut run, &cx).await.unwrap();
     assert_eq!((again.answer, again.repaired.len()), (Found { rooms: 3 }, 1));
@@ -288,7 +288,7 @@ async fn a_stored_run_driven_by_hand_sends_back_the_same() {
     run.apply(StepResult::model(0, Reply::calls(calls))).unwrap();
     for _ in 0..2 {
         let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-        run = Run::resume(state, &tools).unwrap();
+        run = Run::resume(state, &tools).unwrap().run;
         let step = run.next();
         let StepKind::CallTools(calls) = step.kind else { panic!("no calls") };
         let call = &calls[0];

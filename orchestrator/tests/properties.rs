@@ -34,7 +34,7 @@ fn part() -> impl Strategy<Value = ReplyPart> {
     let arguments =
         prop::sample::select(vec!["", "{}", r#"{"place""#, r#"{"rooms": 3}"#, r#"{"rooms": "x"}"#]);
     prop_oneof![
-        1 => text.prop_map(|text| ReplyPart::Text(text.to_owned())),
+        1 => text.prop_map(|text| ReplyPart::text(text.to_owned())),
         1 => Just(ReplyPart::Reasoning(Reasoning::new("p", "", serde_json::json!(1)))),
         4 => (id, name, arguments)
             .prop_map(|(id, name, arguments)| ReplyPart::Call(ToolCall::new(id, name, arguments))),
@@ -92,7 +92,7 @@ fn play(typed: bool, limit: u32, script: Vec<Reply>, fails: Vec<bool>, reversed:
     for number in 0.. {
         assert!(number < 200, "no end");
         let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-        let resumed = Run::resume(state, &tools).unwrap();
+        let resumed = Run::resume(state, &tools).unwrap().run;
         assert_eq!(resumed.next(), run.next());
 
         assert!(run.history().starts_with(&before), "the prompt grows only at its end");

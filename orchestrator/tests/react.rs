@@ -1,14 +1,19 @@
 //! Typed runs: `ReAct` and the tool `finish`.
 
+use futures_util::StreamExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::error::{Audience, Stage};
-use toolwright_module::model::{Capabilities, Finish, Usage};
+use toolwright_module::event::EventKind;
+use toolwright_module::model::{Capabilities, Finish, SettingSet, Usage};
+use toolwright_module::predict::Example;
 use toolwright_module::testing::{SchemaDriven, Scripted};
 use toolwright_module::{
     Context, Dialect, Effect, Message, Module, Reply, Signature, Tool, ToolCall,
 };
-use toolwright_orchestrator::{Ending, Limits, ReAct, ToolOrchestrator, Unfinished};
+use toolwright_orchestrator::{
+    Ending, Limits, Progress, ReAct, RunError, ToolOrchestrator, Unfinished,
+};
 
 use crate::support::{calls, look, replies, show, soon, tidy};
 
@@ -97,7 +102,7 @@ async fn react_has_no_loop_of_its_own() {
             assert!(!line.contains(moves), "{line}");
         }
     }
-    assert_eq!(source.matches("self.orchestrator.drive_on(").count(), 1);
+    assert_eq!(source.matches("self.orchestrator.drive_steps(").count(), 1);
 }
 
 #[tokio::test]
@@ -195,7 +200,7 @@ async fn a_cut_off_answer_in_prose_fails_with_its_own_advice() {
     let (agent, _) = react::<Inspect>([cut]);
     let error = agent.run(inspect(), &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.raw()), (Stage::Limit, Some("The house has")));
-    insta::assert_snapshot!(error, @"`inspect` has no output after 0 iterations; its answer was cut off: raise `max_output_tokens`");
+    insta::assert_snapshot!(error, @"`inspect` has no output after 0 iterations; its answer was cut off: raise the maximum with `Settings::with_max_output_tokens`");
 }
 
 #[tokio::test]
@@ -307,6 +312,79 @@ async fn a_run_with_another_output_is_rejected() {
     let mut run = before.start(&InspectBefore { address: "Elm Street 1".to_owned() }).unwrap();
     let (now, asked) = react::<Inspect>([]);
     let error = now.drive(&mut run, &soon()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"the run does not end with the current output of `inspect`; drive it with the agent that started it, or start it again");
+    insta::assert_snapshot!(error, @"the run does not end with the current output of `inspect`; resume it with `ReAct::resume`, or start it again");
     assert!(asked.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_typed_agent_has_the_settings_of_an_agent() {
+    let (agent, asked) = react::<Inspect>([finish("1", OUTPUT)]);
+    let house = House { rooms: vec!["hall".to_owned()], state: State::Tidy, people: None };
+    let agent = agent
+        .with_instructions("Be brief.")
+        .with_examples([Example::new(inspect(), house)])
+        .unwrap()
+        .with_name("inspector")
+        .with_streaming(false)
+        .with_filter(|_, tool| tool.effect() == Effect::Read);
+    let mut stream = agent.stream(inspect(), &soon());
+    let (mut names, mut answer) = (Vec::new(), None);
+    while let Some(progress) = stream.next().await {
+        match progress.unwrap() {
+            Progress::Event(event) => match event.kind {
+                EventKind::Started { agent, .. } => names.push(agent),
+                EventKind::TextDelta { .. } => panic!("not streamed"),
+                _ => {}
+            },
+            Progress::Finished(finished) => answer = Some(finished.answer),
+            _ => {}
+        }
+    }
+    assert_eq!((names, answer.unwrap().people), (vec!["inspector".to_owned()], Some(2)));
+    let request = &asked.requests()[0];
+    let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name()).collect();
+    assert_eq!(tools, ["look", "finish"]);
+    insta::assert_snapshot!(show(&request.messages));
+}
+
+/// Rate a hotel.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Rate {}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Rating {
+    #[schemars(range(min = 1, max = 5))]
+    stars: u8,
+}
+
+impl Signature for Rate {
+    type Output = Rating;
+}
+
+#[test]
+fn an_example_that_does_not_fit_is_rejected() {
+    let (agent, _) = react::<Rate>([]);
+    let error = agent.with_examples([Example::new(Rate {}, Rating { stars: 6 })]).unwrap_err();
+    insta::assert_snapshot!(error, @"output of `rate` does not fit: $.stars: expected an integer from 1 to 5, got the number 6");
+}
+
+#[tokio::test]
+async fn an_agent_can_have_another_model() {
+    let (agent, asked) = react::<Inspect>([]);
+    let (model, other) = replies([finish("1", OUTPUT)]);
+    let changed = agent.clone().with_model(model).unwrap();
+    assert_eq!(changed.run(inspect(), &soon()).await.unwrap().answer.people, Some(2));
+    assert_eq!((asked.requests().len(), other.requests().len()), (0, 1));
+
+    let (untyped, _) = crate::support::agent([look()], []);
+    let (model, _) = replies([Reply::text("ok")]);
+    let untyped = untyped.with_model(model).unwrap();
+    assert_eq!(untyped.run("Go.", &soon()).await.unwrap().answer, "ok");
+
+    // A model that lacks a setting of the agent, and one whose provider takes fewer tools.
+    let settings = toolwright_module::model::Settings::default().with_seed(7);
+    let seeded = untyped.with_settings(settings).unwrap();
+    let plain = Capabilities::new(Dialect::JsonSchema2020).with_settings(SettingSet::NONE);
+    let plain = Scripted::new(|_| Ok(Reply::text(""))).with_capabilities(plain);
+    assert!(matches!(seeded.with_model(plain).unwrap_err(), RunError::Setting(_)));
 }

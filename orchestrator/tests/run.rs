@@ -6,14 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_module::budget::Spent;
-use toolwright_module::message::{Reasoning, ReplyPart, ToolResult};
+use toolwright_module::message::{Image, Reasoning, ReplyPart, ToolResult};
 use toolwright_module::model::{Finish, Usage};
-use toolwright_module::{Contract, Effect, Reply, Request, Signature, Tool, ToolCall, ToolOutput};
+use toolwright_module::{
+    Contract, Effect, Message, Reply, Request, Signature, Tool, ToolCall, ToolOutput,
+};
 use toolwright_orchestrator::{
     Ending, Limits, Run, RunError, RunResult, RunState, Step, StepKind, StepResult, StepResultKind,
 };
 
-use crate::support::{Look, call, calls, look, show, tidy, tool};
+use crate::support::{call, calls, look, show, tidy};
 
 /// Tell the state of the house.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -36,7 +38,7 @@ fn script(typed: bool) -> Vec<Reply> {
     let thinking = ReplyPart::Reasoning(Reasoning::new("some-provider", "Hm.", opaque));
     let mixed = Reply::new([
         thinking,
-        ReplyPart::Text("Let me see.".to_owned()),
+        ReplyPart::text("Let me see."),
         ReplyPart::Call(call("1", "look", "a")),
         ReplyPart::Call(call("", "look", "b")),
         ReplyPart::Call(call("3", "tidy", "c")),
@@ -127,9 +129,7 @@ fn stored_and_resumed(run: Run) -> Run {
     let stored = serde_json::to_string(&run).unwrap();
     drop(run);
     let state: RunState = serde_json::from_str(&stored).unwrap();
-    // The tools are in another order; the prompt keeps the original one.
-    let [first, second] = tools();
-    let resumed = Run::resume(state, &[second, first]).unwrap();
+    let resumed = Run::resume(state, &tools()).unwrap().run;
     assert_eq!(serde_json::to_string(&resumed).unwrap(), stored);
     resumed
 }
@@ -150,7 +150,7 @@ fn a_run_stored_at_every_step_makes_equal_requests() {
 fn a_typed_run_continues_until_its_output_fits() {
     let played = play(started(true), script(true), |run| run);
     let state: RunState = serde_json::from_str(&played.stored).unwrap();
-    let run = Run::resume(state, &tools()).unwrap();
+    let run = Run::resume(state, &tools()).unwrap().run;
     insta::assert_snapshot!(show(run.history()));
     assert_eq!(run.tools_used(), ["look", "tidy"]);
     assert_eq!(run.iterations(), 5);
@@ -171,7 +171,7 @@ fn the_prompt_grows_only_at_its_end() {
 
             let tools = |request: &Request| serde_json::to_string(&request.tools).unwrap();
             assert_eq!(tools(&pair[0]), tools(&pair[1]));
-            assert_eq!(pair[0].max_output_tokens, pair[1].max_output_tokens);
+            assert_eq!(pair[0].settings, pair[1].settings);
         }
     }
 }
@@ -253,14 +253,12 @@ fn the_error_of_a_wrong_answer_says_what_the_run_waits_for() {
     run.apply(StepResult::tools(1, [ToolResult::new(&call("1", "look", "a"), "ok")])).unwrap();
     run.apply(StepResult::model(2, Reply::text("done"))).unwrap();
     report(&mut run, StepResult::model(3, Reply::text("x")));
-    report(&mut run, StepResult::rejected(3, "x"));
     insta::assert_snapshot!(reported.join("\n"), @r"
     the run waits for step 0, but the answer is for step 3; answer the step that `next` returns
     the answer does not fit: step 0 expects a model's reply
     the answer does not fit: step 1 expects the results of its calls
-    the answer does not fit: step 1 expects one result for each of its calls, by id
+    the answer does not fit: step 1 expects results of its open calls, one for each and by id
     the answer does not fit: step 3 expects nothing: the run is done
-    the answer does not fit: step 3 expects nothing: only the answer of a typed run can be rejected
     ");
 }
 
@@ -271,41 +269,6 @@ fn only_an_answer_can_be_rejected() {
     run.apply(StepResult::model(0, refusal)).unwrap();
     let error = run.apply(StepResult::rejected(1, "why?")).unwrap_err();
     assert!(matches!(error, RunError::WrongAnswer { step: 1, .. }));
-}
-
-fn resume(tools: &[Tool]) -> Result<Run, RunError> {
-    let mut run = started(false);
-    run.apply(StepResult::model(0, calls([("1", "look", "a"), ("2", "tidy", "b")]))).unwrap();
-    let stored = serde_json::to_string(&run).unwrap();
-    Run::resume(serde_json::from_str(&stored).unwrap(), tools)
-}
-
-#[test]
-fn a_run_is_resumed_only_with_its_own_tools() {
-    let sweep = || tidy().named("sweep").unwrap();
-    let other_schema = || {
-        let input = json!({"type": "object", "properties": {"room": {"type": "string"}}});
-        let contract = Contract::dynamic("look", look().contract().description(), input, None);
-        Tool::dynamic(contract.unwrap(), Effect::Read, async |_, _| Ok(ToolOutput::text_only("")))
-    };
-    let refused = [
-        ("missing", vec![look()]),
-        ("added", vec![look(), tidy(), sweep()]),
-        ("renamed", vec![look(), sweep()]),
-        ("another description", vec![look(), tidy().described("Tidy up.")]),
-        ("another effect", vec![look(), tidy().with_effect(Effect::Read)]),
-        ("another schema", vec![other_schema(), tidy()]),
-        ("twice", vec![look(), tidy(), look()]),
-    ];
-    let mut reported = Vec::new();
-    for (what, tools) in refused {
-        reported.push(format!("{what}: {}", resume(&tools).unwrap_err()));
-    }
-    insta::assert_snapshot!(reported.join("\n"));
-
-    // A tool with other code and the same contract is the same tool.
-    let same = tool("look", Effect::Read, async |_: Look| Ok("rewritten".to_owned()));
-    resume(&[same, tidy()]).unwrap();
 }
 
 #[test]
@@ -337,7 +300,8 @@ fn resumed_after(edit: impl Fn(&mut Value)) -> std::result::Result<Run, RunError
     run.apply(StepResult::model(2, calls([("2", "look", "b"), ("3", "look", "c")]))).unwrap();
     let mut stored = serde_json::to_value(&run).unwrap();
     edit(&mut stored);
-    Run::resume(serde_json::from_value(stored).unwrap(), &tools())
+    let resumed = Run::resume(serde_json::from_value(stored).unwrap(), &tools())?;
+    Ok(resumed.run)
 }
 
 #[test]
@@ -371,7 +335,7 @@ fn a_stored_run_that_waits_for_an_unknown_tool_is_rejected() {
     let mut run = started(false);
     run.apply(StepResult::model(0, calls([("1", "sweep", "a"), ("2", "look", "b")]))).unwrap();
     let state: RunState = serde_json::from_value(serde_json::to_value(&run).unwrap()).unwrap();
-    assert_eq!(Run::resume(state, &tools()).unwrap().next(), run.next());
+    assert_eq!(Run::resume(state, &tools()).unwrap().run.next(), run.next());
 }
 
 #[test]
@@ -479,7 +443,7 @@ fn runs_of_earlier_versions_can_be_resumed() {
 }
 
 fn goes_on(state: RunState) {
-    let mut run = Run::resume(state, &tools_of_the_stored_run()).unwrap();
+    let mut run = Run::resume(state, &tools_of_the_stored_run()).unwrap().run;
     let same = run_to_be_stored();
     assert_eq!(run.next(), same.next());
     assert_eq!(run.history(), same.history());
@@ -507,7 +471,7 @@ fn edited_arguments_of_version_2_wait_for_approval_again() {
     stored["phase"]["tools"]["edited"] = json!({"3": "{\"place\": \"z\"}", "1": "{}"});
     stored["decided"] = json!([["3", {"edit": {"arguments": "{\"place\": \"z\"}"}}]]);
     let run = Run::resume(serde_json::from_value(stored).unwrap(), &tools_of_the_stored_run());
-    let StepKind::AwaitApproval(calls) = run.unwrap().next().kind else { panic!("it goes on") };
+    let StepKind::AwaitApproval(calls) = run.unwrap().run.next().kind else { panic!("it goes on") };
     // The first call has a result.
     assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["3"]);
 }
@@ -519,11 +483,27 @@ fn ids_of_refused_calls_can_be_reused() {
     run.apply(StepResult::model(0, refused)).unwrap();
     run.follow_up("Please.").unwrap();
     let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-    let mut resumed = Run::resume(state, &tools()).unwrap();
+    let mut resumed = Run::resume(state, &tools()).unwrap().run;
     for run in [&mut run, &mut resumed] {
         run.apply(StepResult::model(2, calls([("1", "look", "a")]))).unwrap();
     }
     assert_eq!(resumed.next(), run.next());
     let StepKind::CallTools(calls) = run.next().kind else { panic!() };
     assert_eq!(calls[0].id, "1");
+}
+
+#[test]
+fn images_of_version_2_are_read_as_parts() {
+    let mut stored: Value = serde_json::from_str(include_str!("stored/version-2.json")).unwrap();
+    let url = "https://example.com/a.png";
+    let asked = json!([{"text": "Go."}, {"image": {"url": url}}]);
+    stored["messages"][1]["parts"] = asked;
+    stored["phase"]["tools"]["results"][0]["images"] = json!([{"url": url}]);
+    let state: RunState = serde_json::from_value(stored).unwrap();
+    let run = Run::resume(state, &tools_of_the_stored_run()).unwrap().run;
+    let asked = Message::user_parts(["Go.".into(), Image::url(url).into()]);
+    assert!(run.history().contains(&asked));
+    let stored = serde_json::to_value(&run).unwrap();
+    let result = &stored["phase"]["tools"]["results"][0];
+    assert_eq!((&result["parts"], result.get("images")), (&json!([{"image": url}]), None));
 }

@@ -404,7 +404,7 @@ fn a_stored_selecting_run_continues_with_equal_requests() {
             if stored {
                 let text = serde_json::to_string(&run).unwrap();
                 let state: RunState = serde_json::from_str(&text).unwrap();
-                run = Run::resume(state, &tools).unwrap();
+                run = Run::resume(state, &tools).unwrap().run;
             }
             let step = run.next();
             let answer = match step.kind {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::StreamExt;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Event, EventKind};
-use toolwright_module::{Effect, Reply, Tool, ToolCall};
+use toolwright_module::{Effect, Error, Reply, Tool, ToolCall};
 use toolwright_orchestrator::{Progress, ToolOrchestrator};
 
 use crate::support::{Log, Look, agent, calls, look, replies, soon, tool};
@@ -84,4 +84,27 @@ async fn an_error_is_an_event_and_ends_the_stream() {
     let [.., Ok(Progress::Event(last)), Err(error)] = &all[..] else { panic!("{all:?}") };
     assert_eq!(error.stage(), Stage::Provider);
     assert!(matches!(last.kind, EventKind::Done { .. }), "{last:?}");
+}
+
+#[tokio::test]
+async fn progress_and_results_can_be_stored() {
+    let fails = tool("look", Effect::Read, async |_: Look| Err(Error::other("no light")));
+    let call = ToolCall::new("1", "look", r#"{"place": 3}"#);
+    let said = [Reply::calls([call]), Reply::text("ok")];
+    let (agent, _) = agent([fails], said);
+    let mut stream = agent.stream("Go.", &soon());
+    let mut ended = None;
+    while let Some(progress) = stream.next().await {
+        let progress = progress.unwrap();
+        let text = serde_json::to_string(&progress).unwrap();
+        assert_eq!(serde_json::from_str::<Progress>(&text).unwrap(), progress);
+        if let Progress::Finished(finished) = progress {
+            assert!(
+                text.starts_with(r#"{"finished":{"answer":"ok","ending":"answered""#),
+                "{text}"
+            );
+            ended = Some(finished);
+        }
+    }
+    assert_eq!(ended.unwrap().failures.len(), 1);
 }

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use toolwright_module::model::Settings;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::Ledger;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
-use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::message::{Image, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, ToolChoice, Usage};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     ChainOfThought, Context, Dialect, Effect, Error, Message, Module, Predict, Reply, Request,
-    Result, Signature, Tool, ToolCall, from_fn_with, testing::Scripted,
+    Result, Signature, Tool, ToolCall, from_fn, from_fn_with, testing::Scripted,
 };
 use toolwright_orchestrator::{
     ApprovalPolicy, Ending, Limits, RunError as SetupError, StepResult, Task, ToolOrchestrator,
@@ -111,7 +115,7 @@ async fn equal_replies_lead_to_equal_requests() {
 async fn a_called_tool_gets_its_input_and_the_model_its_result() {
     let said = [
         Reply::new([
-            ReplyPart::Text("I will look.".to_owned()),
+            ReplyPart::text("I will look."),
             ReplyPart::Call(call("c1", "look", "the hall")),
         ]),
         Reply::text("The hall is empty."),
@@ -222,8 +226,12 @@ async fn reads_and_writes_keep_their_order() {
     ];
     let (agent, _) = agent(tools, said);
     let finished = run(&agent).await;
+    let mut entries = log.entries();
+    // Reads may end in any order.
+    entries[2..4].sort();
+    entries[8..].sort();
     assert_eq!(
-        log.entries(),
+        entries,
         [
             "begin a", "begin b", "end a", "end b", "begin c", "end c", "begin d", "begin e",
             "end d", "end e"
@@ -464,7 +472,7 @@ async fn reasoning_is_sent_back_unchanged_and_in_place() {
     let reasoning = ReplyPart::Reasoning(Reasoning::new("some-provider", "Hm.", opaque));
     let parts = vec![
         reasoning.clone(),
-        ReplyPart::Text("First the hall.".to_owned()),
+        ReplyPart::text("First the hall."),
         reasoning,
         ReplyPart::Call(call("1", "look", "the hall")),
     ];
@@ -477,7 +485,7 @@ async fn reasoning_is_sent_back_unchanged_and_in_place() {
 #[tokio::test]
 async fn a_refusal_is_an_error_with_the_models_text() {
     let refusal = Reply::new([
-        ReplyPart::Text("I do not enter houses.".to_owned()),
+        ReplyPart::text("I do not enter houses."),
         ReplyPart::Call(call("1", "look", "a")),
     ]);
     let refusal = refusal.with_finish(Finish::Refused).with_usage(Usage::new(3, 4));
@@ -506,7 +514,8 @@ async fn a_cut_off_call_is_not_made() {
     ]);
     let said = [cut.with_finish(Finish::Length), Reply::text("ok")];
     let (agent, _) = agent([tidy()], said);
-    let finished = run(&agent.with_limits(Limits::default().with_max_output_tokens(20))).await;
+    let finished =
+        run(&agent.with_settings(Settings::default().with_max_output_tokens(20)).unwrap()).await;
     insta::assert_snapshot!(show(&finished.history[1..]), @r#"
     assistant: 1 tidy({"place":"the hall"}) | 2 tidy({"place": "the whole ho)
     tool 1: the hall is tidy
@@ -519,9 +528,10 @@ async fn a_cut_off_call_is_not_made() {
 async fn a_cut_off_answer_is_marked() {
     let cut = Reply::text("The hall is em").with_finish(Finish::Length);
     let (agent, asked) = agent([look()], [cut]);
-    let finished = run(&agent.with_limits(Limits::default().with_max_output_tokens(4))).await;
+    let finished =
+        run(&agent.with_settings(Settings::default().with_max_output_tokens(4)).unwrap()).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("The hall is em", Ending::CutOff));
-    assert_eq!(asked.requests()[0].max_output_tokens, 4);
+    assert_eq!(asked.requests()[0].max_output_tokens(), 4);
 }
 
 #[tokio::test]
@@ -566,7 +576,7 @@ async fn complete_calls_are_made_with_any_finish_reason() {
 fn restless() -> (ToolOrchestrator, crate::support::Asked) {
     let said = (0..100).map(|n| {
         Reply::new([
-            ReplyPart::Text(format!("{n} and on.")),
+            ReplyPart::text(format!("{n} and on.")),
             ReplyPart::Call(call(&format!("c{n}"), "look", "on")),
         ])
     });
@@ -589,7 +599,8 @@ async fn at_the_limit_the_model_gives_a_last_answer_that_is_marked() {
     user: You have used up your tool calls. Answer the task now from what you know, without tools.
     assistant: 2 and on.
     "#);
-    let choices: Vec<_> = asked.requests().iter().map(|request| request.tool_choice).collect();
+    let choices: Vec<_> =
+        asked.requests().iter().map(|request| request.tool_choice.clone()).collect();
     assert_eq!(choices, [ToolChoice::Auto, ToolChoice::Auto, ToolChoice::None]);
     let tools: Vec<_> = asked.requests().iter().map(|request| request.tools.len()).collect();
     assert_eq!(tools, [1, 1, 1]);
@@ -768,8 +779,7 @@ async fn a_stop_ends_every_run_above_and_a_refusal_does_not() {
 #[tokio::test]
 async fn an_agent_is_an_ordinary_module() {
     async fn ask(module: &impl Module<Signature = Task>) -> Result<String> {
-        let task = Task { task: "Go.".to_owned() };
-        Ok(module.call(task, &soon()).await?.answer)
+        Ok(module.call(Task::new("Go."), &soon()).await?.answer)
     }
     let (agent, _) = agent([], [Reply::text("ok"), Reply::text("ok")]);
     assert_eq!(ask(&agent).await.unwrap(), "ok");
@@ -790,7 +800,7 @@ async fn a_run_with_other_tools_is_rejected() {
     let mut run = other.start("Go.").unwrap();
     let error = agent.drive(&mut run, &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Setup, Audience::Run));
-    insta::assert_snapshot!(error, @"the run uses the tool `look`, which is missing; resume it with the tools that it started with");
+    insta::assert_snapshot!(error, @"the run and the agent that drives it differ in the tool `look`; resume the run with `ToolOrchestrator::resume`");
 }
 
 #[tokio::test]
@@ -870,4 +880,69 @@ async fn a_denial_applied_by_hand_is_an_event_of_the_next_drive() {
     "#);
     // The call was not made.
     assert!(finished.tools_used.is_empty());
+}
+
+fn paused() -> Reply {
+    let search = Opaque::new("anthropic", json!({"type": "server_tool_use", "id": "s1"}));
+    let parts = [ReplyPart::text("Let me look."), ReplyPart::Other(search)];
+    Reply::new(parts).with_finish(Finish::Paused)
+}
+
+/// The provider runs a tool of its own. It continues with its reply, which must be unchanged.
+#[tokio::test]
+async fn a_paused_reply_goes_back_whole_and_counts_as_a_round() {
+    let (agent, asked) = agent([look()], [paused(), paused(), Reply::text("All is well.")]);
+    let finished = run(&agent).await;
+    assert_eq!((finished.answer.as_str(), finished.iterations), ("All is well.", 2));
+    let requests = asked.requests();
+    for (request, before) in requests[1..].iter().zip(&requests) {
+        let (last, messages) = request.messages.split_last().unwrap();
+        assert_eq!(messages, before.messages);
+        assert_eq!(**last, Message::Assistant { parts: paused().parts });
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_pauses_forever_ends_at_the_limit_of_rounds() {
+    let (agent, asked) = agent([look()], (0..9).map(|_| paused()));
+    let agent = agent.with_limits(Limits::default().with_max_iterations(3));
+    let finished = run(&agent).await;
+    assert_eq!((finished.ending, asked.requests().len()), (Ending::LimitReached, 4));
+}
+
+/// Draw a plan of the house.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct DrawPlan {}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Plan {
+    rooms: u8,
+    image: Image,
+}
+
+impl Signature for DrawPlan {
+    type Output = Plan;
+}
+
+fn draw_plan(bytes: usize) -> Tool {
+    let plan = move |_: DrawPlan| async move {
+        Ok(Plan { rooms: 3, image: Image::bytes("image/png", vec![0; bytes]) })
+    };
+    Tool::new(from_fn(plan)).unwrap()
+}
+
+/// The value for programs is complete, unless it is longer than a result may be.
+#[tokio::test]
+async fn an_image_in_a_tools_output_reaches_the_model_and_the_value_has_it_too() {
+    for (bytes, kept) in [(3, true), (100, false)] {
+        let plan = ToolCall::new("1", "draw_plan", "{}");
+        let (agent, asked) = agent([draw_plan(bytes)], [Reply::calls([plan]), Reply::text("ok")]);
+        run(&agent.with_limits(Limits::default().with_max_result_bytes(100))).await;
+        let last = asked.requests()[1].messages.last().cloned().unwrap();
+        let Message::Tool(result) = &*last else { panic!("{last:?}") };
+        assert_eq!(result.text, r#"{"rooms":3,"image":"[image 1]"}"#);
+        assert_eq!(result.parts, [Image::bytes("image/png", vec![0; bytes]).into()]);
+        let complete = json!({"rooms": 3, "image": "data:image/png;base64,AAAA"});
+        assert_eq!(result.value, kept.then_some(complete));
+    }
 }

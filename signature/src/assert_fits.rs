@@ -33,7 +33,7 @@ use crate::signature::Signature;
 /// assert!(assert_fits::<Rate>(Dialect::OpenAiStrict).is_empty());
 ///
 /// let losses = assert_fits::<Rate>(Dialect::Anthropic);
-/// assert_eq!(losses[0].to_string(), "input $.stars: `minimum` is said in the description only");
+/// assert_eq!(losses[0].to_string(), "input $.stars: `minimum` is written only in the description");
 /// ```
 ///
 /// # Panics
@@ -55,7 +55,7 @@ use crate::signature::Signature;
 /// }
 ///
 /// // the input of `Store` cannot be sent strict to openai-strict: input $.value: `strict` is
-/// // off: any value at all; give it a type
+/// // off: it accepts any value; give it a type
 /// assert_fits::<Store>(Dialect::OpenAiStrict);
 /// ```
 #[track_caller]

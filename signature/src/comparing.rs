@@ -1,9 +1,31 @@
 //! Whether one schema accepts every value that another schema allows.
 //!
+//! Begin with [`Sides::differences`]. It gets the two schemas of one side of a call, and returns
+//! one [`Difference`] for each rule that could reject a sent value:
+//!
+//! ```text
+//! sent:     {"limit": {"type": "integer", "maximum": 255}}
+//! accepted: {"limit": {"type": "integer", "maximum": 100}}
+//! → $.limit: may be as high as 255, takes at most 100
+//! ```
+//!
 //! Both schemas are converted to the normal form, which has one notation for each rule. Both graphs
-//! are then walked together, and each pair of nodes is compared once. Schemas may contain
-//! themselves: a pair that is met again below itself counts as fitting, until another rule shows
-//! that it does not.
+//! are then walked together, and each pair of nodes is compared once ([`Comparing::fit`]). Schemas
+//! may contain themselves: a pair that is met again below itself counts as fitting, until another
+//! rule shows that it does not.
+//!
+//! | file | compares |
+//! |---|---|
+//! | `numbers` | bounds and steps |
+//! | `texts` | patterns and formats, and all counts |
+//! | `lists` | positions and items |
+//! | `objects` | declared and undeclared fields |
+//! | `unions` | members, and listed values one by one |
+//! | `descriptions` | nothing: it writes both schemas in words for the report |
+//!
+//! `sent` and `comes` mean the schema of the sender, `accepted` and `takes` that of the receiver.
+//! The submodules and this file use each other: each submodule adds methods to [`Comparing`] for
+//! one kind of value, and the values below are compared by the common walk again.
 
 mod descriptions;
 mod lists;
@@ -17,13 +39,12 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::error::shortened_path;
-use crate::error::{Side, shown};
+use crate::error::{Refusal, Side, shortened_path, shown};
 use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
-use crate::schema::graph::{Id, Node, Schemas, Shape};
+use crate::schema::graph::{Id, Schemas, Shape};
 use crate::schema::keywords::{Role, is_annotation, keyword as known};
 use crate::schema::types::Types;
-use crate::schema::{Refusal, is_object, normal};
+use crate::schema::{is_object, normal};
 use crate::wire_shapes::RESULT;
 
 /// One difference that keeps a contract from replacing another.
@@ -52,35 +73,41 @@ impl fmt::Display for Difference {
 }
 
 /// The two schemas of one side of a call: the sender's (`comes`) and the receiver's (`takes`).
+///
+/// Of the input we are the sender, and the other contract's implementation is the receiver. Of the
+/// output it is the other way round.
 pub(crate) struct Sides<'a> {
+    /// The side of the contracts: it decides which of the two schemas is ours.
     pub(crate) side: Side,
+    /// The schema of the values that are sent.
     pub(crate) comes: &'a Value,
+    /// The schema of the receiver.
     pub(crate) takes: &'a Value,
 }
 
 impl Sides<'_> {
     /// Returns the differences between the sent values and the accepted ones.
     pub(crate) fn differences(&self) -> Vec<Difference> {
-        let lost = |refusal: Refusal| {
+        let lost = |refusal: &Refusal| {
             let words = format!("is not a schema that can be compared: {}", refusal.advice);
-            (shortened_path(refusal.path), words, "cannot be compared with it".to_owned())
+            (words, "cannot be compared with it".to_owned())
         };
         let (comes, takes) = match (normal(self.comes), normal(self.takes)) {
             (Ok(comes), Ok(takes)) => (comes, takes),
             (Err(refusal), _) => {
-                let (path, comes, takes) = lost(refusal);
-                return vec![difference(self.side, path, comes, takes)];
+                let (comes, takes) = lost(&refusal);
+                return vec![difference(self.side, refusal.path, comes, takes)];
             }
             (_, Err(refusal)) => {
-                let (path, takes, comes) = lost(refusal);
-                return vec![difference(self.side, path, comes, takes)];
+                let (takes, comes) = lost(&refusal);
+                return vec![difference(self.side, refusal.path, comes, takes)];
             }
         };
         let (comes, mut takes) = (Schemas::of(&comes), Schemas::of(&takes));
         if self.side == Side::Input {
             // Reading enforces our formats and widths. Other implementations may treat them as
             // hints.
-            takes.graph.for_each(Node::drop_hints);
+            takes.graph.drop_hints();
         }
         let (ours, theirs) = (comes.graph.root, takes.graph.root);
         let mut comparing = Comparing {
@@ -102,7 +129,7 @@ impl Sides<'_> {
         let fits = match unwrapped(&comes).filter(|_| wrapped) {
             Some((inner, always)) => comparing.below_field(RESULT, |comparing| {
                 if !always {
-                    comparing.differ(|_| ("may be missing".to_owned(), "is required".to_owned()));
+                    comparing.differ(|_| ("may be missing", "is required"));
                 }
                 comparing.fit(inner, Types::ALL, theirs)
             }),
@@ -111,7 +138,7 @@ impl Sides<'_> {
         let Comparing { mut found, left, .. } = comparing;
         // Never empty unless it was shown that all values fit.
         if left == 0 || !fits && found.is_empty() {
-            let words = ["could not be compared in full", "is too large together with it"];
+            let words = ["could not be compared in full", "is too large to be compared in full"];
             let [ours, theirs] = words.map(str::to_owned);
             found.push(difference(self.side, "$".to_owned(), ours, theirs));
         }
@@ -128,17 +155,20 @@ fn unwrapped(schemas: &Schemas<'_>) -> Option<(Id, bool)> {
 }
 
 /// Inputs are sent by us; outputs are sent by them.
+///
+/// Both messages are shortened, and so is the path.
 fn difference(side: Side, path: String, comes: String, takes: String) -> Difference {
     let [comes, takes] = [comes, takes].map(bounded);
     let (ours, theirs) = match side {
         Side::Input => (comes, takes),
         Side::Output => (takes, comes),
     };
-    Difference { side, path, ours, theirs }
+    Difference { side, path: shortened_path(path), ours, theirs }
 }
 
 /// Limits the length of a message, because unions of unions make long ones.
 fn bounded(mut words: String) -> String {
+    /// Maximum number of bytes of one half of a message.
     const LONGEST: usize = 300;
     if words.len() > LONGEST {
         words.truncate(words.floor_char_boundary(LONGEST));
@@ -147,7 +177,8 @@ fn bounded(mut words: String) -> String {
     words
 }
 
-/// Two nodes, and the types of values that the first one may allow.
+/// Two nodes, and the types of values that the first one may allow: the sent node, these types, and
+/// the accepted node. A union is compared type by type, so the types belong to the pair.
 type Pair = (Id, Types, Id);
 
 /// The state of a pair.
@@ -157,21 +188,26 @@ enum Known {
     Open(usize),
     /// It fits, if all pairs above it that are still being compared fit.
     Fits,
+    /// It does not fit, and nothing that is shown later changes that.
     Differs,
 }
 
+/// The state of one comparison.
 struct Comparing<'a> {
     side: Side,
     /// The schemas of the sent values.
     comes: &'a Schemas<'a>,
     /// The schemas of the receiver.
     takes: &'a Schemas<'a>,
+    /// The path of the current value, from `$`.
     path: String,
+    /// The differences so far, each once.
     found: Vec<Difference>,
     /// Whether only the result is needed, without the differences.
     trying: bool,
     /// Whether the sent value is one of several alternatives.
     some: bool,
+    /// The results of pairs that were compared before, or are being compared.
     known: HashMap<Pair, Known>,
     /// The pairs that are assumed to fit, in the order they were met.
     held: Vec<Pair>,
@@ -183,6 +219,10 @@ struct Comparing<'a> {
 
 impl<'a> Comparing<'a> {
     /// Whether `takes` accepts all values of the types `kinds` that `comes` allows.
+    ///
+    /// A pair that is still being compared counts as fitting if the walk went a step down into the
+    /// value since then: the values of a recursive type are finite, so each level is compared with
+    /// the same rules.
     fn fit(&mut self, comes: Id, kinds: Types, takes: Id) -> bool {
         if takes_all(self.takes, takes) {
             return true;
@@ -194,9 +234,7 @@ impl<'a> Comparing<'a> {
         match self.known.get(&pair) {
             // A union that is a member of itself: without a step down, nothing is shown.
             Some(Known::Open(level)) if *level == self.level => {
-                return self.differ(|_| {
-                    ("cannot be compared".to_owned(), "leads back to itself".to_owned())
-                });
+                return self.differ(|_| ("cannot be compared", "leads back to itself"));
             }
             Some(Known::Open(_) | Known::Fits) => return true,
             // To report the differences, compare again.
@@ -204,9 +242,8 @@ impl<'a> Comparing<'a> {
             _ => {}
         }
         if self.depth >= WALK_DEPTH {
-            return self.differ(|_| {
-                ("nests too deep to be compared".to_owned(), "nests as deep".to_owned())
-            });
+            return self
+                .differ(|_| ("nests too deeply to be compared", "cannot be compared with it"));
         }
         let mark = self.held.len();
         self.known.insert(pair, Known::Open(self.level));
@@ -225,6 +262,9 @@ impl<'a> Comparing<'a> {
         fits
     }
 
+    /// Compares a pair that is not known yet. References and unions of the sender come first, then
+    /// listed values, then unions of the receiver. What is left on both sides is a node with rules
+    /// for values of its types.
     fn look(&mut self, comes: Id, kinds: Types, takes: Id) -> bool {
         let (from, to) = (&self.comes.graph, &self.takes.graph);
         let (ours, theirs) = (from.node(comes), to.node(takes));
@@ -249,7 +289,7 @@ impl<'a> Comparing<'a> {
         };
         match (&theirs.shape, values) {
             (Shape::Nothing, _) => {
-                self.differ(|all| (all.may_be(comes, own, kinds), "takes nothing".to_owned()))
+                self.differ(|all| (all.may_be(comes, own, kinds), "takes nothing"))
             }
             (_, Some(values)) => self.values(values, own, takes),
             (Shape::Union(members), None) => self.some_member(comes, own, kinds, members, takes),
@@ -258,6 +298,9 @@ impl<'a> Comparing<'a> {
     }
 
     /// Compares nodes that are not unions or references, where `comes` is not a list of values.
+    ///
+    /// Types that only the sender has are reported first. Then the rules for each common type are
+    /// compared.
     fn plain(&mut self, comes: Id, own: Types, kinds: Types, takes: Id) -> bool {
         let (ours, theirs) = (self.comes.graph.node(comes), self.takes.graph.node(takes));
         let over = own.without(theirs.types);
@@ -296,6 +339,9 @@ impl<'a> Comparing<'a> {
     }
 
     /// Compares the rules that can only be compared for equality.
+    ///
+    /// These are `not`, `if`, `contains` and the like, and the members of `allOf`. A member of
+    /// `allOf` that the sender does not repeat may still follow from its other rules.
     fn rules(&mut self, comes: Id, own: Types, takes: Id) -> bool {
         let (from, to) = (self.comes, self.takes);
         let (ours, theirs) = (from.words(comes), to.words(takes));
@@ -318,13 +364,15 @@ impl<'a> Comparing<'a> {
         if !apart.is_empty() {
             fits = self.differ(|_| {
                 let words = format!("has {}, which cannot be compared", apart.join(", "));
-                ("may break a rule".to_owned(), words)
+                ("may break a rule", words)
             });
         }
         fits
     }
 
     /// Compares the nodes below, with one more step on the path.
+    ///
+    /// `step` is `.name` for a field and `[]` for an item.
     fn below(&mut self, step: &str, look: impl FnOnce(&mut Self) -> bool) -> bool {
         let length = self.path.len();
         let some = std::mem::replace(&mut self.some, false);
@@ -354,10 +402,13 @@ impl<'a> Comparing<'a> {
     }
 
     /// Reports a difference: the sender's rule and the receiver's.
-    fn differ(&mut self, words: impl FnOnce(&Self) -> (String, String)) -> bool {
+    fn differ<C: Into<String>, T: Into<String>>(
+        &mut self,
+        words: impl FnOnce(&Self) -> (C, T),
+    ) -> bool {
         if !self.trying && !self.is_over() {
             let (comes, takes) = words(self);
-            let told = difference(self.side, shortened_path(self.path.clone()), comes, takes);
+            let told = difference(self.side, self.path.clone(), comes.into(), takes.into());
             if !self.found.contains(&told) {
                 self.found.push(told);
             }
@@ -370,6 +421,7 @@ impl<'a> Comparing<'a> {
         self.left == 0 || self.found.len() >= REPORTED
     }
 
+    /// Counts work; returns false if none is left, and the comparison then reports that it gave up.
     fn spend(&mut self, steps: usize) -> bool {
         self.left = self.left.saturating_sub(steps);
         self.left > 0
@@ -377,6 +429,8 @@ impl<'a> Comparing<'a> {
 }
 
 /// Whether the schema has no rule that a value could break.
+///
+/// Annotations do not count.
 fn takes_all(schemas: &Schemas<'_>, id: Id) -> bool {
     match schemas.source(id) {
         Value::Object(map) => map.keys().all(|keyword| is_annotation(keyword)),
@@ -407,6 +461,7 @@ fn is_alike(one: &Value, other: &Value) -> bool {
     one == other && !refers(one)
 }
 
+/// Whether a rule contains a reference anywhere.
 fn refers(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => map.contains_key("$ref") || map.values().any(refers),
@@ -423,18 +478,23 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
+    /// Indexes a list of values.
     fn new(all: Vec<&'a Value>) -> Self {
         let numbers = all.iter().filter_map(|value| bits(value)).collect();
         Self { all: all.into_iter().collect(), numbers }
     }
 
+    /// Whether an equal value is listed.
     fn has(&self, value: &Value) -> bool {
         self.all.contains(value) || bits(value).is_some_and(|bits| self.numbers.contains(&bits))
     }
 }
 
 /// Returns the bits of a number that a float represents exactly. Zero has one form, without sign.
+///
+/// Beyond 2⁵³ two different integers have the same float, so these are compared as JSON only.
 fn bits(value: &Value) -> Option<u64> {
+    /// 2⁵³ − 1: beyond it, two integers may have the same float.
     const SAFE: f64 = 9_007_199_254_740_991.0;
     value.as_f64().filter(|number| number.abs() <= SAFE).map(|number| (number + 0.0).to_bits())
 }

@@ -4,10 +4,12 @@
 //! checked ([`schema::check`]), rewritten with the keywords of JSON Schema 2020-12
 //! ([`schema::modernise`]) and compiled for reading ([`Readable`]). The submodules use the result:
 //! `lowered` lowers it to a dialect, `read` reads texts with it, `compared` compares it with
-//! another contract, and `stored` serializes it.
+//! another contract, and `stored` serializes it. `media` lists the fields that hold images and the
+//! like.
 
 mod compared;
 mod lowered;
+mod media;
 mod read;
 mod stored;
 
@@ -19,12 +21,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::{ContractError, NameFault, Result, SchemaFault, Side, shortened_path};
+use self::media::Media;
+use crate::error::{
+    Checked, ContractError, NameFault, Refusal, Result, SchemaFault, Side, refuse, shortened_path,
+};
 use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::overlap::say_one_of;
 use crate::reading::Readable;
-use crate::schema::Refusal;
+use crate::schema::media::MediaField;
 use crate::signature::Signature;
 use crate::{name, schema};
 
@@ -49,13 +54,20 @@ pub struct Contract {
     /// The schema of the input as serde serializes it; computed only for comparisons.
     input_to_write: Option<fn() -> Value>,
     output: Option<Output>,
-    lowered_input: Cache,
-    /// The inputs lowered without `strict`, for requests that have no room for another strict tool.
-    loose_input: Cache,
-    lowered_output: Cache,
+    media: Media,
+    lowered: Caches,
 }
 
-/// The lowered schemas so far, by dialect. Boxed, because most dialects are never used.
+/// The lowered schemas so far. A contract with another schema starts with empty caches.
+#[derive(Debug, Clone, Default)]
+struct Caches {
+    input: Cache,
+    /// The inputs lowered without `strict`, for requests that have no room for another strict tool.
+    loose_input: Cache,
+    output: Cache,
+}
+
+/// Lowered schemas by dialect. Boxed, because most dialects are never used.
 type Cache = [OnceLock<Box<Lowered>>; Dialect::ALL.len()];
 
 /// The two schemas of an output. serde and schemars distinguish deserializing from serializing:
@@ -114,7 +126,7 @@ impl Contract {
         // Only at the end: a type inside an impl has angle brackets in its path. Only computed
         // names: a literal is intended.
         let shared = type_name::<S>().ends_with('>')
-            && matches!(&own_name, Cow::Owned(name) if *name == name::of::<S>());
+            && matches!(&own_name, Cow::Owned(name) if *name == name::of(&S::schema_name(), S::namespace()));
         if shared {
             return Err(ContractError::Name {
                 name: own_name.into_owned(),
@@ -122,8 +134,9 @@ impl Contract {
             });
         }
         name::check(&own_name)?;
-        let output = (schema::to_read::<S::Output>(), schema::to_write::<S::Output>());
-        let (input, typed) = input_of::<S>();
+        let (to_write, output_media) = schema::to_write_with_media::<S::Output>();
+        let output = (schema::to_read::<S::Output>(), to_write);
+        let (input, typed, input_media) = input_of::<S>();
         let mut contract =
             Self::checked(own_name.into(), S::description().into(), input, typed, Some(output))?;
         contract.input.ask::<S>();
@@ -133,7 +146,8 @@ impl Contract {
             output.written().ask::<S::Output>();
             output.to_read.check_dropping::<S::Output>(schema::to_write::<S::Output>);
         }
-        Ok(Self { title: schema::title_of::<S>(), ..contract })
+        let media = Media { input: input_media, output: output_media };
+        Ok(Self { title: schema::title_of::<S>(), media, ..contract })
     }
 
     /// Returns the contract of a type that is only deserialized, without an output schema.
@@ -174,8 +188,9 @@ impl Contract {
             "" => Self::description_of::<T>().unwrap_or_default(),
             text => text.to_owned(),
         };
-        let (input, typed) = input_of::<T>();
-        Self::checked(name, description, input, typed, None)
+        let (input, typed, media) = input_of::<T>();
+        let contract = Self::checked(name, description, input, typed, None)?;
+        Ok(Self { media: Media { input: media, ..Media::default() }, ..contract })
     }
 
     /// Returns the default name for the contract of a type: the type's name in snake case.
@@ -241,7 +256,7 @@ impl Contract {
         if let Some((side, _)) = deep {
             schema::take_apart([input].into_iter().chain(output));
             name::check(name)?;
-            return Err(too_deep(name, side));
+            return Err(refused(name, side, Refusal::new(SchemaFault::TooDeep, "$", TOO_DEEP)));
         }
         name::check(name)?;
         schema::close_fieldless(&mut input);
@@ -256,42 +271,14 @@ impl Contract {
         typed: Option<Typed>,
         mut output: Option<(Value, Value)>,
     ) -> Result<Self> {
-        let outputs = output.iter().flat_map(|(to_read, to_write)| [to_read, to_write]);
-        for (side, schema) in
-            [(Side::Input, &input)].into_iter().chain(outputs.map(|output| (Side::Output, output)))
-        {
-            if schema::is_deeper(schema, SCHEMA_DEPTH) {
-                return Err(too_deep(&name, side));
-            }
-            schema::check(schema).map_err(|refusal| refused(&name, side, refusal))?;
-        }
-        schema::root_object(&mut input);
-        // Arguments are always an object, even if a generator adds `nullable` to every schema.
-        if let Some(root) = input.as_object_mut() {
-            root.shift_remove("nullable");
-        }
-        if !schema::is_object(&input) {
-            let reason = "it is not an object; put the value in a field of a struct";
-            return Err(refused(
-                &name,
-                Side::Input,
-                Refusal::new(SchemaFault::NotAnObject, "$", reason),
-            ));
-        }
         let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
+        let outputs = outputs.map(|schema| (Side::Output, schema));
+        for (side, schema) in [(Side::Input, &mut input)].into_iter().chain(outputs) {
+            let prepared = prepare(schema, side, typed.is_some());
+            prepared.map_err(|refusal| refused(&name, side, refusal))?;
+        }
         // A type's `$schema` is always the same version, so it is dropped.
         let mut marker = None;
-        for schema in [&mut input].into_iter().chain(outputs) {
-            if typed.is_some() {
-                schema::modernise(schema);
-            } else {
-                schema::modernise_marked(schema);
-            }
-            schema::plain_definitions(schema);
-            if typed.is_some() {
-                say_one_of(schema);
-            }
-        }
         if let (true, Some(Value::String(named))) = (typed.is_none(), input.get("$schema")) {
             marker = Some(named.clone());
         }
@@ -313,11 +300,8 @@ impl Contract {
         for (side, readable) in sides {
             if let Some(reference) = readable.and_then(Readable::circle) {
                 let advice = "the reference leads back to itself; refer to it from a property or an item instead";
-                return Err(refused(
-                    &name,
-                    side,
-                    Refusal::new(SchemaFault::Circular, &reference, advice),
-                ));
+                let refusal = Refusal::new(SchemaFault::Circular, &reference, advice);
+                return Err(refused(&name, side, refusal));
             }
         }
         Ok(Self {
@@ -329,9 +313,8 @@ impl Contract {
             unit_input: typed.is_some_and(|typed| typed.unit_input),
             input_to_write: typed.map(|typed| typed.input_to_write),
             output,
-            lowered_input: Cache::default(),
-            loose_input: Cache::default(),
-            lowered_output: Cache::default(),
+            media: Media::default(),
+            lowered: Caches::default(),
         })
     }
 
@@ -403,7 +386,7 @@ impl Contract {
         };
         let mut names: Vec<Value> = names.into_iter().map(Value::from).collect();
         if names.is_empty() {
-            return Err(refused("no name is allowed, so no call could fit; give one at least"));
+            return Err(refused("no name is allowed, so no call could fit; give at least one"));
         }
         let mut input = Value::clone(&self.input.source);
         let of_field = input.get_mut("properties").and_then(|fields| fields.get_mut(field));
@@ -424,8 +407,7 @@ impl Contract {
         Ok(Self {
             // The type itself accepts every text.
             input: Readable::holding(schema, input, typed),
-            lowered_input: Cache::default(),
-            loose_input: Cache::default(),
+            lowered: Caches::default(),
             ..self.clone()
         })
     }
@@ -438,18 +420,22 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`ContractError::Schema`] means that this contract has no output schema.
+    /// [`ContractError::Schema`] means that this contract has no output schema, or that `schema` is
+    /// not valid.
     pub fn asking_first(&self, field: &str, schema: Value) -> Result<Self> {
         let Some(output) = &self.output else {
             return Err(
                 self.no_output("there is no output schema, so nothing can be asked for beside it")
             );
         };
+        let checked = schema::check(&schema);
+        checked.map_err(|refusal| refused(&self.name, Side::Output, refusal))?;
         let both =
             |output: &Value| schema::object([(field, schema.clone()), ("output", output.clone())]);
         let (to_read, to_write) = (both(&output.to_read.source), both(&output.written().source));
         let output = Output::new(to_read, to_write, output.to_read.typed);
-        Ok(Self { output: Some(output), lowered_output: Cache::default(), ..self.clone() })
+        let media = self.media.clone().with_output_below("output");
+        Ok(Self { output: Some(output), media, lowered: Caches::default(), ..self.clone() })
     }
 
     /// Returns the contract of the tool that ends a typed run: its arguments are this contract's
@@ -477,9 +463,8 @@ impl Contract {
             unit_input: false,
             input_to_write: None,
             output: None,
-            lowered_input: Cache::default(),
-            loose_input: Cache::default(),
-            lowered_output: Cache::default(),
+            media: Media { input: self.media.output.clone(), ..Media::default() },
+            lowered: Caches::default(),
         })
     }
 
@@ -612,7 +597,11 @@ impl Contract {
     /// The error of an operation that needs an output schema.
     fn no_output(&self, reason: &str) -> ContractError {
         let (side, fault) = (Side::Output, SchemaFault::NoOutput);
-        refused(&self.name, side, Refusal::new(fault, "$", reason))
+        self.refused(side, Refusal::new(fault, "$", reason))
+    }
+
+    fn refused(&self, side: Side, refusal: Refusal) -> ContractError {
+        refused(&self.name, side, refusal)
     }
 
     /// Serializes an input for the model as one line of JSON. An input without fields is `{}`.
@@ -662,16 +651,16 @@ struct Typed {
     input_to_write: fn() -> Value,
 }
 
-/// Returns the schema of a type's input, and the facts about the type.
-fn input_of<T: JsonSchema>() -> (Value, Option<Typed>) {
-    let mut input = schema::to_read::<T>();
+/// Returns the schema of a type's input, the facts about the type, and its media.
+fn input_of<T: JsonSchema>() -> (Value, Option<Typed>, Vec<MediaField>) {
+    let (mut input, media) = schema::to_read_with_media::<T>();
     let unit_input = input.get("type").is_some_and(|kind| kind == "null");
     if unit_input {
         input = schema::nothing();
     } else {
         schema::close_empty(&mut input);
     }
-    (input, Some(Typed { unit_input, input_to_write: schema::to_write::<T> }))
+    (input, Some(Typed { unit_input, input_to_write: schema::to_write::<T> }), media)
 }
 
 fn readable(source: Value, typed: bool) -> Readable {
@@ -679,13 +668,36 @@ fn readable(source: Value, typed: bool) -> Readable {
     Readable::new(schema, source, typed)
 }
 
-fn too_deep(contract: &str, side: Side) -> ContractError {
-    refused(
-        contract,
-        side,
-        Refusal::new(SchemaFault::TooDeep, "$", "it nests too deep; make it flatter"),
-    )
+/// Checks a schema, and rewrites it with the keywords of JSON Schema 2020-12.
+fn prepare(schema: &mut Value, side: Side, typed: bool) -> Checked {
+    if schema::is_deeper(schema, SCHEMA_DEPTH) {
+        return refuse(SchemaFault::TooDeep, "$", TOO_DEEP);
+    }
+    schema::check(schema)?;
+    if side == Side::Input {
+        schema::root_object(schema);
+        // Arguments are always an object, even if a generator adds `nullable` to every schema.
+        if let Some(root) = schema.as_object_mut() {
+            root.shift_remove("nullable");
+        }
+        if !schema::is_object(schema) {
+            let reason = "it is not an object; put the value in a field of a struct";
+            return refuse(SchemaFault::NotAnObject, "$", reason);
+        }
+    }
+    if typed {
+        schema::modernise(schema)
+    } else {
+        schema::modernise_marked(schema)
+    }
+    schema::plain_definitions(schema);
+    if typed {
+        say_one_of(schema);
+    }
+    Ok(())
 }
+
+const TOO_DEEP: &str = "it nests too deep; make it flatter";
 
 fn refused(contract: &str, side: Side, refusal: Refusal) -> ContractError {
     ContractError::Schema {

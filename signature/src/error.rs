@@ -1,7 +1,12 @@
 //! Errors of the crate: names, schemas, lowering, reading, writing.
 //!
-//! The texts are for users and models; [`SchemaFault`] and [`NameFault`] are for code.
+//! The texts are for users and models; [`SchemaFault`] and [`NameFault`] are for code. Steps inside
+//! the crate return a [`Refusal`], to which the contract adds its name.
+//!
+//! This file and the dialects use each other: an error names its dialect, and a loss names a side
+//! and a fault.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::Dialect;
@@ -120,11 +125,14 @@ impl ContractError {
         }
     }
 
+    /// Returns the error of a value that did not serialize.
     pub(crate) fn write(contract: String, source: serde_json::Error) -> Self {
         Self::Write { contract, source }
     }
 }
 
+/// Writes the error of a text that was read: all faults in one line, and the text itself under
+/// `{:#}`.
 fn reading(
     contract: &str,
     side: &Side,
@@ -184,7 +192,8 @@ impl fmt::Display for Side {
 }
 
 /// One fault in a text that was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
 #[non_exhaustive]
 pub struct Fault {
     /// The path in the value, from `$`: `$.filters.year`, `$.tags[2]`.
@@ -202,26 +211,30 @@ impl Fault {
     pub(crate) fn of_sentence(path: String, text: &str) -> Self {
         /// Maximum number of characters of the path and of each half of the sentence.
         const LONGEST: usize = 300;
-        let (got, expected) = match text.rsplit_once(", expected ") {
-            Some((got, expected)) => (cut(got, LONGEST), cut(expected, LONGEST)),
-            None => (cut(text, LONGEST), String::new()),
+        let (got, expected) = text.rsplit_once(", expected ").unwrap_or((text, ""));
+        let (got, expected) = (cut(got, LONGEST), cut(expected, LONGEST).into_owned());
+        let message = match expected.as_str() {
+            "" => got.to_string(),
+            expected => format!("{got}, expected {expected}"),
         };
-        let message =
-            if expected.is_empty() { got.clone() } else { format!("{got}, expected {expected}") };
-        Self { path: cut(&path, LONGEST), expected, got: cut(&got, 79), message }
+        let [path, got] = [cut(&path, LONGEST), cut(&got, 79)].map(Cow::into_owned);
+        Self { path, expected, got, message }
+    }
+
+    /// Makes a fault from serde's error. It omits the position, because the text may be a repaired
+    /// one, or a part.
+    pub(crate) fn of_serde(path: String, error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        Self::of_sentence(path, text.strip_suffix(&place).unwrap_or(&text))
     }
 }
 
-fn cut(text: &str, longest: usize) -> String {
+/// Returns the first characters of a text, with `…` if it is longer.
+pub(crate) fn cut(text: &str, longest: usize) -> Cow<'_, str> {
     match text.char_indices().nth(longest) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -252,6 +265,9 @@ pub enum SchemaFault {
     /// A field does not allow the requested change: see
     /// [`Contract::allowing`](crate::Contract::allowing).
     Field,
+    /// A field holds an image, a document or audio where a model has to write it, or the model does
+    /// not take its kind. Take a URL as a `String`, or use another model.
+    Media,
     /// The name of a tool or a field is not accepted. Rename it.
     Name,
     /// A value has no type, and the dialect requires one. Give it a type.
@@ -266,40 +282,53 @@ pub enum SchemaFault {
 }
 
 /// The rule that a name breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameFault {
     /// The name is empty.
+    #[error("it is empty; give it 1 to 64 characters of A-Z a-z 0-9 _ -")]
     Empty,
     /// The name is longer than the 64 characters that every provider accepts. Contains its length.
+    #[error("it has {0} characters, providers accept 64; shorten it")]
     TooLong(usize),
     /// The name contains a character outside `A-Z a-z 0-9 _ -`.
+    #[error("{0:?} is not allowed; use only A-Z a-z 0-9 _ -")]
     Character(char),
     /// A generic type keeps the name that all its instances share, or computes the same name: the
     /// two cases cannot be distinguished.
+    #[error(
+        "all instances of this generic type would share it; override `Signature::name` with a literal, or with another name"
+    )]
     Generic,
     /// Another tool of the same group has the name.
+    #[error("another tool of this group has it; give one of them another")]
     Duplicate,
 }
 
-impl fmt::Display for NameFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => {
-                f.write_str("it is empty; give it 1 to 64 characters of A-Z a-z 0-9 _ -")
-            }
-            Self::TooLong(n) => write!(f, "it has {n} characters, providers accept 64; shorten it"),
-            Self::Character(c) => {
-                write!(f, "{c:?} is not allowed; use only A-Z a-z 0-9 _ -")
-            }
-            Self::Generic => f.write_str(
-                "all instances of this generic type would share it; override `Signature::name` with a literal, or with another name",
-            ),
-            Self::Duplicate => {
-                f.write_str("another tool of this group has it; give one of them another")
-            }
-        }
+/// The reason, the place and the fix for a rejected schema. The contract adds its name later.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The kind of fault, for code to match.
+    pub(crate) fault: SchemaFault,
+    /// The path in the value, or that of a definition.
+    pub(crate) path: String,
+    /// The fault and its fix in one line.
+    pub(crate) advice: String,
+}
+
+impl Refusal {
+    /// Returns a refusal that is not an error yet.
+    pub(crate) fn new(fault: SchemaFault, path: &str, advice: impl Into<String>) -> Self {
+        Self { fault, path: path.to_owned(), advice: advice.into() }
     }
+}
+
+/// The result of a step that may reject a schema.
+pub(crate) type Checked<T = ()> = Result<T, Refusal>;
+
+/// Returns the error of a rejected schema.
+pub(crate) fn refuse<T>(fault: SchemaFault, path: &str, advice: impl Into<String>) -> Checked<T> {
+    Err(Refusal::new(fault, path, advice))
 }
 
 /// Limits the length of a path and keeps its first character: field names may be of any length.

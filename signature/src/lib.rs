@@ -103,5 +103,6 @@ pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use lowering::request::LoweredRequest;
 pub use partial::{Field, Partial};
 pub use reading::policy::{Policy, Reading, Repair};
+pub use schema::media::{MediaField, MediaKind};
 pub use signature::Signature;
 pub use type_tag::type_tag;

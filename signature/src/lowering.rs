@@ -1,13 +1,29 @@
 //! From a contract's schema to one that a dialect accepts, and the same for values.
 //!
-//! The input is one side of a contract and a dialect. The output is the lowered schema, its losses,
-//! and a [`Renderer`] that converts example values to the same shape. Each dialect is a table of
-//! rules (`dialect_rules`). `walk` goes through the [graph](crate::schema::graph) of the normal form and
-//! applies the rules; `value` does the same for a value. `limit_checks` then checks the limits
-//! of the provider. If the strict form is rejected, the loose one is tried, and finally an object
-//! of any fields.
+//! Begin with [`Lowering::lower`]. The input is one side of a contract and a dialect. The output is
+//! the lowered schema, its losses, and a [`Renderer`] that converts example values to the same
+//! shape:
+//!
+//! ```text
+//! contract:      {"counts": map of integers}        {"counts": {"a": 1}}
+//! openai-strict: {"counts": list of key and value}  {"counts": [{"key": "a", "value": 1}]}
+//! ```
+//!
+//! | file | part |
+//! |---|---|
+//! | `dialect` | the public types: dialects, lowered schemas, losses |
+//! | `dialect_rules` | the table of what each dialect accepts, with sources |
+//! | `walk` | schemas: goes through the [graph](crate::schema::graph) and applies the rules |
+//! | `value` | example values: goes through the same graph |
+//! | `unnamed_fields` | the fields of maps and open objects, for both walks |
+//! | `overlap` | whether a value could fit two members of a union |
+//! | `limit_checks` | the limits of the provider on a lowered schema |
+//! | `request` | all schemas of a request, which share some limits |
+//!
+//! If the strict form of a schema is rejected, the loose one is tried, and finally an object of any
+//! fields with the schema in its description. Only a schema that is invalid in every dialect is an
+//! error.
 
-mod cycles;
 pub(crate) mod dialect;
 mod dialect_rules;
 mod limit_checks;
@@ -20,85 +36,54 @@ mod walk;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::error::shortened_path;
-use crate::error::{Fault, SchemaFault, Side};
+use crate::error::{Checked, Refusal, SchemaFault, Side, refuse, shortened_path};
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::dialect_rules::{Rules, Weight};
-use crate::lowering::limit_checks::{check, check_words};
+use crate::lowering::limit_checks::{check, check_references};
 use crate::lowering::unnamed_fields::pairs;
+use crate::lowering::value::Renderer;
 use crate::lowering::walk::Walk;
 use crate::schema::graph::{Graph, Node, Rest, Schemas, Shape};
 use crate::schema::types::Types;
-use crate::schema::{Refusal, normal, object};
-
-/// The keywords of one schema.
-pub(crate) type Schema = Map<String, Value>;
-
-/// Converts values to the shape of a lowered schema.
-#[derive(Debug, Clone)]
-pub(crate) struct Renderer {
-    /// `None` if the dialect does not change values.
-    plan: Option<Plan>,
-    /// The field of the root that wraps the value.
-    wrapper: Option<&'static str>,
-}
-
-#[derive(Debug, Clone)]
-struct Plan {
-    rules: &'static Rules,
-    /// The graph of the normal form, including the wrapper.
-    graph: Arc<Graph>,
-}
-
-impl Renderer {
-    /// Converts a value to the shape of the lowered schema.
-    pub(crate) fn render(&self, value: &Value) -> Result<Value, Fault> {
-        // Before everything else: copying a value takes stack for each of its levels.
-        value::check_depth(value)?;
-        let wrapped = match self.wrapper {
-            Some(name) => json!({ name: value }),
-            None => value.clone(),
-        };
-        match &self.plan {
-            Some(Plan { rules, graph }) => value::render(rules, graph, graph.root, &wrapped),
-            None => Ok(wrapped),
-        }
-    }
-}
+use crate::schema::{normal, object};
 
 /// Maximum number of bytes of a schema that is written into a description.
 const LONGEST_TOLD: usize = 10_000;
 
 /// The loss of a schema that could be strict but is not.
 const NO_ROOM: &str =
-    "is off: the request has no room for another strict tool, and those before it come first";
+    "is off: the request has no room for another strict tool after the ones before it";
 
 /// Returns a schema without changes; its values do not change either.
+///
+/// It is the result for dialects without rules, and for an object of any fields.
 fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> Parts {
     let renderer = Renderer { plan: None, wrapper };
     Parts { schema, losses, strict: false, weight: Weight::default(), renderer }
 }
 
 /// Checks a tool's name against the rules of a dialect.
-pub(crate) fn check_name(dialect: Dialect, name: &str) -> Result<(), Refusal> {
+///
+/// Names that no provider accepts are rejected before, when the contract is made.
+pub(crate) fn check_name(dialect: Dialect, name: &str) -> Checked {
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
     let with_letter = Rules::of(dialect).is_some_and(|rules| rules.starts_with_letter);
     if with_letter && !name.starts_with(starts) {
-        return Err(Refusal::new(
-            SchemaFault::Name,
-            "$",
-            "a tool's name starts with a letter or `_` there; rename it",
-        ));
+        let advice = "a tool's name must start with a letter or `_` there; rename it";
+        return refuse(SchemaFault::Name, "$", advice);
     }
     Ok(())
 }
 
 /// The side of a contract that is lowered.
 pub(crate) struct Lowering<'a> {
+    /// The dialect to lower to.
     pub(crate) dialect: Dialect,
+    /// The side, for the losses.
     pub(crate) side: Side,
+    /// The public schema of that side.
     pub(crate) schema: &'a Value,
     /// Whether it has a Rust type.
     pub(crate) typed: bool,
@@ -112,9 +97,13 @@ pub(crate) struct Lowering<'a> {
 
 /// The result of lowering a schema.
 pub(crate) struct Parts {
+    /// The schema to send.
     pub(crate) schema: Value,
+    /// The rules that it does not express.
     pub(crate) losses: Vec<Loss>,
+    /// Whether the provider guarantees that values fit.
     pub(crate) strict: bool,
+    /// The part of a request's limits that it uses.
     pub(crate) weight: Weight,
     /// Converts values to the shape of the schema.
     pub(crate) renderer: Renderer,
@@ -123,14 +112,14 @@ pub(crate) struct Parts {
 impl Lowering<'_> {
     /// Returns the first form that the provider accepts: strict, loose, and finally an object of
     /// any fields with the schema in its description.
-    pub(crate) fn lower(&self) -> Result<Parts, Refusal> {
+    pub(crate) fn lower(&self) -> Checked<Parts> {
         let wrapper = self.wrapped.then_some(self.wrapper);
         let base = match wrapper {
             Some(name) => object([(name, self.schema.clone())]),
             None => self.schema.clone(),
         };
         let Some(rules) = Rules::of(self.dialect) else {
-            check_words(&base)?;
+            check_references(&base)?;
             // Fails if the value could not be read afterwards.
             normal(&base)?;
             return Ok(as_it_is(base, Vec::new(), wrapper));
@@ -158,7 +147,7 @@ impl Lowering<'_> {
                 let text = base.to_string();
                 let what = if text.len() <= LONGEST_TOLD {
                     open["description"] = format!("JSON of this schema: {text}").into();
-                    "are said in the description only"
+                    "are written only in the description"
                 } else {
                     "are left out"
                 };
@@ -168,12 +157,13 @@ impl Lowering<'_> {
         }
     }
 
+    /// Lowers the normal form by one table of rules: strict or loose.
     fn lower_by(
         &self,
         rules: &'static Rules,
         plain: &Value,
         wrapper: Option<&'static str>,
-    ) -> Result<Parts, Refusal> {
+    ) -> Checked<Parts> {
         let (schema, wrapper) = match self.must_wrap(rules, plain)? {
             true => (object([(self.wrapper, plain.clone())]), Some(self.wrapper)),
             false => (plain.clone(), wrapper),
@@ -184,10 +174,11 @@ impl Lowering<'_> {
         let losses = std::mem::take(&mut walk.losses);
         let weight = check(&lowered, rules)?;
         let graph = Arc::new(schemas.graph);
-        let renderer = Renderer { plan: Some(Plan { rules, graph }), wrapper };
+        let renderer = Renderer { plan: Some((rules, graph)), wrapper };
         Ok(Parts { schema: lowered, losses, strict: rules.strict, weight, renderer })
     }
 
+    /// Returns the loss of a whole form, with the fault that caused it.
     fn loss(
         &self,
         fault: SchemaFault,
@@ -201,7 +192,12 @@ impl Lowering<'_> {
 
     /// Whether the root is a union or not an object in the dialect, so that it needs a field of its
     /// own. It fails if a wrapped value could not be distinguished from an unwrapped one.
-    fn must_wrap(&self, rules: &Rules, root: &Value) -> Result<bool, Refusal> {
+    ///
+    /// ```text
+    /// input {"anyOf": [A, B]} → {"input": anyOf [A, B]}
+    /// map with values of type list, closed → an error: a list may be the map or the value of `input`
+    /// ```
+    fn must_wrap(&self, rules: &Rules, root: &Value) -> Checked<bool> {
         let graph = &Graph::of(root);
         let node = graph.node(graph.root);
         let further = |node: &Node, types: Types| {
@@ -216,7 +212,7 @@ impl Lowering<'_> {
                 // entry. If there are only patterns, the entry of another key may have any value.
                 let open = matches!(node.object.rest, Rest::Open);
                 if open || further(node, Types::LIST) {
-                    return Err(self.looks_alike());
+                    return self.looks_alike();
                 }
             }
             Shape::Union(members) => {
@@ -225,7 +221,7 @@ impl Lowering<'_> {
                     _ => node.object.described_field(self.wrapper).is_some(),
                 };
                 if members.iter().any(|member| graph.may(*member, known)) {
-                    return Err(self.looks_alike());
+                    return self.looks_alike();
                 }
             }
             _ => {}
@@ -233,34 +229,13 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    fn looks_alike(&self) -> Refusal {
+    /// Returns the error of a root that needs the wrapper, but may look like a wrapped value
+    /// already.
+    fn looks_alike<T>(&self) -> Checked<T> {
         let advice = format!(
             "it is not a plain object there, so it needs a field `{}`, which it may already have; put it in a field of a struct",
             self.wrapper
         );
-        Refusal::new(SchemaFault::Ambiguous, "$", advice)
+        refuse(SchemaFault::Ambiguous, "$", advice)
     }
-}
-
-/// Returns the values of `const` or `enum`.
-pub(crate) fn listed(schema: &Schema) -> Option<Vec<&Value>> {
-    if let Some(only) = schema.get("const") {
-        return Some(vec![only]);
-    }
-    Some(schema.get("enum")?.as_array()?.iter().collect())
-}
-
-/// Whether a schema names a type.
-pub(crate) fn has_type(schema: &Schema, kind: &str) -> bool {
-    match schema.get("type") {
-        Some(Value::String(one)) => one == kind,
-        Some(Value::Array(many)) => many.iter().any(|one| one == kind),
-        _ => false,
-    }
-}
-
-/// Returns the fields that a schema requires.
-pub(crate) fn required(schema: &Schema) -> impl Iterator<Item = &str> {
-    let names = schema.get("required").and_then(Value::as_array);
-    names.into_iter().flatten().filter_map(Value::as_str)
 }

@@ -3,20 +3,20 @@
 use heck::ToSnakeCase;
 
 use crate::error::{ContractError, NameFault, Result};
-use crate::signature::Signature;
 
 /// Longest name every provider accepts (OpenAI's limit is the smallest).
 const LONGEST: usize = 64;
 
+/// Returns the name of a type in snake case: `HTTPGet` → `http_get`.
 pub(crate) fn snake_case(type_name: &str) -> String {
     type_name.to_snake_case()
 }
 
 /// Returns the default name of a signature: `Legal`, `SearchDocuments` →
 /// `legal_search_documents`.
-pub(crate) fn of<S: Signature>() -> String {
-    let name = snake_case(&S::schema_name());
-    match snake_case(S::namespace()) {
+pub(crate) fn of(type_name: &str, namespace: &str) -> String {
+    let name = snake_case(type_name);
+    match snake_case(namespace) {
         namespace if namespace.is_empty() => name,
         namespace => format!("{namespace}_{name}"),
     }
@@ -45,6 +45,7 @@ pub(crate) fn check(name: &str) -> Result<()> {
     Err(ContractError::Name { name: name.to_owned(), fault })
 }
 
+/// Whether every provider accepts a character in a name.
 fn allowed(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }

@@ -1,7 +1,16 @@
 //! Reading a text while it is streamed: [`Partial`] and its [`Field`]s.
 //!
-//! `scan` parses each new piece into the `tree`, `path` finds a field, and `growing` deserializes
-//! incomplete values.
+//! In: the pieces of an answer, and the path of a field. Out: the field's value so far.
+//!
+//! ```text
+//! push(piece)       scan      finds the JSON in the text, and continues the tokenizer of reading
+//!                   tree      keeps the values so far
+//! field(path)       path      parses the path, and the tree is walked down
+//!                   serde     deserializes the field's own part, if it is complete
+//!                   growing   deserializes it if it is not
+//! ```
+//!
+//! Begin with [`Partial::push`] and [`Partial::field`].
 
 mod growing;
 mod path;
@@ -12,10 +21,12 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-use crate::error::Fault;
+use crate::error::{Fault, shown};
+use crate::reading::fault_words;
+use crate::reading::tokenizer::Broken;
 use path::{PathStep, Steps};
-use scan::{Scan, ScanFault};
-use tree::{Child, Tree, ValueKind};
+use scan::Scan;
+use tree::{Tree, ValueKind};
 
 /// A streamed answer whose fields can be read before it is complete.
 ///
@@ -88,7 +99,6 @@ use tree::{Child, Tree, ValueKind};
 /// the text, a second copy of texts with escapes, and about 20 bytes for each value and each key.
 #[derive(Clone, Default)]
 pub struct Partial {
-    tree: Tree,
     scan: Scan,
     fault: Option<Fault>,
 }
@@ -105,12 +115,10 @@ impl Partial {
     /// A text that is not JSON is reported by [`fault`](Self::fault), and by each field that was
     /// not done before the fault.
     pub fn push(&mut self, piece: &str) {
-        self.tree.text.push_str(piece);
-        if self.fault.is_none()
-            && let Err(broken) = self.scan.run(&mut self.tree)
-        {
-            let ScanFault { expected, got } = broken;
-            self.fault = Some(fault(self.tree.path(), expected, &got));
+        self.scan.json.tokens.text.push_str(piece);
+        if self.fault.is_none() {
+            self.scan.run();
+            self.fault = self.scan.json.broken.as_ref().map(|broken| not_json(self.tree(), broken));
         }
     }
 
@@ -134,9 +142,9 @@ impl Partial {
     /// ```
     pub fn field<T: DeserializeOwned>(&self, path: &str) -> Field<T> {
         match self.find(path) {
-            Lookup::At(id) if self.tree.is_done(id) => self.read(id, path),
+            Lookup::At(id) if self.tree().is_done(id) => self.read(id, path),
             Lookup::At(id) if self.fault.is_none() => {
-                growing::read(&self.tree, id).map_or(Field::Pending, Field::Partial)
+                growing::read(self.tree(), id).map_or(Field::Pending, Field::Partial)
             }
             Lookup::At(_) | Lookup::Later => self.later(),
             Lookup::Nowhere => {
@@ -156,11 +164,11 @@ impl Partial {
     /// ```
     pub fn text(&self, path: &str) -> Field<&str> {
         match self.find(path) {
-            Lookup::At(id) if self.tree.kind(id) != ValueKind::Text => {
+            Lookup::At(id) if self.tree().kind(id) != ValueKind::Text => {
                 Field::Fault(self.misplaced(path, ValueKind::Text, id))
             }
-            Lookup::At(id) if self.tree.is_done(id) => Field::Done(self.tree.string(id)),
-            Lookup::At(id) if self.fault.is_none() => Field::Partial(self.tree.string(id)),
+            Lookup::At(id) if self.tree().is_done(id) => Field::Done(self.tree().string(id)),
+            Lookup::At(id) if self.fault.is_none() => Field::Partial(self.tree().string(id)),
             Lookup::At(_) | Lookup::Later => self.later(),
             Lookup::Nowhere => Field::Fault(missing(path)),
             Lookup::Fault(fault) => Field::Fault(*fault),
@@ -170,7 +178,7 @@ impl Partial {
     /// Returns whether the JSON is complete.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.tree.root().is_some_and(|root| self.tree.is_done(root))
+        self.tree().root().is_some_and(|root| self.tree().is_done(root))
     }
 
     /// Returns the first fault in the JSON syntax, if there is one. It is final.
@@ -192,9 +200,15 @@ impl Partial {
     /// Returns all pieces so far, including the text around the JSON.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.tree.text
+        &self.tree().text
     }
 
+    /// Returns the values so far.
+    fn tree(&self) -> &Tree {
+        &self.scan.json.tokens
+    }
+
+    /// Looks a path up. A path that cannot be parsed is a fault, even before the text has begun.
     fn find(&self, path: &str) -> Lookup {
         match self.walk(path) {
             Some(Lookup::At(id)) => Lookup::At(id),
@@ -206,17 +220,17 @@ impl Partial {
         }
     }
 
-    /// Returns `None` if a step cannot be parsed.
+    /// Walks down a path; `None` if a step cannot be parsed.
     fn walk(&self, path: &str) -> Option<Lookup> {
-        let Some(mut id) = self.tree.root() else {
+        let Some(mut id) = self.tree().root() else {
             return Some(Lookup::Later);
         };
         for step in Steps::of(path) {
             let step = step?;
             id = match self.step(id, &step) {
-                Some(Child::At(child)) => child,
-                Some(Child::Missing) if self.tree.is_done(id) => return Some(Lookup::Nowhere),
-                Some(Child::Missing) => return Some(Lookup::Later),
+                Some(Some(child)) => child,
+                Some(None) if self.tree().is_done(id) => return Some(Lookup::Nowhere),
+                Some(None) => return Some(Lookup::Later),
                 None => {
                     let fault = self.misplaced(path, step.kind(), id);
                     return Some(Lookup::Fault(Box::new(fault)));
@@ -226,18 +240,20 @@ impl Partial {
         Some(Lookup::At(id))
     }
 
-    /// Returns `None` if the value is of the wrong kind for the step.
-    fn step(&self, id: u32, step: &PathStep<'_>) -> Option<Child> {
-        match (step, self.tree.kind(id)) {
-            (PathStep::Field(name), ValueKind::Object) => Some(self.tree.field(id, name)),
-            (PathStep::Item(i), ValueKind::List) => Some(self.tree.item(id, *i)),
-            (_, ValueKind::Null) => Some(Child::Missing),
+    /// Takes one step down, to a value if it has started. The outer `None` means that this value is
+    /// of the wrong kind for the step.
+    fn step(&self, id: u32, step: &PathStep<'_>) -> Option<Option<u32>> {
+        match (step, self.tree().kind(id)) {
+            (PathStep::Field(name), ValueKind::Object) => Some(self.tree().field(id, name)),
+            (PathStep::Item(i), ValueKind::List) => Some(self.tree().item(id, *i)),
+            (_, ValueKind::Null) => Some(None),
             _ => None,
         }
     }
 
+    /// Deserializes a complete value.
     fn read<T: DeserializeOwned>(&self, id: u32, path: &str) -> Field<T> {
-        let text = self.tree.slice(id);
+        let text = self.tree().slice(id);
         serde_json::from_str(text)
             .map_or_else(|_| Field::Fault(unfit::<T>(text, path)), Field::Done)
     }
@@ -247,15 +263,16 @@ impl Partial {
         self.fault.clone().map_or(Field::Pending, Field::Fault)
     }
 
+    /// Makes the fault of a value of the wrong kind.
     fn misplaced(&self, path: &str, expected: ValueKind, id: u32) -> Fault {
-        fault(path::from_root(path), expected.name(), self.tree.kind(id).name())
+        fault(path::from_root(path), expected.name(), self.tree().kind(id).name())
     }
 }
 
 impl fmt::Debug for Partial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Partial")
-            .field("text", &self.tree.text)
+            .field("text", &self.tree().text)
             .field("is_done", &self.is_done())
             .field("fault", &self.fault)
             .finish_non_exhaustive()
@@ -264,49 +281,57 @@ impl fmt::Debug for Partial {
 
 /// The result of a look-up.
 enum Lookup {
+    /// The value has started.
     At(u32),
+    /// The value was not received yet.
     Later,
     /// The parent is complete and does not contain the value.
     Nowhere,
     Fault(Box<Fault>),
 }
 
+/// Makes a fault from the expected value and the one found.
 fn fault(path: String, expected: &str, got: &str) -> Fault {
-    let message = format!("expected {expected}, got {got}");
-    Fault { path, expected: expected.to_owned(), got: got.to_owned(), message }
+    fault_words::fault(path, expected.to_owned(), got.to_owned(), "")
 }
 
+/// Makes the fault of a text that is not JSON. Its path is that of the incomplete value.
+#[cold]
+fn not_json(tree: &Tree, broken: &Broken) -> Fault {
+    let (expected, got) = match broken {
+        Broken::Unexpected { at, expected } => {
+            let found = tree.text.get(*at..).and_then(|ahead| ahead.chars().next());
+            (*expected, format!("{:?}", found.unwrap_or_default()))
+        }
+        Broken::Twice { key, .. } => ("every field once", format!("`{}` twice", shown(key))),
+        Broken::TooDeep => ("at most 127 levels", "one more".to_owned()),
+        _ => ("less than 4 GiB", "more".to_owned()),
+    };
+    fault(tree.path(), expected, &got)
+}
+
+/// Makes the fault of a value that the complete answer does not contain.
 fn missing(path: &str) -> Fault {
     fault(path::from_root(path), "a value", "none")
 }
 
 /// Deserializes a second time, to find the path of the fault.
+///
+/// The first attempt has no path, because tracking it takes time that a fitting value need not pay.
 fn unfit<T: DeserializeOwned>(text: &str, path: &str) -> Fault {
     let mut path = path::from_root(path);
     let mut text = serde_json::Deserializer::from_str(text);
-    let message = match serde_path_to_error::deserialize::<_, T>(&mut text) {
-        Ok(_) => String::new(),
-        Err(error) => {
-            for segment in error.path() {
-                match segment {
-                    serde_path_to_error::Segment::Map { key } => path::push_field(&mut path, key),
-                    serde_path_to_error::Segment::Seq { index } => {
-                        path.push_str(&format!("[{index}]"));
-                    }
-                    _ => {}
-                }
-            }
-            without_place(&error.into_inner())
-        }
+    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut text) else {
+        return Fault::of_sentence(path, "");
     };
-    Fault::of_sentence(path, &message)
-}
-
-/// Removes the line and the column, because they refer to a part of the text only.
-fn without_place(error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    message.strip_suffix(&place).map(str::to_owned).unwrap_or(message)
+    for segment in error.path() {
+        match segment {
+            serde_path_to_error::Segment::Map { key } => path::push_field(&mut path, key),
+            serde_path_to_error::Segment::Seq { index } => path.push_str(&format!("[{index}]")),
+            _ => {}
+        }
+    }
+    Fault::of_serde(path, &error.into_inner())
 }
 
 /// The state of a field of a [`Partial`].

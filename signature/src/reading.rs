@@ -1,6 +1,8 @@
 //! From the text on the wire to a value of the contract's type.
 //!
-//! The cheapest safe step is tried first:
+//! In: a text from a model, the plan of one side of a contract ([`Readable`]), and a
+//! [`Policy`]. Out: a [`Reading`] with the value and its repairs, or an error with every fault. The
+//! cheapest safe step is tried first:
 //!
 //! 1. A plain contract is read by serde alone (`strict_serde`), in one pass.
 //! 2. Any other contract needs a tape of tokens (`tape`), a check against the
@@ -10,13 +12,28 @@
 //!    `restore` and `coerce` for its parts. Values with only one possible meaning are repaired and
 //!    listed; everything else is a fault.
 //!
-//! A contract keeps a [`ReadPlan`] for this: its graph, and facts about the type.
+//! ```text
+//! Sure: {'limit': '5',}   lenient       {"limit":"5"}
+//!                         document      no wrapper around it
+//!                         repair_walk   {"limit":5}
+//!                         serde         Find { limit: 5 }
+//! ```
+//!
+//! | module | content |
+//! |---|---|
+//! | `tokenizer`, `tape` | exact JSON as tokens, also for [`Partial`](crate::Partial) |
+//! | `read_plan`, `probe`, `strict_serde` | facts about the type, and the fast path |
+//! | `fit_check`, `number`, `date`, `pattern`, `cost` | the check without repairs |
+//! | `lenient`, `document`, `repair_walk` and its parts | the slow path |
+//! | `fault_words`, `policy` | what is reported, and what may be repaired |
+//!
+//! Begin with [`Readable::read_plain`] for the fast path and [`Target::read_closely`] for the others.
 
 pub(crate) mod coerce;
 mod cost;
 pub(crate) mod date;
 mod document;
-mod fault_words;
+pub(crate) mod fault_words;
 pub(crate) mod fit_check;
 mod lenient;
 pub(crate) mod number;
@@ -29,6 +46,7 @@ mod repair_walk;
 mod restore;
 mod strict_serde;
 pub(crate) mod tape;
+pub(crate) mod tokenizer;
 mod union;
 
 use std::sync::Arc;
@@ -52,6 +70,7 @@ pub(crate) struct Readable {
     pub(crate) schema: Value,
     /// With Rust's formats of numbers, which only reading needs.
     pub(crate) source: Arc<Value>,
+    /// Whether the schema has a Rust type.
     pub(crate) typed: bool,
     plan: Arc<ReadPlan>,
     /// The check for fields that the type drops; only of types that flatten an `Option`.
@@ -100,7 +119,7 @@ impl Readable {
         let graph = &self.plan.graph;
         let takes_null = |name: &str| {
             let field = graph.node(graph.root).object.described_field(name);
-            field.is_some_and(|field| graph.takes_null(field.node))
+            field.is_some_and(|field| graph.node(field.node).takes_null())
         };
         let from_option = |(name, schema): (&String, &Value)| {
             schema.get("default").is_none() && !takes_null(name)
@@ -120,6 +139,9 @@ impl Readable {
     }
 
     /// Returns the first field of a text that its type drops.
+    ///
+    /// A value that types often leave out when they are serialized does not count, such as null or
+    /// an empty list.
     fn dropped(&self, json: &str) -> Option<&str> {
         let dropping = self.dropping.as_ref()?;
         let given: Map<String, Value> = serde_json::from_str(json).ok()?;
@@ -198,7 +220,6 @@ impl Target<'_> {
             return Ok(Reading::clean(value));
         }
         match self.read_checked(plan, wire) {
-            Some(value) if readable.dropping.is_none() => Ok(Reading::clean(value)),
             Some(value) if readable.dropped(wire).is_none() => Ok(Reading::clean(value)),
             _ => self.read_slowly(plan, wire, policy),
         }
@@ -220,6 +241,8 @@ impl Target<'_> {
     }
 
     /// Reads a text that fits without repairs.
+    ///
+    /// The value has to fit exactly, and to be cheap enough for its type.
     fn read_checked<T: DeserializeOwned>(&self, plan: &ReadPlan, wire: &str) -> Option<T> {
         if self.unit {
             return None;
@@ -235,6 +258,10 @@ impl Target<'_> {
         serde_json::from_str(tape.whole(token)).ok()
     }
 
+    /// Reads a text on the slow path: repairs it as far as the policy allows, and lists all faults.
+    ///
+    /// The value is deserialized last, so that errors of serde have a path as well: a type may have
+    /// rules of its own.
     #[cold]
     #[inline(never)]
     fn read_slowly<T: DeserializeOwned>(
@@ -294,11 +321,12 @@ impl Target<'_> {
                     below if below.starts_with('[') => format!("{}{below}", found.path),
                     below => format!("{}.{below}", found.path),
                 };
-                Err(self.error(wire, vec![of_serde(path, &error.into_inner())], 0))
+                Err(self.error(wire, vec![Fault::of_serde(path, &error.into_inner())], 0))
             }
         }
     }
 
+    /// Makes the error of a text with its faults.
     fn error(&self, wire: &str, faults: Vec<Fault>, more: usize) -> ContractError {
         ContractError::Reading {
             contract: self.contract.to_owned(),
@@ -310,14 +338,12 @@ impl Target<'_> {
     }
 }
 
-/// Returns the value of an object that has no other field.
+/// Returns the value of the field [`RESULT`] of an object that has no other field.
 fn wrapped(tape: &Tape<'_>) -> Option<usize> {
     if tape.kind(0) != TokenKind::Object {
         return None;
     }
-    let mut entries = tape.entries(0);
-    let (key, value) = entries.next()?;
-    (entries.next().is_none() && tape.text(key) == RESULT).then_some(value)
+    tape.field(0, RESULT).filter(|_| tape.entries(0).nth(1).is_none())
 }
 
 /// Makes a fault from a repair, for the policy that does not allow repairs.
@@ -327,11 +353,4 @@ fn of_repair(Repair { path, what }: &Repair) -> Fault {
     );
     let (path, got) = (path.clone(), what.clone());
     Fault { path, expected: "a value that needs no repair".to_owned(), got, message }
-}
-
-/// Makes a fault from serde's error. It omits the position, because the text may be a repaired one.
-fn of_serde(path: String, error: &serde_json::Error) -> Fault {
-    let text = error.to_string();
-    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
-    Fault::of_sentence(path, text)
 }

@@ -1,6 +1,7 @@
 //! From a Rust type or a foreign schema to the schema of a contract, and on to its graph.
 //!
-//! This file makes the schema of a type with schemars, and adds rules that schemars leaves out.
+//! This file makes the schema of a type with schemars ([`to_read`], [`to_write`]), and adds rules
+//! that schemars leaves out. It also has what all steps need for roots, definitions and references.
 //! The submodules are the next steps, in order:
 //!
 //! 1. `check` rejects a foreign schema that has keywords with values of the wrong kind,
@@ -9,12 +10,21 @@
 //! 4. `normal` converts a schema to the normal form, with one notation for each rule,
 //! 5. [`graph`] makes the typed graph that reading, lowering and comparing read.
 //!
-//! [`keywords`] is the table of keywords for all of them, [`types`] the set of JSON types.
+//! ```text
+//! public schema: {"$ref": "#/$defs/A", "description": "…"}   what a contract shows and stores
+//! normal form:   {"type": "object", "properties": {…}}       what lowering repeats
+//! graph:         Node { shape: Struct, types: OBJECT, … }    what every later step decides by
+//! ```
+//!
+//! The first three steps change the public schema of a contract, the others do not. [`keywords`] is
+//! the table of keywords for all of them, [`types`] the set of JSON types, and [`media`] finds the
+//! fields that hold images and the like.
 
 mod check;
 mod fold;
 pub(crate) mod graph;
 pub(crate) mod keywords;
+pub(crate) mod media;
 mod normal;
 mod older_drafts;
 pub(crate) mod types;
@@ -25,22 +35,34 @@ use schemars::JsonSchema;
 use schemars::Schema;
 use schemars::generate::{Contract as Direction, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub(crate) use self::check::check;
-pub(crate) use self::keywords::{DEFINITIONS, below, below_mut, path_below};
-pub(crate) use self::normal::{NOTHING_FITS, Refusal, keep_used, leads_nowhere, normal};
+pub(crate) use self::keywords::{DEFINITIONS, Keywords, below, below_mut, path_below};
+use self::keywords::{items, text};
+use self::media::MediaField;
+pub(crate) use self::normal::{NOTHING_FITS, keep_used, leads_nowhere, normal};
 pub(crate) use self::older_drafts::{modernise, modernise_marked};
 use crate::limits::ROOT_PARTS;
 use crate::wire_shapes::RESULT;
 
 /// Returns the schema that serde deserializes into `T`, with everything that schemars writes.
 pub(crate) fn to_read<T: JsonSchema>() -> Value {
+    to_read_with_media::<T>().0
+}
+
+/// Returns the schema as [`to_read`] does, and the fields that hold media.
+pub(crate) fn to_read_with_media<T: JsonSchema>() -> (Value, Vec<MediaField>) {
     generate::<T>(Direction::Deserialize)
 }
 
 /// Returns the schema that serde serializes from `T`.
 pub(crate) fn to_write<T: JsonSchema>() -> Value {
+    to_write_with_media::<T>().0
+}
+
+/// Returns the schema as [`to_write`] does, and the fields that hold media.
+pub(crate) fn to_write_with_media<T: JsonSchema>() -> (Value, Vec<MediaField>) {
     generate::<T>(Direction::Serialize)
 }
 
@@ -55,18 +77,22 @@ pub(crate) fn without_noise(schema: Value) -> Value {
 
 /// Returns the type's doc comment.
 pub(crate) fn description_of<T: JsonSchema + ?Sized>() -> Option<String> {
-    let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
-    let text = schema.get("description")?.as_str()?.trim();
-    (!text.is_empty()).then(|| text.to_owned())
+    let text = root_text::<T>("description")?.trim().to_owned();
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Returns the title that the type sets itself; the default title of schemars is the type's name.
 pub(crate) fn title_of<T: JsonSchema>() -> Option<String> {
-    let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
-    let title = schema.get("title")?.as_str()?;
-    (title != T::schema_name()).then(|| title.to_owned())
+    root_text::<T>("title").filter(|title| *title != T::schema_name())
 }
 
+/// Returns the text of a keyword in the schema of a type.
+fn root_text<T: JsonSchema + ?Sized>(keyword: &str) -> Option<String> {
+    let schema = settings(Direction::Deserialize).into_generator().into_root_schema_for::<T>();
+    schema.get(keyword)?.as_str().map(str::to_owned)
+}
+
+/// Returns the settings of schemars, for deserializing or serializing.
 fn settings(direction: Direction) -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| {
         // Every provider understands inlined schemas, OpenAI's strict mode rejects
@@ -78,22 +104,25 @@ fn settings(direction: Direction) -> SchemaSettings {
     })
 }
 
-fn generate<T: JsonSchema>(direction: Direction) -> Value {
+/// Returns the schema of a type, with the rules that schemars leaves out, and the fields that hold
+/// media.
+fn generate<T: JsonSchema>(direction: Direction) -> (Value, Vec<MediaField>) {
     let mut schema = settings(direction).into_generator().into_root_schema_for::<T>();
     schema.remove("title");
-    RecursiveTransform(mend).transform(&mut schema);
+    RecursiveTransform(complete).transform(&mut schema);
     let mut schema = schema.to_value();
+    let media = media::take(&mut schema);
     fold::fold(&mut schema);
-    schema
+    (schema, media)
 }
 
 /// Removes parts that cost bytes in every request and do not help a model, and adds rules that
 /// schemars leaves out: the schema accepts the texts that serde deserializes.
-fn mend(schema: &mut Schema) {
+fn complete(schema: &mut Schema) {
     let Some(schema) = schema.as_object_mut() else {
         return;
     };
-    mend_format(schema);
+    replace_format(schema);
     name_no_fields(schema);
     if schema.get("default").is_some_and(Value::is_null) {
         schema.shift_remove("default");
@@ -105,10 +134,16 @@ fn mend(schema: &mut Schema) {
 }
 
 /// Replaces formats that JSON Schema does not define, because several providers reject them.
-fn mend_format(schema: &mut Map<String, Value>) {
+///
+/// ```text
+/// {"format": "partial-time"} → {"pattern": "^([01][0-9]|2[0-3]):…$"}
+/// ```
+fn replace_format(schema: &mut Keywords) {
+    /// The pattern of chrono's and jiff's dates without a time zone.
     const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
+    /// The pattern of their times.
     const TIME: &str = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?";
-    let pattern = match schema.get("format").and_then(Value::as_str) {
+    let pattern = match text(schema, "format") {
         Some("partial-date-time") => format!("^{DATE}T{TIME}$"),
         Some("partial-time") => format!("^{TIME}$"),
         _ => return,
@@ -118,19 +153,27 @@ fn mend_format(schema: &mut Map<String, Value>) {
 }
 
 /// Drops the formats for Rust's number types.
+///
+/// ```text
+/// {"type": "integer", "format": "uint32"} → {"type": "integer", "minimum": 0, "maximum": 4294967295}
+/// {"type": "integer", "format": "int64"}  → {"type": "integer"}
+/// ```
 fn drop_widths(schema: &mut Schema) {
     let Some(schema) = schema.as_object_mut() else {
         return;
     };
-    match schema.get("format").and_then(Value::as_str) {
-        // Ranges that schemars writes for smaller widths. A range of 64 bits is not worth its
-        // bytes: models do not reach it, and the type still enforces it.
-        Some("int32") => width(schema, i32::MIN.into(), i32::MAX.into()),
-        Some("uint32") => width(schema, 0, u32::MAX.into()),
-        Some(format) if is_width(format) => {
-            schema.shift_remove("format");
-        }
-        _ => {}
+    // Ranges that schemars writes for smaller widths. A range of 64 bits is not worth its bytes:
+    // models do not reach it, and the type still enforces it.
+    let range: Option<(i64, i64)> = match text(schema, "format") {
+        Some("int32") => Some((i32::MIN.into(), i32::MAX.into())),
+        Some("uint32") => Some((0, u32::MAX.into())),
+        Some(format) if is_width(format) => None,
+        _ => return,
+    };
+    schema.shift_remove("format");
+    if let Some((least, most)) = range {
+        schema.entry("minimum").or_insert(least.into());
+        schema.entry("maximum").or_insert(most.into());
     }
 }
 
@@ -141,19 +184,15 @@ fn is_width(format: &str) -> bool {
         || width.is_some_and(|width| width.chars().all(|c| c.is_ascii_digit()))
 }
 
-fn width(schema: &mut Map<String, Value>, least: i64, most: i64) {
-    schema.shift_remove("format");
-    schema.entry("minimum").or_insert(least.into());
-    schema.entry("maximum").or_insert(most.into());
-}
-
-fn close_variant(member: &mut Map<String, Value>) {
+/// Closes a variant of `Result` to other fields.
+///
+/// schemars writes them without `additionalProperties`, so that an object with both `Ok` and `Err`
+/// would fit both variants.
+fn close_variant(member: &mut Keywords) {
+    let own = member.get("properties").and_then(Value::as_object);
     let is = |name| {
-        member.get("required") == Some(&serde_json::json!([name]))
-            && member
-                .get("properties")
-                .and_then(Value::as_object)
-                .is_some_and(|own| own.len() == 1 && own.contains_key(name))
+        member.get("required") == Some(&json!([name]))
+            && own.is_some_and(|own| own.len() == 1 && own.contains_key(name))
     };
     if is("Ok") || is("Err") {
         member.entry("additionalProperties").or_insert(false.into());
@@ -162,23 +201,34 @@ fn close_variant(member: &mut Map<String, Value>) {
 
 /// Distinguishes a struct without fields from an object of any fields: schemars writes a map of
 /// anything with `additionalProperties`, and a struct without fields without any rule.
-fn name_no_fields(schema: &mut Map<String, Value>) {
+///
+/// ```text
+/// struct Empty {}          {"type": "object"} → {"type": "object", "properties": {}}
+/// HashMap<String, Value>   {"type": "object", "additionalProperties": true}, unchanged
+/// ```
+fn name_no_fields(schema: &mut Keywords) {
     let silent = |keyword: &String| matches!(keyword.as_str(), "type" | "description" | "title");
-    if is_type_object(schema) && schema.keys().all(silent) {
-        schema.insert("properties".into(), Value::Object(Map::new()));
+    if text(schema, "type") == Some("object") && schema.keys().all(silent) {
+        schema.insert("properties".into(), json!({}));
     }
 }
 
-fn is_type_object(schema: &Map<String, Value>) -> bool {
+/// Whether the type of a schema is object, and no other.
+pub(crate) fn is_object(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "object")
 }
 
-pub(crate) fn is_object(schema: &Value) -> bool {
-    schema.get("type").and_then(Value::as_str) == Some("object")
+/// Whether a value is an object without entries.
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
 }
 
 /// Adds `type: object` to a root that has no type but is always an object: a union of objects, a
 /// reference to an object, or a schema that only has properties.
+///
+/// ```text
+/// {"anyOf": [{"type": "object", …}, {"type": "object", …}]} → {"type": "object", "anyOf": […]}
+/// ```
 pub(crate) fn root_object(schema: &mut Value) {
     if schema.get("type").is_none()
         && is_always_object(schema)
@@ -188,10 +238,13 @@ pub(crate) fn root_object(schema: &mut Value) {
     }
 }
 
+/// Whether a keyword says nothing about values.
 fn is_noise(keyword: &str) -> bool {
     matches!(keyword, "$schema" | "$id" | "$comment" | "title" | "description")
 }
 
+/// Whether a root without a type accepts objects only. It follows references and unions, each part
+/// once.
 fn is_always_object(root: &Value) -> bool {
     let mut waiting = vec![root];
     let mut followed = HashSet::new();
@@ -199,26 +252,23 @@ fn is_always_object(root: &Value) -> bool {
         let Some(map) = schema.as_object().filter(|_| followed.len() < ROOT_PARTS) else {
             return false;
         };
-        let list = |keyword: &str| map.get(keyword).and_then(Value::as_array);
         if is_object(schema) || map.get("const").is_some_and(Value::is_object) {
             continue;
         }
-        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+        let decides = |part: &&Value| is_object(part) || part.get("$ref").is_some();
+        let union = ["anyOf", "oneOf"].into_iter().find(|keyword| map.contains_key(*keyword));
+        if let Some(reference) = text(map, "$ref") {
             if followed.insert(reference) {
-                let target = resolve(root, reference);
-                waiting.push(target.unwrap_or(&Value::Null));
+                waiting.push(resolve(root, reference).unwrap_or(&Value::Null));
             }
         } else if map.contains_key("type") {
             return false;
-        } else if let Some(parts) = list("allOf")
-            && let Some(part) =
-                parts.iter().find(|part| is_object(part) || part.get("$ref").is_some())
-        {
+        } else if let Some(part) = items(map, "allOf").find(decides) {
             waiting.push(part);
         } else if map.contains_key("properties") {
             // Only an object has fields.
-        } else if let Some(members) = list("anyOf").or_else(|| list("oneOf")) {
-            waiting.extend(members);
+        } else if let Some(union) = union {
+            waiting.extend(items(map, union));
         } else if !std::ptr::eq(schema, root) || !map.keys().all(|keyword| is_noise(keyword)) {
             return false;
         }
@@ -250,29 +300,37 @@ pub(crate) fn take_apart(schemas: impl IntoIterator<Item = Value>) {
 
 /// Returns the schema of an input without fields.
 pub(crate) fn nothing() -> Value {
-    serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
+    json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
 /// Closes a struct without fields: it accepts no fields.
+///
+/// ```text
+/// {"type": "object", "properties": {}}
+/// → {"type": "object", "properties": {}, "additionalProperties": false}
+/// ```
 pub(crate) fn close_empty(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else {
         return;
     };
-    let empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
-    let says_more =
-        |keyword: &String| !matches!(keyword.as_str(), "type" | "properties" | "description");
-    if map.get("properties").is_some_and(empty) && !map.keys().any(says_more) {
+    let known = |keyword: &String| matches!(&**keyword, "type" | "properties" | "description");
+    if map.get("properties").is_some_and(is_empty) && map.keys().all(known) {
         map.insert("additionalProperties".into(), false.into());
     }
 }
 
 /// Closes an input whose `properties` are empty and that has no other rule: it takes no
 /// arguments. Beside other keywords, empty `properties` have no effect and are removed.
+///
+/// ```text
+/// {"type": "object", "properties": {}}              → closed
+/// {"type": "object", "properties": {}, "anyOf": […]} → {"type": "object", "anyOf": […]}
+/// ```
 pub(crate) fn close_fieldless(schema: &mut Value) {
     let Some(root) = schema.as_object_mut() else {
         return;
     };
-    if !root.get("properties").and_then(Value::as_object).is_some_and(Map::is_empty) {
+    if !root.get("properties").is_some_and(is_empty) {
         return;
     }
     root.shift_remove("properties");
@@ -292,6 +350,11 @@ pub(crate) fn wrap(schema: Value) -> Value {
 }
 
 /// Returns an object of required properties, in order, with their definitions at its root.
+///
+/// ```text
+/// [("result", {"$ref": "#/$defs/A", "$defs": {"A": …}})]
+/// → {"type": "object", "properties": {"result": ref A}, "required": ["result"], "$defs": {"A": …}}
+/// ```
 pub(crate) fn object<const N: usize>(properties: [(&str, Value); N]) -> Value {
     let mut definitions = Map::new();
     let mut inner = Map::new();
@@ -301,18 +364,17 @@ pub(crate) fn object<const N: usize>(properties: [(&str, Value); N]) -> Value {
         inner.insert(name.into(), schema);
         required.push(Value::from(name));
     }
-    let mut root = Map::new();
-    root.insert("type".into(), "object".into());
-    root.insert("properties".into(), inner.into());
-    root.insert("required".into(), required.into());
+    let mut root = json!({"type": "object", "properties": inner, "required": required});
     if !definitions.is_empty() {
-        root.insert("$defs".into(), definitions.into());
+        root[DEFINITIONS] = definitions.into();
     }
-    Value::Object(root)
+    root
 }
 
 /// Moves a schema's definitions out, so that it can be embedded below another root.
-fn hoist(name: &str, schema: &mut Value, definitions: &mut Map<String, Value>) {
+///
+/// A schema that refers to its own root becomes a definition itself, named after the property.
+fn hoist(name: &str, schema: &mut Value, definitions: &mut Keywords) {
     // Two properties may each have a definition of the same name.
     rename_definitions(schema, |name| definitions.contains_key(name));
     let Some(map) = schema.as_object_mut() else {
@@ -330,7 +392,7 @@ fn hoist(name: &str, schema: &mut Value, definitions: &mut Map<String, Value>) {
             redirect(definition, &away);
         });
         definitions.insert(name, schema.take());
-        *schema = serde_json::json!({ "$ref": target });
+        *schema = json!({ "$ref": target });
     }
 }
 
@@ -346,6 +408,11 @@ fn plain_name(name: &str) -> String {
 }
 
 /// Renames definitions that are taken or not plain, with all references to them.
+///
+/// ```text
+/// {"$ref": "#/$defs/Vec<u8>", "$defs": {"Vec<u8>": …}}
+/// → {"$ref": "#/$defs/Vec_u8_", "$defs": {"Vec_u8_": …}}
+/// ```
 fn rename_definitions(schema: &mut Value, is_taken: impl Fn(&str) -> bool) {
     let Some(own) = schema.get_mut("$defs").and_then(Value::as_object_mut) else {
         return;
@@ -379,6 +446,9 @@ fn rename_definitions(schema: &mut Value, is_taken: impl Fn(&str) -> bool) {
 }
 
 /// Returns the name, or else the name with the next free number.
+///
+/// `number` is the last number in use, so that many definitions of one name do not count from 1
+/// each time: `Node`, `Node_2`, `Node_3`.
 fn free_name(name: &str, number: &mut usize, is_taken: impl Fn(&str) -> bool) -> String {
     let mut free = name.to_owned();
     while is_taken(&free) {
@@ -388,11 +458,15 @@ fn free_name(name: &str, number: &mut usize, is_taken: impl Fn(&str) -> bool) ->
     free
 }
 
+/// Returns the reference to a definition: `A/B` → `#/$defs/A~1B`.
 pub(crate) fn reference_to(definition: &str) -> String {
     format!("#/$defs/{}", definition.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Rewrites the references in a schema for which `to` returns one; returns whether there was one.
+///
+/// `to` gets the whole reference, with its `#`. References in data, such as in a `const`, are not
+/// changed.
 pub(crate) fn redirect(schema: &mut Value, to: &impl Fn(&str) -> Option<String>) -> bool {
     let Some(map) = schema.as_object_mut() else {
         return false;
@@ -415,7 +489,24 @@ pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value>
     root.pointer(reference.strip_prefix('#')?)
 }
 
-pub(crate) fn percent_decoded(text: &str) -> Option<String> {
+/// Returns the JSON pointer of a reference, if it leads to a schema.
+pub(crate) fn pointer_of(root: &Value, reference: &Value) -> Option<String> {
+    let leads = |pointer: &str| root.pointer(pointer).is_some_and(is_schema);
+    let plain = reference.as_str()?.strip_prefix('#')?;
+    if leads(plain) {
+        Some(plain.to_owned())
+    } else {
+        percent_decoded(plain).filter(|it| leads(it))
+    }
+}
+
+/// Whether a value can be a schema.
+fn is_schema(value: &Value) -> bool {
+    value.is_object() || value.is_boolean()
+}
+
+/// Decodes percent signs of a URI: `a%20b` → `a b`. `None` if the result is not UTF-8.
+fn percent_decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {

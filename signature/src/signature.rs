@@ -100,7 +100,7 @@ pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + '
     ///
     /// [`Contract::of`]: crate::Contract::of
     fn name() -> Cow<'static, str> {
-        Cow::Owned(name::of::<Self>())
+        Cow::Owned(name::of(&Self::schema_name(), Self::namespace()))
     }
 
     /// Returns the description for the model: the type's doc comment.
@@ -123,12 +123,11 @@ pub trait Signature: Serialize + DeserializeOwned + JsonSchema + Send + Sync + '
     /// [`ContractError::Write`] means that the output does not serialize to JSON, such as a map
     /// whose keys are not strings.
     fn render(output: &Self::Output) -> Result<String> {
-        let json = serde_json::to_string(output)
-            .map_err(|source| ContractError::write(Self::name().into_owned(), source))?;
+        let failed = |source| ContractError::write(Self::name().into_owned(), source);
+        let json = serde_json::to_string(output).map_err(failed)?;
         // A bare JSON string reads better without its quotes and escapes.
         if json.starts_with('"') {
-            return serde_json::from_str(&json)
-                .map_err(|source| ContractError::write(Self::name().into_owned(), source));
+            return serde_json::from_str(&json).map_err(failed);
         }
         Ok(json)
     }

@@ -396,6 +396,87 @@ fn a_number_with_more_than_64_bits_is_not_rounded() {
     assert!(read_dynamic(&integer, "1e300", Policy::Coerce).is_err());
 }
 
+#[test]
+fn an_integer_may_have_any_notation() {
+    let integer = dynamic(json!({"type": "integer"}));
+    for (text, whole) in [
+        ("5", "5"),
+        ("-12", "-12"),
+        ("5.0", "5"),
+        ("1e3", "1000"),
+        ("1.5e1", "15"),
+        ("100e-2", "1"),
+        ("-0", "0"),
+        ("-0.0", "0"),
+        ("0e99999999999999999999", "0"),
+    ] {
+        let read = read_dynamic(&integer, text, Policy::Strict).unwrap();
+        assert_eq!(read.to_string(), whole, "{text}");
+    }
+    assert_eq!(read::<u128>(&u128::MAX.to_string()).unwrap(), u128::MAX);
+    for text in ["5.5", "1e-1", "1e999", "1e99999999999999999999"] {
+        assert!(read_dynamic(&integer, text, Policy::Coerce).is_err(), "{text}");
+    }
+    for text in ["", "-", ".5", "5.", "01", "+-1", "1_0"] {
+        let text = json!(text).to_string();
+        assert!(read_dynamic(&integer, &text, Policy::Coerce).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn bounds_have_the_order_of_numbers() {
+    let sorted = ["-1e5", "-10", "-9.5", "-0.1", "0", "1e-9", "0.1", "0.11", "1", "9", "10", "1e2"];
+    for (least, bound) in sorted.iter().enumerate() {
+        let bound: Value = serde_json::from_str(bound).unwrap();
+        let contract = dynamic(json!({"type": "number", "minimum": bound}));
+        for (at, text) in sorted.iter().enumerate() {
+            let fits = read_dynamic(&contract, text, Policy::Strict).is_ok();
+            assert_eq!(fits, at >= least, "{text} with the minimum {bound}");
+        }
+    }
+    let only = dynamic(json!({"const": 1.5}));
+    for text in ["1.5", "1.50", "15e-1"] {
+        assert!(read_dynamic(&only, text, Policy::Strict).is_ok(), "{text}");
+    }
+}
+
+/// Whether a text fits a contract with this pattern.
+fn matches(pattern: &str, text: &str) -> bool {
+    let contract = dynamic(json!({"type": "string", "pattern": pattern}));
+    read_dynamic(&contract, &json!(text).to_string(), Policy::Strict).is_ok()
+}
+
+#[test]
+fn a_pattern_has_to_match() {
+    for (pattern, fits, not) in [
+        (r"^[A-Z]{2}-\d+$", "AB-12", "AB-"),
+        (r"^\d{4}-\d{2}-\d{2}$", "2026-11-21", "2026-11-2"),
+        ("^[a-z]+$", "abc", "ab1"),
+        ("^[a-zA-Z0-9_-]{1,4}$", "a-_Z", "abcde"),
+        (r"^[^@]+@[^@]+$", "a@b", "ab"),
+        (r"^\+?[0-9]*$", "+12", "12+"),
+        ("^a*b$", "b", "a"),
+        ("^[a-z]*a$", "bca", "bc"),
+        ("abc", "xabcx", "ab"),
+        ("^(a|b)$", "a", "c"),
+    ] {
+        assert!(matches(pattern, fits) && !matches(pattern, not), "{pattern}");
+    }
+}
+
+proptest! {
+    /// Most patterns need no regex engine: see `reading/pattern.rs`.
+    #[test]
+    fn a_pattern_matches_what_the_engine_matches(
+        pattern in r"\^(([a-c]|\[[a-c0-2]{1,3}\]|\[a-c\]|\\d|-|\\\.)(\+|\*|\?|\{[0-2]\}|\{1,\}|\{0,2\})?){1,4}\$",
+        text in r"[a-c0-2.\-é\n]{0,6}",
+    ) {
+        if let Ok(regex) = regex_lite::Regex::new(&pattern) {
+            prop_assert_eq!(matches(&pattern, &text), regex.is_match(&text), "{}", pattern);
+        }
+    }
+}
+
 /// Schemas of every style, as others write them.
 fn schemas() -> Vec<Value> {
     let object = |properties: Value| json!({"type": "object", "properties": properties});

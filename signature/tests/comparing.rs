@@ -312,7 +312,7 @@ fn each_change_of_an_input_is_one_line() {
     a longer text
       input $.query: ours may have 0 characters, theirs takes at least 1
     a pattern
-      input $.query: ours may be any string, theirs takes only what matches ^[a-z ]+$
+      input $.query: ours may be any string, theirs takes only texts that match ^[a-z ]+$
     a format, which is a hint
       
     fewer items
@@ -349,7 +349,7 @@ fn each_change_of_an_input_is_one_line() {
     a condition
       input $: ours may break a rule, theirs has `if`, `then`, which cannot be compared
     leads nowhere
-      input $.query: ours cannot be compared with it, theirs is not a schema that can be compared: the reference "#/$defs/gone" leads nowhere in this schema; put what it means under `$defs`
+      input $.query: ours cannot be compared with it, theirs is not a schema that can be compared: the reference "#/$defs/gone" leads nowhere in this schema; put its target under `$defs`
     "##);
 }
 
@@ -410,7 +410,7 @@ anything
 further fields of any kind
   
 none
-  output $: ours takes an object with `titles`, `total`, theirs does not say what it returns
+  output $: ours takes an object with `titles`, `total`, theirs has no output schema
 a list
   output $: ours takes an object with `titles`, `total`, theirs is a list
 "#);
@@ -430,9 +430,10 @@ fn a_tool_without_an_output_schema_returns_text() {
     assert_eq!(given::<Value>(None), "");
     assert_eq!(given::<()>(None), "");
     assert_eq!(given::<zoo::Ping>(None), "");
-    let says_nothing = "output $: ours takes an integer, theirs does not say what it returns";
+    let says_nothing = "output $: ours takes an integer, theirs has no output schema";
     assert_eq!(given::<i64>(None), says_nothing);
-    let says_nothing = "output $: ours takes one of `open`, `in-progress`, `done`, theirs does not say what it returns";
+    let says_nothing =
+        "output $: ours takes one of `open`, `in-progress`, `done`, theirs has no output schema";
     assert_eq!(given::<zoo::Status>(None), says_nothing);
 }
 
@@ -927,7 +928,7 @@ fn comparing_two_large_schemas_takes_bounded_time() {
     };
     assert!(survive(many(20_000, "string"), many(20_000, "integer"))[0].contains("$.p49"));
     let found = survive(many(35_000, "string"), many(35_000, "string"));
-    assert!(found[0].ends_with("is too large together with it"), "{found:?}");
+    assert!(found[0].ends_with("is too large to be compared in full"), "{found:?}");
 
     let any_of = |count: usize, of: fn(usize) -> Value| {
         let members: Vec<_> = (0..count).map(of).collect();

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Dialect, Signature};
+use toolwright_signature::{Contract, Dialect, MediaKind, SchemaFault, Side, Signature};
 
 use crate::zoo::{self, Bare, Echo, Specimen, Tree, Visitor};
 
@@ -308,4 +308,63 @@ fn a_schema_from_outside_keeps_its_dollar_schema() {
     // A tuple is said in another way since 2020-12: under the old name it would mean nothing.
     let tuple = json!({"type": "array", "items": [{"type": "number"}, {"type": "number"}]});
     assert_eq!(shown(Some(seventh), tuple), both(modern));
+}
+
+#[test]
+fn a_malformed_schema_cannot_be_asked_first() {
+    let output = json!({"type": "string"});
+    let contract = Contract::dynamic("find", "", json!({"type": "object"}), Some(output)).unwrap();
+    let error = contract.asking_first("why", json!({"type": "text"})).unwrap_err();
+    assert_eq!(error.schema_fault(), Some(SchemaFault::Malformed));
+}
+
+/// A picture, as a type says it.
+#[derive(Serialize, Deserialize)]
+struct Picture(String);
+
+impl JsonSchema for Picture {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Picture".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        MediaKind::Image.schema()
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Album {
+    cover: Option<Picture>,
+    /// A field that is called like the marker is an ordinary field.
+    #[serde(rename = "x-part")]
+    named: String,
+    albums: Vec<Album>,
+    by_name: std::collections::BTreeMap<String, Picture>,
+}
+
+/// Find an album.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct FindAlbum {}
+
+impl Signature for FindAlbum {
+    type Output = Album;
+}
+
+#[test]
+fn media_are_found_in_recursive_types_and_their_markers_removed() {
+    let contract = Contract::of::<FindAlbum>().unwrap();
+    let paths: Vec<_> =
+        contract.media(Side::Output).iter().map(|field| field.path.as_str()).collect();
+    assert_eq!(paths, ["$.cover", "$.by_name.*"]);
+    assert!(contract.media(Side::Input).is_empty());
+    let schema = contract.output_to_write().unwrap();
+    assert!(!schema.to_string().contains(r#""x-part":"image""#), "{schema}");
+    assert_eq!(schema["properties"]["x-part"]["type"], "string");
+    let first = contract.asking_first("why", json!({"type": "string"})).unwrap();
+    assert_eq!(first.media(Side::Output)[0].path, "$.output.cover");
+    assert_eq!(contract.finish().unwrap().media(Side::Input)[0].path, "$.cover");
 }

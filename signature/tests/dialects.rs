@@ -228,13 +228,13 @@ fn assert_fits_panics_for_a_signature_that_is_not_strict() {
     let losses = assert_fits::<Echo<zoo::Bounded>>(Dialect::OpenAiStrict);
     assert_eq!(
         losses[0].to_string(),
-        "input $.given.code: `minLength` is said in the description only"
+        "input $.given.code: `minLength` is written only in the description"
     );
     let panicked = std::panic::catch_unwind(|| {
         assert_fits::<Bare<zoo::Anything>>(Dialect::OpenAiStrict);
     });
     let text = *panicked.unwrap_err().downcast::<String>().unwrap();
-    insta::assert_snapshot!(text, @"the input of `main::zoo::Bare<main::zoo::maps::Anything>` cannot be sent strict to openai-strict: input $.value: `strict` is off: any value at all; give it a type");
+    insta::assert_snapshot!(text, @"the input of `main::zoo::Bare<main::zoo::maps::Anything>` cannot be sent strict to openai-strict: input $.value: `strict` is off: it accepts any value; give it a type");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn gemini_rejects_a_tool_name_that_starts_with_a_digit_also_after_a_rename() {
     let renamed = contract.named("3d_view").unwrap();
     renamed.lower(Dialect::Anthropic).unwrap();
     let error = renamed.lower(Dialect::Gemini).unwrap_err();
-    insta::assert_snapshot!(error, @"`3d_view` does not fit gemini at $: a tool's name starts with a letter or `_` there; rename it");
+    insta::assert_snapshot!(error, @"`3d_view` does not fit gemini at $: a tool's name must start with a letter or `_` there; rename it");
 }
 
 /// A tool returns what serde writes, and a model has to produce what serde reads.

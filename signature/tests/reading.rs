@@ -414,3 +414,129 @@ fn a_type_tag_among_fields_of_any_value_is_an_ordinary_field() {
         assert_eq!(serde_json::to_string(&value).unwrap(), wire);
     }
 }
+
+/// A contract with one field of any value, to read JSON exactly.
+fn exactly(text: &str) -> Result<Value, String> {
+    let input = json!({"type": "object", "properties": {"v": {}}});
+    let contract = Contract::dynamic("hold", "Hold a value.", input, None).unwrap();
+    let reading = contract.read_with::<Value>(text, Policy::Strict);
+    reading.map(|reading| reading.value).map_err(|error| error.to_string())
+}
+
+#[test]
+fn strict_reading_accepts_the_json_of_serde_json_and_nothing_else() {
+    for text in [
+        "null",
+        " true ",
+        "-0",
+        "0.5e-7",
+        "1E+5",
+        "[]",
+        "[1,[2,{}],\"a\"]",
+        "{\"a\":{\"b\":[]}}",
+        "\"\\u00e4\\ud83d\\ude00\\n\"",
+        "",
+        "01",
+        "1.",
+        ".5",
+        "+1",
+        "[1,]",
+        "{,}",
+        "{\"a\":1,}",
+        "\"\\ud800\"",
+        "\"\\ud800\\u0041\"",
+        "\"\\x\"",
+        "\"a\tb\"",
+        "\"a",
+        "[1",
+        "{\"a\"",
+        "nul",
+        "truee",
+        "1 2",
+        "\u{feff}1",
+        "[1}",
+        "{\"a\":1]",
+        "'a'",
+        "\"\\u+123\"",
+        "-",
+        "1e",
+        "\"\\",
+        "{\"a\" 1}",
+        "{a:1}",
+        "[,1]",
+        "\0",
+    ] {
+        let text = format!("{{\"v\": {text}}}");
+        let theirs = serde_json::from_str::<Value>(&text).ok();
+        assert_eq!(exactly(&text).ok(), theirs, "{text:?}: {:?}", exactly(&text));
+    }
+}
+
+#[test]
+fn escapes_are_decoded() {
+    let text = r#"{"v": "a\"b\\\/\b\f\n\r\t\u0041\ud83d\ude00ä"}"#;
+    assert_eq!(exactly(text).unwrap(), json!({"v": "a\"b\\/\u{8}\u{c}\n\r\tA😀ä"}));
+}
+
+#[test]
+fn a_key_twice_is_found_with_its_path() {
+    for (text, fault) in [
+        (r#"{"a":[0,{"b":1,"b":2}]}"#, "$.a[1]: field `b` is given twice"),
+        (r#"{"a":1,"\u0061":2}"#, "$: field `a` is given twice"),
+    ] {
+        let error = exactly(text).unwrap_err();
+        assert!(error.contains(fault), "{error}");
+    }
+    let many: String = (0..100_000).map(|i| format!("\"k{i}\":1,")).collect();
+    assert!(exactly(&format!("{{{many}\"z\":1}}")).is_ok());
+    let error = exactly(&format!("{{{many}\"k7\":1}}")).unwrap_err();
+    assert!(error.contains("$: field `k7` is given twice"), "{}", error.len());
+}
+
+#[test]
+fn nesting_ends_at_the_depth_of_serde_json() {
+    for depth in [125, 126, 127, 128, 1_000_000] {
+        let text = format!("{{\"v\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
+        let theirs = serde_json::from_str::<Value>(&text).is_ok();
+        assert_eq!(exactly(&text).is_ok(), theirs, "{depth}");
+    }
+}
+
+#[test]
+fn a_date_time_names_one_instant() {
+    let when = json!({"type": "string", "format": "date-time"});
+    let input = json!({"type": "object", "properties": {"when": when}, "required": ["when"]});
+    let contract = Contract::dynamic("wait", "Wait.", input, None).unwrap();
+    let read = |text: &str, policy| {
+        let reading = contract.read_with::<Value>(&json!({"when": text}).to_string(), policy);
+        reading.ok().map(|reading| reading.value["when"].clone())
+    };
+    for text in ["2026-11-21T20:00:00Z", "2024-02-29T23:59:59.123456789+14:00"] {
+        assert_eq!(read(text, Policy::Strict), Some(json!(text)), "{text}");
+    }
+    for text in ["2026-11-21t20:00:00z", "2026-11-21 20:00Z", " 2026-11-21T20:00:00Z\n"] {
+        assert_eq!(read(text, Policy::Repair), None, "{text}");
+        assert_eq!(read(text, Policy::Coerce), Some(json!("2026-11-21T20:00:00Z")), "{text}");
+    }
+    for text in [
+        "",
+        "tomorrow",
+        "2026-11-21",
+        "2026-11-21T20:00:00",
+        "2026-02-30T00:00:00Z",
+        "2025-02-29T00:00:00Z",
+        "2026-11-21T24:00:00Z",
+        "2026-12-31T23:59:60Z",
+        "2026-11-21T20:00:00Zz",
+        "2026-11-21T20:00:00+25:00",
+        "2026-11-21T20:00:00.Z",
+        "20261121T200000Z",
+        "2026-13-01T00:00:00Z",
+        "ä026-11-21T20:00:00Z",
+        "11/21/2026",
+        "2026-11-21T20:00:00[Europe/Paris]",
+        "2026-11-21T20:00:00Z[UTC]",
+    ] {
+        assert_eq!(read(text, Policy::Coerce), None, "{text}");
+    }
+}

@@ -62,7 +62,7 @@ fn strict_objects_nest_at_most_10_levels() {
     let innermost = || one(json!({"type": "string"}));
     let nested = |levels: usize| (1..levels).fold(innermost(), |below, _| one(below));
     accepted(nested(10));
-    assert_snapshot!(loose(nested(11)), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(nested(11)), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 nested objects; make it flatter");
     // Lists and unions do not count as levels, but the objects in them do.
     let listed = |levels: usize| {
         (1..levels).fold(innermost(), |below, _| {
@@ -70,7 +70,7 @@ fn strict_objects_nest_at_most_10_levels() {
         })
     };
     accepted(listed(10));
-    assert_snapshot!(loose(listed(11)), @"input $.a[].a[].a[].a[].a[].a[].a[].a[].a[].a[]: `strict` is off: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(listed(11)), @"input $.a[].a[].a[].a[].a[].a[].a[].a[].a[].a[]: `strict` is off: more than 10 nested objects; make it flatter");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn levels_behind_a_recursive_reference_count_once() {
     chain["$defs"] = definitions.into();
     accepted(chain.clone());
     chain["$defs"]["d8"] = one(one(json!({"$ref": "#/$defs/d0"})));
-    assert_snapshot!(loose(chain), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(loose(chain), @"input $.a.a.a.a.a.a.a.a.a.a: `strict` is off: more than 10 nested objects; make it flatter");
 
     // Each refers to all others, so the number of paths is the factorial of their number.
     let all: Vec<_> = (0..14).map(|i| json!({"$ref": format!("#/$defs/d{i}")})).collect();
@@ -96,31 +96,31 @@ fn levels_behind_a_recursive_reference_count_once() {
 fn a_strict_schema_has_at_most_5000_properties() {
     let many = |count| taking((0..count).map(|i| (format!("p{i}"), json!({"type": "null"}))));
     accepted(many(5_000));
-    assert_snapshot!(loose(many(5_001)), @"input $: `strict` is off: 5001 properties where 5000 are accepted; split it");
+    assert_snapshot!(loose(many(5_001)), @"input $: `strict` is off: 5001 properties, but at most 5000 are accepted; split it");
     let halves = taking((0..2).map(|i| (format!("half{i}"), many(2_500))));
-    assert_snapshot!(loose(halves), @"input $: `strict` is off: 5002 properties where 5000 are accepted; split it");
+    assert_snapshot!(loose(halves), @"input $: `strict` is off: 5002 properties, but at most 5000 are accepted; split it");
 }
 
 #[test]
 fn a_strict_schema_has_at_most_1000_enum_values() {
     let enums = |count| taking((0..4).map(|i| (format!("e{i}"), texts(count, 4))));
     accepted(enums(250));
-    assert_snapshot!(loose(enums(251)), @"input $: `strict` is off: 1004 values of enums where 1000 are accepted; split it");
+    assert_snapshot!(loose(enums(251)), @"input $: `strict` is off: 1004 values of enums, but at most 1000 are accepted; split it");
 }
 
 #[test]
 fn a_long_strict_enum_has_at_most_15000_characters() {
     accepted(one(texts(251, 59)));
     accepted(one(texts(250, 61)));
-    assert_snapshot!(loose(one(texts(251, 60))), @"input $.a: `strict` is off: an enum of more than 250 values with more than 15000 characters; shorten the values or take text");
+    assert_snapshot!(loose(one(texts(251, 60))), @"input $.a: `strict` is off: an enum of more than 250 values with more than 15000 characters; shorten the values or use a text without an enum");
 }
 
 #[test]
 fn a_strict_schema_has_at_most_120000_characters_of_names_and_values() {
     let long = |length: usize| taking((0..100).map(|i| (format!("{i:0length$}"), text())));
     accepted(long(1_200));
-    assert_snapshot!(loose(long(1_201)), @"input $: `strict` is off: 120100 characters of names and values where 120000 are accepted; split it");
-    assert_snapshot!(loose(one(json!({"const": "ä".repeat(120_000)}))), @"input $: `strict` is off: 120001 characters of names and values where 120000 are accepted; split it");
+    assert_snapshot!(loose(long(1_201)), @"input $: `strict` is off: 120100 characters of names and values, but at most 120000 are accepted; split it");
+    assert_snapshot!(loose(one(json!({"const": "ä".repeat(120_000)}))), @"input $: `strict` is off: 120001 characters of names and values, but at most 120000 are accepted; split it");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_reference_that_leads_nowhere_is_rejected() {
             lower(one(json!({"const": [schema]})), dialect).unwrap();
         }
     }
-    assert_snapshot!(refused(one(bad[0].clone())), @r#"`take` does not fit openai-strict at $.a: the reference "https://example.com/schema.json" leads nowhere in this schema; put what it means under `$defs`"#);
+    assert_snapshot!(refused(one(bad[0].clone())), @r#"`take` does not fit openai-strict at $.a: the reference "https://example.com/schema.json" leads nowhere in this schema; put its target under `$defs`"#);
     let long = json!({"$ref": "\n".repeat(1_000_000)});
     assert!(refused(one(long)).len() < 300);
 }
@@ -215,7 +215,7 @@ fn a_type_that_nests_too_deep_is_sent_without_strict() {
     let deep = Contract::of::<Echo<A>>().unwrap();
     let lowered = deep.lower_output(Dialect::OpenAiStrict).unwrap();
     assert!(!lowered.strict);
-    assert_snapshot!(lowered.losses[0], @"output $.below.below.below.below.below.below.below.below.below.below: `strict` is off: more than 10 objects in each other; make it flatter");
+    assert_snapshot!(lowered.losses[0], @"output $.below.below.below.below.below.below.below.below.below.below: `strict` is off: more than 10 nested objects; make it flatter");
 }
 
 #[test]

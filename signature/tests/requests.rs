@@ -173,7 +173,7 @@ fn anthropic_takes_20_strict_tools_and_the_others_without_strict() {
     let tools: Vec<_> = (0..22).map(|i| tool(&format!("t{i}"), fields(0, 0))).collect();
     let all = strict(Dialect::Anthropic, &tools);
     assert_eq!(all, [vec![true; 20], vec![false; 2]].concat());
-    assert_snapshot!(lowered(Dialect::Anthropic, &tools)[21].losses[0], @"input $: `strict` is off: the request has no room for another strict tool, and those before it come first");
+    assert_snapshot!(lowered(Dialect::Anthropic, &tools)[21].losses[0], @"input $: `strict` is off: the request has no room for another strict tool after the ones before it");
     // The tool alone is strict: the choice holds for one request only.
     assert!(tools[21].lower(Dialect::Anthropic).unwrap().strict);
     assert_eq!(strict(Dialect::OpenAiStrict, &tools), [true; 22]);
@@ -194,8 +194,8 @@ fn anthropic_adds_up_optional_fields_and_unions_of_all_strict_tools() {
     assert_eq!(strict(Dialect::Anthropic, &many(1, 24, 0)), [false]);
     assert_eq!(strict(Dialect::Anthropic, &many(1, 0, 16)), [false]);
     let why = |tools: &[Contract]| lowered(Dialect::Anthropic, tools)[0].losses[0].to_string();
-    assert_snapshot!(why(&many(1, 24, 0)), @"input $: `strict` is off: 24 optional fields where 23 are accepted; split it");
-    assert_snapshot!(why(&many(1, 0, 16)), @"input $: `strict` is off: 16 fields of several types where 15 are accepted; split it");
+    assert_snapshot!(why(&many(1, 24, 0)), @"input $: `strict` is off: 24 optional fields, but at most 23 are accepted; split it");
+    assert_snapshot!(why(&many(1, 0, 16)), @"input $: `strict` is off: 16 fields of several types, but at most 15 are accepted; split it");
     // Tools that still fit are strict after one that does not.
     let tools = [many(1, 20, 0), many(1, 8, 0), many(2, 2, 0)].concat();
     assert_eq!(strict(Dialect::Anthropic, &tools), [true, false, true, true]);
@@ -290,7 +290,7 @@ fn a_field_whose_name_anthropic_refuses_is_described_instead() {
     let losses: Vec<_> = lowered.losses.iter().map(ToString::to_string).collect();
     assert_snapshot!(losses.join("\n"), @r"
     input $.$filter: `strict` is off: its name must be 1 to 64 characters of A-Z a-z 0-9 _ . -; rename it
-    input $.$filter: `properties` is said in the description only
+    input $.$filter: `properties` is written only in the description
     ");
     let value = json!({"$filter": "a eq 1", "page": {"of all": 2}});
     let wire = contract.lower_value(Dialect::Anthropic, &value).unwrap();
@@ -318,7 +318,7 @@ fn a_root_that_looks_like_its_own_wrapper_is_described() {
     }
     let lowered = contract.lower(Dialect::OpenAiLoose).unwrap();
     assert!(schema(lowered)["description"].as_str().unwrap().starts_with("JSON of this schema: {"));
-    assert_snapshot!(lowered.losses[0], @"input $: `properties` are said in the description only: it is not a plain object there, so it needs a field `input`, which it may already have; put it in a field of a struct");
+    assert_snapshot!(lowered.losses[0], @"input $: `properties` are written only in the description: it is not a plain object there, so it needs a field `input`, which it may already have; put it in a field of a struct");
 }
 
 #[test]

@@ -302,7 +302,7 @@ fn allowing_needs_a_text_field_and_at_least_one_name() {
     };
     assert_snapshot!(refused("size", &["a"]), @"the input schema of `draw` cannot be used at $.size: it is not a text; name a field of type `String`");
     assert_snapshot!(refused("shape", &["a"]), @"the input schema of `draw` cannot be used at $.shape: there is no such field; name one of the input's own fields");
-    assert_snapshot!(refused("class", &[]), @"the input schema of `draw` cannot be used at $.class: no name is allowed, so no call could fit; give one at least");
+    assert_snapshot!(refused("class", &[]), @"the input schema of `draw` cannot be used at $.class: no name is allowed, so no call could fit; give at least one");
 }
 
 /// Dates are RFC 3339 texts, and no other text is read as a date.

@@ -1,16 +1,15 @@
-//! How often a run and a dispatch allocate, beside the same by hand.
+//! Number of allocations in a run and in a dispatch, compared with code by hand.
 //!
 //! `cargo bench -p toolwright-examples --bench allocations`
 //!
-//! Apart from `run_cost` and `dispatch`, because counting costs time at every allocation.
+//! It is separate from `run_cost` and `dispatch`, because counting slows down every allocation.
 //!
-//! By hand a dispatch of the trivial tool allocates its outcome: the call's id and the text
-//! for the model. A group adds the future of the erased handler, in a box; a module in a
-//! group has the same three. `dispatch` gives a list, which is one more. What is read into
-//! numbers allocates nothing, and neither do a context, a lookup or the definitions once
-//! they are kept.
+//! A dispatch by hand allocates twice, for the parts of its outcome: the call's id and the text for
+//! the model. A group adds the boxed future of a handler or a module. `dispatch` adds the list of
+//! outcomes. Reading numbers, creating a context, looking up a tool and getting cached definitions
+//! do not allocate.
 
-// A bench may end with a panic: nobody depends on it.
+// A bench may panic, because no other code depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "../run_cost/add.rs"]
@@ -50,7 +49,7 @@ fn main() {
 
     println!("allocations in a run of {STEPS} tool steps, {} model calls", STEPS + 1);
     for (client, name) in NAMES.iter().enumerate() {
-        // Once without counting: connections and caches.
+        // The first run is not counted: it opens connections and fills caches.
         runtime.block_on(clients.run(client));
         let counted = count(|| runtime.block_on(clients.run(client)));
         println!("{name:<24}{counted:>6}");
@@ -81,7 +80,7 @@ fn main() {
         let (handler, module) = (run(&handlers), run(&modules));
         let calls = std::slice::from_ref(call);
         let list = count(|| drop(black_box(runtime.block_on(handlers.dispatch(calls, &7, &cx)))));
-        // A request holds at most 128 tools.
+        // A request can have at most 128 tools.
         let definitions = handlers.tools(Api::Chat).ok().map(|first| {
             drop(first);
             count(|| drop(black_box(handlers.tools(Api::Chat).unwrap())))
@@ -91,7 +90,7 @@ fn main() {
     }
 }
 
-/// Allocations in one of many goes.
+/// Returns the average number of allocations in a call of `go`.
 fn count(go: impl Fn()) -> usize {
     let region = Region::new(ALLOCATIONS);
     for _ in 0..RUNS {

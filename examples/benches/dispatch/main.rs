@@ -1,19 +1,17 @@
-//! What a call by its name, and asking for all definitions again, cost beside the same
-//! written by hand.
+//! Time of a dispatch by name, and of getting all definitions again, compared with code by hand.
 //!
 //! `cargo bench -p toolwright-examples --bench dispatch`
 //!
-//! One call of a trivial tool, among 3, 30 and 300: a `match` with `serde_json::from_str`
-//! and `to_string` that gives the same outcome, a group's handler, and a module in a
-//! group. They take turns; printed are medians of the ratios of each round. Where the linker
-//! happens to put the tools' code moves a ratio by up to a tenth.
+//! One call of a trivial tool among 3, 30 and 300 tools: by a `match` with `serde_json::from_str`
+//! and `to_string` that has the same outcome, by a group's handler, and by a module in a group. The
+//! three take turns. The bench prints the medians of the ratios of each round. The position of the
+//! tools' code in the binary changes a ratio by up to a tenth.
 //!
-//! A group's definitions are what a request's `tools` hold, for the same groups. Asking for
-//! them the first time makes them; after that they are kept. Beside a copy of the ready
-//! bytes stand asking alone, and asking with a copy of what came, as a request's body needs
-//! it.
+//! A group's definitions are the value of `tools` in a request. The first call creates them, and
+//! later calls return the cached ones. The bench compares copying their bytes with getting them,
+//! and with getting and copying them, as the body of a request needs.
 
-// A bench may end with a panic: nobody depends on it.
+// A bench may panic, because no other code depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod tools;
@@ -28,11 +26,11 @@ use toolwright_group::ToolGroup;
 use toolwright_group::async_openai::{Api, GroupExt};
 use toolwright_module::{Context, ToolCall};
 
-/// Rounds in which each has its turn, and calls in a turn.
+/// Number of rounds, in which each form has its turn, and number of calls in a turn.
 const ROUNDS: usize = 41;
 const CALLS: usize = 60_000;
 
-/// How often definitions are asked for in a turn.
+/// How often a turn gets the definitions.
 const ASKED: usize = 3_000;
 
 fn main() {
@@ -82,7 +80,7 @@ fn definitions_again() {
         "{:<8}{:>12}{:>12}{:>12}{:>12}{:>12}",
         "tools", "bytes", "copy", "/asked", "/and copied", "/first time"
     );
-    // A request holds at most 128 tools.
+    // A request can have at most 128 tools.
     for size in SIZES.into_iter().filter(|size| *size <= 128) {
         let group = handlers(size);
         let ready = group.tools(Api::Chat).unwrap().get().to_owned();
@@ -95,7 +93,7 @@ fn definitions_again() {
                 drop(black_box(tools.get().as_bytes().to_vec()));
             }));
         }
-        // A group made anew has kept nothing, its lowered schemas included.
+        // A new group has no cached definitions and no cached lowered schemas.
         let first = (0..3).map(|_| {
             let group = handlers(size);
             let started = ProcessTime::now();
@@ -119,16 +117,16 @@ fn definitions_again() {
     }
 }
 
-/// The time of all goes together, in seconds.
+/// Returns the time of all calls of `go` together, in seconds.
 fn time(go: impl Fn()) -> f64 {
     let started = ProcessTime::now();
     (0..ASKED).for_each(|_| go());
     started.elapsed().as_secs_f64()
 }
 
-/// Every tool has its turn, so that no branch is guessed.
+/// Returns the calls of a turn. Every tool is called, so that branches cannot be predicted.
 fn turns(calls: &[ToolCall]) -> impl Iterator<Item = &ToolCall> {
-    // A prime that divides no size: far from one after the other.
+    // The prime divides no size, so all tools are called, and not in order.
     (0..CALLS).map(|turn| black_box(&calls[turn * 7919 % calls.len()]))
 }
 

@@ -44,8 +44,8 @@ impl<const N: usize> Handle<i64, i64> for Numbered<N> {
     }
 }
 
-/// What one writes by hand instead of an `Outcome`.
-#[allow(dead_code, reason = "made, and not looked at")]
+/// The outcome of a dispatch by hand.
+#[allow(dead_code, reason = "created, but not read")]
 pub(crate) struct ByHand {
     pub(crate) id: String,
     pub(crate) content: String,
@@ -70,7 +70,7 @@ fn unknown(call: &ToolCall) -> ByHand {
     failed(call, format!("Tool, `{}` not found.", call.name), "invalid_name")
 }
 
-/// One arm, or one handler, for each number.
+/// Creates one match arm and one handler for each number.
 macro_rules! numbered {
     ($($by_hand:ident $group:ident [$($n:literal)*])*) => {$(
         pub(crate) fn $by_hand(call: &ToolCall, cx_in: i64) -> Result<ByHand, serde_json::Error> {

@@ -1,12 +1,12 @@
-//! What the loop itself costs: Toolwright's against one written by hand, both on
-//! Toolwright's client and the same server.
+//! Cost of the loop itself: Toolwright's loop compared with a loop by hand, both with Toolwright's
+//! client and the same server.
 //!
 //! `cargo bench -p toolwright-examples --bench loop_cost`
 //!
-//! Runs of 5 and of 20 tool steps, one at a time and 64 at once. The two take turns;
-//! printed are medians of the process's CPU time for a run, and their ratio.
+//! Runs of 5 and of 20 tool steps, one at a time and 64 at once. The two loops take turns. The
+//! bench prints the medians of the process's CPU time for a run, and their ratio.
 
-// A bench may end with a panic: nobody depends on it.
+// A bench may panic, because no other code depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "../run_cost/add.rs"]
@@ -27,13 +27,11 @@ use toolwright_orchestrator::{Limits, ToolOrchestrator};
 const TASK: &str = "Add up all numbers from one on.";
 const ROUNDS: usize = 31;
 
-/// A loop as one writes it: no limits, no errors told to the model, no ids checked.
+/// A simple loop by hand, without limits, errors for the model and checks of ids.
 async fn by_hand(model: &OpenAi, tools: &Arc<[Arc<Contract>]>) -> String {
     let mut messages = vec![Message::user(TASK)];
     loop {
-        let request = Request::new(messages.iter().cloned())
-            .with_tools(Arc::clone(tools))
-            .with_max_output_tokens(Request::MAX_OUTPUT_TOKENS);
+        let request = Request::new(messages.iter().cloned()).with_tools(Arc::clone(tools));
         let reply = model.generate(&request).await.unwrap();
         let results: Vec<_> = reply
             .tool_calls()
@@ -56,7 +54,8 @@ async fn by_hand(model: &OpenAi, tools: &Arc<[Arc<Contract>]>) -> String {
 
 fn main() {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    // Client and server share a core: their ends on one or on two cost once or twice.
+    // Client and server share a core, because a connection between two cores costs about twice as
+    // much.
     if !cores.first().is_some_and(|core| core_affinity::set_for_current(*core)) {
         eprintln!("could not pin this process to a core: expect noise");
     }
@@ -73,7 +72,7 @@ fn main() {
         let agent = ToolOrchestrator::new(model.clone(), [add]).unwrap();
         let agent = agent.with_limits(Limits::default().with_max_iterations(steps as u32 + 1));
         for at_once in [1, 64] {
-            // Runs in a turn: about as much work in each.
+            // Number of runs in a turn. All turns have about the same amount of work.
             let turns = (640 / steps / at_once).max(1);
             let cost = |ours: bool| {
                 let started = ProcessTime::now();
@@ -92,7 +91,7 @@ fn main() {
                 });
                 started.elapsed().as_secs_f64() / (turns * at_once) as f64
             };
-            // The first only warms up connections and caches.
+            // The first turn only warms up connections and caches.
             let _ = (cost(false), cost(true));
             let (mut hand, mut ours, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
             for round in 0..ROUNDS {

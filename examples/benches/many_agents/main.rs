@@ -1,9 +1,9 @@
-//! 512 agents at once in one process, against a loopback server: what each takes of
-//! memory, and that nothing is left of them.
+//! 512 agents at once in one process, against a loopback server: the memory of each agent, and a
+//! check that no task remains.
 //!
 //! `cargo bench -p toolwright-examples --bench many_agents`
 
-// A bench may end with a panic: nobody depends on it.
+// A bench may panic, because no other code depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "../run_cost/add.rs"]
@@ -40,8 +40,8 @@ fn main() {
     let server = server::Process::start(STEPS);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // All are in the middle of their runs at one moment: each waits in its last tool
-    // call until the last one has come there.
+    // Each agent waits in its last tool call until all agents have reached theirs, so that all runs
+    // are active at the same moment.
     let (waiting, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
     let agents = |base_url: &str| {
         let model = OpenAi::at(base_url, "bench").unwrap();
@@ -89,7 +89,7 @@ fn main() {
         );
         drop(agent);
     });
-    // The connections of the client end on their own once nobody holds it.
+    // The client's connections end by themselves after the client is dropped.
     let metrics = runtime.metrics();
     let patience = Instant::now() + Duration::from_secs(5);
     while metrics.num_alive_tasks() > 0 && Instant::now() < patience {

@@ -1,4 +1,4 @@
-//! The same run, as one writes it without Toolwright.
+//! The same run by hand, without Toolwright.
 
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;
@@ -14,7 +14,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::clients::dispatch_by_hand;
 
-/// As much as Toolwright allows a model to write.
+/// Toolwright's default for the maximum number of output tokens.
 const MAX_TOKENS: u32 = 4096;
 
 #[derive(Serialize)]
@@ -70,7 +70,7 @@ struct Usage {
     completion_tokens: u64,
 }
 
-/// The loop itself, for any way of asking.
+/// The loop, for any function that sends a request.
 async fn run(task: &str, tool: &RawValue, ask: impl AsyncFn(&Body<'_>) -> Reply) -> String {
     let mut messages = vec![Message::User { content: task.to_owned() }];
     let mut tokens = 0;
@@ -99,7 +99,7 @@ async fn run(task: &str, tool: &RawValue, ask: impl AsyncFn(&Body<'_>) -> Reply)
     }
 }
 
-/// A loop on reqwest and serde: the floor.
+/// A loop on reqwest and serde, which is the lower bound.
 pub(crate) struct Reqwest {
     client: reqwest::Client,
     url: String,
@@ -122,7 +122,7 @@ impl Reqwest {
     }
 }
 
-/// A loop on async-openai's client with types of its own.
+/// A loop on async-openai's client with its own types ("bring your own types").
 pub(crate) struct Byot {
     client: Client<OpenAIConfig>,
     tool: Box<RawValue>,

@@ -1,4 +1,4 @@
-//! The four clients of the same run, and what they share.
+//! The four clients of the same run, and their common data.
 
 use toolwright_module::Context;
 use toolwright_openai::OpenAi;
@@ -36,7 +36,7 @@ impl Clients {
         }
     }
 
-    /// One run by one of [`NAMES`].
+    /// Makes a run with the client at this index of [`NAMES`].
     pub(crate) async fn run(&self, client: usize) {
         let answer = match client {
             0 => self.reqwest.run(TASK).await,
@@ -48,7 +48,7 @@ impl Clients {
     }
 }
 
-/// What one writes by hand for a call by its name from its JSON arguments.
+/// Dispatch by hand: calls a tool by its name, with JSON arguments.
 pub(crate) fn dispatch_by_hand(name: &str, arguments: &str) -> String {
     match name {
         "add" => {

@@ -1,14 +1,14 @@
-//! What a run costs beside loops written by hand on the same wire.
+//! Cost of a run, compared with loops by hand on the same server.
 //!
 //! `cargo bench -p toolwright-examples --bench run_cost`
 //!
-//! A loopback server of our own, in a process of its own, plays a model that asks for
-//! five tool steps and then answers. Four clients do the same run: a loop on reqwest
-//! and serde (the floor), one on async-openai with types of its own ("byot"), one on
-//! async-openai's types, and Toolwright. They take turns, so that a machine that slows
-//! down slows all of them; printed are medians of their CPU time, and ratios.
+//! A loopback server in its own process plays a model that calls a tool in five steps and then
+//! answers. Four clients make the same run: a loop on reqwest and serde (the lower bound), one on
+//! async-openai with its own types ("byot"), one on async-openai's types, and Toolwright. They take
+//! turns, so that changes in the speed of the machine affect all of them. The bench prints the
+//! medians of their CPU time, and the ratios.
 
-// A bench may end with a panic: nobody depends on it.
+// A bench may panic, because no other code depends on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod add;
@@ -24,16 +24,17 @@ use clients::{ARGUMENTS, Clients, NAMES, STEPS, dispatch_by_hand};
 use cpu_time::ProcessTime;
 use toolwright_module::Context;
 
-/// Rounds in which every client has its turn, and runs in a turn.
+/// Number of rounds, in which every client has its turn, and number of runs in a turn.
 const ROUNDS: usize = 25;
 const RUNS: usize = 40;
 
-/// Dispatches in a turn.
+/// Number of dispatches in a turn.
 const CALLS: usize = 200_000;
 
-/// Client and server share a core. Left alone, the scheduler may put a connection's two
-/// ends on one core or on two, for as long as it lasts, and the same client then costs
-/// once or more than twice as much.
+/// Pins this process to one core, which client and server share.
+///
+/// Otherwise the scheduler may put the two ends of a connection on one core or on two, and the same
+/// client can cost more than twice as much.
 fn pin() {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let pinned = cores.first().is_some_and(|core| core_affinity::set_for_current(*core));
@@ -54,7 +55,7 @@ fn main() {
     let mut costs = [const { Vec::new() }; 4];
     let mut bytes = [0; 4];
     for round in 0..=ROUNDS {
-        // The order turns too, so that no client always comes after the same one.
+        // The order changes, so that no client always follows the same one.
         for turn in 0..4 {
             let client = (round + turn) % 4;
             let before = server.bytes();
@@ -96,7 +97,7 @@ fn main() {
     println!("\na dispatch: {:.2} of match + from_str + to_string", dispatch());
 }
 
-/// One call by its name from its JSON arguments, against the code one writes by hand.
+/// Returns the cost of a call by name with JSON arguments, compared with code by hand.
 fn dispatch() -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (tool, cx) = (add(), Context::default());

@@ -1,4 +1,4 @@
-//! A model that asks for tools a few times and then answers, in a process of its own.
+//! A server in its own process that plays a model: it calls a tool a few times and then answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Serves a model of so many steps, if this process was started for that.
+/// Serves the model if this process was started with `--serve STEPS`, and returns whether it was.
 pub(crate) fn is_asked_to_serve() -> bool {
     let mut arguments = std::env::args().skip_while(|argument| argument != "--serve").skip(1);
     let Some(steps) = arguments.next() else { return false };
@@ -89,7 +89,7 @@ fn reply(request: &str, steps: usize) -> String {
     )
 }
 
-/// The server, ended with the bench.
+/// The server process, which ends with the bench.
 pub(crate) struct Process {
     child: Child,
     port: u16,
@@ -114,8 +114,8 @@ impl Process {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
-    /// How many bytes of request bodies it has seen.
-    #[allow(dead_code, reason = "not every bench that has this server asks")]
+    /// Returns the number of bytes in all request bodies so far.
+    #[allow(dead_code, reason = "not every bench with this server uses it")]
     pub(crate) fn bytes(&self) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(b"GET /bytes HTTP/1.1\r\n\r\n").unwrap();

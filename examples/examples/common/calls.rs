@@ -15,7 +15,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The call that was given, or these.
+    /// Returns the call from the command line, or the calls of the script.
     pub(crate) fn or<'a>(&'a self, script: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         match (&self.tool, &self.arguments) {
             (Some(tool), Some(arguments)) => vec![(tool, arguments)],
@@ -24,7 +24,7 @@ impl Call {
     }
 }
 
-/// Makes the calls, and shows what a model would read.
+/// Makes the calls, and prints the texts that a model would read.
 pub(crate) async fn show(tools: &[Tool], calls: &[(&str, &str)]) -> Result<()> {
     for (name, arguments) in calls {
         let Some(tool) = tools.iter().find(|tool| tool.name() == *name) else {

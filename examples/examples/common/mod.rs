@@ -1,4 +1,4 @@
-//! What the programs with `async` share: prompts, data, tools and a printer.
+//! Code that the programs with `async` share: prompts, types, tools and printing.
 #![allow(dead_code, reason = "no program needs all of it")]
 
 use std::borrow::Cow;
@@ -17,22 +17,22 @@ pub(crate) const TOOL_PROMPT: &str = "Say hello to John and to Kate.";
 pub(crate) const GROUP_PROMPT: &str =
     "How is the weather in San Francisco, and what does a share of Apple cost?";
 
-/// What a text names.
+/// Entities in a text.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct EntitiesResponse {
     pub(crate) people: Vec<String>,
     pub(crate) places: Vec<String>,
-    /// Numbers as texts.
+    /// Numbers, as text.
     pub(crate) numbers: Vec<String>,
 }
 
-/// What a text names, and nothing else.
+/// Entities in a text, and no other fields.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StrictEntitiesResponse {
     pub(crate) people: Vec<String>,
     pub(crate) places: Vec<String>,
-    /// Numbers as texts.
+    /// Numbers, as text.
     pub(crate) numbers: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Handle<i64, f64> for GetWeather {
     }
 }
 
-/// Says of itself whatever a tool can say.
+/// A tool that sets its own name, description, schema and strictness.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct StockPrice {
     ticker: String,
@@ -105,12 +105,12 @@ impl Handle<i64, f64> for StockPrice {
     }
 }
 
-/// Takes what the program knows, an `i64`, and gives an `f64` beside each text.
+/// Creates the group. Its tools get an `i64` from the program, and return an `f64` with each text.
 pub(crate) fn group() -> Result<ToolGroup<i64, f64>> {
     Ok(ToolGroup::new().handler::<GetWeather>()?.handler::<StockPrice>()?)
 }
 
-/// Prints what a model says and what it calls.
+/// Prints the text and the tool calls of a reply.
 pub(crate) fn show(reply: &impl ReplyExt) {
     if let Some(text) = reply.text() {
         println!("model: {text}");

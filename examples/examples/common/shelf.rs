@@ -1,4 +1,4 @@
-//! A server on this machine that keeps what it is sent, as JSON under a path.
+//! A server on this machine that stores request bodies by path.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-/// Starts the server; where it is. It ends with the runtime.
+/// Starts the server and returns its URL. It ends with the runtime.
 pub(crate) async fn start() -> io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/v1", listener.local_addr()?);
@@ -25,7 +25,7 @@ pub(crate) async fn start() -> io::Result<String> {
     Ok(url)
 }
 
-/// The first line of a request, and its body.
+/// Reads a request, and returns its first line and its body.
 async fn read(socket: &mut tokio::net::TcpStream) -> io::Result<(String, String)> {
     let mut reader = BufReader::new(socket);
     let (mut first, mut length) = (String::new(), 0);

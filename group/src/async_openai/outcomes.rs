@@ -1,18 +1,21 @@
 //! Outcomes as messages of Chat Completions and items of Responses.
+use std::borrow::Cow;
 use std::iter;
 
 use async_openai::types::chat::{
-    ChatCompletionRequestMessage, ChatCompletionRequestMessageContentPartImage,
-    ChatCompletionRequestMessageContentPartText, ChatCompletionRequestToolMessage,
-    ChatCompletionRequestToolMessageContent, ChatCompletionRequestUserMessage,
-    ChatCompletionRequestUserMessageContent, ImageUrl,
+    ChatCompletionRequestMessage, ChatCompletionRequestMessageContentPartFile,
+    ChatCompletionRequestMessageContentPartImage, ChatCompletionRequestMessageContentPartText,
+    ChatCompletionRequestToolMessage, ChatCompletionRequestToolMessageContent,
+    ChatCompletionRequestUserMessage, ChatCompletionRequestUserMessageContent,
+    ChatCompletionRequestUserMessageContentPart, FileObject, ImageUrl,
 };
 use async_openai::types::responses::{
     CustomToolCallOutput, CustomToolCallOutputOutput, FunctionCallOutput,
-    FunctionCallOutputItemParam, InputContent, InputImageContent, InputTextContent, Item,
+    FunctionCallOutputItemParam, InputContent, InputFileContent, InputImageContent,
+    InputTextContent, Item,
 };
-use toolwright_module::message::{CallKind, Image};
-use toolwright_module::provider::images_of;
+use toolwright_module::message::{CallKind, Document, Part, Source};
+use toolwright_module::provider::{file_name, parts_of};
 
 use crate::Outcome;
 
@@ -20,14 +23,14 @@ use crate::Outcome;
 pub trait OutcomeExt {
     /// Returns the message that answers the call over Chat Completions.
     ///
-    /// It has no images: see [`image_message`](Self::image_message).
+    /// It has only text: see [`parts_message`](Self::parts_message).
     fn tool_message(&self) -> ChatCompletionRequestMessage;
 
-    /// Returns the outcome's images for Chat Completions, if there are any. It is a user message.
-    /// Send it after the tool messages of all calls of the turn.
-    fn image_message(&self) -> Option<ChatCompletionRequestMessage>;
+    /// Returns the outcome's images and documents for Chat Completions, if there are any. It is a
+    /// user message. Send it after the tool messages of all calls of the turn.
+    fn parts_message(&self) -> Option<ChatCompletionRequestMessage>;
 
-    /// Returns the item that answers the call over Responses, with its images.
+    /// Returns the item that answers the call over Responses, with its images and documents.
     fn output_item(&self) -> Item;
 }
 
@@ -39,18 +42,12 @@ impl<Out> OutcomeExt for Outcome<Out> {
         })
     }
 
-    fn image_message(&self) -> Option<ChatCompletionRequestMessage> {
-        if self.images().is_empty() {
+    fn parts_message(&self) -> Option<ChatCompletionRequestMessage> {
+        if self.parts().is_empty() {
             return None;
         }
-        let intro = ChatCompletionRequestMessageContentPartText::from(images_of(&self.id));
-        let images = self.images().iter().filter_map(address).map(|url| {
-            ChatCompletionRequestMessageContentPartImage {
-                image_url: ImageUrl { url, detail: None },
-                prompt_cache_breakpoint: None,
-            }
-        });
-        let parts = iter::once(intro.into()).chain(images.map(Into::into)).collect();
+        let intro = ChatCompletionRequestMessageContentPartText::from(parts_of(&self.id));
+        let parts = iter::once(intro.into()).chain(self.parts().iter().map(chat_part)).collect();
         let content = ChatCompletionRequestUserMessageContent::Array(parts);
         Some(ChatCompletionRequestUserMessage { content, name: None }.into())
     }
@@ -58,7 +55,7 @@ impl<Out> OutcomeExt for Outcome<Out> {
     fn output_item(&self) -> Item {
         let (call_id, content) = (self.id.clone(), self.content.clone());
         match self.kind {
-            // Only modules return images, and a module is a function.
+            // Only modules return parts, and a module is a function.
             CallKind::Custom => Item::CustomToolCallOutput(CustomToolCallOutput {
                 call_id,
                 output: CustomToolCallOutputOutput::Text(content),
@@ -67,9 +64,9 @@ impl<Out> OutcomeExt for Outcome<Out> {
             }),
             _ => Item::FunctionCallOutput(FunctionCallOutputItemParam {
                 call_id: Some(call_id),
-                output: match self.images() {
+                output: match self.parts() {
                     [] => FunctionCallOutput::Text(content),
-                    images => FunctionCallOutput::Content(illustrated(content, images)),
+                    parts => FunctionCallOutput::Content(content_of(content, parts)),
                 },
                 id: None,
                 status: None,
@@ -81,20 +78,78 @@ impl<Out> OutcomeExt for Outcome<Out> {
     }
 }
 
-fn illustrated(text: String, images: &[Image]) -> Vec<InputContent> {
-    let text = InputContent::InputText(InputTextContent { text, prompt_cache_breakpoint: None });
-    let images = images.iter().filter_map(address).map(|url| {
-        InputContent::InputImage(InputImageContent {
-            image_url: Some(url),
-            ..InputImageContent::default()
-        })
-    });
-    iter::once(text).chain(images).collect()
+fn content_of(text: String, parts: &[Part]) -> Vec<InputContent> {
+    iter::once(input_text(text)).chain(parts.iter().map(input_content)).collect()
 }
 
-fn address(image: &Image) -> Option<String> {
-    match image {
-        Image::Url(url) => Some(url.clone()),
+fn input_text(text: String) -> InputContent {
+    InputContent::InputText(InputTextContent { text, prompt_cache_breakpoint: None })
+}
+
+fn input_content(part: &Part) -> InputContent {
+    match part {
+        Part::Text(text) => input_text(text.clone()),
+        Part::Image(image) => InputContent::InputImage(InputImageContent {
+            image_url: image.source.to_url().map(Cow::into_owned),
+            file_id: file_id(&image.source),
+            ..InputImageContent::default()
+        }),
+        Part::Document(Document { source, .. }) => match source {
+            _ if source.text().is_some() => {
+                input_text(source.text().unwrap_or_default().to_owned())
+            }
+            Source::Url(url) => InputContent::InputFile(InputFileContent {
+                file_url: Some(url.clone()),
+                ..InputFileContent::default()
+            }),
+            source => InputContent::InputFile(InputFileContent {
+                file_data: source.to_url().map(Cow::into_owned),
+                filename: source.media_type().map(file_name),
+                file_id: file_id(source),
+                ..InputFileContent::default()
+            }),
+        },
+        _ => input_text(NOT_SENT.to_owned()),
+    }
+}
+
+/// The note for a part that the API has no form for.
+const NOT_SENT: &str = "[A file of the result could not be sent: the API has no form for it.]";
+
+fn file_id(source: &Source) -> Option<String> {
+    match source {
+        Source::File { id, .. } => Some(id.clone()),
         _ => None,
+    }
+}
+
+fn chat_part(part: &Part) -> ChatCompletionRequestUserMessageContentPart {
+    let text =
+        |text: &str| ChatCompletionRequestMessageContentPartText::from(text.to_owned()).into();
+    match part {
+        Part::Text(said) => text(said),
+        Part::Image(image) => match image.source.to_url() {
+            Some(url) => ChatCompletionRequestMessageContentPartImage {
+                image_url: ImageUrl { url: url.into_owned(), detail: None },
+                prompt_cache_breakpoint: None,
+            }
+            .into(),
+            None => text(NOT_SENT),
+        },
+        Part::Document(Document { source, .. }) => match source {
+            _ if source.text().is_some() => text(source.text().unwrap_or_default()),
+            Source::Url(url) => text(&format!("[A document: {url}]")),
+            source => ChatCompletionRequestUserMessageContentPart::File(
+                ChatCompletionRequestMessageContentPartFile {
+                    file: FileObject {
+                        file_data: source.to_url().map(Cow::into_owned),
+                        filename: source.media_type().map(file_name),
+                        file_id: file_id(source),
+                    },
+                    prompt_cache_breakpoint: None,
+                },
+            ),
+        },
+        _ => text(NOT_SENT),
     }
 }

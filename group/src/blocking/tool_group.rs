@@ -173,7 +173,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
 impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// Converts the group to plain tools; see [`ToolGroup::bind`](crate::ToolGroup::bind). Their
     /// handlers block the task that calls them.
-    pub fn bind(self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
+    pub fn bind(&self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
         self.group.bind(cx_in, on_out)
     }
 }

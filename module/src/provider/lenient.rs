@@ -131,7 +131,10 @@ impl<'de> Visitor<'de> for TextVisitor {
 /// A call's arguments as JSON text: a string's content, or any other value's JSON; empty for
 /// `null`.
 ///
-/// The JSON is unchanged: numbers keep their digits, and objects keep repeated fields.
+/// The JSON is unchanged: numbers keep their digits, and objects keep repeated fields. For that it
+/// needs the original text, which serde does not keep inside of `#[serde(tag = "…")]`,
+/// `#[serde(untagged)]` and `#[serde(flatten)]`: there it is an error. Use a struct with optional
+/// fields and a `type` for such blocks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arguments(pub String);
 

@@ -22,8 +22,8 @@ impl ReplyParts {
     pub fn text(&mut self, piece: String, deltas: &mut Deltas) {
         deltas.push(|| Delta::Text(piece.clone()));
         match self.parts.last_mut() {
-            Some(ReplyPart::Text(text)) => text.push_str(&piece),
-            _ => self.parts.push(ReplyPart::Text(piece)),
+            Some(ReplyPart::Text(text)) => text.text.push_str(&piece),
+            _ => self.parts.push(ReplyPart::text(piece)),
         }
     }
 
@@ -169,11 +169,12 @@ impl Deltas {
 #[must_use]
 pub fn deltas_of(reply: Reply) -> Vec<Delta> {
     let delta = |(index, part): (usize, &ReplyPart)| match part {
-        ReplyPart::Text(text) => Some(Delta::Text(text.clone())),
+        ReplyPart::Text(text) => Some(Delta::Text(text.text.clone())),
         ReplyPart::Reasoning(reasoning) => Some(Delta::Reasoning(reasoning.text.clone())),
         ReplyPart::Call(call) => {
             Some(Delta::Call { index, name: call.name.clone(), arguments: call.arguments.clone() })
         }
+        ReplyPart::Other(_) => None,
     };
     let mut deltas: Vec<_> = reply.parts.iter().enumerate().filter_map(delta).collect();
     deltas.push(Delta::Done(Box::new(reply)));

@@ -134,7 +134,7 @@ impl Mask {
                             }
                         }
                         "role" | "provider" | "finish" | "tool_choice" if value.is_string() => {}
-                        "opaque" => self.data(value),
+                        "opaque" | "other" => self.data(value),
                         "input" | "output" | "output_to_write" if !is_contract(value) => {
                             self.schema(value);
                         }

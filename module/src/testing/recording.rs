@@ -312,8 +312,20 @@ fn keep(exchanges: &Mutex<Vec<Exchange>>, request: &Request, reply: &Reply) {
     {
         *model = file.to_owned();
     }
-    let exchange = Exchange { request, reply };
+    let exchange = Exchange { request: without_values(request), reply };
     exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
+}
+
+/// Returns a request as the model reads it: without the outputs beside the texts of tool results.
+fn without_values(mut request: Request) -> Request {
+    for message in &mut request.messages {
+        if matches!(&**message, Message::Tool(result) if result.value.is_some())
+            && let Message::Tool(result) = Arc::make_mut(message)
+        {
+            result.value = None;
+        }
+    }
+    request
 }
 
 impl<M: LanguageModel> LanguageModel for Recorder<M> {
@@ -390,6 +402,7 @@ impl Replay {
         let mask = Mask::from_env();
         let comparable = |request: &Request| -> Result<Value> {
             let mut value = serde_json::to_value(request)?;
+            remove_values(&mut value);
             mask.apply(&mut value);
             Ok(value)
         };
@@ -437,6 +450,16 @@ impl LanguageModel for Replay {
     /// Streams the reply word by word, so that tests exercise the handling of pieces.
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
         words(self.answer(&request))
+    }
+}
+
+/// Removes the outputs beside the texts of tool results. A model does not get them.
+fn remove_values(request: &mut Value) {
+    let messages = request.get_mut("messages").and_then(Value::as_array_mut);
+    for message in messages.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if message.get("role").is_some_and(|role| role == "tool") {
+            message.shift_remove("value");
+        }
     }
 }
 

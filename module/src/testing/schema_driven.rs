@@ -60,7 +60,7 @@ impl LanguageModel for SchemaDriven {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Dialect::JsonSchema2020).with_structured_output(true).with_tools(true)
+        super::all_capabilities()
     }
 
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
@@ -83,8 +83,11 @@ fn answer(request: &Request) -> Result<Reply> {
     let finished = request.messages.iter().any(|message| is_finish(message));
     let (finish, tools): (Vec<_>, Vec<_>) =
         request.tools.iter().partition(|tool| tool.name() == Contract::FINISH && !finished);
-    let next = match (called || tools.is_empty(), request.tool_choice) {
+    let next = match (called || tools.is_empty(), &request.tool_choice) {
         (_, ToolChoice::None) => Vec::new(),
+        (_, ToolChoice::Tool(name)) => {
+            request.tools.iter().filter(|tool| tool.name() == name).collect()
+        }
         (false, _) => tools,
         (true, _) => finish,
     };

@@ -1,11 +1,11 @@
 //! A model whose replies come from a closure.
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
-use toolwright_signature::Dialect;
 
 use crate::error::{Error, Result, Stage};
 use crate::model::{Capabilities, Delta, LanguageModel, Reply, Request};
@@ -13,8 +13,8 @@ use crate::testing::words::words;
 
 /// A model whose replies come from a closure.
 ///
-/// The closure gets the whole request, so a test can check what was sent. The model has no
-/// capabilities by default, so predictors put their schema into the prompt
+/// The closure gets the whole request, so a test can check what was sent. The model takes
+/// no schemas by default, so predictors put their schema into the prompt
 /// ([`OutputMode::Prompted`](crate::predict::OutputMode::Prompted)). Change that with
 /// [`with_capabilities`](Scripted::with_capabilities).
 ///
@@ -36,6 +36,7 @@ use crate::testing::words::words;
 pub struct Scripted<F> {
     answer: F,
     capabilities: Capabilities,
+    requests: Mutex<Vec<Request>>,
 }
 
 impl Scripted<()> {
@@ -75,7 +76,36 @@ where
 {
     /// Returns a model with the replies of `answer`.
     pub fn new(answer: F) -> Self {
-        Self { answer, capabilities: Capabilities::new(Dialect::JsonSchema2020) }
+        let capabilities =
+            super::all_capabilities().with_structured_output(false).with_tools(false);
+        Self { answer, capabilities, requests: Mutex::default() }
+    }
+
+    /// Returns the requests so far, in order.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolwright_module::testing::Scripted;
+    /// use toolwright_module::{LanguageModel, Message, Reply, Request};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let model = Arc::new(Scripted::replies([Reply::text("Hello.")]));
+    /// // An agent or a predictor gets a clone of the `Arc`.
+    /// model.generate(&Request::new([Message::user("Hi!")])).await?;
+    /// assert_eq!(model.requests()[0].messages, [Message::user("Hi!")]);
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn answer(&self, request: &Request) -> Result<Reply> {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.push(request.clone());
+        drop(requests);
+        (self.answer)(request)
     }
 
     /// Sets the model's capabilities.
@@ -99,12 +129,12 @@ where
     }
 
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
-        Box::pin(async move { (self.answer)(request) })
+        Box::pin(async move { self.answer(request) })
     }
 
     /// Streams the reply word by word.
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
-        stream::once(async move { words((self.answer)(&request)) }).flatten().boxed()
+        stream::once(async move { words(self.answer(&request)) }).flatten().boxed()
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) fn words<'a>(reply: Result<Reply>) -> BoxStream<'a, Result<Delta>> {
                     arguments: word.to_owned(),
                 }));
             }
+            ReplyPart::Other(_) => {}
             ReplyPart::Reasoning(reasoning) if reasoning.text.is_empty() => {}
             ReplyPart::Reasoning(reasoning) => {
                 deltas.push(Delta::Reasoning(reasoning.text.clone()));

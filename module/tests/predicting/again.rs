@@ -2,10 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use toolwright_module::budget::{Budget, Ledger};
 use toolwright_module::error::{Audience, Stage};
-use toolwright_module::message::ReplyPart;
-use toolwright_module::model::{Capabilities, Usage};
+use toolwright_module::message::{Opaque, ReplyPart};
+use toolwright_module::model::{Capabilities, Finish, Usage};
 use toolwright_module::{
     ChainOfThought, Context, Error, Message, Module, Predict, Reply, Signature, ToolCall,
 };
@@ -61,7 +62,7 @@ async fn two_different_answers_are_rejected_and_both_calls_get_a_result() {
 #[tokio::test]
 async fn a_custom_call_is_not_sent_back() {
     let custom = ToolCall::custom("call_1", "finish", "text");
-    let parts = [ReplyPart::Text("Look:".to_owned()), ReplyPart::Call(custom)];
+    let parts = [ReplyPart::text("Look:"), ReplyPart::Call(custom)];
     let (model, asked) = replies(calling(), [Reply::new(parts), finish(SUMMARY)]);
     Predict::<Summarize>::new(model).unwrap().call(summarize(), &Context::default()).await.unwrap();
     let again = &asked.requests()[1].messages[2..];
@@ -201,7 +202,7 @@ async fn a_model_that_calls_a_nonexistent_tool_is_asked_for_text() {
 #[tokio::test]
 async fn text_is_the_answer_even_beside_calls() {
     let with_call = |text: &str| {
-        Reply::new([ReplyPart::Text(text.to_owned()), ReplyPart::Call(deletes(SUMMARY))])
+        Reply::new([ReplyPart::text(text.to_owned()), ReplyPart::Call(deletes(SUMMARY))])
     };
     for capabilities in [plain(), structured()] {
         let (model, asked) = replies(capabilities, [with_call(r#"{"name": "Kate"}"#)]);
@@ -231,4 +232,35 @@ async fn many_wrong_calls_get_short_results() {
         })
         .sum();
     assert!(sent_back < 20_000, "{sent_back} bytes");
+}
+
+fn paused(parts: impl IntoIterator<Item = ReplyPart>) -> Reply {
+    Reply::new(parts).with_finish(Finish::Paused).with_usage(Usage::new(1, 1))
+}
+
+/// A pause is no attempt: the model gets its reply back as it is, and continues.
+#[tokio::test]
+async fn a_paused_reply_is_sent_back_whole_and_is_no_attempt() {
+    let parts = || {
+        let search = Opaque::new("anthropic", json!({"type": "server_tool_use", "id": "s1"}));
+        [ReplyPart::text("Let me look."), ReplyPart::Other(search)]
+    };
+    let (model, asked) = replies(plain(), [paused(parts()), Reply::text(SUMMARY)]);
+    let module = Predict::<Summarize>::new(model).unwrap().with_attempts(1);
+    assert_eq!(module.call(summarize(), &Context::default()).await.unwrap().topics, ["weather"]);
+    let [one, two] = &asked.requests()[..] else { panic!("asked twice") };
+    let (last, before) = two.messages.split_last().unwrap();
+    assert_eq!(before, one.messages);
+    assert_eq!(**last, Message::Assistant { parts: parts().into() });
+}
+
+#[tokio::test]
+async fn a_reply_that_pauses_forever_is_an_error() {
+    let endless = (0..40).map(|_| paused([ReplyPart::text("Hm.")]));
+    let (model, asked) = replies(plain(), endless);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let error = module.call(summarize(), &Context::default()).await.unwrap_err();
+    assert_eq!((error.stage(), asked.requests().len()), (Stage::Provider, 33));
+    assert_eq!(error.usage(), Usage::new(33, 33));
+    insta::assert_snapshot!(error, @"the model paused its answer to `summarize` 32 times and did not end it; ask again or request less");
 }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use toolwright_module::error::Stage;
 use toolwright_module::message::ReplyPart;
-use toolwright_module::model::{Capabilities, ToolChoice};
+use toolwright_module::model::{Capabilities, Setting, SettingSet, Settings, ToolChoice};
 use toolwright_module::predict::OutputMode;
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
@@ -128,7 +129,7 @@ async fn every_mode_reads_json_with_words_around_it() {
 #[tokio::test]
 async fn a_repeated_call_with_text_around_it_is_the_answer() {
     let call = || ReplyPart::Call(ToolCall::new("call_1", "finish", SUMMARY));
-    let text = || ReplyPart::Text(r#"Not {"sentence": "this."}"#.to_owned());
+    let text = || ReplyPart::text(r#"Not {"sentence": "this."}"#.to_owned());
     for parts in [vec![text(), call()], vec![call(), text()], vec![call(), call()]] {
         let (model, _) = replies(calling(), [Reply::new(parts)]);
         let module = Predict::<Summarize>::new(model).unwrap().with_attempts(1);
@@ -201,4 +202,29 @@ async fn a_clone_may_have_its_own_model_mode_and_instructions() {
     assert_eq!(before, after);
     let shown = asked_other.shown();
     assert!(shown.contains("Be short.") && shown.contains("finish"), "{shown}");
+}
+
+#[tokio::test]
+async fn settings_that_the_model_does_not_support_are_an_error_of_the_predictor() {
+    let some = SettingSet::NONE.with(Setting::Seed).with(Setting::MaxOutputTokens);
+    let settings = Settings::default().with_temperature(0.0).with_seed(7);
+    let (model, asked) = replies(plain().with_settings(some), [Reply::text(SUMMARY)]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    let error = module.clone().with_settings(settings.clone()).unwrap_err();
+    insta::assert_snapshot!(error, @"the model does not support the setting `temperature`; leave it out, or call `Settings::supported_by` to leave out all that it does not support");
+    let (rest, left_out) = settings.clone().supported_by(some);
+    assert_eq!(left_out, [Setting::Temperature]);
+    module
+        .with_settings(rest.clone())
+        .unwrap()
+        .call(summarize(), &Context::default())
+        .await
+        .unwrap();
+    assert_eq!(asked.requests()[0].settings.as_deref(), Some(&rest));
+
+    // A model of the context is checked at the call.
+    let (model, asked) = replies(plain().with_settings(some), []);
+    let module = Predict::<Summarize>::from_context().unwrap().with_settings(settings).unwrap();
+    let error = module.call(summarize(), &Context::default().with_model(model)).await.unwrap_err();
+    assert_eq!((error.stage(), asked.requests().len()), (Stage::Setup, 0));
 }

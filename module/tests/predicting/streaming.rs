@@ -81,7 +81,7 @@ fn in_pieces(reply: &Reply, size: usize) -> Vec<Result<Delta>> {
     let mut deltas = Vec::new();
     for (index, part) in reply.parts.iter().enumerate() {
         let whole = match part {
-            ReplyPart::Text(text) => text,
+            ReplyPart::Text(text) => &text.text,
             ReplyPart::Call(call) => &call.arguments,
             _ => continue,
         };
@@ -269,7 +269,7 @@ async fn a_stream_sends_the_same_requests_as_a_call() {
 #[tokio::test]
 async fn the_final_partial_text_is_the_text_that_was_read() {
     let call_of = |arguments: &str| ReplyPart::Call(ToolCall::new("c", "finish", arguments));
-    let said = |words: &str| ReplyPart::Text(words.to_owned());
+    let said = |words: &str| ReplyPart::text(words.to_owned());
     // Text instead of the requested call.
     let in_text = in_pieces(&Reply::text(SUMMARY), 9);
     // Text before the call, which is not the answer.

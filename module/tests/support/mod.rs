@@ -134,7 +134,7 @@ pub(crate) fn show(request: &Request) -> String {
         writeln!(text, "tool {}: {}\n{arguments}", tool.name(), tool.description()).unwrap();
     }
     writeln!(text, "output: {}", output.as_deref().unwrap_or("not given")).unwrap();
-    writeln!(text, "at most {} tokens", request.max_output_tokens).unwrap();
+    writeln!(text, "at most {} tokens", request.max_output_tokens()).unwrap();
     for message in &request.messages {
         let (role, said) = match &**message {
             Message::System { text } => ("system", text.clone()),
@@ -160,7 +160,7 @@ fn part(part: &Part) -> String {
 
 fn reply_part(part: &ReplyPart) -> String {
     match part {
-        ReplyPart::Text(text) => text.clone(),
+        ReplyPart::Text(text) => text.to_string(),
         ReplyPart::Call(ToolCall { id, name, arguments, .. }) => {
             format!("[{id} calls {name} with {arguments}]")
         }

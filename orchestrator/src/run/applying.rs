@@ -1,6 +1,6 @@
 //! The effects of answers on a run: replies, tool results, decisions and rejections.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -14,9 +14,10 @@ use toolwright_module::{Message, Repaired, Reply, ToolCall};
 use toolwright_signature::Contract;
 use toolwright_signature::Repair;
 
+use crate::limits::cut;
 use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistake;
-use crate::run::{Run, edit_of};
+use crate::run::{Run, calls_of, edit_of};
 use crate::selector::{Selection, Selector, Selects};
 use crate::state::{DecidedCall, Phase};
 use crate::step::RunResult;
@@ -58,7 +59,7 @@ impl Run {
         if let Some(output) = self.final_output(&finish) {
             return self.end(output, Ending::Answered);
         }
-        let mut left = self.tool_calls_left();
+        let (mut left, mut accepted) = (self.tool_calls_left(), BTreeMap::new());
         let most = self.state.limits.max_calls_per_reply.max(1);
         let results = self.calls().enumerate().map(|(place, call)| {
             if place >= most {
@@ -67,7 +68,8 @@ impl Run {
                 );
                 return Some(ToolResult::failed(call, text));
             }
-            self.answer_now(call, &finish).or_else(|| match left.checked_sub(1) {
+            let now = self.answer_now(call, &finish);
+            now.or_else(|| self.over_limit(call, &mut accepted)).or_else(|| match left.checked_sub(1) {
                 Some(fewer) => {
                     left = fewer;
                     None
@@ -81,12 +83,13 @@ impl Run {
             .zip(&results)
             .filter_map(|(call, result)| result.clone().map(|result| (call.clone(), result)))
             .collect();
+        self.state.used_before = self.state.tools_used.len();
         self.go_on_with(results);
     }
 
     /// Starts a round: its open calls are made, or wait for approval.
     fn go_on_with(&mut self, results: Vec<Option<ToolResult>>) {
-        self.state.phase = Phase::Tools { results };
+        self.state.phase = Phase::Tools { results, begun: None };
         self.find_next();
         self.require_approvals();
         self.close_round();
@@ -98,30 +101,30 @@ impl Run {
     fn selected(&mut self, selector: &Selector, reply: Reply) -> Option<(Reply, Written)> {
         let text = reply.to_text();
         if reply.finish == Finish::Refused {
-            self.say_parts(vec![ReplyPart::Text(text.clone())]);
+            self.say_parts(vec![ReplyPart::text(&*text)]);
             self.end(text, Ending::Refused);
             return None;
         }
         if let Finish::Other(word) = &reply.finish {
             // The selection may be cut off, and reading would complete it.
-            self.say_parts(vec![ReplyPart::Text(text.clone())]);
+            self.say_parts(vec![ReplyPart::text(&*text)]);
             self.end_unclear(text, word);
             return None;
         }
         let read = selector.read(&text, self.policy, |tool| self.policy_of(tool));
         // A native call in the reply is not a selection and would get no result.
-        let kept = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
+        let kept = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_) | ReplyPart::Other(_));
         let mut parts: Vec<ReplyPart> = reply.parts.into_iter().filter(kept).collect();
         let mistake = match read {
             Ok(Selection { selects: Selects::Call { name, arguments }, thought, repairs }) => {
-                parts.extend(thought.map(ReplyPart::Text));
+                parts.extend(thought.map(ReplyPart::text));
                 // An empty id is replaced by one of the run's own.
                 parts.push(ReplyPart::Call(ToolCall::new("", name, arguments)));
                 let written = (!repairs.is_empty()).then_some((text, repairs));
                 return Some((Reply::new(parts).with_usage(reply.usage), written));
             }
             Ok(Selection { selects: Selects::Finish, .. }) => {
-                parts.push(ReplyPart::Text(text));
+                parts.push(ReplyPart::text(text));
                 self.say_parts(parts);
                 self.say_user("Now tell the user in one sentence or more what was done, and what the answer is.");
                 self.state.phase = Phase::LastWord { limit: None };
@@ -129,12 +132,12 @@ impl Run {
             }
             Err(_) if reply.finish == Finish::Length => format!(
                 "Your answer was cut off after {} tokens. Give a shorter one.",
-                self.state.limits.max_output_tokens,
+                self.max_output_tokens(),
             ),
             Err(_) if text.trim().is_empty() => "Your answer was empty.".to_owned(),
             Err(fault) => format!("That is not a valid selection: {fault}."),
         };
-        parts.push(ReplyPart::Text(text));
+        parts.push(ReplyPart::text(text));
         self.say_parts(parts);
         self.nudge(&format!(
             "{mistake} Answer with one JSON object as described above, and nothing else."
@@ -146,6 +149,34 @@ impl Run {
     fn tool_calls_left(&self) -> u64 {
         let allowed = self.state.limits.budget.tool_calls;
         allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(self.state.spent.tool_calls))
+    }
+
+    /// Returns the result of a call beyond the limit of its tool. `accepted` are the calls of this
+    /// reply so far.
+    fn over_limit(
+        &self,
+        call: &ToolCall,
+        accepted: &mut BTreeMap<String, u64>,
+    ) -> Option<ToolResult> {
+        let (name, most) = self.state.limits.tools.get_key_value(&call.name)?;
+        let made = self.state.calls.get(name).copied().unwrap_or(0);
+        let accepted = accepted.entry(name.clone()).or_default();
+        if made.saturating_add(*accepted) < *most {
+            *accepted += 1;
+            return None;
+        }
+        let times = if *most == 1 { "once".to_owned() } else { format!("{most} times") };
+        let text =
+            format!("The call was not made: `{name}` may be called at most {times} in this run.");
+        Some(ToolResult::failed(call, text))
+    }
+
+    /// Counts a call of a tool that has a limit.
+    pub(super) fn count_call(&mut self, tool: &str) {
+        if self.state.limits.tools.contains_key(tool) {
+            let count = self.state.calls.entry(tool.to_owned()).or_default();
+            *count = count.saturating_add(1);
+        }
     }
 
     fn no_calls_left(&self) -> &'static str {
@@ -171,6 +202,8 @@ impl Run {
         match finish {
             Finish::Length => return self.end(text, Ending::CutOff),
             Finish::Other(word) => return self.end_unclear(text, word),
+            // The model gets its reply back and continues it.
+            Finish::Paused => return self.next_round([]),
             _ => {}
         }
         let nudge = if self.state.output.is_some() {
@@ -200,14 +233,14 @@ impl Run {
         let text = if is_cut_off(call, finish) {
             let after = match finish {
                 Finish::Length => {
-                    format!(" after {} tokens", self.state.limits.max_output_tokens)
+                    format!(" after {} tokens", self.max_output_tokens())
                 }
                 _ => String::new(),
             };
             format!(
                 "The call was cut off{after} and was not made. Call again with shorter arguments."
             )
-        } else if self.tools.has(&call.name) {
+        } else if self.shows(&call.name) {
             return None;
         } else if call.name == Contract::FINISH && self.state.output.is_some() {
             "Not yet: call `finish` alone, once you have seen the other results.".to_owned()
@@ -218,6 +251,10 @@ impl Run {
                 [] => {
                     format!("There is no tool `{name}`. There are no tools: answer without them.")
                 }
+                known if self.tools.has(&call.name) => format!(
+                    "The tool `{name}` is not available now. {}.",
+                    available_tools(known, name)
+                ),
                 known => format!("There is no tool `{name}`. {}.", available_tools(known, name)),
             }
         };
@@ -225,63 +262,118 @@ impl Run {
     }
 
     pub(super) fn take_decisions(&mut self, decisions: Vec<(String, Decision)>) {
-        let Phase::Approval { results, .. } = &mut self.state.phase else { return };
-        let mut results = std::mem::take(results);
-        let limits = self.state.limits;
+        let Phase::Approval { results, unknown, .. } = &mut self.state.phase else { return };
+        let (mut results, unknown) = (std::mem::take(results), unknown.take());
+        let limits = self.state.limits.clone();
         let step = self.state.step.saturating_sub(1);
         self.state.decided = decisions.iter().map(|(id, _)| id.clone()).collect();
         let mut decisions: HashMap<String, Decision> = decisions.into_iter().collect();
         let mut decided = Vec::with_capacity(decisions.len());
         for (call, result) in self.calls().zip(&mut results) {
             let Some((id, decision)) = decisions.remove_entry(&call.id) else { continue };
-            if let Decision::Deny { reason } = &decision {
-                let text = format!("A person did not allow the call: {reason}");
-                *result = Some(ToolResult::failed(call, limits.cut(&text)));
+            match &decision {
+                Decision::Deny { reason } => {
+                    let text = match unknown.as_deref() == Some(&*call.id) {
+                        true => format!(
+                            "Whether the call took effect is not known, and it is not made again: {reason}"
+                        ),
+                        false => format!("A person did not allow the call: {reason}"),
+                    };
+                    *result = Some(ToolResult::failed(call, limits.cut(&text)));
+                }
+                Decision::Happened { result: text } => {
+                    *result = Some(ToolResult::new(call, limits.cut(text)));
+                }
+                _ => {}
             }
             let (tool, arguments) = (call.name.clone(), call.arguments.clone());
             decided.push((id, DecidedCall { step, tool, arguments, decision }));
         }
+        // Repeating a call keeps the decision that allowed it, with the arguments of that decision.
+        let repeats =
+            |call: &DecidedCall| matches!(call.decision, Decision::Approve | Decision::CallAgain);
+        decided.retain(|(id, call)| {
+            let before = self.state.decisions.get(id);
+            !(repeats(call) && before.is_some_and(|before| before.allows_same(call)))
+        });
         self.state.decisions.extend(decided);
         self.go_on_with(results);
     }
 
-    pub(super) fn take_results(&mut self, mut answers: Vec<ToolResult>) {
-        let limits = self.state.limits;
-        self.sort_as_called(&mut answers);
-        for mut answer in answers {
-            self.uses(&answer.name);
-            let place = self.next.call;
-            let edited = edit_of(&self.state.decisions, &answer.id);
-            if let Some(arguments) = edited {
-                let most = limits.max_result_bytes;
-                // The note gets at most half, so that it does not displace the result.
-                let arguments = limits.with_max_result_bytes(most / 2).cut(arguments);
-                let note = format!("[A person changed the arguments to {arguments}]\n");
-                let rest = limits.with_max_result_bytes(most.saturating_sub(note.len()));
-                answer.text = format!("{note}{}", rest.cut(&answer.text));
+    /// Takes the results of all calls of the step, or of some.
+    pub(super) fn take_results(&mut self, answers: Vec<ToolResult>) {
+        self.unmark_begun();
+        if answers.len() == 1 && self.batch_is_one() {
+            // The usual case: one call, and so no places.
+            for mut answer in answers {
+                self.uses(&answer.name);
+                self.bound(&mut answer);
+                let place = self.next.call;
+                if let Phase::Tools { results, .. } = &mut self.state.phase
+                    && let Some(slot) = results.get_mut(place)
+                {
+                    *slot = Some(answer);
+                }
             }
-            limits.bound(&mut answer);
-            if let Phase::Tools { results } = &mut self.state.phase
+            self.go_on();
+            return self.close_round();
+        }
+        let places = self.places_of(&answers);
+        let mut placed: Vec<(usize, ToolResult)> = places.into_iter().zip(answers).collect();
+        placed.sort_by_key(|(place, _)| *place);
+        for (place, mut answer) in placed {
+            self.uses(&answer.name);
+            self.bound(&mut answer);
+            if let Phase::Tools { results, .. } = &mut self.state.phase
                 && let Some(slot) = results.get_mut(place)
             {
                 *slot = Some(answer);
             }
-            self.go_on();
         }
+        self.go_on();
         self.close_round();
     }
 
-    /// Sorts the results of a batch in the order of its calls.
-    fn sort_as_called(&self, answers: &mut [ToolResult]) {
-        let Phase::Tools { results } = &self.state.phase else { return };
-        let batch = || self.batch(results).map(|call| call.id.as_str());
-        if !batch().eq(answers.iter().map(|answer| answer.id.as_str())) {
-            let places: HashMap<&str, usize> = batch().zip(0..).collect();
-            answers.sort_by_key(|answer| places.get(answer.id.as_str()));
+    /// Returns whether the step has one call, which is then the next one.
+    fn batch_is_one(&self) -> bool {
+        let Phase::Tools { results, .. } = &self.state.phase else { return false };
+        self.batch(results).nth(1).is_none()
+    }
+
+    /// Returns the number of each result's call in the last reply. [`fits`](Self::fits) has checked
+    /// that the calls are open.
+    fn places_of(&self, answers: &[ToolResult]) -> Vec<usize> {
+        let Phase::Tools { results, .. } = &self.state.phase else { return Vec::new() };
+        let open = || {
+            let calls = calls_of(self.last_parts().get(self.next.part..).unwrap_or_default());
+            let open = calls.zip(self.next.call..);
+            open.filter(|(_, place)| results.get(*place).is_some_and(Option::is_none))
+        };
+        let in_order = || open().zip(answers).map(|((call, place), answer)| (call, place, answer));
+        if in_order().all(|(call, _, answer)| call.id == answer.id) {
+            return in_order().map(|(_, place, _)| place).collect();
         }
+        let places: HashMap<&str, usize> =
+            open().map(|(call, place)| (call.id.as_str(), place)).collect();
+        answers.iter().filter_map(|answer| places.get(answer.id.as_str()).copied()).collect()
+    }
+
+    /// Cuts a result to the limits, and notes in it if a person changed the arguments.
+    fn bound(&self, answer: &mut ToolResult) {
+        let limits = &self.state.limits;
+        if let Some(arguments) = edit_of(&self.state.decisions, &answer.id) {
+            let most = limits.max_result_bytes;
+            // The note gets at most half, so that it does not displace the result.
+            let arguments = cut(arguments, most / 2);
+            let note = format!("[A person changed the arguments to {arguments}]\n");
+            let rest = cut(&answer.text, most.saturating_sub(note.len()));
+            answer.text = format!("{note}{rest}");
+        }
+        limits.bound(answer);
     }
 
     fn uses(&mut self, tool: &str) {
+        self.count_call(tool);
         // For a few names a linear search is fastest.
         const FEW: usize = 16;
         let known = &mut self.state.tools_used;
@@ -299,6 +391,24 @@ impl Run {
         }
     }
 
+    /// Sorts the tools that were first used in this round in the order of its calls, because their
+    /// results may come in any order.
+    fn order_used(&mut self) {
+        let mut used = self
+            .state
+            .tools_used
+            .split_off(self.state.used_before.min(self.state.tools_used.len()));
+        if used.len() > 1 {
+            let calls: Vec<&ToolCall> = self.calls().collect();
+            let mut places: HashMap<&str, usize> = HashMap::with_capacity(calls.len());
+            for (place, call) in calls.into_iter().enumerate() {
+                places.entry(&call.name).or_insert(place);
+            }
+            used.sort_by_key(|name| places.get(name.as_str()).copied());
+        }
+        self.state.tools_used.append(&mut used);
+    }
+
     /// Returns the repairs of the selection of a call.
     pub(crate) fn repairs_of(&self, id: &str) -> &[Repair] {
         let known = self.state.repaired.last().filter(|known| known.call.id == id);
@@ -307,7 +417,7 @@ impl Run {
 
     /// Replaces the arguments of the last reply's calls by their repaired form, which the model
     /// gets in its next requests.
-    fn keep_as_read(&mut self, results: &mut [Option<ToolResult>]) {
+    pub(super) fn keep_as_read(&mut self, results: &mut [Option<ToolResult>]) {
         if results.iter().flatten().all(|result| result.repaired.is_none()) {
             return;
         }
@@ -358,13 +468,14 @@ impl Run {
 
     /// Ends the round once every call has its result.
     fn close_round(&mut self) {
-        let Phase::Tools { results } = &mut self.state.phase else {
+        let Phase::Tools { results, .. } = &mut self.state.phase else {
             return;
         };
         if self.next.call < results.len() {
             return;
         }
         let mut results = std::mem::take(results);
+        self.order_used();
         self.keep_as_read(&mut results);
         let failed = self.calls().zip(results.iter().flatten()).filter(|(_, result)| result.failed);
         let mistakes: Vec<Mistake> =
@@ -415,12 +526,18 @@ impl Run {
     pub(super) fn take_last_word(&mut self, reply: Reply, limit: Option<LimitKind>) {
         let text = reply.to_text();
         // Calls in the reply will not be made, and providers reject a call without a result.
-        self.say_parts(vec![ReplyPart::Text(text.clone())]);
+        let mut parts = reply.parts;
+        parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
+        self.say_parts(parts);
         let ending = match (&reply.finish, limit) {
             (Finish::Refused, _) => Ending::Refused,
             (_, Some(_)) => Ending::LimitReached,
             (Finish::Length, None) => Ending::CutOff,
             (Finish::Other(word), None) => return self.end_unclear(text, word),
+            (Finish::Paused, None) => {
+                self.state.phase = Phase::Model;
+                return self.next_round([]);
+            }
             (_, None) if text.trim().is_empty() => {
                 // The model had announced that it knows the answer.
                 self.state.phase = Phase::Model;
@@ -433,6 +550,9 @@ impl Run {
     }
 
     pub(super) fn take_rejection(&mut self, why: &str) {
+        if self.state.output.is_none() {
+            return self.nudge(&format!("That answer cannot be used: {why}"));
+        }
         let rejected: Vec<ToolCall> = self.calls().cloned().collect();
         let mistakes: Vec<Mistake> = rejected.iter().map(|call| mistake(call, why)).collect();
         for call in rejected {
@@ -457,7 +577,7 @@ impl Run {
     fn say_parts(&mut self, parts: Vec<ReplyPart>) {
         let says_something = parts.iter().any(|part| match part {
             ReplyPart::Text(text) => !text.trim().is_empty(),
-            ReplyPart::Call(_) => true,
+            ReplyPart::Call(_) | ReplyPart::Other(_) => true,
             _ => false,
         });
         if says_something {
@@ -479,7 +599,8 @@ impl Run {
     /// Replaces the id of a call that has none, or one that was used before. Results are paired
     /// with calls by id.
     fn make_ids_unique(&mut self, parts: &mut [ReplyPart]) {
-        let step = self.state.step.saturating_sub(1);
+        // Not the number of the step, which an interruption changes.
+        let asked = self.state.asked.saturating_sub(1);
         // The other ids of this reply, which a new id must not equal. Collected only if needed.
         let mut given: Option<BTreeSet<u64>> = None;
         for index in 0..parts.len() {
@@ -493,7 +614,7 @@ impl Run {
                     });
                     calls.collect()
                 });
-                let mut id = format!("call_{step}_{index}");
+                let mut id = format!("call_{asked}_{index}");
                 own = hash(&id);
                 while self.ids.contains(&own) || given.contains(&own) {
                     id.push('_');
@@ -517,7 +638,7 @@ pub(super) fn hash(id: &str) -> u64 {
 
 pub(super) fn text_of(parts: &[ReplyPart]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
-        ReplyPart::Text(text) => Some(text.as_str()),
+        ReplyPart::Text(text) => Some(&**text),
         _ => None,
     });
     texts.collect()

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
+use toolwright_module::model::Settings;
 
 use serde_json::{Value, json};
 use toolwright_module::approval::Decision;
@@ -59,12 +60,18 @@ impl Desk {
         let kind = chance.weighed([4, 4, 1, 1]);
         let (typed, selector) = (kind % 2 == 1, kind > 1);
         let limits = limits(&mut chance);
+        let settings = Settings::default().with_max_output_tokens(chance.pick(&[64, 4096]));
         let mut approval = ApprovalPolicy::default();
         if chance.percent(40) {
             approval = ApprovalPolicy::from_effect(chance.pick(&EFFECTS)).with_tool("act_1");
         }
-        let run =
-            self.runs[kind].clone().with_limits(limits).with_approval(approval.clone()).unwrap();
+        let run = self.runs[kind]
+            .clone()
+            .with_limits(limits)
+            .with_settings(settings)
+            .unwrap()
+            .with_approval(approval.clone())
+            .unwrap();
         let run = if chance.percent(30) { run.with_instructions("Be brief.") } else { run };
         let begun = run.history().len() - 1;
         let mut played = Hand {
@@ -94,7 +101,6 @@ impl Desk {
 fn limits(chance: &mut Chance) -> Limits {
     let mut limits = Limits::default()
         .with_max_iterations(chance.pick(&[0, 1, 2, 4, 8]))
-        .with_max_output_tokens(chance.pick(&[64, 4096]))
         .with_max_result_bytes(chance.pick(&[0, 60, 65_536]))
         .with_max_same_failures(chance.pick(&[1, 2, 3]))
         .with_max_calls_per_reply(chance.pick(&[0, 1, 2, 3, 128, 128]));
@@ -119,8 +125,13 @@ fn limits(chance: &mut Chance) -> Limits {
 
 /// A recorded operation on the run, for the replay.
 enum Deal {
-    Answer { step: String, answer: StepResult },
+    Answer {
+        step: String,
+        answer: Box<StepResult>,
+    },
     FollowUp(String),
+    /// The program was killed during its calls, and resumed the run.
+    Killed,
 }
 
 struct Hand<'a> {
@@ -179,6 +190,10 @@ impl Hand<'_> {
             if self.chance.percent(8) {
                 self.misuse(&step)?;
             }
+            if matches!(step.kind, StepKind::CallTools(_)) && self.chance.percent(8) {
+                self.is_killed(&step)?;
+                continue;
+            }
             let Some(kind) = self.answer(&step)? else { return Ok(()) };
             if let Move::FollowUp(task) = kind {
                 self.run.follow_up(task.as_str()).map_err(|error| error.to_string())?;
@@ -197,18 +212,29 @@ impl Hand<'_> {
             if let Some(trace) = &mut self.trace {
                 let _ = writeln!(trace, "{step}\n  {answer:?}");
             }
-            self.acts.push(Deal::Answer { step, answer: answer.clone() });
+            self.acts.push(Deal::Answer { step, answer: Box::new(answer.clone()) });
             self.run.apply(answer).map_err(|error| format!("refused: {error}"))?;
         }
         Err("no end in 300 steps".to_owned())
     }
 
+    /// Kills the program during its calls. Only a call that changes something is asked about.
+    fn is_killed(&mut self, step: &Step) -> Result<(), String> {
+        let StepKind::CallTools(calls) = &step.kind else { return Ok(()) };
+        self.run = killed(&self.run, &self.desk.tools)?;
+        self.acts.push(Deal::Killed);
+        let changes = EFFECTS[self.place(&calls[0])] >= Effect::Write;
+        let asked = self.run.unknown_outcome();
+        let expected = changes.then_some(calls[0].id.as_str());
+        check(asked == expected, || format!("asks about {asked:?}, not {expected:?}"))
+    }
+
     fn resume(&mut self) -> Result<(), String> {
         let stored = text(&self.run);
         let state: RunState = serde_json::from_str(&stored).map_err(|error| error.to_string())?;
-        let mut tools = self.desk.tools.clone();
-        tools.rotate_left(self.chance.size(4));
-        let resumed = Run::resume(state, &tools).map_err(|error| error.to_string())?;
+        let resumed = Run::resume(state, &self.desk.tools).map_err(|error| error.to_string())?;
+        check(resumed.changes.is_empty(), || "the tools are taken for others".to_owned())?;
+        let resumed = resumed.run;
         check(text(&resumed) == stored, || "another state after it was stored".to_owned())?;
         check(resumed.next() == self.run.next(), || "another step after it was stored".to_owned())?;
         self.run = resumed;
@@ -240,13 +266,17 @@ impl Hand<'_> {
         let stored = serde_json::to_value(&self.run).unwrap();
         let resume = |edited: &Value| -> Result<Run, String> {
             let state: RunState = serde_json::from_value(edited.clone()).unwrap();
-            Run::resume(state, &self.desk.tools).map_err(|error| error.to_string())
+            let resumed = Run::resume(state, &self.desk.tools);
+            resumed.map(|resumed| resumed.run).map_err(|error| error.to_string())
         };
         let waits = |run: &Run| match run.next().kind {
             StepKind::AwaitApproval(calls) => calls.into_iter().map(|call| call.id).collect(),
             _ => Vec::new(),
         };
         let mut edited = stored.clone();
+        if self.run.unknown_outcome().is_some() {
+            return Ok(());
+        }
         if let Some(phase) = stored["phase"].get("approval") {
             edited["phase"] = json!({"tools": {"results": phase["results"]}});
             let run = resume(&edited)?;
@@ -322,7 +352,7 @@ impl Hand<'_> {
                 wrong.push(StepResult::decisions(number, odd));
                 wrong.push(StepResult::decisions::<String>(number, []));
             }
-            StepKind::Done(result) if !self.typed || result.ending != Ending::Answered => {
+            StepKind::Done(result) if result.ending != Ending::Answered => {
                 wrong.push(StepResult::rejected(number, "no"));
             }
             _ => {}
@@ -343,7 +373,7 @@ impl Hand<'_> {
             StepKind::AwaitApproval(calls) => self.approves(number, calls)?,
             StepKind::Done(result) => {
                 let answered = result.ending == Ending::Answered;
-                if self.typed && answered && self.chance.percent(60) {
+                if answered && self.chance.percent(if self.typed { 60 } else { 20 }) {
                     StepResult::rejected(number, self.chance.pick(&["no", "not that"]))
                 } else if self.tasks < 2 && self.chance.percent(50) {
                     self.tasks += 1;
@@ -404,7 +434,6 @@ impl Hand<'_> {
         check(!calls.is_empty(), || "no calls".to_owned())?;
         check(calls.len() == 1 || calls.iter().all(reads), || format!("beside: {calls:?}"))?;
         for call in calls {
-            check(self.called.insert(call.id.clone()), || format!("{} again", call.id))?;
             if awaits(&self.approval, &call.name, EFFECTS[self.place(call)]) {
                 check(self.decided.contains(&call.id), || format!("{} undecided", call.id))?;
             }
@@ -423,10 +452,17 @@ impl Hand<'_> {
             .collect();
         let place = self.chance.size(results.len());
         results.rotate_left(place);
+        if self.chance.percent(40) {
+            results.truncate(1 + self.chance.size(results.len()));
+        }
+        for result in &results {
+            check(self.called.insert(result.id.clone()), || format!("{} again", result.id))?;
+        }
+        let made = results.len();
         let answer = StepResult::tools(number, results);
         if self.chance.percent(30) {
             let mut spent = Spent::model_call(Usage::new(1, 1));
-            for _ in calls {
+            for _ in 0..made {
                 spent += Spent::tool_call();
             }
             return Ok(answer.with_spent(spent));
@@ -440,7 +476,20 @@ impl Hand<'_> {
 
     fn approves(&mut self, number: u64, calls: &[ToolCall]) -> Result<StepResult, String> {
         let mut decisions = Vec::new();
+        let unknown = self.run.unknown_outcome().map(ToOwned::to_owned);
         for call in calls {
+            if unknown.as_deref() == Some(&*call.id) {
+                let decision = match self.chance.weighed([5, 3, 2]) {
+                    0 => Decision::CallAgain,
+                    1 => Decision::happened("It was done."),
+                    _ => Decision::deny("Not again."),
+                };
+                if decision == Decision::CallAgain {
+                    self.decided.insert(call.id.clone());
+                }
+                decisions.push((call.id.clone(), decision));
+                continue;
+            }
             let awaits = awaits(&self.approval, &call.name, EFFECTS[self.place(call)]);
             check(awaits, || format!("{} waits for nothing", call.id))?;
             let decision = match self.chance.weighed([4, 3, 3]) {
@@ -474,6 +523,7 @@ impl Hand<'_> {
                     let answer: StepResult = serde_json::from_str(&stored).unwrap();
                     run.apply(answer).map_err(|error| format!("again: {error}"))?;
                 }
+                Deal::Killed => run = killed(&run, &self.desk.tools)?,
                 Deal::FollowUp(task) => run.follow_up(task.as_str()).map_err(|e| e.to_string())?,
             }
         }
@@ -488,6 +538,15 @@ impl Hand<'_> {
         let model = |act: &&Deal| matches!(act, Deal::Answer { answer, .. } if matches!(answer.kind, StepResultKind::Model(_)));
         self.acts.iter().filter(model).count() as u64
     }
+}
+
+/// Returns the run as another program resumes it after a kill during its calls.
+fn killed(run: &Run, tools: &[toolwright_module::Tool]) -> Result<Run, String> {
+    let mut run = run.clone();
+    run.mark_begun();
+    let state: RunState = serde_json::from_str(&text(&run)).map_err(|error| error.to_string())?;
+    let resumed = Run::resume(state, tools).map_err(|error| error.to_string())?;
+    Ok(resumed.run)
 }
 
 enum Move {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
+use toolwright_module::model::Settings;
 
 use futures_util::future::join;
 use futures_util::stream::{self, StreamExt};
@@ -161,12 +162,11 @@ impl Cast {
     }
 
     /// Returns limits. With `free` they never end the run by time or budget.
-    pub(crate) fn limits(&mut self, free: bool, deep: usize) -> Limits {
+    pub(crate) fn limits(&mut self, free: bool, deep: usize) -> (Limits, Settings) {
         let rounds = if deep == 0 { &[0, 1, 2, 3, 4, 6][..] } else { &[1, 1, 2, 3] };
         let output = self.chance.pick(&[64, 4096]);
         let mut limits = Limits::default()
             .with_max_iterations(self.chance.pick(rounds))
-            .with_max_output_tokens(output)
             .with_max_parallel(self.chance.pick(&[0, 1, 2, 3, 8]))
             .with_max_same_failures(self.chance.pick(&[1, 2, 3]))
             .with_max_result_bytes(self.chance.pick(&[0, 60, 200, 65_536, 65_536]))
@@ -184,13 +184,13 @@ impl Cast {
             let time = Duration::from_millis(self.chance.below(15_000));
             limits = limits.with_max_time(time);
         }
-        limits
+        (limits, Settings::default().with_max_output_tokens(output))
     }
 
     /// Returns an agent whose tools may be agents, `deep` levels below the top. It `may_hang` if
     /// something above ends it.
     pub(crate) fn agent(&mut self, free: bool, deep: usize, may_hang: bool, kind: Kind) -> Agent {
-        let limits = self.limits(free, deep);
+        let (limits, settings) = self.limits(free, deep);
         let model_may_hang = may_hang || limits.max_time.is_some();
         let tool_may_hang = model_may_hang || limits.tool_time.is_some();
         // A typed agent that is a tool never waits for approval.
@@ -213,7 +213,7 @@ impl Cast {
                 name: name.clone(),
                 effect,
                 awaits,
-                limits,
+                limits: limits.clone(),
             };
             let tool = match kind {
                 0 => {
@@ -246,7 +246,9 @@ impl Cast {
         };
         let orchestrator = ToolOrchestrator::new(Arc::clone(&model), tools.clone())
             .unwrap()
-            .with_limits(limits)
+            .with_limits(limits.clone())
+            .with_settings(settings.clone())
+            .unwrap()
             .with_approval(approval.clone())
             .unwrap()
             .with_streaming(streaming)
@@ -257,8 +259,10 @@ impl Cast {
         } else {
             orchestrator
         };
-        let react =
-            (kind == Kind::ReAct).then(|| ReAct::new(model, tools).unwrap().with_limits(limits));
+        let react = (kind == Kind::ReAct).then(|| {
+            let react = ReAct::new(model, tools).unwrap().with_limits(limits.clone());
+            react.with_settings(settings).unwrap()
+        });
         Agent { orchestrator, react, limits, approval }
     }
 
@@ -487,7 +491,7 @@ pub(crate) fn says(chance: &mut Chance, tools: &[String], typed: bool, deep: usi
             let count = 1 + chance.size(most);
             let mut parts = Vec::new();
             if chance.percent(25) {
-                parts.push(ReplyPart::Text("Let me see.".to_owned()));
+                parts.push(ReplyPart::text("Let me see."));
             }
             parts.extend((0..count).map(|_| call(chance, tools, typed)));
             let reply = Reply::new(parts);

@@ -146,10 +146,25 @@ impl Drop for Waits<'_> {
     }
 }
 
+/// Notes the decision to make a call again. It is the first one about arguments that were tampered
+/// with.
+fn calls_again(world: &World, key: String, call: &ToolCall) {
+    let mut inner = world.inner();
+    if inner.decided_on.get(&key) != Some(&call.arguments) {
+        inner.decided.insert(key.clone(), Decision::CallAgain);
+        inner.decided_on.insert(key, call.arguments.clone());
+    }
+}
+
 async fn approves(world: Arc<World>, asked: Approval) -> Result<Decision, Error> {
     let _working = world.works();
     let path = checks::key(&asked.path);
     let at = format!("{path}>{}#{}", asked.call.name, asked.call.id);
+    if asked.unknown {
+        let key = if path.is_empty() { at[1..].to_owned() } else { at };
+        calls_again(&world, key, &asked.call);
+        return Ok(Decision::CallAgain);
+    }
     let mut chance = world.chance(&format!("asked {at}"));
     let waits = path.is_empty().then(|| Waits(&world, Instant::now()));
     if chance.percent(50) {
@@ -338,7 +353,7 @@ impl Play<'_> {
             self.check_spent(&run);
             last_reported.extend(reported(world));
             if !world.is_calm() && chance.percent(15) {
-                run = resumed(world, scene, &run, chance);
+                run = resumed(world, scene, &run);
             }
             if !world.is_calm() && chance.percent(15) {
                 run = tampered(world, scene, &run, chance);
@@ -404,6 +419,7 @@ impl Play<'_> {
         }
         let mut state = serde_json::to_value(&run).unwrap();
         state["spent"].take();
+        without_repetitions(&mut state);
         let mut requests = std::mem::take(&mut world.inner().requests);
         // An interrupted model call is repeated.
         requests.dedup();
@@ -447,7 +463,7 @@ impl Play<'_> {
         cx = cx.with_events(move |event| hearing.heard(event));
 
         let (began, elapsed) = (Instant::now(), run.elapsed());
-        let limits = *run.limits();
+        let limits = run.limits().clone();
         let asked = world.inner().questions;
         let outcome = {
             let mut driving = pin!(polled(drive(scene, run, &cx), polls));
@@ -798,9 +814,19 @@ fn decide(world: &World, run: &mut Run, calls: &[ToolCall], chance: &mut Chance)
         let same = before == serde_json::to_string(run).unwrap();
         world.check(refused && same, || "edits that do not fit changed the run".to_owned());
     }
+    let unknown = run.unknown_outcome().map(ToOwned::to_owned);
+    let is_unknown = |call: &ToolCall| unknown.as_deref() == Some(&*call.id);
+    let decision = |call: &ToolCall| match is_unknown(call) {
+        true => Decision::CallAgain,
+        false => decides(world, "", call),
+    };
     let decisions: Vec<(String, Decision)> =
-        calls.iter().map(|call| (call.id.clone(), decides(world, "", call))).collect();
+        calls.iter().map(|call| (call.id.clone(), decision(call))).collect();
     for (call, (_, decision)) in calls.iter().zip(&decisions) {
+        if is_unknown(call) {
+            calls_again(world, format!("{}#{}", call.name, call.id), call);
+            continue;
+        }
         let key = format!("{}#{}", call.name, call.id);
         world.inner().decided.insert(key.clone(), decision.clone());
         world.inner().decided_on.insert(key, call.arguments.clone());
@@ -811,19 +837,45 @@ fn decide(world: &World, run: &mut Run, calls: &[ToolCall], chance: &mut Chance)
     }
 }
 
-/// Stores and resumes the run, with the tools in another order.
-fn resumed(world: &World, scene: &Scene, run: &Run, chance: &mut Chance) -> Run {
+/// Removes what interruptions change: questions about calls that were under way, the numbers of
+/// steps, which count them, the time, and the order of the tools used.
+fn without_repetitions(state: &mut Value) {
+    state["step"].take();
+    // A batch that was interrupted keeps the results that it had. The rest takes its time again.
+    state["elapsed"].take();
+    // Reads that run side by side may end in any order.
+    let mut used: Vec<String> = serde_json::from_value(state["tools_used"].take()).unwrap();
+    used.sort();
+    state["tools_used"] = used.into();
+    if let Some(decisions) = state.get_mut("decisions").and_then(Value::as_object_mut) {
+        decisions.retain(|_, decided| decided["decision"] != "call_again");
+        decisions.values_mut().for_each(|decided| drop(decided["step"].take()));
+        if decisions.is_empty() {
+            state["decisions"].take();
+        }
+    }
+    if state["decisions"].is_null() {
+        state.as_object_mut().unwrap().remove("decisions");
+    }
+}
+
+/// Stores and resumes the run.
+fn resumed(world: &World, scene: &Scene, run: &Run) -> Run {
     let text = serde_json::to_string(run).unwrap();
     let state: RunState = serde_json::from_str(&text).unwrap();
-    let mut tools = scene.agent.orchestrator.tools().to_vec();
-    if !tools.is_empty() {
-        let place = chance.size(tools.len());
-        tools.rotate_left(place);
+    let resumed = scene.agent.orchestrator.resume(state).unwrap();
+    world.check(resumed.changes.is_empty(), || "the tools are taken for others".to_owned());
+    let resumed = resumed.run;
+    if text.contains("\"begun\":") {
+        // A call that was under way when the run was stored is asked about.
+        let asks = resumed.unknown_outcome().is_some();
+        world.check(asks, || "a call that was begun is not asked about".to_owned());
+    } else {
+        let same = resumed.next() == run.next();
+        world.check(same, || "another step after it was stored".to_owned());
+        let again = serde_json::to_string(&resumed).unwrap();
+        world.check(again == text, || "another state after it was stored".to_owned());
     }
-    let resumed = Run::resume(state, &tools).unwrap();
-    world.check(resumed.next() == run.next(), || "another step after it was stored".to_owned());
-    let again = serde_json::to_string(&resumed).unwrap();
-    world.check(again == text, || "another state after it was stored".to_owned());
     world.note(|| "RESUMED".to_owned());
     resumed
 }
@@ -843,7 +895,7 @@ fn tampered(world: &World, scene: &Scene, run: &Run, chance: &mut Chance) -> Run
         let results = stored["phase"]["tools"]["results"].as_array().cloned().unwrap_or_default();
         let open = results.iter().position(Value::is_null);
         let said = stored["messages"].as_array_mut().unwrap().last_mut().unwrap();
-        let mut calls = said["parts"].as_array_mut().into_iter().flatten();
+        let mut calls = said.get_mut("parts").and_then(Value::as_array_mut).into_iter().flatten();
         let mut calls = calls.by_ref().filter_map(|part| part.get_mut("call"));
         if let Some(call) = open.and_then(|place| calls.nth(place))
             && call["name"].as_str().is_some_and(|name| name.starts_with("act"))
@@ -853,5 +905,5 @@ fn tampered(world: &World, scene: &Scene, run: &Run, chance: &mut Chance) -> Run
     }
     world.note(|| format!("TAMPERED {kind}"));
     let state: RunState = serde_json::from_value(stored).unwrap();
-    Run::resume(state, scene.agent.orchestrator.tools()).unwrap()
+    Run::resume(state, scene.agent.orchestrator.tools()).unwrap().run
 }

@@ -209,7 +209,7 @@ impl World {
         if awaits {
             let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
             let fits = match &decided {
-                Some(Decision::Approve) => {
+                Some(Decision::Approve | Decision::CallAgain) => {
                     decided_on.is_some_and(|text| read(&text) == read(arguments))
                 }
                 Some(Decision::Edit { arguments: edited }) => read(edited) == read(arguments),

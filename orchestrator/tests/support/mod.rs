@@ -5,6 +5,7 @@ use std::future::{Future, pending};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use toolwright_module::model::Settings;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -143,9 +144,14 @@ impl LanguageModel for Silent {
     }
 }
 
-/// Returns limits with this budget and ten output tokens per model call.
+/// Returns limits with this budget. Use them with [`ten_tokens`].
 pub(crate) fn within(budget: Budget) -> Limits {
-    Limits::default().with_budget(budget).with_max_output_tokens(10)
+    Limits::default().with_budget(budget)
+}
+
+/// Returns settings with at most ten output tokens per model call.
+pub(crate) fn ten_tokens() -> Settings {
+    Settings::default().with_max_output_tokens(10)
 }
 
 /// Runs a task, and fails instead of hanging.
@@ -191,7 +197,7 @@ fn part(part: &Part) -> String {
 
 fn reply_part(part: &ReplyPart) -> String {
     match part {
-        ReplyPart::Text(text) => text.clone(),
+        ReplyPart::Text(text) => text.to_string(),
         ReplyPart::Call(call) => format!("{} {}({})", call.id, call.name, call.arguments),
         ReplyPart::Reasoning(reasoning) => format!("[{}]", reasoning.text),
         other => format!("{other:?}"),

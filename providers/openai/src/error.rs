@@ -11,7 +11,7 @@ use toolwright_http::{
     Endpoint, ErrorKind, Redactor, Refusal, Retry, UrlFault, is_retryable_status, with_causes,
 };
 use toolwright_module::error::Stage;
-use toolwright_module::model::Usage;
+use toolwright_module::model::{UnsupportedSetting, Usage};
 use toolwright_module::provider::NamelessCall;
 use toolwright_module::provider::lenient::is_set;
 
@@ -77,6 +77,10 @@ pub enum OpenAiError {
         what: String,
     },
 
+    /// The API does not have a setting of the request or the model.
+    #[error(transparent)]
+    Setting(#[from] UnsupportedSetting),
+
     /// A name is not that of an [`Api`](crate::Api).
     #[error("`{name}` is not an API of this crate; use `chat` or `responses`")]
     UnknownApi {
@@ -95,8 +99,8 @@ pub enum OpenAiError {
     #[error(transparent)]
     Lowering(#[from] toolwright_signature::ContractError),
 
-    /// The request cannot be serialized.
-    #[error("the request cannot be serialized")]
+    /// The request cannot be serialized, such as one with a kind of part that the API does not take.
+    #[error("the request cannot be sent: {source}")]
     Request {
         /// The reason.
         source: Box<dyn StdError + Send + Sync>,
@@ -151,7 +155,7 @@ pub enum OpenAiError {
         /// The server's error message, the first 1000 bytes.
         message: String,
         /// The error as JSON, the first 64 KiB.
-        raw: String,
+        raw: Box<str>,
         /// The usage, for which the server may charge.
         usage: Usage,
     },
@@ -274,17 +278,17 @@ impl OpenAiError {
 
     /// Returns the received part of the response.
     fn raw(&self) -> Option<&str> {
-        match self {
+        let raw: &str = match self {
+            Self::Reported { raw, .. } => raw,
             Self::Status { body: raw, .. }
-            | Self::Reported { raw, .. }
             | Self::Decoding { raw, .. }
             | Self::Unfinished { raw, .. }
             | Self::Unclear { raw, .. }
             | Self::TooSlow { raw, .. }
-            | Self::Truncated { raw, .. } => Some(raw).filter(|raw| !raw.is_empty()),
-            _ => None,
-        }
-        .map(String::as_str)
+            | Self::Truncated { raw, .. } => raw,
+            _ => "",
+        };
+        Some(raw).filter(|raw| !raw.is_empty())
     }
 
     fn stage(&self) -> Stage {
@@ -317,8 +321,15 @@ impl OpenAiError {
             _ => None,
         };
         let (stage, retryable) = (self.stage(), self.is_retryable());
+        let wait = match &self {
+            Self::Status { retry_after, .. } => retry_after.filter(|_| retryable),
+            _ => None,
+        };
         let raw = self.raw().map(str::to_owned);
         let mut error = toolwright_module::Error::other(self).at(stage).retryable(retryable);
+        if let Some(wait) = wait {
+            error = error.with_retry_after(wait);
+        }
         if let Some(usage) = usage {
             error = error.with_usage(usage);
         }
@@ -344,7 +355,7 @@ impl OpenAiError {
     pub(crate) fn bare_error(body: &Value) -> Option<Self> {
         let ErrorBody { code, message } = ErrorBody::of(body);
         let raw = body.to_string();
-        Some(Self::Reported { message: message?, code, raw, usage: Usage::unknown() })
+        Some(Self::Reported { message: message?, code, raw: raw.into(), usage: Usage::unknown() })
     }
 
     /// Converts an error of the deserializer.
@@ -376,7 +387,7 @@ impl OpenAiError {
             Self::Reported { code, message, raw, .. } => {
                 clean_word(code);
                 clean(message, MAX_MESSAGE);
-                clean(raw, MAX_RAW);
+                *raw = redactor.redact_start(raw, MAX_RAW).into();
             }
             Self::Decoding { raw, source } => {
                 clean(raw, MAX_RAW);
@@ -431,7 +442,7 @@ impl OpenAiError {
         Self::Reported {
             message: body.message.unwrap_or_else(|| "no reason given".to_owned()),
             code: body.code,
-            raw: error.to_string(),
+            raw: error.to_string().into(),
             usage,
         }
     }

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::Path;
+use toolwright_module::model::Settings;
 
 use serde_json::{Value, json};
 use toolwright_module::model::Delta;
@@ -49,7 +50,8 @@ impl Chance {
 }
 
 fn asked() -> Request {
-    Request::new([Message::user("Hi!")]).with_max_output_tokens(1 << 40)
+    Request::new([Message::user("Hi!")])
+        .with_settings(Settings::default().with_max_output_tokens(1 << 40))
 }
 
 /// The deltas and the result of a stream.

@@ -18,14 +18,20 @@ use toolwright_http::{
 };
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
-use toolwright_module::model::{Capabilities, Delta};
+use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
 use crate::error::{OpenAiError, Result};
-use crate::request::Options;
+use crate::request::{Options, to_json};
 use crate::{chat, responses, streaming};
+
+/// The fields of [`Settings::extra`] for this provider.
+type Extra = serde_json::Map<String, serde_json::Value>;
+
+/// The name of this provider in [`Settings::extra`].
+const EXTRA: &str = "openai";
 
 const OPENAI: &str = "https://api.openai.com/v1";
 /// Name of the environment variable with the key.
@@ -54,9 +60,11 @@ const MAX_TIME: Duration = Duration::from_secs(1800);
 ///
 /// ```
 /// use toolwright_module::LanguageModel;
+/// use toolwright_module::model::Settings;
 /// use toolwright_openai::OpenAi;
 ///
-/// let model = OpenAi::at("http://127.0.0.1:8080/v1", "smollm2")?.with_temperature(0.0);
+/// let settings = Settings::default().with_temperature(0.0);
+/// let model = OpenAi::at("http://127.0.0.1:8080/v1", "smollm2")?.with_settings(settings);
 /// assert_eq!(model.name(), "smollm2");
 /// # Ok::<(), toolwright_openai::OpenAiError>(())
 /// ```
@@ -79,7 +87,7 @@ struct Parts {
     api: Api,
     dialect: Dialect,
     structured_output: bool,
-    temperature: Option<f32>,
+    settings: Option<Settings>,
     encrypted_reasoning: bool,
     retry: RetryPolicy,
     max_time: Duration,
@@ -130,7 +138,7 @@ impl OpenAi {
             api: Api::default(),
             dialect: Dialect::OpenAiLoose,
             structured_output: true,
-            temperature: None,
+            settings: None,
             encrypted_reasoning: false,
             retry: RetryPolicy::default(),
             max_time: MAX_TIME,
@@ -270,10 +278,15 @@ impl OpenAi {
         self.with(|parts| parts.structured_output = structured_output)
     }
 
-    /// Sets the temperature. Default: not sent, so the server chooses.
+    /// Sets the settings for requests that have none of their own, such as the temperature.
+    /// Default: not sent, so the server chooses.
+    ///
+    /// A setting that the API does not have fails the request with [`OpenAiError::Setting`]:
+    /// Responses has no seed and no stop texts, and neither API can turn its prompt cache off.
+    /// [`Settings::extra`] of `openai` go into the body as they are.
     #[must_use]
-    pub fn with_temperature(self, temperature: f32) -> Self {
-        self.with(|parts| parts.temperature = Some(temperature))
+    pub fn with_settings(self, settings: Settings) -> Self {
+        self.with(|parts| parts.settings = Some(settings.clone()))
     }
 
     /// Requests encrypted reasoning, so that the server does not have to store responses.
@@ -324,14 +337,18 @@ impl OpenAi {
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
         let options = parts.options(false);
+        let settings = request.settings_over(parts.settings.as_ref());
+        let extra = settings.as_ref().and_then(|settings| settings.extra.get(EXTRA));
         let deadline = Deadline::after(parts.max_time);
         match parts.api {
             Api::Chat => {
-                let body = parts.whole(&chat::Body::new(request, &options)?, deadline).await?;
+                let body =
+                    parts.whole(&chat::Body::new(request, &options)?, extra, deadline).await?;
                 read(&body, |reply: chat::Completion| reply.into_reply(request))
             }
             Api::Responses => {
-                let body = parts.whole(&responses::Body::new(request, &options)?, deadline).await?;
+                let body =
+                    parts.whole(&responses::Body::new(request, &options)?, extra, deadline).await?;
                 read(&body, |reply: responses::Response| reply.into_reply(request))
             }
         }
@@ -340,12 +357,14 @@ impl OpenAi {
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
         let options = parts.options(true);
+        let settings = request.settings_over(parts.settings.as_ref());
+        let extra = settings.as_ref().and_then(|settings| settings.extra.get(EXTRA));
         let deadline = Deadline::after(parts.max_time);
         let silence = parts.client.limits().silence;
         match parts.api {
             Api::Chat => {
                 let body = chat::Body::new(request, &options)?;
-                match parts.events(&body, deadline).await? {
+                match parts.events(&body, extra, deadline).await? {
                     Streamed::Events(body) => {
                         Ok(streaming::deltas(body, chat::Pieces::new(request), silence))
                     }
@@ -357,7 +376,7 @@ impl OpenAi {
             }
             Api::Responses => {
                 let body = responses::Body::new(request, &options)?;
-                match parts.events(&body, deadline).await? {
+                match parts.events(&body, extra, deadline).await? {
                     Streamed::Events(body) => {
                         Ok(streaming::deltas(body, responses::Pieces::new(request), silence))
                     }
@@ -377,20 +396,33 @@ impl OpenAi {
 }
 
 impl Parts {
-    async fn whole(&self, body: &impl Serialize, deadline: Deadline) -> Result<Bytes> {
-        Ok(self.post(body, deadline).await?.text().await?)
+    async fn whole(
+        &self,
+        body: &impl Serialize,
+        extra: Option<&Extra>,
+        deadline: Deadline,
+    ) -> Result<Bytes> {
+        Ok(self.post(body, extra, deadline).await?.text().await?)
     }
 
-    async fn events(&self, body: &impl Serialize, deadline: Deadline) -> Result<Streamed> {
-        Ok(self.post(body, deadline).await?.events().await?)
+    async fn events(
+        &self,
+        body: &impl Serialize,
+        extra: Option<&Extra>,
+        deadline: Deadline,
+    ) -> Result<Streamed> {
+        Ok(self.post(body, extra, deadline).await?.events().await?)
     }
 
     /// Sends a request, with retries, and returns the response if it is a success.
-    async fn post(&self, body: &impl Serialize, deadline: Deadline) -> Result<HttpResponse> {
-        let body = serde_json::to_vec(body).map_err(|error| {
-            let source = format!("failed to serialize the request: {error}").into();
-            OpenAiError::Request { source }
-        })?;
+    async fn post(
+        &self,
+        body: &impl Serialize,
+        extra: Option<&Extra>,
+        deadline: Deadline,
+    ) -> Result<HttpResponse> {
+        let body =
+            to_json(body, extra).map_err(|error| OpenAiError::Request { source: error.into() })?;
         let [chat, responses] = &self.urls;
         let url = match self.api {
             Api::Chat => chat,
@@ -403,12 +435,22 @@ impl Parts {
         self.retry.run(deadline, attempt, OpenAiError::retry).await
     }
 
+    /// Returns the settings that the API has.
+    fn supported(&self) -> SettingSet {
+        let both = SettingSet::ALL.without(Setting::Cache);
+        match self.api {
+            Api::Chat => both,
+            Api::Responses => both.without(Setting::Seed).without(Setting::Stop),
+        }
+    }
+
     fn options(&self, stream: bool) -> Options<'_> {
         Options {
             model: &self.model,
             dialect: self.dialect,
             structured_output: self.structured_output,
-            temperature: self.temperature,
+            settings: self.settings.as_ref(),
+            supported: self.supported(),
             encrypted_reasoning: self.encrypted_reasoning,
             stream,
         }
@@ -458,6 +500,14 @@ impl LanguageModel for OpenAi {
         Capabilities::new(self.0.dialect)
             .with_structured_output(self.0.structured_output)
             .with_tools(true)
+            .with_images(true)
+            .with_documents(true)
+            .with_audio(self.0.api == Api::Chat)
+            .with_settings(self.0.supported())
+    }
+
+    fn settings(&self) -> Option<&Settings> {
+        self.0.settings.as_ref()
     }
 
     fn generate<'a>(

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use toolwright_module::model::Settings;
 
 use toolwright_module::model::{Delta, Finish};
 use toolwright_module::{LanguageModel, Reply, Result};
@@ -109,7 +110,10 @@ async fn a_complete_reply_with_the_maximum_of_tokens_was_cut_off() {
     let event = format!("data: {{\"type\": \"response.completed\", \"response\": {whole}}}\n\n");
     for (most, finish) in [(4, Finish::Length), (5, Finish::Stop)] {
         let server = Server::answering([Answer::json(whole), Answer::events(&event, 99)]).await;
-        let (model, request) = (server.model(Api::Responses), hi().with_max_output_tokens(most));
+        let (model, request) = (
+            server.model(Api::Responses),
+            hi().with_settings(Settings::default().with_max_output_tokens(most)),
+        );
         assert_eq!(model.generate(&request).await.unwrap().finish, finish);
         assert_eq!(streamed(&model, request).await.1.unwrap().finish, finish);
     }

@@ -1,6 +1,7 @@
 //! Faults of the server and of the connection: retries, and errors that name the fix.
 
 use std::time::{Duration, Instant, SystemTime};
+use toolwright_module::model::Settings;
 
 use toolwright_module::budget::{Budget, Ledger};
 use toolwright_module::error::Stage;
@@ -94,6 +95,7 @@ async fn a_pause_until_a_date_is_read() {
     let OpenAiError::Status { retry_after: Some(wait), .. } = own(&error) else {
         panic!("{error:?}")
     };
+    assert_eq!(error.retry_after(), Some(*wait));
     assert!((3500..=3600).contains(&wait.as_secs()), "{wait:?}");
 }
 
@@ -437,7 +439,7 @@ async fn the_budget_gets_tokens_back_only_if_the_request_cost_nothing() {
     for (model, taken) in [(unreachable, 0), (refusing, 0), (silent, 9), (no_reply, 9)] {
         let ledger = Ledger::new(Budget::default().with_output_tokens(9));
         let cx = Context::default().with_ledger(ledger.clone());
-        let request = hi().with_max_output_tokens(9);
+        let request = hi().with_settings(Settings::default().with_max_output_tokens(9));
         let error = cx.ask(&model, request, false).await.unwrap_err();
         assert_eq!(ledger.committed().usage.output_tokens, taken, "{error:?}");
     }

@@ -12,5 +12,6 @@ mod async_openai;
 mod cases;
 mod faults;
 mod hostile;
+mod parts_and_settings;
 mod requests;
 mod setup;

@@ -1,6 +1,7 @@
 //! The requests that are sent: URLs, headers and bodies.
 
 use std::sync::Arc;
+use toolwright_module::model::Settings;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,10 +44,10 @@ impl Signature for MemoryList {
 fn conversation(images_in_results: bool) -> Request {
     let call = ToolCall::new("call_1", "memory_store", r#"{"key": "color", "value": "blue"}"#);
     let broken = ToolCall::new("call_2", "memory_list", r#"{"all": tru"#);
-    let image = Image::Url("data:image/png;base64,AAAA".to_owned());
+    let image = Image::url("data:image/png;base64,AAAA");
     let mut result = ToolResult::new(&call, "true");
     if images_in_results {
-        result = result.with_images(vec![image.clone()]);
+        result = result.with_parts([image.clone().into()]);
     }
     let own =
         json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
@@ -57,8 +58,8 @@ fn conversation(images_in_results: bool) -> Request {
             parts: vec![
                 ReplyPart::Reasoning(Reasoning::new("openai-responses", "A color.", own)),
                 ReplyPart::Reasoning(Reasoning::new("another", "Secret.", json!({"a": 1}))),
-                ReplyPart::Text("Blue. ".to_owned()),
-                ReplyPart::Text("I keep that.".to_owned()),
+                ReplyPart::text("Blue. "),
+                ReplyPart::text("I keep that."),
                 ReplyPart::Call(call),
                 ReplyPart::Call(broken.clone()),
             ],
@@ -77,7 +78,7 @@ fn conversation(images_in_results: bool) -> Request {
         .with_tools([store, Arc::clone(&list)])
         .with_tool_choice(ToolChoice::Required)
         .with_output(list)
-        .with_max_output_tokens(300)
+        .with_settings(Settings::default().with_max_output_tokens(300))
 }
 
 async fn sent(request: &Request, change: impl FnOnce(OpenAi) -> OpenAi, api: Api) -> Value {
@@ -89,13 +90,20 @@ async fn sent(request: &Request, change: impl FnOnce(OpenAi) -> OpenAi, api: Api
 
 #[tokio::test]
 async fn the_body_for_chat_has_every_kind_of_message() {
-    let body = sent(&conversation(false), |model| model.with_temperature(0.1), Api::Chat).await;
+    let body = sent(
+        &conversation(false),
+        |model| model.with_settings(Settings::default().with_temperature(0.1)),
+        Api::Chat,
+    )
+    .await;
     insta::assert_json_snapshot!(body);
 }
 
 #[tokio::test]
 async fn the_body_for_responses_has_every_kind_of_message() {
-    let change = |model: OpenAi| model.with_temperature(0.1).with_encrypted_reasoning();
+    let change = |model: OpenAi| {
+        model.with_settings(Settings::default().with_temperature(0.1)).with_encrypted_reasoning()
+    };
     let body = sent(&conversation(true), change, Api::Responses).await;
     insta::assert_json_snapshot!(body);
 }
@@ -212,7 +220,7 @@ async fn chat_sends_the_images_of_results_after_all_results_of_a_turn() {
       "content": [
         {
           "type": "text",
-          "text": "Images of the result of call call_1:"
+          "text": "Images and documents of the result of call call_1:"
         },
         {
           "type": "image_url",

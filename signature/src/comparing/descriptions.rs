@@ -1,4 +1,13 @@
-//! Descriptions of schemas, for the lines that report a difference.
+//! Descriptions of schemas in words, for the lines that report a difference.
+//!
+//! ```text
+//! {"type": "string", "pattern": "^a"}           → a string that matches ^a
+//! {"enum": ["a", "b"]}                          → one of `a`, `b`
+//! {"properties": {"kind": {"const": "circle"}}} → an object with `kind` `circle`
+//! ```
+//!
+//! Begin with [`Comparing::may_be`] and [`Comparing::takes`]. A description names a few values,
+//! members and fields only, because it is one half of a line.
 
 use serde_json::Value;
 
@@ -13,6 +22,11 @@ const MOST: usize = 8;
 
 impl<'a> Comparing<'a> {
     /// Describes the sent values: the types `own`, if `kinds` were compared.
+    ///
+    /// ```text
+    /// always an integer              is an integer
+    /// one of several alternatives    may be an integer
+    /// ```
     pub(super) fn may_be(&self, ours: Id, own: Types, kinds: Types) -> String {
         let words = of(self.comes, ours, own, GUESS_DEPTH);
         let only = !self.some && kinds != Types::NONE && own == self.comes.graph.node(ours).types;
@@ -30,6 +44,8 @@ impl<'a> Comparing<'a> {
     }
 }
 
+/// Describes the values of a schema that have some types, following at most `deep` references and
+/// unions.
 fn of(schemas: &Schemas<'_>, id: Id, kinds: Types, deep: usize) -> String {
     let graph = &schemas.graph;
     match graph.shape(id) {
@@ -42,6 +58,7 @@ fn of(schemas: &Schemas<'_>, id: Id, kinds: Types, deep: usize) -> String {
     }
 }
 
+/// Lists the members of a union, each description once.
 fn union(schemas: &Schemas<'_>, members: &[Id], kinds: Types, deep: usize) -> String {
     let mut all: Vec<String> = Vec::new();
     for member in members.iter().take(MOST) {
@@ -54,6 +71,7 @@ fn union(schemas: &Schemas<'_>, members: &[Id], kinds: Types, deep: usize) -> St
     all.join(" or ") + more
 }
 
+/// Describes a schema that is not a union: its listed values, or else each of its types.
 fn described(schemas: &Schemas<'_>, id: Id, kinds: Types) -> String {
     let node = schemas.graph.node(id);
     let own = kinds.common(node.types);
@@ -80,6 +98,7 @@ fn described(schemas: &Schemas<'_>, id: Id, kinds: Types) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(" or ") }
 }
 
+/// Describes texts by their pattern.
 fn text(node: &Node) -> String {
     match &node.text.pattern {
         Some(pattern) => format!("a string that matches {}", shown(&pattern.text)),
@@ -87,6 +106,7 @@ fn text(node: &Node) -> String {
     }
 }
 
+/// Describes an object by its first required fields, with the value of each that has only one.
 fn object(schemas: &Schemas<'_>, node: &Node) -> String {
     let required = || node.object.fields.iter().filter(|field| field.required);
     let tagged = |field: &FieldRule| {
@@ -104,13 +124,18 @@ fn object(schemas: &Schemas<'_>, node: &Node) -> String {
     }
 }
 
-/// Lists some values.
+/// Lists the first values in backticks or as JSON, for one line.
+///
+/// ```text
+/// `a`, `b`, 3, null, …
+/// ```
 pub(super) fn values(all: &[&Value]) -> String {
     let shown: Vec<_> = all.iter().take(MOST).map(|value| quoted(value)).collect();
     let more = if all.len() > MOST { ", …" } else { "" };
     shown.join(", ") + more
 }
 
+/// Returns a value as one short line, with a text in backticks.
 fn quoted(value: &Value) -> String {
     match value {
         Value::String(text) => format!("`{}`", shown(text)),

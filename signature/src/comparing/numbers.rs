@@ -1,4 +1,13 @@
 //! Comparing numbers: the accepted bounds must follow from the sent ones.
+//!
+//! ```text
+//! sent: exclusiveMinimum 0 (integer)    accepted: minimum 1    → fits: the next integer is 1
+//! sent: minimum 0                       accepted: minimum 1    → may be as low as 0
+//! ```
+//!
+//! Each end of the range is compared by itself ([`End`]), with the strictest of its bounds:
+//! inclusive, exclusive, or implied by the width of a Rust type. Bounds are exact decimals, because
+//! `f64` does not distinguish large integers.
 
 use std::cmp::Ordering;
 
@@ -13,11 +22,15 @@ const SAFE: f64 = 9_007_199_254_740_991.0;
 /// One end of a range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
+    /// The minimum.
     Low,
+    /// The maximum.
     High,
 }
 
+/// A bound at one end of a range.
 struct Bound {
+    /// The number itself.
     at: Decimal,
     /// Whether the bound is exclusive.
     open: bool,
@@ -41,6 +54,7 @@ impl End {
         at.then(other.open.cmp(&one.open))
     }
 
+    /// Whether a bound is so far away that it has no effect.
     fn is_none(self, at: &Decimal) -> bool {
         match self {
             Self::Low => far(at) <= -SAFE,
@@ -48,15 +62,20 @@ impl End {
         }
     }
 
-    fn bounds(self, rule: &NumberRule, integer: bool) -> impl Iterator<Item = Bound> {
-        self.of(rule).into_iter().filter_map(move |(at, open)| {
-            let at = at.clone().filter(|at| !self.is_none(at))?;
-            let bound = Bound { at, open };
+    /// Returns the strictest bound of this end that has an effect. That of integers is inclusive.
+    fn strictest(self, rule: &NumberRule, integer: bool) -> Option<Bound> {
+        let bounds = self.of(rule).into_iter().filter_map(|(at, open)| {
+            let bound = Bound { at: at.clone().filter(|at| !self.is_none(at))?, open };
             Some(if integer { self.whole(bound) } else { bound })
-        })
+        });
+        bounds.chain(self.of_width(rule)).min_by(|one, other| self.compare(one, other))
     }
 
     /// Returns the integer next to an exclusive bound.
+    ///
+    /// ```text
+    /// integers above 0 → integers from 1        integers below 10 → integers up to 9
+    /// ```
     fn whole(self, bound: Bound) -> Bound {
         let at = bound.at.integer().filter(|_| bound.open).and_then(|at| at.parse::<i64>().ok());
         let next = match self {
@@ -70,6 +89,10 @@ impl End {
     }
 
     /// Returns the bound that the name of a type implies.
+    ///
+    /// ```text
+    /// u8 → 0 and 255        u64 → 0, and no upper bound: it is beyond 2⁵³
+    /// ```
     fn of_width(self, rule: &NumberRule) -> Option<Bound> {
         let (low, high) = rule.range.clone()?;
         let at = if self == Self::Low { low } else { high };
@@ -78,6 +101,8 @@ impl End {
 }
 
 impl<'a> Comparing<'a> {
+    /// Whether the receiver accepts all numbers that are sent. `integer` means that only integers
+    /// are sent.
     pub(super) fn numbers(
         &mut self,
         ours: &NumberRule,
@@ -86,20 +111,18 @@ impl<'a> Comparing<'a> {
     ) -> bool {
         let mut fits = self.steps(ours, theirs, integer);
         for end in [End::Low, End::High] {
-            let comes = end.bounds(ours, integer).chain(end.of_width(ours));
-            let comes = comes.min_by(|one, other| end.compare(one, other));
-            let takes = end.bounds(theirs, integer).chain(end.of_width(theirs));
-            let Some(takes) = takes.min_by(|one, other| end.compare(one, other)) else {
+            let [comes, takes] = [ours, theirs].map(|rule| end.strictest(rule, integer));
+            let Some(takes) = takes else {
                 continue;
             };
-            let inside = comes.as_ref().is_some_and(|own| end.compare(own, &takes).is_le());
-            if !inside {
+            if comes.as_ref().is_none_or(|own| end.compare(own, &takes).is_gt()) {
                 fits &= self.differ(|_| (reach(end, comes.as_ref()), limit(end, &takes)));
             }
         }
         fits
     }
 
+    /// Compares `multipleOf`. Integers are multiples of 1, also without that keyword.
     fn steps(&mut self, ours: &NumberRule, theirs: &NumberRule, integer: bool) -> bool {
         let Some(step) = &theirs.step else {
             return true;
@@ -117,6 +140,7 @@ fn far(at: &Decimal) -> f64 {
     at.to_string().parse().unwrap_or_default()
 }
 
+/// Describes the sent numbers at one end.
 fn reach(end: End, bound: Option<&Bound>) -> String {
     match (end, bound) {
         (End::Low, Some(bound)) => format!("may be as low as {}", bound.at),
@@ -126,6 +150,7 @@ fn reach(end: End, bound: Option<&Bound>) -> String {
     }
 }
 
+/// Describes the accepted numbers at one end.
 fn limit(end: End, bound: &Bound) -> String {
     let words = match (end, bound.open) {
         (End::Low, false) => "at least",

@@ -1,4 +1,16 @@
 //! Comparing objects: each declared field, and then all undeclared fields.
+//!
+//! ```text
+//! sent:     {"a": integer, "b": string}, nothing required
+//! accepted: {"a": integer, "c": string}, "a" required, no other fields
+//! → $.a: may be missing, is required
+//! → $.b: may have this field, takes no such field
+//! ```
+//!
+//! Begin with [`Comparing::objects`]. It runs five checks: missing fields, declared fields, fields
+//! that match a pattern of the sender, all other fields, and fields that require others. Two
+//! exceptions follow from reading: it leaves out a null for an optional field that does not accept
+//! null, and it accepts a field under a similar name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,8 +22,15 @@ use crate::schema::graph::{ANY_ID, Id, ObjectRule, Rest, Schemas};
 use crate::schema::types::Types;
 
 /// The fields that an object may have.
+///
+/// ```text
+/// {"properties": {"a": A}, "required": ["b"], "additionalProperties": B}
+/// → declared: a; required: b; of any other name, and for b: values of B
+/// ```
 struct Fields<'a> {
+    /// The rule in the graph.
     rule: &'a ObjectRule,
+    /// The fields that are always present.
     required: HashSet<&'a str>,
     /// The schema of fields that no name or pattern matches; `None` if there are no such fields.
     rest: Option<Id>,
@@ -20,6 +39,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Returns the fields that the receiver accepts.
     fn of(schemas: &'a Schemas<'a>, id: Id) -> Self {
         let (rule, words) = (&schemas.graph.node(id).object, schemas.words(id));
         let lists = words.contains_key("properties") || words.contains_key("patternProperties");
@@ -39,10 +59,12 @@ impl<'a> Fields<'a> {
         Self { rest: fields.rest.filter(|_| !fields.silent), ..fields }
     }
 
+    /// Returns the declared fields with their schemas, in order.
     fn named(&self) -> impl Iterator<Item = (&'a str, Id)> + use<'a> {
         self.rule.described().map(|field| (&*field.name, field.node))
     }
 
+    /// Whether a field is declared.
     fn names(&self, name: &str) -> bool {
         self.rule.described_field(name).is_some()
     }
@@ -52,12 +74,17 @@ impl<'a> Fields<'a> {
         self.rest.is_none() && self.rule.patterns.is_empty()
     }
 
+    /// Returns the maximum number of fields.
     fn most(&self) -> usize {
         if self.lists_all() { self.named().count() } else { usize::MAX }
     }
 
     /// Returns the fields that the other side does not declare, by their folded names, because
     /// reading accepts similar names.
+    ///
+    /// ```text
+    /// sent: `dueDate`     accepted: `due_date`     → a difference that names the other field
+    /// ```
     fn nearly_named(&self, comes: &Self) -> HashMap<String, &'a str> {
         if comes.named().all(|(name, _)| self.names(name)) {
             return HashMap::new();
@@ -66,6 +93,7 @@ impl<'a> Fields<'a> {
         others.map(|(name, _)| (folded(name), name)).collect()
     }
 
+    /// Whether a field of this name may be present.
     fn may_have(&self, name: &str) -> bool {
         !self.lists_all() || self.names(name)
     }
@@ -82,6 +110,7 @@ fn may_match(pattern: &Pattern, name: &str) -> bool {
 }
 
 impl<'a> Comparing<'a> {
+    /// Whether the receiver accepts all objects that are sent.
     pub(super) fn objects(&mut self, comes: Id, takes: Id) -> bool {
         let (mut comes, takes) =
             (Fields::that_come(self.comes, comes), Fields::of(self.takes, takes));
@@ -92,7 +121,7 @@ impl<'a> Comparing<'a> {
         let rule = comes.rule;
         comes.required.retain(|name| {
             let field = rule.described_field(name);
-            let may_be_null = field.is_some_and(|it| self.comes.graph.takes_null(it.node));
+            let may_be_null = field.is_some_and(|it| self.comes.graph.node(it.node).takes_null());
             !may_be_null || self.kinds_that_come(name, &takes) == Types::ALL
         });
         let least = rule.fewest.max(comes.required.len());
@@ -108,22 +137,21 @@ impl<'a> Comparing<'a> {
         fits
     }
 
+    /// Reports fields that the receiver requires and the sender may leave out.
     fn missing(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let mut missing: Vec<_> = takes.required.difference(&comes.required).collect();
         // In an order that does not depend on hashing.
         missing.sort_unstable();
         for name in &missing {
-            self.below_field(name, |all| {
-                all.differ(|_| {
-                    let known = comes.may_have(name);
-                    let words = if known { "may be missing" } else { "has no such field" };
-                    (words.to_owned(), "is required".to_owned())
-                })
-            });
+            let known = comes.may_have(name);
+            let words = if known { "may be missing" } else { "has no such field" };
+            self.below_field(name, |all| all.differ(|_| (words, "is required")));
         }
         missing.is_empty()
     }
 
+    /// Compares each field that the sender declares or requires with all schemas that the receiver
+    /// has for its name: that of the field, of each pattern that matches, or of undeclared fields.
     fn named(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let patterns = &takes.rule.patterns;
         let mut fits = true;
@@ -145,20 +173,20 @@ impl<'a> Comparing<'a> {
                 let mut known: Vec<Id> = matching.map(|(_, id)| *id).collect();
                 known.extend(takes.rule.described_field(name).map(|field| field.node));
                 if let Some(near) = near.get(&folded(name)).filter(|_| known.is_empty()) {
-                    return all.differ(|_| {
-                        ("has this field".to_owned(), format!("calls it `{}`", shown(near)))
-                    });
+                    return all
+                        .differ(|_| ("has this field", format!("calls it `{}`", shown(near))));
                 }
                 if known.is_empty() {
-                    let Some(rest) = takes.rest else {
-                        let words = "takes no such field";
-                        return all.unknown(comes.required.contains(name), words);
-                    };
                     // It would be accepted and silently ignored.
-                    if takes.silent && all.side == Side::Input && !takes.required.contains(name) {
-                        let words = "does not name it";
-                        return all.unknown(comes.required.contains(name), words);
-                    }
+                    let ignored =
+                        takes.silent && all.side == Side::Input && !takes.required.contains(name);
+                    let Some(rest) = takes.rest.filter(|_| !ignored) else {
+                        let always = comes.required.contains(name);
+                        let ours = if always { "has this field" } else { "may have this field" };
+                        let theirs =
+                            if ignored { "does not name it" } else { "takes no such field" };
+                        return all.differ(|_| (ours, theirs));
+                    };
                     known.push(rest);
                 }
                 let kinds = all.kinds_that_come(name, takes);
@@ -173,21 +201,21 @@ impl<'a> Comparing<'a> {
     }
 
     /// Reading leaves out a null for an optional field that does not accept null.
+    ///
+    /// ```text
+    /// sent: {"a": integer or null}     accepted: {"a": integer}, optional     → fits
+    /// ```
     fn kinds_that_come(&self, name: &str, takes: &Fields<'a>) -> Types {
-        let dropped = takes
-            .rule
-            .described_field(name)
-            .is_some_and(|field| !field.required && !self.takes.graph.takes_null(field.node));
-        if dropped { Types::ALL.without(Types::NULL) } else { Types::ALL }
+        let field = takes.rule.described_field(name).filter(|field| !field.required);
+        let dropped = field.map(|field| self.takes.graph.node(field.node));
+        if dropped.is_some_and(|node| !node.takes_null()) {
+            Types::ALL.without(Types::NULL)
+        } else {
+            Types::ALL
+        }
     }
 
-    fn unknown(&mut self, always: bool, theirs: &str) -> bool {
-        self.differ(|_| {
-            let words = if always { "has this field" } else { "may have this field" };
-            (words.to_owned(), theirs.to_owned())
-        })
-    }
-
+    /// Checks the name of a declared field against the receiver's schema of names.
     fn takes_name(&mut self, name: &str, takes: &Fields<'a>) -> bool {
         let Some(names) = takes.rule.names else {
             return true;
@@ -195,10 +223,12 @@ impl<'a> Comparing<'a> {
         self.takes_value(names, &name.into())
             || self.differ(|all| {
                 let words = all.words(all.takes, names, Types::TEXT);
-                ("has this field".to_owned(), format!("takes fields whose name is {words}"))
+                ("has this field", format!("takes fields whose name is {words}"))
             })
     }
 
+    /// Compares the fields that match a pattern of the sender: with the same pattern of the
+    /// receiver, or else with each of its patterns and its rule for undeclared fields.
     fn patterns(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let mut fits = true;
         for (pattern, schema) in &comes.rule.patterns {
@@ -217,7 +247,7 @@ impl<'a> Comparing<'a> {
                 let Some(rest) = takes.rest else {
                     return all.differ(|_| {
                         let words = format!("may have fields that match {}", shown(&pattern.text));
-                        (words, "takes no such fields".to_owned())
+                        (words, "takes no such fields")
                     });
                 };
                 all.fit_all(*schema, takes.patterns_and(rest))
@@ -232,6 +262,8 @@ impl<'a> Comparing<'a> {
     }
 
     /// Compares the names of undeclared fields.
+    ///
+    /// The same pattern fits without a look at the texts that it matches.
     fn takes_names(&mut self, own: Id, pattern: Option<&str>, takes: &Fields<'a>) -> bool {
         let Some(names) = takes.rule.names else {
             return true;
@@ -254,32 +286,28 @@ impl<'a> Comparing<'a> {
 
     /// Compares the value of a field for each pattern that its name may match.
     fn fit_all(&mut self, comes: Id, takes: impl Iterator<Item = Id>) -> bool {
-        let mut fits = true;
-        for takes in takes {
-            fits &= self.fit(comes, Types::ALL, takes);
-        }
-        fits
+        takes.fold(true, |fits, takes| self.fit(comes, Types::ALL, takes) & fits)
     }
 
     /// Compares fields that only the receiver declares.
+    ///
+    /// A field of the sender that matches no name may still be one that the receiver declares, so
+    /// its value has to fit that field too.
     fn unnamed(&mut self, comes: Id, takes: &Fields<'a>, may_come: impl Fn(&str) -> bool) -> bool {
-        let mut fits = true;
-        for (name, schema) in takes.named().filter(|(name, _)| may_come(name)) {
+        takes.named().filter(|(name, _)| may_come(name)).fold(true, |fits, (name, schema)| {
             let kinds = self.kinds_that_come(name, takes);
-            fits &= self.below_field(name, |all| all.fit(comes, kinds, schema));
-        }
-        fits
+            self.below_field(name, |all| all.fit(comes, kinds, schema)) & fits
+        })
     }
 
+    /// Compares the fields that the sender neither declares nor matches by a pattern.
     fn rest(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let Some(rest) = comes.rest else {
             return true;
         };
         let mut fits = self.below(".*", |all| {
             let Some(other) = takes.rest else {
-                return all.differ(|_| {
-                    ("may have any other field".to_owned(), "takes no other fields".to_owned())
-                });
+                return all.differ(|_| ("may have any other field", "takes no other fields"));
             };
             let own = comes.rule.names.unwrap_or(ANY_ID);
             let names = all.takes_names(own, None, takes);
@@ -296,6 +324,7 @@ impl<'a> Comparing<'a> {
         fits
     }
 
+    /// Reports fields that the receiver requires beside another one and the sender may leave out.
     fn dependent(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let mut fits = true;
         for (name, needed) in &takes.rule.depends {
@@ -311,12 +340,8 @@ impl<'a> Comparing<'a> {
                 if own.contains(other) || comes.required.contains(other) {
                     continue;
                 }
-                fits &= self.below_field(other, |all| {
-                    all.differ(|_| {
-                        let words = format!("is required beside `{}`", shown(name));
-                        ("may be missing".to_owned(), words)
-                    })
-                });
+                let words = || format!("is required beside `{}`", shown(name));
+                fits &= self.below_field(other, |all| all.differ(|_| ("may be missing", words())));
             }
         }
         fits

@@ -1,17 +1,33 @@
 //! Comparing unions and listed values: some member must accept each sent value.
+//!
+//! ```text
+//! sent: integer or null     accepted: anyOf [integer, string]
+//! → may be null, takes an integer or a string
+//! ```
+//!
+//! A sent union is compared member by member ([`Comparing::each_member`]). For an accepted union,
+//! one member must accept all sent values of a type ([`Comparing::some_member`]): two members that
+//! accept them only together are reported as a difference. Sent values that are listed are checked
+//! one by one ([`Comparing::values`]), as reading would check them.
 
 use serde_json::Value;
 
 use super::{Comparing, Values, is_rule, takes_all};
 use crate::limits::HOPS;
-use crate::lowering::Schema;
 use crate::reading::fit_check::{Fits, number, text};
 use crate::reading::pattern::Pattern;
+
 use crate::schema::graph::{Id, Node, Shape};
+use crate::schema::keywords::{Keywords, text as text_of};
 use crate::schema::types::Types;
 
 impl<'a> Comparing<'a> {
     /// Compares each member of the sent union.
+    ///
+    /// ```text
+    /// sent: anyOf [A, B]     accepted: anyOf [C, D]
+    /// → A with C, B with D; only if one of these fails, it is compared with the whole union
+    /// ```
     pub(super) fn each_member(&mut self, members: &'a [Id], kinds: Types, takes: Id) -> bool {
         let twins = match self.takes.graph.shape(takes) {
             Shape::Union(members) => members.as_slice(),
@@ -35,6 +51,9 @@ impl<'a> Comparing<'a> {
     }
 
     /// Checks that for each type some member accepts all sent values.
+    ///
+    /// If none does, the report is as precise as possible: with one member that could be meant, its
+    /// differences; otherwise the whole union.
     pub(super) fn some_member(
         &mut self,
         comes: Id,
@@ -43,11 +62,8 @@ impl<'a> Comparing<'a> {
         members: &'a [Id],
         takes: Id,
     ) -> bool {
-        let parts: Vec<Types> = Types::EACH
-            .into_iter()
-            .map(|part| part.common(own))
-            .filter(|part| *part != Types::NONE)
-            .collect();
+        let parts = Types::EACH.into_iter().map(|part| part.common(own));
+        let parts: Vec<Types> = parts.filter(|part| *part != Types::NONE).collect();
         if own != Types::ALL && parts.len() > 1 {
             return self.each_part(comes, &parts, takes);
         }
@@ -69,17 +85,19 @@ impl<'a> Comparing<'a> {
         self.differ(|all| (all.may_be(comes, own, kinds), all.takes(takes)))
     }
 
+    /// Compares each type of the sent values separately, because each may have a member of its own.
     fn each_part(&mut self, comes: Id, parts: &[Types], takes: Id) -> bool {
         let some = std::mem::replace(&mut self.some, true);
-        let mut fits = true;
-        for part in parts {
-            fits &= self.fit(comes, *part, takes);
-        }
+        let fits = parts.iter().fold(true, |fits, part| self.fit(comes, *part, takes) & fits);
         self.some = some;
         fits
     }
 
     /// Whether a member accepts the sent type, and no tag distinguishes them.
+    ///
+    /// ```text
+    /// sent: {"kind": const "circle"}     member: {"kind": const "square"}     → not meant
+    /// ```
     fn may_be_meant(&self, ours: &Node, own: Types, member: Id) -> bool {
         let theirs = self.takes.graph.node(member);
         if let Shape::Union(_) = theirs.shape {
@@ -99,6 +117,8 @@ impl<'a> Comparing<'a> {
     }
 
     /// Checks that each of some values is accepted.
+    ///
+    /// All rejected values are reported in one line.
     pub(super) fn values(&mut self, values: Vec<&'a Value>, own: Types, takes: Id) -> bool {
         let theirs = self.takes.graph.node(takes);
         // If there are further rules, each value is compared separately.
@@ -107,17 +127,12 @@ impl<'a> Comparing<'a> {
         let known = listed.then(|| Values::new(theirs.listed()));
         let can_match = !has_unknown_pattern(self.takes.words(takes));
         let of_own = |value: &&Value| own.meets(Types::of_value(value));
-        let mut refused = Vec::new();
-        for value in values.into_iter().filter(of_own) {
-            let is_taken = match &known {
-                // A list of values may have further rules for each of them.
-                Some(known) => known.has(value) && can_match && has_form(theirs, value),
-                None => self.takes_value(takes, value),
-            };
-            if !is_taken {
-                refused.push(value);
-            }
-        }
+        let refused = values.into_iter().filter(of_own).filter(|value| match &known {
+            // A list of values may have further rules for each of them.
+            Some(known) => !(known.has(value) && can_match && has_form(theirs, value)),
+            None => !self.takes_value(takes, value),
+        });
+        let refused: Vec<_> = refused.collect();
         refused.is_empty()
             || self.differ(|all| {
                 let values = format!("may be {}", super::descriptions::values(&refused));
@@ -130,6 +145,8 @@ impl<'a> Comparing<'a> {
         self.takes_behind(takes, value, HOPS)
     }
 
+    /// Checks one value, following at most `hops` references and unions. Rules that cannot be
+    /// checked reject it.
     fn takes_behind(&mut self, takes: Id, value: &Value, hops: usize) -> bool {
         if takes_all(self.takes, takes) {
             return true;
@@ -165,7 +182,6 @@ fn has_form(node: &Node, value: &Value) -> bool {
 }
 
 /// Whether there is a pattern that cannot be matched here.
-fn has_unknown_pattern(words: &Schema) -> bool {
-    let pattern = words.get("pattern").and_then(Value::as_str);
-    pattern.is_some_and(|pattern| !Pattern::new(pattern).is_known())
+fn has_unknown_pattern(words: &Keywords) -> bool {
+    text_of(words, "pattern").is_some_and(|pattern| !Pattern::new(pattern).is_known())
 }

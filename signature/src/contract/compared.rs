@@ -114,7 +114,7 @@ fn text_for(takes: &Value) -> Vec<Difference> {
     let mut found = Sides { side: Side::Output, comes: &comes, takes }.differences();
     found.truncate(1);
     for difference in &mut found {
-        difference.theirs = "does not say what it returns".to_owned();
+        difference.theirs = "has no output schema".to_owned();
     }
     found
 }

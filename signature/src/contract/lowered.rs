@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use super::Contract;
-use crate::error::{ContractError, Result, Side, shortened_path};
+use crate::error::{ContractError, Refusal, Result, Side, shortened_path};
 use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::{Lowering, Parts, check_name};
-use crate::schema::{self, Refusal};
+use crate::schema;
 use crate::wire_shapes;
 
 impl Contract {
@@ -44,7 +44,7 @@ impl Contract {
     pub fn lower(&self, dialect: Dialect) -> Result<&Lowered> {
         // Not cached with the schema: the same contract may have another name.
         check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;
-        kept(&self.lowered_input[dialect.index()], || {
+        kept(&self.lowered.input[dialect as usize], || {
             self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, true)
         })
     }
@@ -52,7 +52,7 @@ impl Contract {
     /// Returns the input schema without `strict`, for a request that has no room for another
     /// strict tool.
     pub(crate) fn lower_loose(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.loose_input[dialect.index()], || {
+        kept(&self.lowered.loose_input[dialect as usize], || {
             self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, false)
         })
     }
@@ -68,7 +68,7 @@ impl Contract {
     /// [`ContractError::Schema`] means that the contract has no output schema. The other errors are
     /// those of [`Contract::lower`].
     pub fn lower_output(&self, dialect: Dialect) -> Result<&Lowered> {
-        kept(&self.lowered_output[dialect.index()], || {
+        kept(&self.lowered.output[dialect as usize], || {
             let output = match dialect {
                 Dialect::Mcp => self.output_to_write(),
                 _ => self.output_to_read(),
@@ -89,6 +89,10 @@ impl Contract {
         wrapper: &'static str,
         may_be_strict: bool,
     ) -> Result<Lowered> {
+        // A model writes the values of every lowered schema, except the outputs of MCP tools.
+        if side == Side::Input || dialect != Dialect::Mcp {
+            self.check_written_by_model(side)?;
+        }
         let wrapped = side == Side::Output && !schema::is_object(schema);
         let typed = self.input.typed;
         let lowering = Lowering { dialect, side, schema, typed, wrapped, wrapper, may_be_strict };

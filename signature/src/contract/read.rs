@@ -25,10 +25,7 @@ impl Contract {
     pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
         match self.input.read_plain(wire) {
             Some(value) => Ok(value),
-            None => self
-                .input_target()
-                .read_closely(wire, Policy::default())
-                .map(|reading| reading.value),
+            None => self.input_target().read_closely(wire, Policy::default()).map(|it| it.value),
         }
     }
 
@@ -77,10 +74,7 @@ impl Contract {
     pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
         match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
             Some(value) => Ok(value),
-            None => self
-                .output_target()
-                .read_closely(wire, Policy::default())
-                .map(|reading| reading.value),
+            None => self.output_target().read_closely(wire, Policy::default()).map(|it| it.value),
         }
     }
 

@@ -1,4 +1,8 @@
 //! Dialects, and the result of lowering: a schema and its losses.
+//!
+//! These are the public types. This file, `dialect_rules` and `value` use each other: the rules are
+//! a table by dialect, and a lowered schema keeps the weight and the renderer that were made with
+//! the rules.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,8 +10,8 @@ use std::fmt;
 use serde_json::value::RawValue;
 
 use crate::error::{SchemaFault, Side};
-use crate::lowering::Renderer;
 use crate::lowering::dialect_rules::{RequestLimits, Weight};
+use crate::lowering::value::Renderer;
 
 /// The JSON Schema that one kind of provider accepts.
 ///
@@ -79,17 +83,6 @@ impl Dialect {
     #[must_use]
     pub fn max_tools(self) -> Option<usize> {
         Some(RequestLimits::of(self).tools).filter(|most| *most != usize::MAX)
-    }
-
-    pub(crate) fn index(self) -> usize {
-        match self {
-            Self::JsonSchema2020 => 0,
-            Self::OpenAiStrict => 1,
-            Self::OpenAiLoose => 2,
-            Self::Anthropic => 3,
-            Self::Gemini => 4,
-            Self::Mcp => 5,
-        }
     }
 }
 

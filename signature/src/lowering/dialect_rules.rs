@@ -1,4 +1,15 @@
 //! The table of what each dialect accepts, each entry with its source.
+//!
+//! [`Rules::of`] returns the rules for one schema, [`RequestLimits::of`] the limits of a request.
+//! To add a dialect, add a variant of [`Dialect`] and a static below, and write only the rules that
+//! differ from the loose base:
+//!
+//! ```text
+//! static GEMINI: Rules = Rules { values: Values::Texts, starts_with_letter: true, ..LOOSE };
+//! ```
+//!
+//! Each rule stands for requests that a provider rejects (HTTP 400), or for a limit that it
+//! documents.
 
 use crate::Dialect;
 
@@ -24,14 +35,17 @@ pub(crate) struct Rules {
     pub(crate) optional: bool,
     /// Whether a schema without a type is allowed.
     pub(crate) any: bool,
+    /// Whether definitions may contain themselves.
     pub(crate) recursion: Recursion,
     /// Whether a reference may have a description.
     pub(crate) told_references: bool,
+    /// The kinds of values that may be listed.
     pub(crate) values: Values,
     /// Maximum `minItems`.
     pub(crate) min_items: u64,
     /// Parts of a pattern that are not allowed.
     pub(crate) patterns: &'static [&'static str],
+    /// The size of one schema.
     pub(crate) limits: Limits,
     /// The names that fields may have.
     pub(crate) field_names: Names,
@@ -39,21 +53,25 @@ pub(crate) struct Rules {
     pub(crate) starts_with_letter: bool,
 }
 
+/// A set of keywords or formats.
 #[derive(Debug)]
 pub(crate) enum Keeps {
     All,
-    Only(&'static [&'static str]),
+    /// Words separated by spaces.
+    Only(&'static str),
 }
 
 impl Keeps {
+    /// Whether a keyword or format is in the set.
     pub(crate) fn has(&self, word: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Only(words) => words.contains(&word),
+            Self::Only(words) => words.split(' ').any(|one| one == word),
         }
     }
 }
 
+/// Where a definition may contain itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recursion {
     Accepted,
@@ -71,6 +89,7 @@ pub(crate) enum Values {
     Texts,
 }
 
+/// The names that fields may have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     All,
@@ -91,6 +110,7 @@ pub(crate) struct Limits {
     pub(crate) values: usize,
     /// Number of values of one enum whose texts have more than `long_enum_characters`.
     pub(crate) long_enum: usize,
+    /// Number of characters above which `long_enum` applies.
     pub(crate) long_enum_characters: usize,
     /// Characters of the names of properties and definitions and the texts of enums and
     /// consts.
@@ -109,7 +129,19 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
+    /// No limits.
     const NONE: Self = Self { optional: usize::MAX, unions: usize::MAX };
+
+    /// Returns the sum of two schemas' parts.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let (optional, unions) = (self.optional + other.optional, self.unions + other.unions);
+        Self { optional, unions }
+    }
+
+    /// Whether no part is above the limit.
+    pub(crate) fn is_within(self, limit: Self) -> bool {
+        self.optional <= limit.optional && self.unions <= limit.unions
+    }
 }
 
 /// Limits on all schemas of a request together.
@@ -124,34 +156,29 @@ pub(crate) struct RequestLimits {
 }
 
 impl RequestLimits {
+    /// No limits.
     const NONE: Self = Self { tools: usize::MAX, strict_tools: usize::MAX, weight: Weight::NONE };
 
     /// Returns the limits of a dialect's requests.
-    pub(crate) fn of(dialect: Dialect) -> &'static Self {
+    pub(crate) fn of(dialect: Dialect) -> Self {
         match dialect {
-            Dialect::JsonSchema2020 | Dialect::Mcp => &Self::NONE,
-            Dialect::OpenAiStrict | Dialect::OpenAiLoose => &OPENAI_REQUEST,
-            Dialect::Anthropic => &ANTHROPIC_REQUEST,
-            Dialect::Gemini => &GEMINI_REQUEST,
+            Dialect::JsonSchema2020 | Dialect::Mcp => Self::NONE,
+            // OpenAI's description of its API, `tools`: "A max of 128 functions are supported".
+            Dialect::OpenAiStrict | Dialect::OpenAiLoose => Self { tools: 128, ..Self::NONE },
+            // Anthropic's guide "Structured outputs", section "Schema complexity limits", and
+            // recorded replies to requests at each limit (HTTP 200) and beyond it (HTTP 400).
+            Dialect::Anthropic => {
+                let weight = Weight { optional: 24, unions: 16 };
+                Self { strict_tools: 20, weight, ..Self::NONE }
+            }
+            // The refusal (HTTP 400) "At most 512 function declarations can be specified".
+            Dialect::Gemini => Self { tools: 512, ..Self::NONE },
         }
     }
 }
 
-/// Source: OpenAI's description of its API, `tools`: "A max of 128 functions are supported".
-static OPENAI_REQUEST: RequestLimits = RequestLimits { tools: 128, ..RequestLimits::NONE };
-
-/// Source: Anthropic's guide "Structured outputs", section "Schema complexity limits", and
-/// recorded replies to requests at each limit (HTTP 200) and beyond it (HTTP 400).
-static ANTHROPIC_REQUEST: RequestLimits = RequestLimits {
-    tools: usize::MAX,
-    strict_tools: 20,
-    weight: Weight { optional: 24, unions: 16 },
-};
-
-/// Source: the refusal (HTTP 400) "At most 512 function declarations can be specified".
-static GEMINI_REQUEST: RequestLimits = RequestLimits { tools: 512, ..RequestLimits::NONE };
-
 impl Limits {
+    /// No limits.
     const NONE: Self = Self {
         levels: usize::MAX,
         properties: usize::MAX,
@@ -176,63 +203,9 @@ impl Rules {
     }
 }
 
-/// Source: OpenAI's guide "Structured Outputs", section "Supported schemas", as read in
-/// February 2026, and the texts of its refusals (HTTP 400).
-static OPENAI_STRICT: Rules = Rules {
-    strict: true,
-    otherwise: Some(&OPENAI_LOOSE),
-    keeps: Keeps::Only(&[
-        "enum",
-        "const",
-        "pattern",
-        "format",
-        "multipleOf",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "minItems",
-        "maxItems",
-    ]),
-    formats: Keeps::Only(&[
-        "date-time",
-        "time",
-        "date",
-        "duration",
-        "email",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "uuid",
-    ]),
-    object_root: true,
-    closed: true,
-    tuples: false,
-    optional: false,
-    any: false,
-    recursion: Recursion::Accepted,
-    // "$ref cannot have keywords {'description'}".
-    told_references: false,
-    values: Values::Scalars,
-    min_items: u64::MAX,
-    patterns: &["(?=", "(?!", "(?<=", "(?<!"],
-    limits: Limits {
-        levels: 10,
-        properties: 5_000,
-        values: 1_000,
-        long_enum: 250,
-        long_enum_characters: 15_000,
-        characters: 120_000,
-        ..Limits::NONE
-    },
-    field_names: Names::All,
-    starts_with_letter: false,
-};
-
-/// Source: the refusals (HTTP 400) of the Chat Completions API for functions that are not
-/// strict: "schema must have type 'object' and not have 'oneOf'/'anyOf'/… at the top
-/// level", "array schema missing items", "object schema missing properties".
-static OPENAI_LOOSE: Rules = Rules {
+/// The rules that all providers have in common: an object at the root. The dialects below change
+/// one rule after the other.
+const LOOSE: Rules = Rules {
     strict: false,
     otherwise: None,
     keeps: Keeps::All,
@@ -252,29 +225,51 @@ static OPENAI_LOOSE: Rules = Rules {
     starts_with_letter: false,
 };
 
+/// Source: OpenAI's guide "Structured Outputs", section "Supported schemas", as read in
+/// February 2026, and the texts of its refusals (HTTP 400).
+static OPENAI_STRICT: Rules = Rules {
+    strict: true,
+    otherwise: Some(&OPENAI_LOOSE),
+    keeps: Keeps::Only(
+        "enum const pattern format multipleOf minimum maximum exclusiveMinimum \
+         exclusiveMaximum minItems maxItems",
+    ),
+    formats: Keeps::Only("date-time time date duration email hostname ipv4 ipv6 uuid"),
+    closed: true,
+    tuples: false,
+    optional: false,
+    any: false,
+    // "$ref cannot have keywords {'description'}".
+    told_references: false,
+    values: Values::Scalars,
+    patterns: &["(?=", "(?!", "(?<=", "(?<!"],
+    limits: Limits {
+        levels: 10,
+        properties: 5_000,
+        values: 1_000,
+        long_enum: 250,
+        long_enum_characters: 15_000,
+        characters: 120_000,
+        ..Limits::NONE
+    },
+    ..LOOSE
+};
+
+/// Source: the refusals (HTTP 400) of the Chat Completions API for functions that are not
+/// strict: "schema must have type 'object' and not have 'oneOf'/'anyOf'/… at the top
+/// level", "array schema missing items", "object schema missing properties".
+static OPENAI_LOOSE: Rules = LOOSE;
+
 /// Source: Anthropic's guide "Structured outputs", sections "JSON Schema limitations" and
 /// "Schema complexity limits", the schema transform of its SDKs, and the refusals
 /// (HTTP 400) of the Messages API for names of properties.
 static ANTHROPIC: Rules = Rules {
     strict: true,
     otherwise: Some(&ANTHROPIC_LOOSE),
-    keeps: Keeps::Only(&["enum", "const", "pattern", "format", "minItems", "default"]),
-    formats: Keeps::Only(&[
-        "date-time",
-        "time",
-        "date",
-        "duration",
-        "email",
-        "hostname",
-        "uri",
-        "ipv4",
-        "ipv6",
-        "uuid",
-    ]),
-    object_root: true,
+    keeps: Keeps::Only("enum const pattern format minItems default"),
+    formats: Keeps::Only("date-time time date duration email hostname uri ipv4 ipv6 uuid"),
     closed: true,
     tuples: false,
-    optional: true,
     any: false,
     recursion: Recursion::Refused,
     // Not documented, and the SDKs send a reference alone.
@@ -288,7 +283,7 @@ static ANTHROPIC: Rules = Rules {
     // A request may have one more of each, but a single schema with them is "too complex".
     limits: Limits { weight: Weight { optional: 23, unions: 15 }, ..Limits::NONE },
     field_names: Names::Plain,
-    starts_with_letter: false,
+    ..LOOSE
 };
 
 /// Tools without `strict`.
@@ -296,25 +291,7 @@ static ANTHROPIC: Rules = Rules {
 /// Source: the refusals (HTTP 400) of the Messages API: "input_schema does not support oneOf,
 /// allOf, or anyOf at the top level", and "Property keys should match pattern", which it says
 /// of `input_schema.properties` only.
-static ANTHROPIC_LOOSE: Rules = Rules {
-    strict: false,
-    otherwise: None,
-    keeps: Keeps::All,
-    formats: Keeps::All,
-    object_root: true,
-    closed: false,
-    tuples: true,
-    optional: true,
-    any: true,
-    recursion: Recursion::Accepted,
-    told_references: true,
-    values: Values::All,
-    min_items: u64::MAX,
-    patterns: &[],
-    limits: Limits::NONE,
-    field_names: Names::PlainAtRoot,
-    starts_with_letter: false,
-};
+static ANTHROPIC_LOOSE: Rules = Rules { field_names: Names::PlainAtRoot, ..LOOSE };
 
 /// Source: google.ai.generativelanguage v1beta, the comments of
 /// `GenerationConfig.response_json_schema` (the keywords; "`$ref` … no other properties,
@@ -322,21 +299,11 @@ static ANTHROPIC_LOOSE: Rules = Rules {
 /// within non-required properties") and of `FunctionDeclaration.name`; the guide
 /// "Structured output" for formats.
 static GEMINI: Rules = Rules {
-    strict: false,
-    otherwise: None,
-    keeps: Keeps::Only(&["enum", "format", "minItems", "maxItems", "minimum", "maximum"]),
-    formats: Keeps::Only(&["date-time", "date", "time"]),
-    object_root: true,
-    closed: false,
-    tuples: true,
-    optional: true,
-    any: true,
+    keeps: Keeps::Only("enum format minItems maxItems minimum maximum"),
+    formats: Keeps::Only("date-time date time"),
     recursion: Recursion::Optional,
     told_references: false,
     values: Values::Texts,
-    min_items: u64::MAX,
-    patterns: &[],
-    limits: Limits::NONE,
-    field_names: Names::All,
     starts_with_letter: true,
+    ..LOOSE
 };

@@ -1,41 +1,37 @@
 //! Checks of a lowered schema against limits that a provider enforces with HTTP 400.
+//!
+//! Begin with [`check`]. It reads the lowered JSON, not the graph, because the provider counts what
+//! is sent: a definition that is written out twice counts twice. It returns the schema's part of
+//! the limits on a whole request, which [`request`](super::request) sums up.
+//!
+//! [`check_references`] is for dialects that do not change schemas and have no limits.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::error::{SchemaFault, shown};
+use crate::error::{Checked, SchemaFault, refuse};
 use crate::limits::{ANALYSIS_STEPS, HOPS};
 use crate::lowering::dialect_rules::{Limits, Rules, Weight};
-use crate::lowering::has_type;
-use crate::schema::types::{TYPE_NAMES, Types};
-use crate::schema::{Refusal, below, leads_nowhere, path_below, percent_decoded, resolve};
-
-type Checked<T = ()> = Result<T, Refusal>;
+use crate::schema::keywords::{entries, has_type, items, text};
+use crate::schema::{DEFINITIONS, Keywords, below, leads_nowhere, path_below, pointer_of, resolve};
 
 /// Checks a lowered schema by its rules; returns its part of a request's limits.
 pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked<Weight> {
-    every(schema, "$", &mut |path, node| types(path, node))?;
     let mut sums = Sums::default();
     every(schema, "$", &mut |path, node| sums.add(path, node, &rules.limits))?;
     sums.check(&rules.limits)?;
     if let Some(path) = too_deep(schema, rules.limits.levels) {
-        return refuse(
-            SchemaFault::TooDeep,
-            &path,
-            format!("more than {} objects in each other; make it flatter", rules.limits.levels),
-        );
+        let most = rules.limits.levels;
+        let advice = format!("more than {most} nested objects; make it flatter");
+        return refuse(SchemaFault::TooDeep, &path, advice);
     }
     Ok(sums.weight)
-}
-
-fn refuse<T>(fault: SchemaFault, path: &str, advice: String) -> Checked<T> {
-    Err(Refusal::new(fault, path, advice))
 }
 
 /// Visits a schema and every schema below it.
 fn every(
     schema: &Value,
     path: &str,
-    visit: &mut impl FnMut(&str, &Map<String, Value>) -> Checked,
+    visit: &mut impl FnMut(&str, &Keywords) -> Checked,
 ) -> Checked {
     let Some(map) = schema.as_object() else {
         return Ok(());
@@ -47,55 +43,15 @@ fn every(
     Ok(())
 }
 
-/// Checks the references and types of a schema, for a dialect that does not change schemas.
-pub(crate) fn check_words(schema: &Value) -> Checked {
-    every(schema, "$", &mut |path, node| {
-        leads_somewhere(schema, path, node)?;
-        types(path, node)
+/// Checks the references of a schema, for a dialect that does not change schemas.
+pub(crate) fn check_references(root: &Value) -> Checked {
+    every(root, "$", &mut |path, node| match node.get("$ref") {
+        Some(reference) if pointer_of(root, reference).is_none() => leads_nowhere(path, reference),
+        _ => Ok(()),
     })
 }
 
-fn leads_somewhere(root: &Value, path: &str, node: &Map<String, Value>) -> Checked {
-    let Some(reference) = node.get("$ref") else {
-        return Ok(());
-    };
-    let leads = |pointer: &str| {
-        let target = resolve(root, pointer);
-        target.is_some_and(|target| target.is_object() || target.is_boolean())
-    };
-    let text = reference.as_str();
-    if text
-        .is_some_and(|text| leads(text) || percent_decoded(text).is_some_and(|text| leads(&text)))
-    {
-        return Ok(());
-    }
-    Err(leads_nowhere(path, reference))
-}
-
-/// Checks the names of types.
-fn types(path: &str, node: &Map<String, Value>) -> Checked {
-    if let Some(kind) = node.get("type") {
-        let known =
-            |kind: &Value| kind.as_str().is_some_and(|kind| Types::named(kind) != Types::NONE);
-        let fits = match kind {
-            Value::Array(kinds) => !kinds.is_empty() && kinds.iter().all(known),
-            one => known(one),
-        };
-        if !fits {
-            let kind = shown(&kind.to_string());
-            return refuse(
-                SchemaFault::Malformed,
-                path,
-                format!(
-                    "{kind} is not a type of JSON Schema; choose one of {}",
-                    TYPE_NAMES.join(", ")
-                ),
-            );
-        }
-    }
-    Ok(())
-}
-
+/// The counted parts of a schema.
 #[derive(Default)]
 struct Sums {
     properties: usize,
@@ -105,35 +61,31 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, path: &str, node: &Map<String, Value>, limits: &Limits) -> Checked {
-        let named = |keyword| node.get(keyword).and_then(Value::as_object).into_iter().flatten();
-        let required = node.get("required").and_then(Value::as_array).map_or(0, Vec::len);
-        let properties = named("properties").count();
+    /// Counts one schema, without the schemas below it.
+    fn add(&mut self, path: &str, node: &Keywords, limits: &Limits) -> Checked {
+        let properties = entries(node, "properties").count();
         self.properties += properties;
-        self.weight.optional += properties.saturating_sub(required);
-        self.weight.unions +=
-            named("properties").filter(|(_, property)| is_union(property)).count();
-        let names = named("properties").chain(named("$defs"));
+        self.weight.optional += properties.saturating_sub(items(node, "required").len());
+        self.weight.unions += entries(node, "properties").filter(|(_, it)| is_union(it)).count();
+        let names = entries(node, "properties").chain(entries(node, DEFINITIONS));
         self.characters += names.map(|(name, _)| name.chars().count()).sum::<usize>();
         self.characters += node.get("const").map_or(0, characters);
 
-        let values = node.get("enum").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let texts = values.iter().map(characters).sum::<usize>();
-        if values.len() > limits.long_enum && texts > limits.long_enum_characters {
-            return refuse(
-                SchemaFault::TooLarge,
-                path,
-                format!(
-                    "an enum of more than {} values with more than {} characters; shorten the values or take text",
-                    limits.long_enum, limits.long_enum_characters,
-                ),
+        let values = items(node, "enum");
+        let texts = values.clone().map(characters).sum::<usize>();
+        let Limits { long_enum, long_enum_characters, .. } = limits;
+        if values.len() > *long_enum && texts > *long_enum_characters {
+            let advice = format!(
+                "an enum of more than {long_enum} values with more than {long_enum_characters} characters; shorten the values or use a text without an enum"
             );
+            return refuse(SchemaFault::TooLarge, path, advice);
         }
         self.values += values.len();
         self.characters += texts;
         Ok(())
     }
 
+    /// Compares the sums with the limits.
     fn check(&self, limits: &Limits) -> Checked {
         for (count, most, what) in [
             (self.properties, limits.properties, "properties"),
@@ -143,21 +95,20 @@ impl Sums {
             (self.weight.unions, limits.weight.unions, "fields of several types"),
         ] {
             if count > most {
-                return refuse(
-                    SchemaFault::TooLarge,
-                    "$",
-                    format!("{count} {what} where {most} are accepted; split it"),
-                );
+                let advice = format!("{count} {what}, but at most {most} are accepted; split it");
+                return refuse(SchemaFault::TooLarge, "$", advice);
             }
         }
         Ok(())
     }
 }
 
+/// Whether a field has several types, in the way Anthropic counts them.
 fn is_union(property: &Value) -> bool {
     property.get("anyOf").is_some() || property.get("type").is_some_and(Value::is_array)
 }
 
+/// Returns the number of characters of a text; other values do not count.
 fn characters(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
@@ -165,6 +116,8 @@ fn characters(value: &Value) -> usize {
 /// Returns the path of an object that nests too deeply, following each reference once on a path.
 ///
 /// Without recursion, because a path may be long.
+///
+/// Definitions count where they are used. A definition that contains itself counts once.
 fn too_deep(root: &Value, levels_accepted: usize) -> Option<String> {
     if levels_accepted == usize::MAX {
         return None;
@@ -175,7 +128,7 @@ fn too_deep(root: &Value, levels_accepted: usize) -> Option<String> {
         let Some(map) = schema.as_object() else {
             continue;
         };
-        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+        if let Some(reference) = text(map, "$ref") {
             let target = resolve(root, reference)
                 .filter(|_| followed.len() < HOPS && !followed.contains(&reference));
             followed.push(reference);
@@ -188,7 +141,7 @@ fn too_deep(root: &Value, levels_accepted: usize) -> Option<String> {
         if levels > levels_accepted {
             return Some(path);
         }
-        let below = below(map).into_iter().filter(|(keyword, ..)| *keyword != "$defs");
+        let below = below(map).into_iter().filter(|(keyword, ..)| *keyword != DEFINITIONS);
         for (keyword, name, schema) in below.rev() {
             steps += 1;
             if steps > ANALYSIS_STEPS {

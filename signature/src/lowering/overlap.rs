@@ -1,136 +1,163 @@
 //! Whether the same value could fit two members of a union.
 //!
-//! A contract's schema has `oneOf` if no value can. Lowering reports a loss if one can and the
-//! dialect only has `anyOf`. It also reads schemas before the normal form, so it is the only part
-//! that works on keywords instead of the graph.
+//! ```text
+//! [{"kind": const "circle", …}, {"kind": const "square", …}] → no: a required field keeps them apart
+//! [{"type": "integer"}, {"type": "number"}]                  → yes: an integer fits both
+//! ```
+//!
+//! A contract's schema has `oneOf` if no value can ([`say_one_of`]). Lowering reports a loss if one
+//! can and the dialect only has `anyOf` ([`Overlap`]). The first reads the graph of a schema that is
+//! not in the normal form yet: the answer becomes part of the public schema, from which the normal
+//! form is made. That is safe, because such a graph lacks only rules that keep members further
+//! apart, such as `allOf`.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Schema, has_type, listed, required};
 use crate::limits::{ANALYSIS_STEPS, GUESS_DEPTH};
-use crate::schema::types::TYPE_NAMES;
-use crate::schema::{below_mut, resolve};
+use crate::schema::graph::{Id, ListRule, Node, ObjectRule, Rest, Schemas, Shape};
+use crate::schema::types::Types;
+use crate::schema::{below, below_mut};
 
 /// Replaces `anyOf` by `oneOf` if no value fits two of the members, so that a model and a
 /// validator know that exactly one is intended. An optional value does not change.
 pub(crate) fn say_one_of(schema: &mut Value) {
-    let root = schema.clone();
-    let mut waiting = vec![schema];
-    while let Some(schema) = waiting.pop() {
-        let Some(map) = schema.as_object_mut() else {
+    if !any_may_exclude(schema) {
+        return;
+    }
+    let before = schema.clone();
+    let schemas = Schemas::of(&before);
+    let exclusive = |(union, members): (&Value, &[Id])| {
+        let apart = may_exclude(union) && !Overlap::new(&schemas, false).any(members);
+        apart.then_some(std::ptr::from_ref(union))
+    };
+    let exclusive: HashSet<_> = schemas.unions().filter_map(exclusive).collect();
+    let mut waiting = vec![(schema, &before)];
+    while let Some((schema, before)) = waiting.pop() {
+        let (Some(map), Some(source)) = (schema.as_object_mut(), before.as_object()) else {
             continue;
         };
-        let members = map.get("anyOf").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let nullable = members.len() == 2 && members.iter().any(|member| member["type"] == "null");
-        if members.len() > 1
-            && !nullable
-            && !map.contains_key("oneOf")
-            && !Overlap::new(&root, false).any(members)
-        {
-            let all = std::mem::take(map);
-            map.extend(all.into_iter().map(|(keyword, value)| match keyword.as_str() {
+        let sources = below(source).into_iter().map(|(_, _, source)| source);
+        if exclusive.contains(&std::ptr::from_ref(before)) {
+            let all = std::mem::take(map).into_iter();
+            map.extend(all.map(|(keyword, value)| match keyword.as_str() {
                 "anyOf" => ("oneOf".to_owned(), value),
                 _ => (keyword, value),
             }));
         }
-        waiting.extend(below_mut(map));
+        waiting.extend(below_mut(map).into_iter().zip(sources));
     }
 }
 
+/// Whether a schema or one below it is a union whose members may exclude each other. Most types
+/// have none, and need no graph for the answer.
+fn any_may_exclude(schema: &Value) -> bool {
+    let below = schema.as_object().map(below).unwrap_or_default();
+    may_exclude(schema) || below.into_iter().any(|(_, _, below)| any_may_exclude(below))
+}
+
+/// Whether a schema is an `anyOf` of several members, and not only an optional value.
+fn may_exclude(schema: &Value) -> bool {
+    let members = schema.get("anyOf").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let is_null = |member: &Value| member.get("type").is_some_and(|kind| kind == "null");
+    let nullable = members.len() == 2 && members.iter().any(is_null);
+    members.len() > 1 && !nullable && schema.get("oneOf").is_none()
+}
+
+/// A bounded search for a value that fits two members. It answers yes when it gives up.
 pub(crate) struct Overlap<'a> {
-    root: &'a Value,
+    /// The schemas that the members belong to.
+    schemas: &'a Schemas<'a>,
     /// Whether objects accept only their named fields, even without `additionalProperties`.
     closed: bool,
     left: usize,
 }
 
 impl<'a> Overlap<'a> {
-    pub(crate) fn new(root: &'a Value, closed: bool) -> Self {
-        Self { root, closed, left: ANALYSIS_STEPS }
+    /// Starts a search with all its steps left.
+    pub(crate) fn new(schemas: &'a Schemas<'a>, closed: bool) -> Self {
+        Self { schemas, closed, left: ANALYSIS_STEPS }
     }
 
     /// Whether the same value may fit two of the members.
-    pub(crate) fn any(&mut self, members: &[Value]) -> bool {
+    pub(crate) fn any(&mut self, members: &[Id]) -> bool {
         members.iter().enumerate().any(|(i, one)| {
-            members.iter().skip(i + 1).any(|other| self.two(one, other, GUESS_DEPTH))
+            members.iter().skip(i + 1).any(|other| self.two(*one, *other, GUESS_DEPTH))
         })
     }
 
-    fn two(&mut self, one: &Value, other: &Value, depth: usize) -> bool {
+    /// Whether a value may fit both. Members of unions and targets of references are compared
+    /// instead of these.
+    fn two(&mut self, one: Id, other: Id, depth: usize) -> bool {
         if depth == 0 || self.left == 0 {
             return true;
         }
         self.left -= 1;
-        let (Value::Object(a), Value::Object(b)) = (one, other) else {
-            return *one != Value::Bool(false) && *other != Value::Bool(false);
-        };
-        for (map, against) in [(a, other), (b, one)] {
-            if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-                let target = resolve(self.root, reference);
-                return target.is_none_or(|target| self.two(target, against, depth - 1));
-            }
-            let union = map.get("anyOf").or_else(|| map.get("oneOf")).and_then(Value::as_array);
-            if let Some(members) = union {
-                return members.iter().any(|member| self.two(member, against, depth));
-            }
-            if !map.contains_key("type") && listed(map).is_none() {
-                return true;
+        let graph = &self.schemas.graph;
+        if [one, other].iter().any(|id| *graph.shape(*id) == Shape::Nothing) {
+            return false;
+        }
+        for (id, against) in [(one, other), (other, one)] {
+            match graph.shape(id) {
+                Shape::Reference(target) => return self.two(*target, against, depth - 1),
+                Shape::Union(members) => {
+                    return members.iter().any(|member| self.two(*member, against, depth));
+                }
+                Shape::Any if !self.schemas.words(id).contains_key("type") => return true,
+                _ => {}
             }
         }
-        self.plain(a, b, depth)
+        self.plain(graph.node(one), graph.node(other), depth)
     }
 
-    fn plain(&mut self, a: &Schema, b: &Schema, depth: usize) -> bool {
-        if let (Some(ours), Some(theirs)) = (listed(a), listed(b)) {
-            let theirs: HashSet<_> = theirs.into_iter().collect();
-            return ours.iter().any(|value| theirs.contains(value));
+    /// Compares two schemas that are not unions: by their listed values, or else by the types that
+    /// both have. Rules for texts and numbers are not compared.
+    fn plain(&mut self, a: &Node, b: &Node, depth: usize) -> bool {
+        if a.values.is_some() && b.values.is_some() {
+            let theirs: HashSet<_> = b.listed().into_iter().collect();
+            return a.listed().iter().any(|value| theirs.contains(value));
         }
-        let shared = |kind: &&str| {
-            let has = |map| has_type(map, kind) || *kind == "integer" && has_type(map, "number");
-            has(a) && has(b)
-        };
-        let shared: Vec<_> = TYPE_NAMES.iter().filter(|kind| shared(kind)).collect();
-        match shared.as_slice() {
-            [] => false,
-            [kind] if **kind == "object" => self.objects(a, b, depth),
-            [kind] if **kind == "array" => lists(a, b),
+        match a.types.common(b.types) {
+            Types::NONE => false,
+            Types::OBJECT => self.objects(&a.object, &b.object, depth),
+            Types::LIST => lists(&a.list, &b.list),
             _ => true,
         }
     }
 
-    fn objects(&mut self, a: &Schema, b: &Schema, depth: usize) -> bool {
+    /// Whether no required field keeps the two apart.
+    fn objects(&mut self, a: &ObjectRule, b: &ObjectRule, depth: usize) -> bool {
         if self.needs_too_much(a, b) || self.needs_too_much(b, a) {
             return false;
         }
-        let (Some(ours), Some(theirs)) = (
-            a.get("properties").and_then(Value::as_object),
-            b.get("properties").and_then(Value::as_object),
-        ) else {
-            return true;
-        };
-        let needed: HashSet<_> = required(a).chain(required(b)).collect();
-        let apart = ours.iter().any(|(name, one)| {
-            needed.contains(name.as_str())
-                && theirs.get(name).is_some_and(|other| !self.two(one, other, depth - 1))
-        });
-        !apart
+        a.described().all(|one| match b.described_field(&one.name) {
+            Some(other) if one.required || other.required => {
+                self.two(one.node, other.node, depth - 1)
+            }
+            _ => true,
+        })
     }
 
     /// Whether one requires a field that the other does not accept.
-    fn needs_too_much(&self, one: &Schema, other: &Schema) -> bool {
-        let rest = other.get("additionalProperties");
-        let closed = *rest.unwrap_or(&Value::Bool(!self.closed)) == Value::Bool(false)
-            && !other.contains_key("patternProperties");
-        let known = other.get("properties").and_then(Value::as_object);
-        closed && required(one).any(|name| known.is_none_or(|known| !known.contains_key(name)))
+    ///
+    /// ```text
+    /// one requires `b`; the other has only `a` and is closed → no object fits both
+    /// ```
+    fn needs_too_much(&self, one: &ObjectRule, other: &ObjectRule) -> bool {
+        let closed = match other.rest {
+            Rest::Open => self.closed,
+            Rest::Closed => true,
+            Rest::Of(_) => false,
+        };
+        let mut needed = one.fields.iter().filter(|field| field.required);
+        closed
+            && other.patterns.is_empty()
+            && needed.any(|field| other.described_field(&field.name).is_none())
     }
 }
 
 /// Whether the lengths of two lists overlap.
-fn lists(a: &Schema, b: &Schema) -> bool {
-    let bound = |map: &Schema, keyword: &str| map.get(keyword).and_then(Value::as_u64);
-    let apart = |a, b| bound(a, "maxItems").unwrap_or(u64::MAX) < bound(b, "minItems").unwrap_or(0);
-    !(apart(a, b) || apart(b, a))
+fn lists(a: &ListRule, b: &ListRule) -> bool {
+    a.shortest <= b.longest && b.shortest <= a.longest
 }

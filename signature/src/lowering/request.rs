@@ -1,7 +1,14 @@
 //! Lowering of all schemas in one request, whose limits a provider counts together.
 //!
 //! It lowers contracts to [`Lowered`] schemas. Tools are strict in their order, each if the limits
-//! still allow it.
+//! still allow it:
+//!
+//! ```text
+//! Anthropic, 20 strict tools at most: tools 1 to 20 strict, tool 21 without `strict`
+//! ```
+//!
+//! This file and [`contract`](crate::contract) use each other: the request lowers contracts, and a
+//! contract's own cache holds the results.
 
 use std::borrow::Borrow;
 
@@ -54,50 +61,26 @@ impl<'a> LoweredRequest<'a> {
     ) -> Result<Self> {
         let limits = RequestLimits::of(dialect);
         let output = output.map(|output| output.lower_output(dialect)).transpose()?;
-        let mut room = Room { limits, strict_tools: 0, optional: 0, unions: 0 };
-        if let Some(output) = output {
-            room.add(output);
-        }
+        let mut weight =
+            output.filter(|output| output.strict).map(|it| it.weight).unwrap_or_default();
+        let mut strict_tools = 0;
         let mut lowered = Vec::new();
         for contract in tools {
             let contract = contract.borrow();
-            let tool = contract.lower(dialect)?;
-            let fits = !tool.strict || room.has(tool);
-            lowered.push(if fits { tool } else { contract.lower_loose(dialect)? });
+            let mut tool = contract.lower(dialect)?;
+            let both = weight.with(tool.weight);
+            if tool.strict && strict_tools < limits.strict_tools && both.is_within(limits.weight) {
+                strict_tools += 1;
+                weight = both;
+            } else if tool.strict {
+                tool = contract.lower_loose(dialect)?;
+            }
+            lowered.push(tool);
         }
         let count = lowered.len();
         if count > limits.tools {
             return Err(ContractError::TooManyTools { dialect, count, most: limits.tools });
         }
         Ok(Self { tools: lowered, output })
-    }
-}
-
-struct Room {
-    limits: &'static RequestLimits,
-    strict_tools: usize,
-    optional: usize,
-    unions: usize,
-}
-
-impl Room {
-    /// Adds a strict tool if it fits, and returns whether it does.
-    fn has(&mut self, tool: &Lowered) -> bool {
-        let Room { limits, .. } = *self;
-        let fits = self.strict_tools < limits.strict_tools
-            && self.optional + tool.weight.optional <= limits.weight.optional
-            && self.unions + tool.weight.unions <= limits.weight.unions;
-        if fits {
-            self.strict_tools += 1;
-            self.add(tool);
-        }
-        fits
-    }
-
-    fn add(&mut self, lowered: &Lowered) {
-        if lowered.strict {
-            self.optional += lowered.weight.optional;
-            self.unions += lowered.weight.unions;
-        }
     }
 }

@@ -1,4 +1,12 @@
 //! Keys and values of undeclared fields.
+//!
+//! An object may have several rules for them: one schema for each pattern of keys, and one for all
+//! other keys. Both walks of lowering read them as one list of [`Pairs`]:
+//!
+//! ```text
+//! patternProperties {"^n": integer}, additionalProperties string
+//! → [(Pattern "^n", integer), (Any, string)]
+//! ```
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,23 @@
 //! From a value to its form in a dialect, with the same graph as its schema.
 //!
-//! The input is an example value in the contract's own shape. The output is the value that a model
-//! would send ([`render`]). Reading reverses it.
+//! Begin with [`Renderer::render`]. The input is an example value in the contract's own shape. The output is the value
+//! that a model would send, and reading reverses it:
+//!
+//! ```text
+//! map          {"a": 1}              → [{"key": "a", "value": 1}]
+//! tuple        [1, "x"]              → {"item_0": 1, "item_1": "x"}
+//! other fields {"name": "n", "x": 1} → {"name": "n", "additional_properties": [{"key": "x", …}]}
+//! number       3, of an enum         → "3", if the dialect lists texts only
+//! ```
+//!
+//! The value is a [`Tape`] of tokens, as in reading, so that the check of reading ([`FitCheck`])
+//! picks the member of a union. [`listed_as`] decides how listed values are written; the walk over
+//! schemas asks it too, so that schemas and values agree.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Fault, shown};
 use crate::limits::{CHECK_STEPS, HOPS, VALUE_DEPTH};
@@ -15,7 +27,7 @@ use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Node, Shape};
 use crate::schema::is_deeper;
-use crate::schema::types::{TYPE_NAMES, Types};
+use crate::schema::types::{TYPE_NAMES, Types, type_name};
 use crate::wire_shapes::{self, FURTHER, KEY, VALUE};
 
 /// The notation of listed values in a dialect.
@@ -24,7 +36,7 @@ pub(crate) enum Listed {
     /// A schema of the normal form with the same meaning, without lists that the dialect rejects.
     WrittenOut(Value),
     /// Consecutive integers, or a single number: type, minimum and maximum.
-    Range(&'static str, Number, Number),
+    Range(&'static str, Value, Value),
     /// A boolean; `true` if both values are listed.
     Boolean(bool),
     /// Numbers, as texts.
@@ -32,47 +44,49 @@ pub(crate) enum Listed {
 }
 
 /// Returns the notation of listed values in a dialect.
+///
+/// ```text
+/// ["a", "b"]       as they are, in every dialect
+/// [1, 2, 3]        a range of integers, where only texts can be listed
+/// [1, 5]           texts; in a union: two ranges, so that the members stay distinguishable
+/// [{"a": 1}, "b"]  written out: a member for each object, and an enum of the rest
+/// ```
 pub(crate) fn listed_as(rules: &Rules, values: &[&Value], in_union: bool) -> Listed {
     let complex = values.iter().any(|value| value.is_object() || value.is_array());
-    match rules.values {
-        Values::All => return Listed::AsTheyAre,
-        Values::Scalars if !complex => return Listed::AsTheyAre,
-        _ => {}
-    }
-    if complex {
-        return by_kind(values);
-    }
     let some: Vec<&Value> = values.iter().copied().filter(|value| !value.is_null()).collect();
-    if some.iter().all(|value| value.is_string()) {
-        return Listed::AsTheyAre;
-    }
-    if some.iter().all(|value| value.is_boolean()) {
-        return Listed::Boolean(some.len() > 1);
-    }
-    if !some.iter().all(|value| value.is_number()) {
-        return by_kind(values);
-    }
-    let mut runs = runs(&some);
-    match (runs.len(), in_union) {
-        (1, _) => runs.pop().map_or(Listed::AsTheyAre, |run| run.range()),
-        (_, false) => Listed::Texts(some.iter().map(|value| value.to_string()).collect()),
-        (_, true) => {
-            let parts = runs.into_iter().map(|run| json!({"enum": run.0}));
-            let null = values.iter().any(|value| value.is_null());
-            let null = null.then(|| json!({"type": "null"}));
-            Listed::WrittenOut(json!({"anyOf": parts.chain(null).collect::<Vec<_>>()}))
-        }
+    let all = |is: fn(&Value) -> bool| some.iter().all(|value| is(value));
+    match rules.values {
+        Values::All => Listed::AsTheyAre,
+        Values::Scalars if !complex => Listed::AsTheyAre,
+        _ if complex => by_kind(values),
+        _ if all(Value::is_string) => Listed::AsTheyAre,
+        _ if all(Value::is_boolean) => Listed::Boolean(some.len() > 1),
+        _ if !all(Value::is_number) => by_kind(values),
+        _ => match (runs(&some).as_slice(), in_union) {
+            ([run], _) => range(run),
+            (_, false) => Listed::Texts(some.iter().map(|value| value.to_string()).collect()),
+            (runs, true) => {
+                let null = (some.len() < values.len()).then(|| json!({"type": "null"}));
+                let parts = runs.iter().map(|run| json!({"enum": run})).chain(null);
+                Listed::WrittenOut(json!({"anyOf": parts.collect::<Vec<_>>()}))
+            }
+        },
     }
 }
 
 /// Returns a union with a member for each kind of value.
+///
+/// ```text
+/// ["a", 1, {"x": 2}] → anyOf [enum ["a"], enum [1], {"x": const 2}]
+/// ```
 fn by_kind(values: &[&Value]) -> Listed {
     let mut parts: Vec<Value> = Vec::new();
     let kinds: [fn(&Value) -> bool; 3] = [Value::is_string, Value::is_number, Value::is_boolean];
     for is in kinds {
-        let some: Vec<_> = values.iter().filter(|value| is(value)).collect();
+        let some: Vec<&Value> = values.iter().copied().filter(|value| is(value)).collect();
         if !some.is_empty() {
-            parts.push(json!({"type": kind_of(&some), "enum": some}));
+            let kind = kind_of(some.iter().copied());
+            parts.push(json!({"type": kind, "enum": some}));
         }
     }
     let complex = values.iter().filter(|value| value.is_object() || value.is_array());
@@ -83,16 +97,17 @@ fn by_kind(values: &[&Value]) -> Listed {
     Listed::WrittenOut(if parts.len() == 1 { parts.remove(0) } else { json!({"anyOf": parts}) })
 }
 
-fn kind_of(values: &[&&Value]) -> &'static str {
-    match values {
-        [first, ..] if first.is_string() => "string",
-        [first, ..] if first.is_boolean() => "boolean",
-        _ if values.iter().all(|value| value.is_i64() || value.is_u64()) => "integer",
-        _ => "number",
-    }
+/// Returns the type of values of one kind: integers are numbers, if other numbers are among them.
+fn kind_of<'v>(values: impl IntoIterator<Item = &'v Value>) -> &'static str {
+    let names = values.into_iter().map(type_name);
+    names.reduce(|one, other| if one == other { one } else { "number" }).unwrap_or("number")
 }
 
 /// Returns the schema of one object or list, with a constant for each part.
+///
+/// ```text
+/// {"a": [1]} → object with required `a`, a tuple of the constant 1
+/// ```
 fn written_out(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -116,43 +131,53 @@ fn written_out(value: &Value) -> Value {
                 "maxItems": items.len(),
             })
         }
-        scalar => {
-            let kind = if scalar.is_null() { "null" } else { kind_of(&[&scalar]) };
-            json!({"type": kind, "const": scalar})
-        }
+        scalar => json!({"type": type_name(scalar), "const": scalar}),
     }
 }
 
-/// Consecutive integers, or a single number with a fraction.
-struct Run(Vec<Value>);
-
-impl Run {
-    fn range(self) -> Listed {
-        let bound = |value: Option<&Value>| match value {
-            Some(Value::Number(number)) => number.clone(),
-            _ => Number::from(0),
-        };
-        let whole = self.0.iter().all(|value| value.is_i64() || value.is_u64());
-        let kind = if whole { "integer" } else { "number" };
-        Listed::Range(kind, bound(self.0.first()), bound(self.0.last()))
-    }
+/// Returns the range of a run.
+fn range(run: &[Value]) -> Listed {
+    let bound = |value: Option<&Value>| value.cloned().unwrap_or_default();
+    Listed::Range(kind_of(run), bound(run.first()), bound(run.last()))
 }
 
-fn runs(values: &[&Value]) -> Vec<Run> {
+/// Splits numbers into runs of consecutive integers. A number with a fraction is a run of its own:
+/// `3, 1, 2, 7, 0.5` → `[1, 2, 3], [7], [0.5]`.
+fn runs(values: &[&Value]) -> Vec<Vec<Value>> {
     let mut whole: Vec<i64> = values.iter().filter_map(|value| value.as_i64()).collect();
     whole.sort_unstable();
-    let mut runs: Vec<Run> = Vec::new();
-    let mut last = None;
-    for number in whole {
-        match runs.last_mut() {
-            Some(run) if last == number.checked_sub(1) => run.0.push(number.into()),
-            _ => runs.push(Run(vec![number.into()])),
-        }
-        last = Some(number);
-    }
+    let runs = whole.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+    let runs = runs.map(|run| run.iter().map(|number| json!(number)).collect());
     let others = values.iter().filter(|value| value.as_i64().is_none());
-    runs.extend(others.map(|value| Run(vec![(*value).clone()])));
-    runs
+    runs.chain(others.map(|value| vec![(*value).clone()])).collect()
+}
+
+/// Converts values to the shape of a lowered schema. Cloning it is cheap.
+#[derive(Debug, Clone)]
+pub(crate) struct Renderer {
+    /// The rules of the accepted form and the graph of the normal form, including the wrapper;
+    /// `None` if the dialect does not change values.
+    pub(crate) plan: Option<(&'static Rules, Arc<Graph>)>,
+    /// The field of the root that wraps the value.
+    pub(crate) wrapper: Option<&'static str>,
+}
+
+impl Renderer {
+    /// Converts a value to the shape of the lowered schema.
+    pub(crate) fn render(&self, value: &Value) -> Result<Value, Fault> {
+        // Before everything else: copying a value takes stack for each of its levels.
+        if is_deeper(value, VALUE_DEPTH) {
+            return Err(too_deep("$"));
+        }
+        let wrapped = match self.wrapper {
+            Some(name) => json!({ name: value }),
+            None => value.clone(),
+        };
+        match &self.plan {
+            Some((rules, graph)) => render(rules, graph, graph.root, &wrapped),
+            None => Ok(wrapped),
+        }
+    }
 }
 
 /// Converts a value to the shape of its lowered schema.
@@ -167,7 +192,9 @@ pub(crate) fn render(
     id: Id,
     value: &Value,
 ) -> Result<Value, Fault> {
-    check_depth(value)?;
+    if is_deeper(value, VALUE_DEPTH) {
+        return Err(too_deep("$"));
+    }
     let text = value.to_string();
     // The innermost list may be empty, which adds one level.
     let tape = Tape::parse_to(&text, VALUE_DEPTH + 1).map_err(|_| too_deep("$"))?;
@@ -176,17 +203,13 @@ pub(crate) fn render(
     Render { rules, graph, tape: &tape, exact, hops, in_union, left }.node(id, 0, "$")
 }
 
-pub(crate) fn check_depth(value: &Value) -> Result<(), Fault> {
-    if is_deeper(value, VALUE_DEPTH) {
-        return Err(too_deep("$"));
-    }
-    Ok(())
-}
-
 /// The conversion of one value. Its parts are tokens of a tape, as in reading.
 struct Render<'a> {
+    /// The rules that the schema was lowered by.
     rules: &'static Rules,
+    /// The graph of the normal form.
     graph: &'a Graph,
+    /// The tokens of the value.
     tape: &'a Tape<'a>,
     /// Checks whether a part fits a schema.
     exact: FitCheck<'a>,
@@ -198,18 +221,20 @@ struct Render<'a> {
     left: usize,
 }
 
+/// The value in the dialect, or the path and reason of a part without a form.
 type Rendered = Result<Value, Fault>;
 
 impl<'a> Render<'a> {
+    /// Renders one part by its schema.
     fn node(&mut self, id: Id, token: usize, path: &str) -> Rendered {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 || self.exact.is_involved() {
-            let why = "its unions have more ways through them than can be tried";
-            return Err(fault(path, why.to_owned()));
+            let why = "its unions have too many combinations to try";
+            return Err(fault(path, why));
         }
         let container = matches!(self.tape.kind(token), TokenKind::List | TokenKind::Object);
         match self.graph.shape(id) {
-            Shape::Nothing => Err(fault(path, "no value fits here".to_owned())),
+            Shape::Nothing => Err(fault(path, "no value fits here")),
             Shape::Reference(_) | Shape::Union(_) => self.hop(id, token, path),
             Shape::Values => self.listed(self.graph.node(id), token, path),
             shape if container => {
@@ -222,14 +247,17 @@ impl<'a> Render<'a> {
         }
     }
 
+    /// Returns a part as it is in the text.
     fn value(&self, token: usize, path: &str) -> Rendered {
         serde_json::from_str(self.tape.whole(token)).map_err(|_| too_deep(path))
     }
 
+    /// Whether a part fits a schema, or is too costly to check.
     fn fits(&mut self, id: Id, token: usize) -> bool {
         self.exact.fits(self.tape, token, id) != Fits::No
     }
 
+    /// Returns a part without changes, if it fits its schema.
     fn as_it_is(&mut self, id: Id, token: usize, path: &str) -> Rendered {
         if self.fits(id, token) {
             return self.value(token, path);
@@ -247,6 +275,8 @@ impl<'a> Render<'a> {
         rendered
     }
 
+    /// Renders an object or a list by the shape of its schema. One of another type than its schema
+    /// is an error.
     fn below(&mut self, shape: &Shape, id: Id, token: usize, path: &str) -> Rendered {
         let (graph, tape) = (self.graph, self.tape);
         let node = graph.node(id);
@@ -266,11 +296,13 @@ impl<'a> Render<'a> {
     }
 
     /// Follows a reference or a union to a schema of the same value, which may be circular.
+    ///
+    /// The hops are counted from the last step down, so a long list is not a long chain.
     fn hop(&mut self, id: Id, token: usize, path: &str) -> Rendered {
         let hops = self.hops;
         self.hops += 1;
         let rendered = match self.graph.shape(id) {
-            _ if hops >= HOPS => Err(fault(path, "its schema leads back to itself".to_owned())),
+            _ if hops >= HOPS => Err(fault(path, "its schema leads back to itself")),
             Shape::Union(members) => self.union(members, token, path),
             _ => self.among_others(|this| this.node(this.graph.target(id), token, path)),
         };
@@ -294,6 +326,7 @@ impl<'a> Render<'a> {
         Err(first.unwrap_or_else(|| fault(path, format!("{got} fits no member of the union"))))
     }
 
+    /// Renders one of the listed values.
     fn listed(&mut self, node: &Node, token: usize, path: &str) -> Rendered {
         let values = node.listed();
         let value = self.value(token, path)?;
@@ -313,6 +346,8 @@ impl<'a> Render<'a> {
         }
     }
 
+    /// Renders an object with declared fields. In a dialect without optional fields, an absent one
+    /// is null.
     fn fields(&mut self, node: &Node, token: usize, path: &str) -> Rendered {
         let tape = self.tape;
         let entries = tape.entries(token).map(|(key, value)| (tape.text(key), value));
@@ -335,31 +370,31 @@ impl<'a> Render<'a> {
             }
         }
         let is_known = |name: &str| node.object.described_field(name).is_some();
-        let further = entries.filter(|(name, _)| !is_known(name));
+        let mut further = entries.filter(|(name, _)| !is_known(name)).peekable();
         let pairs = pairs(self.graph, node);
-        if !self.rules.closed {
-            for (name, value) in further {
-                let value = match pairs.is_empty() {
-                    true => self.value(value, path)?,
-                    false => self.further(&pairs, &name, value, path)?,
-                };
-                out.insert(name.into_owned(), value);
-            }
-            return Ok(out.into());
-        }
-        let mut further = further.peekable();
         match further.peek() {
-            Some((name, _)) if pairs.is_empty() => {
+            _ if self.rules.closed && !pairs.is_empty() => {
+                out.insert(FURTHER.into(), self.map(&pairs, further, path)?);
+            }
+            Some((name, _)) if self.rules.closed => {
                 return Err(fault(path, format!("the field `{}` is not described", shown(name))));
             }
-            _ if pairs.is_empty() => {}
+            _ if pairs.is_empty() => {
+                for (name, value) in further {
+                    out.insert(name.into_owned(), self.value(value, path)?);
+                }
+            }
             _ => {
-                out.insert(FURTHER.into(), self.map(&pairs, further, path)?);
+                if let Value::Object(more) = self.map(&pairs, further, path)? {
+                    out.extend(more);
+                }
             }
         }
         Ok(out.into())
     }
 
+    /// Renders the value of an undeclared field, by the first rule that accepts its name and has a
+    /// form for it.
     fn further(&mut self, pairs: &Pairs<'_>, name: &str, token: usize, path: &str) -> Rendered {
         let below = format!("{path}.{name}");
         let mut first = None;
@@ -376,10 +411,11 @@ impl<'a> Render<'a> {
                 Err(fault) => first = first.or(Some(fault)),
             }
         }
-        let none = || fault(&below, format!("`{}` is not a key here", shown(name)));
+        let none = || fault(&below, format!("`{}` is not an allowed key", shown(name)));
         Err(first.unwrap_or_else(none))
     }
 
+    /// Renders undeclared fields: as a list of pairs if the dialect closes objects.
     fn map<N: AsRef<str>>(
         &mut self,
         pairs: &Pairs<'_>,
@@ -400,6 +436,7 @@ impl<'a> Render<'a> {
         Ok(if self.rules.closed { list.into() } else { out.into() })
     }
 
+    /// Renders a tuple: as an object with a field for each position if the dialect has no tuples.
     fn places(&mut self, node: &Node, token: usize, path: &str) -> Rendered {
         let (rule, tape) = (&node.list, self.tape);
         let (places, count) = (rule.prefix.len(), tape.items(token).count());
@@ -445,14 +482,17 @@ fn words(types: Types) -> String {
     TYPE_NAMES.into_iter().filter(is_one).collect::<Vec<_>>().join(" or ")
 }
 
+/// Returns a part of the value for a message.
 fn told(tape: &Tape<'_>, token: usize) -> String {
     shown(tape.whole(token))
 }
 
+/// Returns the fault of a value that nests too deeply.
 fn too_deep(path: &str) -> Fault {
-    fault(path, "it nests too deep; make it flatter".to_owned())
+    fault(path, "it nests too deep; make it flatter")
 }
 
-fn fault(path: &str, message: String) -> Fault {
-    Fault::of_sentence(path.to_owned(), &message)
+/// Returns the fault of a part.
+fn fault(path: &str, message: impl AsRef<str>) -> Fault {
+    Fault::of_sentence(path.to_owned(), message.as_ref())
 }

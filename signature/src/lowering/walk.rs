@@ -1,45 +1,80 @@
 //! The walk from a graph of the normal form to a schema that a dialect accepts.
 //!
-//! Each [`Shape`] has a method of its own in a submodule; `constraints` adds the keywords that do
-//! not belong to the shape.
+//! Begin with [`Walk::lower`]. It lowers the root and then each definition, and keeps the
+//! definitions that are still used. Each schema takes two steps ([`Walk::shape`]):
+//!
+//! 1. Its [`Shape`] is lowered by a method of its own: `lists` has lists and tuples, `objects`
+//!    structs and maps, `unions` unions and listed values. References, and schemas without rules,
+//!    are in this file.
+//! 2. `constraints` adds all other keywords: it keeps those that the dialect supports, and writes
+//!    the others into the description as losses.
+//!
+//! ```text
+//! {"type": "integer", "minimum": 1}, anthropic
+//! → {"type": "integer", "description": "minimum: 1."}, loss: `minimum`
+//! ```
+//!
+//! The keywords keep the order of the original schema, so that an unchanged schema keeps its bytes.
+//! The submodules add methods to [`Walk`] and call it again for the schemas below, so they and this
+//! file use each other.
 
 mod constraints;
 mod lists;
 mod objects;
 mod unions;
 
+use std::collections::HashMap;
 use std::mem;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::{SchemaFault, Side};
+use crate::error::{Checked, SchemaFault, Side, refuse};
 use crate::limits::{LOWERING_STEPS, NORMAL_DEPTH};
-use crate::lowering::cycles::Cycles;
 use crate::lowering::dialect::Loss;
 use crate::lowering::dialect_rules::{Recursion, Rules};
 use crate::lowering::value;
-use crate::lowering::{Schema, has_type};
-use crate::schema::graph::{Graph, Id, Schemas, Shape};
-use crate::schema::{DEFINITIONS, NOTHING_FITS, Refusal, keep_used, reference_to};
+use crate::schema::graph::{Graph, Id, Node, Schemas, Shape};
+use crate::schema::keywords::{entries, has_type};
+use crate::schema::{DEFINITIONS, Keywords, NOTHING_FITS, keep_used, reference_to};
 
 /// Maximum number of bytes of a constraint that is written into a description.
 const LONGEST_TOLD: usize = 300;
 
-pub(crate) const TOLD: &str = "is said in the description only";
+/// The loss of a rule that a model can still read.
+pub(crate) const TOLD: &str = "is written only in the description";
+/// The loss of a rule that is too long for a description.
 const LEFT_OUT: &str = "is left out";
 
-type Lowered<T = Value> = Result<T, Refusal>;
+/// The schema that is being lowered.
+#[derive(Clone, Copy)]
+struct At<'p> {
+    /// The id in the graph: its notation may be a reference.
+    id: Id,
+    /// The rules, with references resolved.
+    node: &'p Node,
+    /// Its keywords, for those that the node does not have.
+    map: &'p Keywords,
+    /// Its path in the value.
+    path: &'p str,
+}
 
 /// The state of one lowering.
 pub(crate) struct Walk<'a> {
+    /// The rules of the dialect.
     rules: &'static Rules,
+    /// The normal form and its graph.
     schemas: &'a Schemas<'a>,
+    /// The side, for the losses.
     side: Side,
     /// Whether the schema has a Rust type.
     typed: bool,
-    cycles: Cycles,
-    /// The definition that is being lowered, as a reference.
-    here: String,
+    /// The nodes that contain themselves, unless the dialect accepts all of them.
+    recursive: HashMap<Id, usize>,
+    /// The definition that is being lowered.
+    here: Id,
+    /// Sentences for the description of the schema that is being lowered.
+    told: Vec<String>,
+    /// The losses so far.
     pub(crate) losses: Vec<Loss>,
     steps: usize,
     depth: usize,
@@ -49,6 +84,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    /// Starts a lowering at the root.
     pub(crate) fn new(
         rules: &'static Rules,
         schemas: &'a Schemas<'a>,
@@ -60,8 +96,12 @@ impl<'a> Walk<'a> {
             schemas,
             side,
             typed,
-            cycles: Cycles::of(schemas.root),
-            here: "#".to_owned(),
+            recursive: match rules.recursion {
+                Recursion::Accepted => HashMap::new(),
+                _ => schemas.graph.recursive(),
+            },
+            here: schemas.graph.root,
+            told: Vec::new(),
             losses: Vec::new(),
             steps: 0,
             depth: 0,
@@ -69,25 +109,24 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(crate) fn lower(&mut self) -> Lowered {
-        if let (Recursion::Refused, Some(reference)) = (&self.rules.recursion, self.cycles.first())
-        {
-            let path = if reference == "#" { "$" } else { reference };
-            return Err(Refusal::new(
-                SchemaFault::Recursive,
-                path,
-                "it contains itself; make it a few levels deep, or a list of items that name their parent",
-            ));
+    /// Returns the lowered schema, with its definitions. A dialect without recursion rejects the
+    /// first definition that contains itself.
+    pub(crate) fn lower(&mut self) -> Checked<Value> {
+        // Definitions have the lowest ids, and every circle contains one.
+        let first = self.recursive.keys().min();
+        if let (Recursion::Refused, Some(first)) = (&self.rules.recursion, first) {
+            let name = self.graph().name(*first).filter(|name| *name != "#");
+            let advice = "it contains itself; make it a few levels deep, or a list of items that name their parent";
+            return refuse(SchemaFault::Recursive, name.unwrap_or("$"), advice);
         }
         let mut lowered = self.node(self.graph().root, "$")?;
         let mut done = Map::new();
         // A reference to it may be in a union.
         self.in_union = true;
-        let definitions = self.schemas.root.get(DEFINITIONS).and_then(Value::as_object);
-        for (name, _) in definitions.into_iter().flatten() {
-            self.here = reference_to(name);
-            if let Some(definition) = self.graph().named(&self.here) {
-                let path = self.here.clone();
+        for (name, _) in entries(self.schemas.words(self.graph().root), DEFINITIONS) {
+            let path = reference_to(name);
+            if let Some(definition) = self.graph().named(&path) {
+                self.here = definition;
                 done.insert(name.clone(), self.node(definition, &path)?);
             }
         }
@@ -98,56 +137,57 @@ impl<'a> Walk<'a> {
         Ok(lowered)
     }
 
+    /// Returns the graph of the normal form.
     fn graph(&self) -> &'a Graph {
         &self.schemas.graph
     }
 
-    fn node(&mut self, id: Id, path: &str) -> Lowered {
+    /// Lowers a node of the graph.
+    fn node(&mut self, id: Id, path: &str) -> Checked<Value> {
         self.node_as(id, self.schemas.words(id), path)
     }
 
     /// Lowers a node with other keywords than its own.
-    fn node_as(&mut self, id: Id, map: &Schema, path: &str) -> Lowered {
+    fn node_as(&mut self, id: Id, map: &Keywords, path: &str) -> Checked<Value> {
         self.steps += 1;
         // A definition that is inlined is repeated in each definition that uses it.
         if self.steps > LOWERING_STEPS || self.depth > NORMAL_DEPTH {
             let advice = "it grows too large there; make it smaller";
-            return Err(Refusal::new(SchemaFault::TooLarge, path, advice));
+            return refuse(SchemaFault::TooLarge, path, advice);
         }
         self.depth += 1;
-        let lowered = self.shape(id, map, path);
+        let told = mem::take(&mut self.told);
+        let lowered = self.shape(At { id, node: self.graph().node(id), map, path });
+        self.told = told;
         self.depth -= 1;
         lowered
     }
 
-    fn shape(&mut self, id: Id, map: &Schema, path: &str) -> Lowered {
-        let mut told = Vec::new();
-        let node = self.graph().node(id);
-        let mut out = match self.graph().shape(id) {
-            Shape::Nothing => {
-                return Err(Refusal::new(SchemaFault::Contradiction, path, NOTHING_FITS));
-            }
-            Shape::Reference(target) => return self.reference(id, *target, map, path),
-            Shape::Any => self.any(map, path)?,
-            Shape::Union(members) => self.union(members, map, path)?,
-            Shape::Values => self.values(node, map, path, &mut told)?,
-            Shape::Struct => self.structure(node, map, path, &mut told)?,
-            Shape::Map => self.map(node, map, path, &mut told)?,
-            Shape::Tuple => self.tuple(node, map, path)?,
-            Shape::List => self.list(node, map, path)?,
-            Shape::Scalar => typed(map.get("type").cloned().unwrap_or_default()),
+    /// Lowers the shape of a schema, and then all other keywords.
+    fn shape(&mut self, at: At<'_>) -> Checked<Value> {
+        let mut out = match self.graph().shape(at.id) {
+            Shape::Nothing => return refuse(SchemaFault::Contradiction, at.path, NOTHING_FITS),
+            Shape::Reference(target) => return self.reference(*target, at),
+            Shape::Any => self.any(at)?,
+            Shape::Union(members) => self.union(members, at)?,
+            Shape::Values => self.values(at)?,
+            Shape::Struct => self.structure(at)?,
+            Shape::Map => self.map(at)?,
+            Shape::Tuple => self.tuple(at)?,
+            Shape::List => self.list(at)?,
+            Shape::Scalar => typed(at.map.get("type").cloned().unwrap_or_default()),
         };
-        self.words(id, map, &mut out, told, path)?;
-        Ok(in_order_of(map, out).into())
+        self.words(at, &mut out);
+        Ok(in_order_of(at.map, out).into())
     }
 
     /// Lowers a schema in the normal form that is not in the graph and has no references.
-    fn another(&mut self, schema: &Value, path: &str) -> Lowered {
+    fn another(&mut self, schema: &Value, path: &str) -> Checked<Value> {
         let schemas = Schemas::of(schema);
         let mut walk = Walk {
             schemas: &schemas,
-            cycles: Cycles::default(),
-            here: String::new(),
+            recursive: HashMap::new(),
+            told: Vec::new(),
             losses: mem::take(&mut self.losses),
             ..*self
         };
@@ -164,29 +204,23 @@ impl<'a> Walk<'a> {
         lowered
     }
 
-    fn any(&mut self, map: &Schema, path: &str) -> Lowered<Schema> {
+    /// Lowers a schema without rules. At the root it needs `properties`, although it has none.
+    fn any(&mut self, at: At<'_>) -> Checked<Keywords> {
         if !self.rules.any {
-            return Err(self.no_any(map, path));
+            return no_any(at);
         }
         let mut out = Map::new();
-        out.extend(map.get("type").map(|kind| ("type".to_owned(), kind.clone())));
-        if path == "$" {
+        out.extend(at.map.get("type").map(|kind| ("type".to_owned(), kind.clone())));
+        if at.path == "$" {
             out.insert("properties".into(), json!({}));
         }
         Ok(out)
     }
 
-    fn no_any(&self, map: &Schema, path: &str) -> Refusal {
-        let object = has_type(map, "object");
-        let any = "any value at all; give it a type";
-        Refusal::new(
-            SchemaFault::Undescribed,
-            path,
-            if object { "an object with any fields; name its fields" } else { any },
-        )
-    }
-
-    fn reference(&mut self, id: Id, target: Id, map: &Schema, path: &str) -> Lowered {
+    /// Lowers a reference, with the description and default beside it. A dialect that rejects these
+    /// gets the reference as the only member of a union, or its target.
+    fn reference(&mut self, target: Id, at: At<'_>) -> Checked<Value> {
+        let map = at.map;
         let told = map.keys().any(|keyword| keyword != "$ref" && keyword != DEFINITIONS);
         if told && self.rules.recursion == Recursion::Refused {
             // Inlined, because no keyword is left that could wrap the reference.
@@ -194,7 +228,7 @@ impl<'a> Walk<'a> {
             for annotation in ["description", "default"] {
                 words.extend(map.get(annotation).map(|text| (annotation.into(), text.clone())));
             }
-            return self.among_others(|walk| walk.node_as(target, &words, path));
+            return self.among_others(|walk| walk.node_as(target, &words, at.path));
         }
         let reference = map.get("$ref").cloned().unwrap_or_default();
         let mut out = Map::from_iter([("$ref".to_owned(), reference)]);
@@ -202,7 +236,7 @@ impl<'a> Walk<'a> {
             if !self.rules.told_references {
                 out = Map::from_iter([("anyOf".to_owned(), json!([out]))]);
             }
-            self.words(id, map, &mut out, Vec::new(), path)?;
+            self.words(at, &mut out);
         }
         Ok(out.into())
     }
@@ -212,19 +246,30 @@ impl<'a> Walk<'a> {
         value::render(self.rules, self.graph(), id, value).ok()
     }
 
+    /// Reports a rule that the dialect cannot express.
     fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
         let (path, keyword) = (path.to_owned(), keyword.to_owned());
         self.losses.push(Loss { side: self.side, path, keyword, why: why.into(), fault: None });
     }
 }
 
-fn typed(kind: Value) -> Schema {
+/// Returns the error of a schema without rules.
+fn no_any<T>(at: At<'_>) -> Checked<T> {
+    let advice = match has_type(at.map, "object") {
+        true => "it is an object with any fields; name its fields",
+        false => "it accepts any value; give it a type",
+    };
+    refuse(SchemaFault::Undescribed, at.path, advice)
+}
+
+/// Returns a schema with a type and no other rule.
+fn typed(kind: Value) -> Keywords {
     Map::from_iter([("type".to_owned(), kind)])
 }
 
 /// Returns the keywords in the order of the original schema, with new ones at the end: an
 /// unchanged schema keeps its bytes.
-fn in_order_of(schema: &Schema, mut lowered: Schema) -> Schema {
+fn in_order_of(schema: &Keywords, mut lowered: Keywords) -> Keywords {
     let mut ordered = Map::new();
     for keyword in schema.keys() {
         ordered.extend(lowered.shift_remove_entry(keyword));
@@ -234,6 +279,6 @@ fn in_order_of(schema: &Schema, mut lowered: Schema) -> Schema {
 }
 
 /// Returns the type, or the type and null if the schema is nullable.
-fn type_like(map: &Schema, kind: &str) -> Value {
-    if has_type(map, "null") { json!([kind, "null"]) } else { kind.into() }
+fn type_like(at: At<'_>, kind: &str) -> Value {
+    if has_type(at.map, "null") { json!([kind, "null"]) } else { kind.into() }
 }

@@ -1,13 +1,26 @@
 //! Deserializing values that are not complete yet.
+//!
+//! In: a value in the [`Tree`] that still grows. Out: a `T` of the parts so far, if there is one:
+//!
+//! ```text
+//! received: {"rows": [{"name": "Ta", "state": "in-pro
+//!
+//! String at rows[0].name     →  "Ta" is complete
+//! Vec<Row> at rows           →  [Row { name: "Ta", state: None }], if `state` is an option
+//! Vec<Row> at rows           →  [], if `state` is a required enum: half its name may be wrong
+//! u32 at rows                →  nothing
+//! ```
+//!
+//! Begin with [`read`]. It is a serde deserializer over the tree: complete parts are given to
+//! `serde_json`, and of incomplete ones only texts, lists and objects are offered.
 
 use std::cell::Cell;
+use std::fmt;
 
-use serde::de::value::StrDeserializer;
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess,
-    SeqAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess,
+    Visitor,
 };
-use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
 use super::tree::{Tree, ValueKind};
@@ -40,6 +53,7 @@ struct Attempt {
     misfit: Cell<bool>,
 }
 
+/// The deserializer of one value.
 #[derive(Clone, Copy)]
 struct Value<'a> {
     tree: &'a Tree,
@@ -48,22 +62,28 @@ struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
+    /// Whether the value is complete.
     fn is_done(&self) -> bool {
         self.tree.is_done(self.id)
     }
 
     /// Returns the deserializer of a part, if the part is not left out.
+    ///
+    /// Numbers, booleans and null are left out until they are complete: `12` may become `125`.
     fn part(&self, id: u32) -> Option<Self> {
         let may_grow = id < self.attempt.without
             && matches!(self.tree.kind(id), ValueKind::Object | ValueKind::List | ValueKind::Text);
         (self.tree.is_done(id) || may_grow).then_some(Self { id, ..*self })
     }
 
+    /// Fails, because the type asks for a value that is not complete.
     fn refuse<T>(&self) -> Result<T, Error> {
         Err(Error::custom("not complete yet"))
     }
 
     /// Records a failure: the innermost comes first.
+    ///
+    /// A complete value that fails ends all attempts: the complete answer would fail too.
     fn noting<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         if result.is_err() && self.is_done() {
             self.attempt.misfit.set(true);
@@ -73,24 +93,13 @@ impl<'a> Value<'a> {
         result
     }
 
-    fn list<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.tree.kind(self.id) {
+    /// Offers the parts so far, if the value is of the kind that the type asks for.
+    fn growing<V: Visitor<'a>>(self, kind: ValueKind, visitor: V) -> Result<V::Value, Error> {
+        match kind {
+            _ if kind != self.tree.kind(self.id) => self.refuse(),
             ValueKind::List => visitor.visit_seq(Items { list: self, next: 0 }),
-            _ => self.refuse(),
-        }
-    }
-
-    fn object<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.tree.kind(self.id) {
             ValueKind::Object => visitor.visit_map(Fields { object: self, next: 0, value: None }),
-            _ => self.refuse(),
-        }
-    }
-
-    fn text<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.tree.kind(self.id) {
-            ValueKind::Text => visitor.visit_str(self.tree.string(self.id)),
-            _ => self.refuse(),
+            _ => visitor.visit_str(self.tree.string(self.id)),
         }
     }
 }
@@ -108,11 +117,12 @@ macro_rules! deserialize {
                 let mut whole = serde_json::Deserializer::from_str(self.tree.slice(self.id));
                 return self.noting((&mut whole).$method($($argument,)* visitor));
             }
-            self.noting(deserialize!(self visitor $($growing)?))
+            self.noting(deserialize!(=> self visitor $($growing)?))
         }
     )*};
-    ($self:ident $visitor:ident $growing:ident) => { $self.$growing($visitor) };
-    ($self:ident $visitor:ident) => {{ drop($visitor); $self.refuse() }};
+    ($($method:ident)*) => { deserialize! { $($method();)* } };
+    (=> $self:ident $visitor:ident $growing:ident) => { $self.growing(ValueKind::$growing, $visitor) };
+    (=> $self:ident $visitor:ident) => {{ drop($visitor); $self.refuse() }};
 }
 
 /// An incomplete text is given only to types that ask for a `String`. An enum may have a variant
@@ -122,34 +132,22 @@ impl<'a> Deserializer<'a> for Value<'a> {
     type Error = Error;
 
     deserialize! {
-        deserialize_any();
-        deserialize_bool();
-        deserialize_i8();
-        deserialize_i16();
-        deserialize_i32();
-        deserialize_i64();
-        deserialize_i128();
-        deserialize_u8();
-        deserialize_u16();
-        deserialize_u32();
-        deserialize_u64();
-        deserialize_u128();
-        deserialize_f32();
-        deserialize_f64();
-        deserialize_char();
-        deserialize_str();
-        deserialize_string() => text;
-        deserialize_bytes();
-        deserialize_byte_buf();
-        deserialize_unit();
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32
+        deserialize_i64 deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32
+        deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64 deserialize_char
+        deserialize_str deserialize_bytes deserialize_byte_buf deserialize_unit
+        deserialize_identifier
+    }
+
+    deserialize! {
+        deserialize_string() => Text;
         deserialize_unit_struct(name: &'static str);
-        deserialize_seq() => list;
-        deserialize_tuple(len: usize) => list;
-        deserialize_tuple_struct(name: &'static str, len: usize) => list;
-        deserialize_map() => object;
-        deserialize_struct(name: &'static str, fields: &'static [&'static str]) => object;
+        deserialize_seq() => List;
+        deserialize_tuple(len: usize) => List;
+        deserialize_tuple_struct(name: &'static str, len: usize) => List;
+        deserialize_map() => Object;
+        deserialize_struct(name: &'static str, fields: &'static [&'static str]) => Object;
         deserialize_enum(name: &'static str, variants: &'static [&'static str]);
-        deserialize_identifier();
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -178,8 +176,10 @@ impl<'a> Deserializer<'a> for Value<'a> {
     }
 }
 
+/// The items of an incomplete list.
 struct Items<'a> {
     list: Value<'a>,
+    /// The index of the next item.
     next: usize,
 }
 
@@ -197,9 +197,12 @@ impl<'a> SeqAccess<'a> for Items<'a> {
     }
 }
 
+/// The fields of an incomplete object.
 struct Fields<'a> {
     object: Value<'a>,
+    /// The index of the next key.
     next: usize,
+    /// The value of the last key.
     value: Option<Value<'a>>,
 }
 
@@ -214,8 +217,11 @@ impl<'a> MapAccess<'a> for Fields<'a> {
         let key = tree.children(self.object.id).get(self.next).copied();
         self.next += 1;
         self.value = key.and_then(|key| tree.value(key)).and_then(|id| self.object.part(id));
-        let key = key.filter(|_| self.value.is_some());
-        key.map(|key| seed.deserialize(Key(tree.string(key)))).transpose()
+        let Some(key) = key.filter(|_| self.value.is_some()) else {
+            return Ok(None);
+        };
+        let object = serde_json::Map::from_iter([(tree.string(key).to_owned(), true.into())]);
+        object.deserialize_map(Key(seed))
     }
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
@@ -226,85 +232,28 @@ impl<'a> MapAccess<'a> for Fields<'a> {
     }
 }
 
-/// A key: a text, also for maps with numbers or booleans as keys.
-struct Key<'a>(&'a str);
+/// Deserializes a key as `serde_json` does, also into numbers, booleans and enums: from an object
+/// with this key only.
+struct Key<S>(S);
 
-macro_rules! deserialize_key {
-    ($($method:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-            if self.0.trim_ascii() != self.0 {
-                return Err(Error::custom("space in a key that is no text"));
-            }
-            let mut key = serde_json::Deserializer::from_str(self.0);
-            let value = (&mut key).$method(visitor)?;
-            key.end().map(|()| value)
-        }
-    )*};
-}
+impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Key<S> {
+    type Value = Option<S::Value>;
 
-impl<'de> Deserializer<'de> for Key<'de> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_str(self.0)
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
     }
 
-    deserialize_key! {
-        deserialize_bool
-        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
-        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
-        deserialize_f32 deserialize_f64
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        let key: StrDeserializer<'_, Error> = self.0.into_deserializer();
-        key.deserialize_enum(name, variants, visitor)
-    }
-
-    forward_to_deserialize_any! {
-        char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
-        identifier ignored_any
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+        let key = object.next_key_seed(self.0)?;
+        object.next_value::<IgnoredAny>().map(|_| key)
     }
 }
 
-/// An absent field: an option is `None`, and every other type fails.
+/// Returns the value of an absent field: an option is `None`, and every other type has none.
 pub(super) fn absent<T: DeserializeOwned>() -> Option<T> {
-    T::deserialize(Absent).ok()
-}
-
-struct Absent;
-
-impl<'de> Deserializer<'de> for Absent {
-    type Error = serde::de::value::Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
-        Err(Self::Error::custom("not there"))
+    #[derive(serde::Deserialize)]
+    struct Parent<T> {
+        field: T,
     }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        visitor.visit_none()
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier
-        ignored_any
-    }
+    serde_json::from_str("{}").ok().map(|parent: Parent<T>| parent.field)
 }

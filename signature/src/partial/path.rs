@@ -1,4 +1,17 @@
-//! Paths as faults write them: `title`, `$.title`, `rows[2].name`, `$["a.b"]`.
+//! Paths as faults write them.
+//!
+//! In: a path from the caller. Out: its steps, or `None` where it cannot be parsed:
+//!
+//! ```text
+//! title, $.title   →  field title
+//! rows[2].name     →  field rows, item 2, field name
+//! $["a.b"]         →  field a.b
+//! $                →  no steps: the whole value
+//! rows[x]          →  field rows, None
+//! ```
+//!
+//! Begin with [`Steps::of`]. Steps are parsed while the caller walks down, so that a look-up in a
+//! long answer allocates nothing. [`push_field`] is the other direction.
 
 use std::borrow::Cow;
 
@@ -6,7 +19,9 @@ use super::tree::ValueKind;
 
 /// One step down.
 pub(super) enum PathStep<'a> {
+    /// The field of an object; owned if its name had escapes.
     Field(Cow<'a, str>),
+    /// The item of a list.
     Item(usize),
 }
 
@@ -22,11 +37,14 @@ impl PathStep<'_> {
 
 /// The steps of a path, from the root down; `None` for a step that cannot be parsed.
 pub(super) struct Steps<'a> {
+    /// The steps that are left.
     rest: &'a str,
+    /// Whether the next name needs no dot before it.
     is_first: bool,
 }
 
 impl<'a> Steps<'a> {
+    /// Returns the steps of a path, with or without `$`.
     pub(super) fn of(path: &'a str) -> Self {
         match path.strip_prefix('$') {
             Some(rest) if rest.is_empty() || rest.starts_with(['.', '[']) => {
@@ -36,6 +54,7 @@ impl<'a> Steps<'a> {
         }
     }
 
+    /// Parses a name up to the next dot or bracket.
     #[inline]
     fn name(&mut self, from: &'a str) -> Option<PathStep<'a>> {
         let end = from.bytes().position(|byte| matches!(byte, b'.' | b'['));
@@ -44,6 +63,13 @@ impl<'a> Steps<'a> {
         (!name.is_empty()).then_some(PathStep::Field(name.into()))
     }
 
+    /// Parses the index or the quoted name after a bracket.
+    ///
+    /// ```text
+    /// [2]      →  item 2
+    /// ["a.b"]  →  field a.b
+    /// [+2]     →  None
+    /// ```
     fn bracket(&mut self, inside: &'a str) -> Option<PathStep<'a>> {
         if inside.starts_with('"') {
             return self.quoted(inside);
@@ -93,6 +119,10 @@ impl<'a> Iterator for Steps<'a> {
 }
 
 /// Returns the path with `$`, as in faults.
+///
+/// ```text
+/// title   →  $.title      [2].name  →  $[2].name      $.a  →  $.a
+/// ```
 pub(super) fn from_root(path: &str) -> String {
     match Steps::of(path) {
         Steps { is_first: false, .. } => path.to_owned(),
@@ -102,6 +132,10 @@ pub(super) fn from_root(path: &str) -> String {
 }
 
 /// Adds a step to a path.
+///
+/// ```text
+/// $ and title  →  $.title      $ and a.b  →  $["a.b"]
+/// ```
 pub(super) fn push_field(path: &mut String, name: &str) {
     if name.is_empty() || name.contains(['.', '[', ']', '"']) {
         path.push_str(&format!("[{}]", serde_json::Value::from(name)));

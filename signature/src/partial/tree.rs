@@ -1,8 +1,27 @@
 //! The values of a streamed text, so that no byte is scanned twice.
+//!
+//! In: the tokens of the [tokenizer](crate::reading::tokenizer). Out: look-ups of values, complete or
+//! not, by key and by index. Values and keys are numbered in the order of their starts, so a value
+//! that is incomplete now keeps its number:
+//!
+//! ```text
+//! {"rows": [1, 2], "note": "a b
+//!
+//! number     0 {   1 rows   2 [   3 1   4 2   5 note   6 "a b
+//! end        –     7        15    ·     ·     ·        –        0: incomplete
+//! children of 2 (closed):  3 4      in `children`
+//! children of 0 (open):    1 5      in `waiting`
+//! ```
+//!
+//! Begin with [`Tree::field`], [`Tree::item`] and [`Tree::string`]. Unlike a
+//! [tape](crate::reading::tape), it finds an item or a key without a walk over those before it,
+//! because a caller may ask after every piece.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::ops::Range;
+
+use crate::reading::tokenizer::{Broken, TokenKind, Tokens};
 
 /// A streamed text, and the places of its values.
 ///
@@ -10,18 +29,19 @@ use std::ops::Range;
 /// that is in a list or an object.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
+    /// All pieces so far.
     pub(super) text: String,
     /// All values and keys, in the order of their starts. A key is followed by its value.
     tokens: Vec<Span>,
     /// The open lists and objects, outermost first.
-    pub(super) open: Vec<Open>,
+    open: Vec<Open>,
     /// The items or keys of the open lists and objects so far. Each has the part before that of
     /// the next inner one.
     waiting: Vec<u32>,
     /// The items or keys of the closed ones.
     children: Vec<u32>,
     /// The decoded texts that had escapes, concatenated.
-    pub(super) decoded: String,
+    decoded: String,
     /// The keys of large objects, by object and hash.
     keys: HashMap<(u32, u64), u32>,
 }
@@ -29,8 +49,10 @@ pub(super) struct Tree {
 /// Number of keys from which the keys of an object are hashed.
 const MANY: usize = 16;
 
+/// The place of a value or a key.
 #[derive(Debug, Clone, Copy)]
 struct Span {
+    /// The first character; the quote of a text.
     start: u32,
     /// Zero while the value is incomplete: no value ends there.
     end: u32,
@@ -42,14 +64,16 @@ struct Span {
 /// The `from` of a text without escapes.
 const PLAIN: u32 = u32::MAX;
 
+/// A list or an object that is not closed yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Open {
+struct Open {
     token: u32,
     /// The start of its children in `waiting`.
     first: usize,
-    pub(super) is_object: bool,
+    is_object: bool,
 }
 
+/// The kind of a value, which its first character decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
     Object,
@@ -61,6 +85,7 @@ pub(super) enum ValueKind {
 }
 
 impl ValueKind {
+    /// Returns the kind with an article, for faults.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Object => "an object",
@@ -73,69 +98,37 @@ impl ValueKind {
     }
 }
 
-/// The result of a look-up by name or index.
-pub(super) enum Child {
-    At(u32),
-    /// Not present yet, or never: the state of the parent decides.
-    Missing,
-}
-
 /// Texts are shorter than 4 GiB, so every offset fits.
 fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Methods that build the tree.
-impl Tree {
-    /// Starts a value at `start`, in the innermost open container.
-    pub(super) fn add(&mut self, start: usize) -> u32 {
-        let token = self.add_token(start);
-        if self.open.last().is_some_and(|parent| !parent.is_object) {
+impl Tokens for Tree {
+    const GROWS: bool = true;
+
+    #[inline]
+    fn source(&self) -> &str {
+        &self.text
+    }
+
+    #[inline]
+    fn begin(&mut self, at: usize, is_key: bool) {
+        let token = self.add(at);
+        if is_key || self.innermost() == Some(TokenKind::List) {
             self.waiting.push(token);
         }
-        token
     }
 
-    /// Starts a key at `start`.
-    pub(super) fn add_key(&mut self, start: usize) {
-        let key = self.add_token(start);
-        self.waiting.push(key);
-    }
-
-    fn add_token(&mut self, start: usize) -> u32 {
-        let id = small(self.tokens.len());
-        self.tokens.push(Span { start: small(start), end: 0, from: PLAIN, to: 0 });
-        id
-    }
-
-    pub(super) fn open(&mut self, token: u32, is_object: bool) {
-        self.open.push(Open { token, first: self.waiting.len(), is_object });
-    }
-
-    /// Ends the innermost list or object before `end`.
-    pub(super) fn close(&mut self, end: usize) {
-        let Some(closed) = self.open.pop() else {
-            return;
-        };
-        let from = small(self.children.len());
-        self.children.extend(self.waiting.drain(closed.first..));
-        let to = small(self.children.len());
-        if let Some(token) = self.tokens.get_mut(closed.token as usize) {
-            *token = Span { end: small(end), from, to, ..*token };
+    #[inline]
+    fn plain(&mut self, run: Range<usize>) {
+        if self.tokens.last().is_some_and(|token| token.from != PLAIN) {
+            self.decoded.push_str(self.text.get(run).unwrap_or_default());
         }
     }
 
-    /// Ends the newest text, number or word before `end`.
-    pub(super) fn end(&mut self, end: usize) {
-        let decoded = small(self.decoded.len());
-        if let Some(token) = self.tokens.last_mut() {
-            token.end = small(end);
-            token.to = decoded;
-        }
-    }
-
-    /// Notes an escape at `at` in the newest text: from there on the text is kept decoded.
-    pub(super) fn decode(&mut self, at: usize) {
+    /// From the first escape on, a text is kept decoded. A half escape is never shown.
+    #[inline]
+    fn escape(&mut self, at: usize) {
         if let Some(token) = self.tokens.last_mut()
             && token.from == PLAIN
         {
@@ -145,20 +138,70 @@ impl Tree {
         }
     }
 
-    /// Adds `run` to the newest text.
-    pub(super) fn extend(&mut self, run: Range<usize>) {
-        if self.tokens.last().is_some_and(|token| token.from != PLAIN) {
-            self.decoded.push_str(self.text.get(run).unwrap_or_default());
+    #[inline]
+    fn unescaped(&mut self, c: char) {
+        self.decoded.push(c);
+    }
+
+    #[inline]
+    fn end(&mut self, kind: TokenKind, range: Range<usize>) {
+        let quote = usize::from(matches!(kind, TokenKind::Text | TokenKind::Escaped));
+        let to = small(self.decoded.len());
+        if let Some(token) = self.tokens.last_mut() {
+            *token = Span { end: small(range.end + quote), to, ..*token };
         }
     }
 
-    /// Returns the start of the newest value.
-    pub(super) fn newest(&self) -> usize {
-        self.tokens.last().map_or(0, |token| token.start as usize)
+    #[inline]
+    fn key_ended(&mut self) -> Result<(), Broken> {
+        self.note_key().map_err(|key| Broken::Twice { path: self.path(), key })
+    }
+
+    fn open(&mut self, kind: TokenKind, at: usize) {
+        self.begin(at, false);
+        let token = small(self.tokens.len() - 1);
+        let is_object = kind == TokenKind::Object;
+        self.open.push(Open { token, first: self.waiting.len(), is_object });
+    }
+
+    fn close(&mut self, end: usize) -> Result<(), Broken> {
+        let Some(closed) = self.open.pop() else {
+            return Ok(());
+        };
+        let from = small(self.children.len());
+        self.children.extend(self.waiting.drain(closed.first..));
+        let to = small(self.children.len());
+        if let Some(token) = self.tokens.get_mut(closed.token as usize) {
+            *token = Span { end: small(end), from, to, ..*token };
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn innermost(&self) -> Option<TokenKind> {
+        let kind = |open: &Open| if open.is_object { TokenKind::Object } else { TokenKind::List };
+        self.open.last().map(kind)
+    }
+
+    #[inline]
+    fn depth(&self) -> usize {
+        self.open.len()
+    }
+}
+
+/// Methods that build the tree.
+impl Tree {
+    /// Adds a value or a key that starts at `start`; returns its number.
+    fn add(&mut self, start: usize) -> u32 {
+        let id = small(self.tokens.len());
+        self.tokens.push(Span { start: small(start), end: 0, from: PLAIN, to: 0 });
+        id
     }
 
     /// Records the key that has just ended; returns it if the object has the same key already.
-    pub(super) fn note_key(&mut self) -> Result<(), String> {
+    ///
+    /// From a number of keys on they are hashed, so that an object of many keys takes linear time.
+    fn note_key(&mut self) -> Result<(), String> {
         let (Some(object), Some(&newest)) = (self.open.last(), self.waiting.last()) else {
             return Ok(());
         };
@@ -181,6 +224,7 @@ impl Tree {
         Ok(())
     }
 
+    /// Hashes the key at a place in `waiting`.
     fn hash(&mut self, object: u32, at: usize) {
         if let Some(&key) = self.waiting.get(at) {
             let hash = self.keys.hasher().hash_one(self.string(key));
@@ -191,18 +235,22 @@ impl Tree {
 
 /// Methods that read the tree.
 impl Tree {
+    /// Returns the place of a value.
     fn token(&self, id: u32) -> Option<&Span> {
         self.tokens.get(id as usize)
     }
 
+    /// Returns the whole JSON value, once it has started.
     pub(super) fn root(&self) -> Option<u32> {
         (!self.tokens.is_empty()).then_some(0)
     }
 
+    /// Whether a value is complete.
     pub(super) fn is_done(&self, id: u32) -> bool {
         self.token(id).is_some_and(|token| token.end != 0)
     }
 
+    /// Returns the kind of a value.
     #[inline]
     pub(super) fn kind(&self, id: u32) -> ValueKind {
         let start = self.token(id).map_or(usize::MAX, |token| token.start as usize);
@@ -241,6 +289,9 @@ impl Tree {
     }
 
     /// Returns the items of a list or the keys of an object so far.
+    ///
+    /// A closed container has them in `children`. Those of an open one are in `waiting`, between
+    /// its own start and that of the next inner one.
     #[inline]
     pub(super) fn children(&self, id: u32) -> &[u32] {
         let Some(token) = self.token(id) else {
@@ -262,22 +313,24 @@ impl Tree {
         self.token(key + 1).is_some().then_some(key + 1)
     }
 
-    pub(super) fn item(&self, list: u32, i: usize) -> Child {
-        self.children(list).get(i).map_or(Child::Missing, |&item| Child::At(item))
+    /// Returns an item of a list, once it has started.
+    pub(super) fn item(&self, list: u32, i: usize) -> Option<u32> {
+        self.children(list).get(i).copied()
     }
 
+    /// Returns the value of a field, once it has started.
     #[inline]
-    pub(super) fn field(&self, object: u32, name: &str) -> Child {
+    pub(super) fn field(&self, object: u32, name: &str) -> Option<u32> {
         let keys = match self.children(object) {
             [ended @ .., growing] if !self.is_done(*growing) => ended,
             keys => keys,
         };
-        self.position(object, keys, name)
-            .and_then(|key| self.value(key))
-            .map_or(Child::Missing, Child::At)
+        self.position(object, keys, name).and_then(|key| self.value(key))
     }
 
     /// Returns the key `name` of an object that has `keys`, all of them complete.
+    ///
+    /// A large object is looked up by hash. Two names may share one, so the key itself decides.
     #[inline]
     fn position(&self, object: u32, keys: &[u32], name: &str) -> Option<u32> {
         let is_it = |key: &u32| self.says(*key, name);
@@ -308,6 +361,10 @@ impl Tree {
     }
 
     /// Returns the path of the incomplete value: the place of a fault in the text.
+    ///
+    /// ```text
+    /// {"rows": [{"name": "A"}, {"name": tru!     →  $.rows[1].name
+    /// ```
     pub(super) fn path(&self) -> String {
         let mut path = String::from("$");
         for (depth, open) in self.open.iter().enumerate() {

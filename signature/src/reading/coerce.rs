@@ -1,9 +1,23 @@
-//! Values of another type than the schema's that have only one meaning: `"5"` for 5.
+//! Values of another type than the schema's that have only one meaning.
 //!
-//! The last level of the repair walk; each changed value is listed as a repair.
+//! In: a value that does not fit its node. Out: the value that it means, listed as a repair, or a
+//! fault. This is the last level of the repair walk ([`Level::Coerce`]):
+//!
+//! ```text
+//! "5", "+5"           →  5          "true", "False"    →  true, false
+//! "", "null", "none"  →  null       "HIGH"             →  "high", if `high` is listed
+//! "[1, 2,]"           →  [1,2]      "a"                →  ["a"], for a list of strings
+//!
+//! "1.000" for an integer     fault: one, or one thousand
+//! "a, b" for a list          fault: one item, or two
+//! ```
+//!
+//! Begin with [`RepairWalk::other_kind`] for a value of the wrong type, and with
+//! [`RepairWalk::coerced_text`] for a text that breaks a rule. [`folded`] and [`is_nothing`] also
+//! decide about names and absent fields.
 
 use crate::limits::{LIST_WORDS, REPAIR_STEPS_EACH};
-use crate::reading::fault_words::{excerpt, kind_words};
+use crate::reading::fault_words::excerpt;
 use crate::reading::fit_check::{Fits, number};
 use crate::reading::lenient;
 use crate::reading::number::Decimal;
@@ -13,7 +27,10 @@ use crate::schema::graph::Node;
 use crate::schema::types::Types;
 
 impl RepairWalk<'_> {
-    /// Coerces a value of a type that the schema does not allow here.
+    /// Reads a value of a type that the schema does not allow here: in the shape of a dialect, or
+    /// coerced.
+    ///
+    /// A part that has reported its own fault is not reported a second time.
     pub(super) fn other_kind(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         if level >= Level::Restore
             && let Some(fits) = self.restored(at, node, level)
@@ -34,12 +51,16 @@ impl RepairWalk<'_> {
     }
 
     /// Coerces a text that breaks the rules of a node for texts.
+    ///
+    /// ```text
+    /// "HIGH"                  →  "high", if no other listed value is alike
+    /// "2026-12-01 10:00z"     →  "2026-12-01T10:00:00Z", for a date-time
+    /// "none"                  →  null, if the node is nullable
+    /// ```
     pub(super) fn coerced_text(&mut self, at: At<'_>, found: &str, node: &Node) -> bool {
         if let Some(values) = &node.values {
-            let mut alike = values
-                .iter()
-                .filter_map(|value| value.as_str())
-                .filter(|value| folded(value) == folded(found));
+            let texts = values.iter().filter_map(|value| value.as_str());
+            let mut alike = texts.filter(|text| folded(text) == folded(found));
             if let (Some(one), None) = (alike.next(), alike.next()) {
                 self.repaired(at.path, format!("read {} as {one:?}", excerpt(found)));
                 return self.write_text(one);
@@ -54,12 +75,18 @@ impl RepairWalk<'_> {
         node.takes_null() && is_nothing(found) && self.null(at, found)
     }
 
+    /// Reads a text as null.
     fn null(&mut self, at: At<'_>, found: &str) -> bool {
         self.repaired(at.path, format!("read {} as null", excerpt(found)));
         self.out.push_str("null");
         true
     }
 
+    /// Reads a text as null, a boolean, a number, or as JSON of a list or an object.
+    ///
+    /// ```text
+    /// "true"  →  true      "none"  →  null      "5"  →  5      "[1]"  →  [1]
+    /// ```
     fn text_as_other(&mut self, at: At<'_>, node: &Node) -> bool {
         let text = at.tape.text(at.token);
         let trimmed = text.trim();
@@ -85,6 +112,13 @@ impl RepairWalk<'_> {
         node.types.has(Types::LIST) && self.single(at, node)
     }
 
+    /// Reads a text as a number; returns false without a fault if it is not one.
+    ///
+    /// ```text
+    /// "+5", " 5 "   →  5
+    /// "5.0"         →  5, for an integer
+    /// "1.000"       →  fault for an integer: it may be 1 or 1000
+    /// ```
     fn text_as_number(&mut self, at: At<'_>, trimmed: &str, node: &Node) -> bool {
         let literal =
             trimmed.strip_prefix('+').filter(|rest| !rest.starts_with('-')).unwrap_or(trimmed);
@@ -101,36 +135,32 @@ impl RepairWalk<'_> {
         let fits = self.number(at, literal, node);
         if fits {
             let read = self.out.get(start..).unwrap_or_default().to_owned();
-            let text = at.tape.text(at.token);
-            self.repaired(
-                at.path,
-                format!("read the string {} as the number {read}", excerpt(&text)),
-            );
+            let text = excerpt(&at.tape.text(at.token));
+            self.repaired(at.path, format!("read the string {text} as the number {read}"));
         }
         fits
     }
 
-    /// Parses a list or an object that was written as a text.
+    /// Reads a list or an object that was written as a text.
+    ///
+    /// ```text
+    /// "[1, 2]"      →  [1,2]
+    /// "{'a': 1,}"   →  {"a":1}, and the repairs of the text inside
+    /// ```
     fn text_as_json(&mut self, at: At<'_>, trimmed: &str, node: &Node) -> bool {
-        let repaired;
-        let (tape, notes) = match Tape::parse(trimmed) {
-            Ok(tape) => (tape, Vec::new()),
-            Err(_) => match lenient::value(trimmed) {
-                Ok((text, notes)) => {
-                    repaired = text;
-                    let Ok(tape) = Tape::parse(&repaired) else {
-                        return false;
-                    };
-                    (tape, notes)
-                }
-                Err(_) => return false,
-            },
+        let (json, notes) = match Tape::parse(trimmed) {
+            Ok(_) => (trimmed.to_owned(), Vec::new()),
+            Err(_) => lenient::value(trimmed).unwrap_or_default(),
         };
-        if !matches!(tape.kind(0), TokenKind::List | TokenKind::Object) {
+        let Ok(tape) = Tape::parse(&json) else {
             return false;
-        }
+        };
+        let what = match tape.kind(0) {
+            TokenKind::List => "list",
+            TokenKind::Object => "object",
+            _ => return false,
+        };
         self.steps += REPAIR_STEPS_EACH * tape.len();
-        let what = kind_words(tape.kind(0));
         self.repaired(at.path, format!("read the string as the {what} that is written in it"));
         for note in notes {
             self.repaired(at.path, note.what);
@@ -138,6 +168,7 @@ impl RepairWalk<'_> {
         self.inner(At { tape: &tape, token: 0, path: at.path }, node)
     }
 
+    /// Reads the list or object of a text.
     fn inner(&mut self, at: At<'_>, node: &Node) -> bool {
         match at.kind() {
             TokenKind::List if node.types.has(Types::LIST) => self.list(at, node, Level::Coerce),
@@ -148,7 +179,14 @@ impl RepairWalk<'_> {
         }
     }
 
-    /// Wraps one value if a list of them is expected.
+    /// Reads one value as a list of one. Not a text that may mean no item or several, and not inside
+    /// another list, where the value may belong to that one.
+    ///
+    /// ```text
+    /// "new"         →  ["new"]
+    /// "new, open"   →  fault: it may be two items
+    /// "n/a"         →  fault: it may be none
+    /// ```
     fn single(&mut self, at: At<'_>, node: &Node) -> bool {
         let rule = &node.list;
         let inside_list = matches!(at.path, Path::Item(..));
@@ -157,13 +195,13 @@ impl RepairWalk<'_> {
         };
         let item = self.graph.node(id);
         let list_of_lists = item.types.without(Types::NULL) == Types::LIST;
-        if !node.types.has(Types::LIST)
-            || !rule.prefix.is_empty()
+        let takes_one = node.types.has(Types::LIST)
+            && rule.prefix.is_empty()
+            && (rule.shortest..=rule.longest).contains(&1)
+            && rule.contains.is_none();
+        if !takes_one
             || inside_list
             || list_of_lists
-            || rule.shortest > 1
-            || rule.longest < 1
-            || rule.contains.is_some()
             || at.tape.is_text(at.token) && may_be_several(&at.tape.text(at.token), item)
         {
             return false;
@@ -184,7 +222,7 @@ impl RepairWalk<'_> {
     }
 }
 
-/// `1.000`: many countries write a thousand like this.
+/// Whether a number may be thousands with a separator: `1.000` is one thousand in many countries.
 fn may_be_thousands(literal: &str) -> bool {
     let digits = literal.trim_start_matches('-');
     digits.split_once('.').is_some_and(|(whole, fraction)| {
@@ -193,6 +231,8 @@ fn may_be_thousands(literal: &str) -> bool {
 }
 
 /// Whether a text may mean no item, or more than one.
+///
+/// A listed text is one item, whatever it looks like.
 fn may_be_several(text: &str, item: &Node) -> bool {
     let listed = item.values.as_ref().is_some_and(|values| values.contains(&text.into()));
     let trimmed = text.trim();
@@ -205,34 +245,20 @@ fn may_be_several(text: &str, item: &Node) -> bool {
 
 /// Whether a text says in words that there is no item.
 fn says_none(text: &str) -> bool {
-    const WORDS: [&str; 20] = [
-        "n/a",
-        "na",
-        "n.a",
-        "nil",
-        "no",
-        "none",
-        "nothing",
-        "nobody",
-        "no one",
-        "null",
-        "undefined",
-        "unspecified",
-        "unknown",
-        "empty",
-        "not applicable",
-        "not available",
-        "not specified",
-        "not provided",
-        "not set",
-        "tbd",
-    ];
+    const WORDS: &str = "n/a, na, n.a, nil, no, none, nothing, nobody, no one, null, undefined, \
+        unspecified, unknown, empty, not applicable, not available, not specified, not provided, \
+        not set, tbd";
     let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    word.is_empty() || WORDS.contains(&word.as_str())
+    word.is_empty() || WORDS.split(", ").any(|known| known == word)
 }
 
 /// Whether a text is a list of several items: with a separator, with a word between the last two,
 /// in quotes or brackets, or with a mark before each item.
+///
+/// ```text
+/// a, b    a and b    #a #b    "a", "b"    →  true
+/// salt water                              →  false
+/// ```
 fn says_several(text: &str) -> bool {
     const SEPARATORS: [char; 11] = [',', ';', '\n', '\t', '|', '•', '·', '،', '、', '，', '；'];
     const WORDS: [&str; 9] = ["and", "or", "und", "oder", "et", "ou", "&", "+", "/"];
@@ -255,6 +281,11 @@ pub(super) fn is_nothing(text: &str) -> bool {
 
 /// Removes from a name or a listed text the parts that models often change: case, and the
 /// separators between words. A separator between digits may be a sign or a point, so it stays.
+///
+/// ```text
+/// dueDate, due_date, Due-Date   →   duedate
+/// v1.2-3, -5                    →   v1.2-3, -5
+/// ```
 pub(crate) fn folded(text: &str) -> String {
     let text: Vec<char> = text.trim().chars().collect();
     let around = |at: Option<usize>| at.and_then(|at| text.get(at)).copied();

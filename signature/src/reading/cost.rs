@@ -1,9 +1,18 @@
 //! The amount of work that a value costs its type.
 //!
-//! serde reads an untagged union by trying its members in order, each from the start and with
-//! everything below it. If such a union contains itself, each level multiplies the work by the
-//! number of members: a value with forty levels never finishes. Such a value is rejected before the
-//! type sees it.
+//! In: a value on a tape and its plan. Out: whether serde can read it in reasonable time. serde reads
+//! an untagged union by trying its members in order, each from the start and with everything below
+//! it. If such a union contains itself, each level multiplies the work by the number of members: a
+//! value with forty levels never finishes. Such a value is rejected before the type sees it.
+//!
+//! ```text
+//! untagged: A { next: Self, a: u8 } | B { next: Self, b: u8 } | Leaf(i64)
+//!
+//! {"next":{"next":{"next":1,"b":1},"b":1},"b":1}
+//!     each level is read as `A`, which fails at its end, and then as `B`: 2 · 2 · 2 leaves
+//! ```
+//!
+//! Begin with [`is_affordable`]. Most values pass by a bound without a walk.
 
 use std::collections::HashMap;
 
@@ -19,6 +28,8 @@ pub(super) const TOO_DEEP: &str =
     "its unions without a tag nest too deep to be read in time; nest it less";
 
 /// Whether the type can read a value in reasonable time.
+///
+/// Without an untagged union that contains itself, every value is.
 pub(super) fn is_affordable(plan: &ReadPlan, tape: &Tape<'_>, token: usize) -> bool {
     let graph = &plan.graph;
     if !graph.typed || plan.repeats == 0 {
@@ -35,10 +46,13 @@ pub(super) fn is_affordable(plan: &ReadPlan, tape: &Tape<'_>, token: usize) -> b
     cost.of(token, graph.root) <= most
 }
 
+/// The walk that counts the reads of a value.
 struct Cost<'f, 't> {
     graph: &'f Graph,
     tape: &'t Tape<'t>,
+    /// Decides which members serde would give up on.
     exact: FitCheck<'f>,
+    /// The cost of each value that was counted already.
     known: HashMap<(usize, Id), u64>,
 }
 
@@ -61,6 +75,7 @@ impl Cost<'_, '_> {
         cost
     }
 
+    /// Counts the members up to the first that fits, and the buffering before them.
     fn union(&mut self, token: usize, union: &Union) -> u64 {
         // serde buffers the whole value before it tries a member.
         let mut cost = (self.tape.next(token) - token) as u64;
@@ -78,6 +93,7 @@ impl Cost<'_, '_> {
         cost
     }
 
+    /// Counts an object and its fields.
     fn object(&mut self, token: usize, id: Id) -> u64 {
         let rule = &self.graph.node(id).object;
         let (tape, mut cost, mut hint) = (self.tape, 1_u64, 0);
@@ -95,6 +111,7 @@ impl Cost<'_, '_> {
         cost
     }
 
+    /// Counts a list and its items.
     fn list(&mut self, token: usize, id: Id) -> u64 {
         let rule = &self.graph.node(id).list;
         let tape = self.tape;

@@ -1,12 +1,27 @@
 //! The words of faults: the expected value and the one found, for the model to correct.
+//!
+//! In: a node of the graph, or a token. Out: a part of a sentence, short however large the value
+//! is:
+//!
+//! ```text
+//! expected(node)     an integer from 1 to 9
+//!                    one of `low`, `high`
+//!                    an object with `name`, `age` or null
+//! got(tape, token)   the string "twelve"
+//!                    an object with `nmae`, `age`, …
+//! fault(…)           $.limit: expected an integer from 1 to 9, got the string "twelve"
+//! ```
+//!
+//! Begin with [`fault`], [`expected`] and [`got`]. [`is_near`] finds typos.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::error::{Fault, cut};
 use crate::reading::number::Decimal;
 use crate::reading::tape::{Tape, TokenKind};
-use crate::schema::graph::{Graph, Id, Node, NumberRule};
+use crate::schema::graph::{Graph, Node, NumberRule};
 use crate::schema::types::Types;
 
 /// Maximum number of characters quoted from a text.
@@ -16,6 +31,10 @@ const LONGEST: usize = 60;
 const MOST: usize = 20;
 
 /// Quotes a text as one line, shortened.
+///
+/// ```text
+/// say "hi"   →   "say \"hi\""
+/// ```
 pub(super) fn excerpt(text: &str) -> String {
     let cut = shortened(text);
     let mut quoted = String::from("\"");
@@ -26,25 +45,17 @@ pub(super) fn excerpt(text: &str) -> String {
     quoted
 }
 
+/// Cuts a text from the model to [`LONGEST`] characters.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
-        None => Cow::Borrowed(text),
-    }
-}
-
-pub(super) fn kind_words(kind: TokenKind) -> &'static str {
-    match kind {
-        TokenKind::Null => "null",
-        TokenKind::True | TokenKind::False => "boolean",
-        TokenKind::Number => "number",
-        TokenKind::Text | TokenKind::Escaped => "string",
-        TokenKind::List => "list",
-        TokenKind::Object => "object",
-    }
+    cut(text, LONGEST)
 }
 
 /// Describes the value at a token.
+///
+/// ```text
+/// [1, 2]                             →  a list of 2
+/// {"a": 1, "b": 2, "c": 3, "d": 4}   →  an object with `a`, `b`, `c`, …
+/// ```
 pub(super) fn got(tape: &Tape<'_>, token: usize) -> String {
     match tape.kind(token) {
         TokenKind::Null => "null".to_owned(),
@@ -58,22 +69,20 @@ pub(super) fn got(tape: &Tape<'_>, token: usize) -> String {
             0 => "an empty list".to_owned(),
             n => format!("a list of {n}"),
         },
+        TokenKind::Object if tape.entries(token).next().is_none() => "an empty object".to_owned(),
         TokenKind::Object => {
-            let keys: Vec<_> = tape.entries(token).take(4).map(|(key, _)| tape.text(key)).collect();
-            let more = if tape.entries(token).count() > 3 { ", …" } else { "" };
-            match keys.as_slice() {
-                [] => "an empty object".to_owned(),
-                keys => {
-                    let keys: Vec<_> =
-                        keys.iter().take(3).map(|key| format!("`{}`", brief(key))).collect();
-                    format!("an object with {}{more}", keys.join(", "))
-                }
-            }
+            let names = tape.entries(token).map(|(key, _)| format!("`{}`", brief(&tape.text(key))));
+            let more = if tape.entries(token).nth(3).is_some() { ", …" } else { "" };
+            format!("an object with {}{more}", names.take(3).collect::<Vec<_>>().join(", "))
         }
     }
 }
 
 /// Quotes a name in a list of names.
+///
+/// ```text
+/// a_very_long_field_name   →   a_very_long_fiel…
+/// ```
 fn brief(name: &str) -> String {
     const BRIEF: usize = 16;
     let mut out: String = name.chars().take(BRIEF).flat_map(char::escape_debug).collect();
@@ -83,17 +92,25 @@ fn brief(name: &str) -> String {
     out
 }
 
+/// Makes a fault from the value that is expected and the one that was found. `why` adds a reason.
+pub(crate) fn fault(path: String, expected: String, got: String, why: &str) -> Fault {
+    let message = match (got.as_str(), why) {
+        ("nothing", "") => format!("this field is missing; expected {expected}"),
+        ("nothing", why) => format!("this field is missing ({why}); expected {expected}"),
+        (got, "") => format!("expected {expected}, got {got}"),
+        (got, why) => format!("expected {expected}, got {got}: {why}"),
+    };
+    Fault { path, expected, got, message }
+}
+
 /// Describes the values that a node accepts.
 pub(super) fn expected(graph: &Graph, node: &Node) -> String {
     expected_by(graph, node, false)
 }
 
-/// Describes them with the range of a large integer type, for a number outside it.
-pub(super) fn expected_in_full(graph: &Graph, node: &Node) -> String {
-    expected_by(graph, node, true)
-}
-
-fn expected_by(graph: &Graph, node: &Node, in_full: bool) -> String {
+/// Describes the values that a node accepts; `in_full` includes the range of a large integer type,
+/// for a number outside it.
+pub(super) fn expected_by(graph: &Graph, node: &Node, in_full: bool) -> String {
     let mut all = Vec::new();
     match &node.union {
         Some(union) => {
@@ -109,12 +126,16 @@ fn expected_by(graph: &Graph, node: &Node, in_full: bool) -> String {
     all.join(" or ")
 }
 
+/// Adds words that are not there yet.
 fn push_new(all: &mut Vec<String>, words: String) {
     if !words.is_empty() && !all.contains(&words) {
         all.push(words);
     }
 }
 
+/// Describes the values that a node accepts, without its union and null.
+///
+/// A schema that nothing fits is described as "nothing here".
 fn expected_alone(node: &Node, in_full: bool) -> String {
     if node.is_any() {
         return "any value".to_owned();
@@ -146,6 +167,12 @@ fn expected_alone(node: &Node, in_full: bool) -> String {
     all.join(" or ")
 }
 
+/// Describes listed values: `one of \`low\`, \`high\``.
+///
+/// ```text
+/// ["low"]          →  `low`
+/// ["low", "high"]  →  one of `low`, `high`
+/// ```
 fn listed(values: &[Value]) -> String {
     let shown = |value: &Value| match value {
         Value::String(text) => format!("`{}`", shortened(text)),
@@ -162,12 +189,13 @@ fn listed(values: &[Value]) -> String {
     }
 }
 
+/// Describes the texts of a node: its format, its length and its pattern.
 fn text(node: &Node) -> String {
     let rule = &node.text;
     let mut words = rule.format.map_or("a string", super::date::Format::words).to_owned();
     if let Some(range) = range_words(rule.shortest, rule.longest) {
-        let one = rule.longest == 1 || rule.longest == usize::MAX && rule.shortest == 1;
-        words.push_str(&format!(" of {range} character{}", if one { "" } else { "s" }));
+        let plural = plural(rule.shortest, rule.longest);
+        words.push_str(&format!(" of {range} character{plural}"));
     }
     if let Some(pattern) = &rule.pattern {
         words.push_str(&format!(" that matches {}", shortened(&pattern.text)));
@@ -175,6 +203,7 @@ fn text(node: &Node) -> String {
     words
 }
 
+/// Describes the lists of a node: their length.
 fn list(node: &Node) -> String {
     match range_words(node.list.shortest, node.list.longest) {
         Some(range) => format!("a list of {range}"),
@@ -182,33 +211,38 @@ fn list(node: &Node) -> String {
     }
 }
 
+/// Describes the objects of a node by up to four required fields, or else by their number of fields.
+///
+/// ```text
+/// required `kind` ("a") and `id`  →  an object with `kind` "a", `id`
+/// at least one field              →  an object with at least 1 field
+/// ```
 fn object(node: &Node) -> String {
     let rule = &node.object;
-    let required: Vec<_> = rule.fields.iter().filter(|field| field.required).collect();
-    let some = if required.is_empty() { Vec::new() } else { required };
-    let names: Vec<_> = some
-        .iter()
+    let required = rule.fields.iter().filter(|field| field.required);
+    let more = if required.clone().count() > 4 { ", …" } else { "" };
+    let names: Vec<_> = required
         .take(4)
-        .map(|field| match node_of_tag(field.only.as_deref()) {
-            Some(tag) => format!("`{}` {tag}", brief(&field.name)),
+        .map(|field| match &field.only {
+            Some(tag) => format!("`{}` \"{}\"", brief(&field.name), brief(tag)),
             None => format!("`{}`", brief(&field.name)),
         })
         .collect();
-    let more = if some.len() > 4 { ", …" } else { "" };
     match (names.is_empty(), range_words(rule.fewest, rule.most)) {
         (false, _) => format!("an object with {}{more}", names.join(", ")),
         (true, Some(range)) => {
-            let one = rule.most == 1 || rule.most == usize::MAX && rule.fewest == 1;
-            format!("an object with {range} field{}", if one { "" } else { "s" })
+            format!("an object with {range} field{}", plural(rule.fewest, rule.most))
         }
         (true, None) => "an object".to_owned(),
     }
 }
 
-fn node_of_tag(only: Option<&str>) -> Option<String> {
-    only.map(|text| format!("\"{}\"", brief(text)))
+/// Returns the plural `s` of a noun after [`range_words`].
+fn plural(least: usize, most: usize) -> &'static str {
+    if most == 1 || most == usize::MAX && least == 1 { "" } else { "s" }
 }
 
+/// Returns a range of counts in words: `at least 2`, `1 to 3`; `None` if any count is allowed.
 fn range_words(least: usize, most: usize) -> Option<String> {
     Some(match (least, most) {
         (0, usize::MAX) => return None,
@@ -219,6 +253,7 @@ fn range_words(least: usize, most: usize) -> Option<String> {
     })
 }
 
+/// Describes the bounds of a number, with a leading space: ` from 1 to 9 and a multiple of 3`.
 fn bounds(rule: &NumberRule, in_full: bool) -> String {
     let mut words = String::new();
     // Large ranges are described only for numbers outside them.
@@ -256,11 +291,16 @@ impl NumberRule {
 
 /// Returns a count with its noun: `1 field`, `2 fields`.
 pub(super) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    format!("{count} {what}{}", plural(count, count))
 }
 
 /// Whether one name may be a typo of the other: one letter added, removed or replaced, or two
 /// adjacent letters swapped. Long names may have two such differences.
+///
+/// ```text
+/// limt, limti, limits → limit      due_dat → due_date
+/// id → it: too short to be sure
+/// ```
 pub(super) fn is_near(name: &str, other: &str) -> bool {
     let (name, other) = (name.to_lowercase(), other.to_lowercase());
     let (length, others) = (name.chars().count(), other.chars().count());
@@ -268,9 +308,4 @@ pub(super) fn is_near(name: &str, other: &str) -> bool {
     (3..=64).contains(&length)
         && length.abs_diff(others) <= slips
         && strsim::osa_distance(&name, &other) <= slips
-}
-
-/// Describes a member of a union, for advice.
-pub(super) fn member(graph: &Graph, id: Id) -> String {
-    expected(graph, graph.node(id))
 }

@@ -1,13 +1,26 @@
 //! The check whether a value fits a schema, without repairs or explanations.
 //!
-//! Every text of a contract that is not plain is checked, so it writes nothing. Lowering and
+//! In: a token on a tape and a node of the graph. Out: [`Fits`], with three answers, because a value
+//! may fit JSON Schema and still be read differently by serde:
+//!
+//! ```text
+//! schema integer, maximum 9     5 → Yes     5.0 → Nearly     12 → No
+//! union of integer and number   5 → Yes (an integer is meant, and serde tries it first)
+//! union of number and integer   5 → Nearly (serde would take the number)
+//! struct with the field `a`     {"a":1} → Yes     {"a":1,"b":2} → Nearly (`b` is listed)
+//! ```
+//!
+//! Every text of a contract that is not plain is checked, so this is a hot path: it writes nothing,
+//! and it caches results only where schemas or unions would multiply the work. Lowering and
 //! comparing use it for example values and listed values.
+//!
+//! Begin with [`FitCheck::fits`]; [`number`] and [`text`] check scalars alone.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::limits::{CHECK_DEPTH, CHECK_MEMORY, CHECK_STEPS, CHECK_STEPS_EACH};
+use crate::limits::{CHECK_DEPTH, CHECK_MEMORY, CHECK_STEPS, CHECK_STEPS_EACH, TRIAL_STEPS};
 use crate::reading::number::Decimal;
 use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, ListRule, Node, NumberRule, ObjectRule, Rest, TextRule};
@@ -24,10 +37,12 @@ pub(crate) enum Fits {
 }
 
 impl Fits {
+    /// Returns the worse of two results; the second check runs only if the first fits.
     fn and(self, then: impl FnOnce() -> Self) -> Self {
         if self == Self::No { self } else { self.min(then()) }
     }
 
+    /// Returns the result of a check with two answers.
     fn of(fits: bool) -> Self {
         if fits { Self::Yes } else { Self::No }
     }
@@ -42,7 +57,9 @@ pub(crate) struct FitCheck<'f> {
     /// Cached results, for checks that may be repeated often: members of unions inside unions, and
     /// all values once the work exceeds the usual amount.
     known: HashMap<(usize, usize, Id), Fits>,
+    /// Number of unions around the current value.
     unions: usize,
+    /// Number of nested checks.
     depth: usize,
     /// The remaining work: rules of nodes can refer to each other so often that a check would never
     /// end.
@@ -54,6 +71,7 @@ pub(crate) struct FitCheck<'f> {
 }
 
 impl<'f> FitCheck<'f> {
+    /// Makes a check with the usual work limit of a text.
     pub(crate) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
         Self::within(graph, tape, CHECK_STEPS + CHECK_STEPS_EACH * size(tape))
     }
@@ -66,6 +84,8 @@ impl<'f> FitCheck<'f> {
     }
 
     /// Checks another text with the same work limit; `None` if it exceeds the limit.
+    ///
+    /// Values inside texts and values that were rewritten have tapes of their own.
     pub(super) fn aside<T>(
         &mut self,
         tape: &Tape<'_>,
@@ -101,12 +121,14 @@ impl<'f> FitCheck<'f> {
         if self.involved { Fits::No } else { fits }
     }
 
+    /// Counts work, and gives up at the limit.
     #[inline]
     fn spend(&mut self, cost: usize) {
         self.left = self.left.saturating_sub(cost);
         self.involved |= self.left == 0;
     }
 
+    /// Returns the cached result of a check, or checks and caches it.
     #[cold]
     fn remembered(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         // The address of a tape's source distinguishes tapes.
@@ -122,18 +144,16 @@ impl<'f> FitCheck<'f> {
         fits
     }
 
+    /// Checks a value against a node, without the cache.
     #[inline]
     fn found(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         let graph = self.graph;
         let node = graph.node(id);
         let fits = match &node.union {
-            Some(union) => {
-                let null = tape.kind(token) == TokenKind::Null && node.takes_null();
-                if null {
-                    return Fits::Yes;
-                }
-                self.union(tape, token, &union.members)
+            Some(_) if tape.kind(token) == TokenKind::Null && node.takes_null() => {
+                return Fits::Yes;
             }
+            Some(union) => self.union(tape, token, &union.members),
             None => self.value(tape, token, node),
         };
         if node.also.is_empty() && node.never.is_empty() {
@@ -142,18 +162,15 @@ impl<'f> FitCheck<'f> {
         fits.and(|| self.beside(tape, token, node))
     }
 
-    /// The same for a node without its id.
-    pub(super) fn fits_node(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
-        self.value(tape, token, node)
-    }
-
+    /// Checks the further rules of a node: `allOf` and `not`.
     fn beside(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
         let also = node.also.iter().all(|id| self.fits(tape, token, *id) != Fits::No);
         Fits::of(also && node.never.iter().all(|id| self.fits(tape, token, *id) == Fits::No))
     }
 
+    /// Checks a value against a node, except for its union and the rules beside it.
     #[inline]
-    fn value(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
+    pub(super) fn value(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
         let kind = tape.kind(token);
         let fits = match kind {
             TokenKind::Null => return Fits::of(node.types.has(Types::NULL)),
@@ -182,6 +199,7 @@ impl<'f> FitCheck<'f> {
         }
     }
 
+    /// Checks the items of a list, and then the list as a whole.
     fn list(&mut self, tape: &Tape<'_>, token: usize, rule: &ListRule) -> Fits {
         let (mut fits, mut count) = (Fits::Yes, 0);
         for item in tape.items(token) {
@@ -200,6 +218,8 @@ impl<'f> FitCheck<'f> {
     }
 
     /// Checks the rules of a list beyond its items.
+    ///
+    /// These are `uniqueItems` and `contains`, with their counts.
     pub(super) fn list_as_a_whole(
         &mut self,
         tape: &Tape<'_>,
@@ -218,6 +238,8 @@ impl<'f> FitCheck<'f> {
         })
     }
 
+    /// Checks the fields of an object. Fields in the order of the schema are found without a
+    /// search.
     fn object(&mut self, tape: &Tape<'_>, token: usize, rule: &ObjectRule) -> Fits {
         let mut fits = Fits::Yes;
         let (mut count, mut hint, mut required) = (0, 0, 0);
@@ -241,10 +263,10 @@ impl<'f> FitCheck<'f> {
         let all = rule.fields.iter().filter(|field| field.required).count();
         // Keys are unique, so the number of required keys shows whether all are present.
         let complete = required == all && (rule.fewest..=rule.most).contains(&count);
-        let depends = rule.depends.is_empty() || depends(tape, token, rule);
-        fits.and(|| Fits::of(complete && depends))
+        fits.and(|| Fits::of(complete && (rule.depends.is_empty() || depends(tape, token, rule))))
     }
 
+    /// Checks an entry without a declared field against the rules for keys and for other values.
     fn undeclared(
         &mut self,
         tape: &Tape<'_>,
@@ -279,6 +301,10 @@ impl<'f> FitCheck<'f> {
         }
     }
 
+    /// Checks the members of a union. Several may fit; then serde has to take the intended one,
+    /// which is the most specific.
+    ///
+    /// `Nearly` sends the value to the repair walk, which can say why several members are possible.
     fn union(&mut self, tape: &Tape<'_>, token: usize, members: &[Id]) -> Fits {
         let graph = self.graph;
         let (mut found, mut exact) = (0, 0);
@@ -297,8 +323,8 @@ impl<'f> FitCheck<'f> {
             first = first.or(Some(*id));
             fits = member;
             if member == Fits::Yes {
-                let own = self.specificity(tape, token, *id);
-                let best = winner.map(|best| self.specificity(tape, token, best));
+                let own = specificity(graph.node(*id), tape, token);
+                let best = winner.map(|best| specificity(graph.node(best), tape, token));
                 if best.is_none_or(|best| own > best) {
                     (exact, winner) = (1, Some(*id));
                 } else if best == Some(own) {
@@ -324,10 +350,8 @@ impl<'f> FitCheck<'f> {
         }
     }
 
-    fn specificity(&self, tape: &Tape<'_>, token: usize, id: Id) -> u8 {
-        specificity(self.graph.node(id), tape, token)
-    }
-
+    /// Checks one member of a union. Containers in unions of unions are cached, because they would
+    /// be checked exponentially often.
     fn member(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         let container = matches!(tape.kind(token), TokenKind::List | TokenKind::Object);
         if !container || self.unions < 2 || self.depth >= CHECK_DEPTH {
@@ -340,6 +364,7 @@ impl<'f> FitCheck<'f> {
         fits
     }
 
+    /// Checks a value without a schema.
     fn anything(&mut self, tape: &Tape<'_>, token: usize) -> Fits {
         self.spend(tape.next(token) - token);
         anything(tape, token)
@@ -355,6 +380,11 @@ fn size(tape: &Tape<'_>) -> usize {
 }
 
 /// Rates how specific a scalar's match is: of two members, the more restrictive one is meant.
+///
+/// ```text
+/// "low" in an enum    4      5 for an integer   1
+/// "low" as any text   0      5 for a float      0
+/// ```
 pub(super) fn specificity(node: &Node, tape: &Tape<'_>, token: usize) -> u8 {
     let listed = if node.values.is_some() { 4 } else { 0 };
     match tape.kind(token) {
@@ -403,6 +433,8 @@ pub(super) fn is_whole_float(literal: &str) -> bool {
 
 /// Whether a float would round an integer although another member of the union accepts
 /// integers.
+///
+/// 9007199254740993 fits a float in JSON Schema, but the float is 9007199254740992.
 pub(super) fn is_rounded(graph: &Graph, members: &[Id], winner: &Node, literal: &str) -> bool {
     let whole = |id: &Id| {
         let kinds = graph.node(*id).types;
@@ -415,6 +447,13 @@ pub(super) fn is_rounded(graph: &Graph, members: &[Id], winner: &Node, literal: 
 }
 
 /// Checks a number against a node that accepts numbers.
+///
+/// ```text
+/// 5       integer   →  Yes
+/// 5.0     integer   →  Nearly: serde wants `5`
+/// 0.1     decimal   →  Yes: a float gives the same digits back
+/// 1e-999  number    →  No: it would become zero
+/// ```
 pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     let integer = !literal.contains(['.', 'e', 'E']);
     if integer
@@ -480,6 +519,8 @@ pub(crate) fn text(text: &str, rule: &TextRule) -> bool {
 }
 
 /// Whether a value is in a list of values.
+///
+/// Numbers are equal whatever their notation: `1.0` is among `[1]`.
 pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool {
     match tape.kind(token) {
         TokenKind::Text | TokenKind::Escaped => {
@@ -513,6 +554,10 @@ fn all_differ(tape: &Tape<'_>, list: usize) -> bool {
 }
 
 /// Returns the same text for equal values, regardless of their notation.
+///
+/// ```text
+/// {"b": 1.0, "a": 2} and {"a": 2, "b": 1}   →   the same text
+/// ```
 fn canonical(json: &str) -> String {
     fn sorted(value: &Value) -> Value {
         match value {
@@ -530,9 +575,29 @@ fn canonical(json: &str) -> String {
     serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(&value).to_string())
 }
 
+impl Graph {
+    /// Whether a small value fits, by the rules of JSON Schema.
+    ///
+    /// It is for names and listed values: the number of steps is small.
+    pub(crate) fn takes(&self, id: Id, value: &Value) -> bool {
+        let text = value.to_string();
+        let fits = |tape| FitCheck::within(self, &tape, TRIAL_STEPS).fits(&tape, 0, id);
+        Tape::parse(&text).is_ok_and(|tape| fits(tape) != Fits::No)
+    }
+}
+
+impl ObjectRule {
+    /// Returns a field that is present and another that it asks for and that is absent.
+    pub(super) fn missed(&self, given: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
+        self.depends.iter().filter(|(name, _)| given(name)).find_map(|(name, others)| {
+            let other = others.iter().find(|other| !given(other))?;
+            Some((name.as_str(), other.as_str()))
+        })
+    }
+}
+
+/// Whether every field that a present one asks for is present too.
 fn depends(tape: &Tape<'_>, object: usize, rule: &ObjectRule) -> bool {
     let keys: HashSet<_> = tape.entries(object).map(|(key, _)| tape.text(key)).collect();
-    rule.depends.iter().all(|(name, others)| {
-        !keys.contains(name.as_str()) || others.iter().all(|other| keys.contains(other.as_str()))
-    })
+    rule.missed(|name| keys.contains(name)).is_none()
 }

@@ -1,4 +1,24 @@
 //! Repairing objects: structs with declared fields, and maps whose keys are data.
+//!
+//! In: an object on a tape and its rules. Out: the object as JSON with the schema's names, or
+//! faults. With the fields `due_date` (required) and `tags` (optional):
+//!
+//! ```text
+//! {"dueDate": "2026-11-23", "tags": null, "note": "x"}
+//!     →  {"due_date":"2026-11-23","note":"x"}
+//!        repairs: read "dueDate" as `due_date`, left out `tags`, left out `note`
+//! {"due_date": "2026-11-23", "tag": ["a"]}
+//!     →  fault: `tag` is a typo of `tags`, and leaving it out would lose its value
+//! ```
+//!
+//! Fields that are not asked for stay in the JSON for the type, which may have an alias for one of
+//! them, but not in the JSON that the model gets back.
+//!
+//! Begin with [`RepairWalk::object`]: it finds the declared fields ([`Plan`]), rejects objects
+//! whose values would be lost, and then walks over the entries.
+//!
+//! `object`, `repair_walk`, `coerce`, `restore` and `union` are a circle of files: they are one
+//! recursive walk over a value, divided by the kind of value.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -27,23 +47,27 @@ const AROUND: [&str; 7] = ["properties", "request", "result", "data", "body", "p
 /// The repair for an undeclared field.
 pub(super) const UNASKED: &str = "left out a field that is not asked for";
 
+/// The end of a fault about an undeclared field.
 const NOT_ASKED_FOR: &str = "which is not asked for";
 
-/// The declared fields of an object's keys.
+/// An object whose keys are matched with the declared fields.
 struct Plan<'t> {
+    /// The entries in the order of the text.
     entries: Vec<Entry<'t>>,
     /// For each declared field, whether it is present.
     given: Vec<bool>,
 }
 
+/// One entry of an object: the tokens of its key and its value, and its name.
 struct Entry<'t> {
     key: usize,
     value: usize,
     name: Cow<'t, str>,
+    /// The index of the declared field; `None` for an undeclared one.
     field: Option<usize>,
 }
 
-/// Whether a value can be left out without loss.
+/// Whether a value can be left out without loss: null, an empty list or an empty object.
 pub(super) fn is_void(tape: &Tape<'_>, value: usize) -> bool {
     match tape.kind(value) {
         TokenKind::Null => true,
@@ -53,12 +77,18 @@ pub(super) fn is_void(tape: &Tape<'_>, value: usize) -> bool {
 }
 
 impl RepairWalk<'_> {
+    /// Reads an object. Each check runs even if an earlier one failed, so that a model gets all
+    /// faults at once.
+    ///
+    /// ```text
+    /// {"limit": "5", "note": "x"}   →   {"limit":5,"note":"x"}
+    /// ```
     pub(super) fn object(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         let rule = &node.object;
         let mut plan = Plan::new(at.tape, at.token, rule);
         let mut seen = HashSet::new();
         let mut fits = self.near_names(at, rule, &mut plan, level);
-        fits &= self.no_slips(at, rule, &plan);
+        fits &= self.no_typos(at, rule, &plan);
         fits &= self.says_something(at, rule, &plan);
         fits &= self.holds_nothing_deeper(at, rule, &plan);
         fits &= self.agrees_with_tags(at, rule, &plan);
@@ -70,7 +100,8 @@ impl RepairWalk<'_> {
             let path = Path::Field(at.path, &entry.name);
             let below = at.to(entry.value, &path);
             let start = self.out.len();
-            fits &= match entry.field.and_then(|index| rule.fields.get(index)) {
+            let field = entry.field.and_then(|index| rule.fields.get(index));
+            fits &= match field {
                 Some(field) => self.field(below, entry.key, field, level),
                 None => self.undeclared(below, entry.key, node, level, &mut seen),
             };
@@ -78,8 +109,7 @@ impl RepairWalk<'_> {
                 return false;
             }
             if counted && self.out.len() > start {
-                let declared = entry.field.and_then(|index| rule.fields.get(index));
-                names.push(declared.map_or(&entry.name, |field| &field.name));
+                names.push(field.map_or(&entry.name, |field| &field.name));
             }
         }
         fits &= self.missing(at, rule, &plan, level);
@@ -105,6 +135,12 @@ impl RepairWalk<'_> {
 
     /// Whether a value means an absent field. Strict dialects ask for every field, so null means an
     /// absent field unless the field is nullable. Models also write an empty text for it.
+    ///
+    /// ```text
+    /// "tags": null   →  absent, if `tags` is optional and not nullable
+    /// "tags": ""     →  absent, if the policy coerces and `tags` is not a text
+    /// "tags": ""     →  kept, if `tags` is a text without a minimum length
+    /// ```
     fn is_absent(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         if node.takes_null() || level < Level::Restore {
             return false;
@@ -118,19 +154,23 @@ impl RepairWalk<'_> {
         }
         let text = at.tape.text(at.token);
         let empty = is_nothing(&text) && !text.trim().eq_ignore_ascii_case("none");
-        if !empty || self.takes(at, node) {
+        let fits = || FitCheck::new(self.graph, at.tape).value(at.tape, at.token, node);
+        if !empty || node.types.has(Types::TEXT) && fits() != Fits::No {
             return false;
         }
         self.repaired(at.path, format!("read {} as left out", excerpt(&text)));
         true
     }
 
-    fn takes(&self, at: At<'_>, node: &Node) -> bool {
-        let texts = |node: &Node| node.types.has(Types::TEXT);
-        texts(node)
-            && FitCheck::new(self.graph, at.tape).fits_node(at.tape, at.token, node) != Fits::No
-    }
-
+    /// Reads an entry without a declared field: a tag, further fields as pairs, a field that is not
+    /// asked for, or an entry of a map.
+    ///
+    /// ```text
+    /// "_type": "Task"                     a tag: no value, but listed
+    /// "additional_properties": [{…}]      further fields as pairs
+    /// "note": "x"                         not asked for: kept for the type, listed
+    /// "2026": 1, for a map of integers    an entry
+    /// ```
     fn undeclared(
         &mut self,
         at: At<'_>,
@@ -170,6 +210,9 @@ impl RepairWalk<'_> {
     }
 
     /// Whether lowering puts further fields into a list, which is not a field itself.
+    ///
+    /// If a further field may be a list itself, `additional_properties` is such a field and not a
+    /// wire shape.
     fn has_pairs(&self, rule: &ObjectRule) -> bool {
         let rest = match rule.rest {
             Rest::Of(id) => Some(id),
@@ -181,6 +224,9 @@ impl RepairWalk<'_> {
     }
 
     /// Reads an undeclared field: it is kept unchanged, and listed.
+    ///
+    /// The type may have an alias for the field. It is not listed for a contract made at run time,
+    /// whose caller gets all fields.
     fn unasked(&mut self, at: At<'_>, key: usize) -> bool {
         self.unknown += 1;
         if self.graph.typed {
@@ -192,21 +238,21 @@ impl RepairWalk<'_> {
     /// Writes a field for the type only, not for the model.
     fn leave_out(&mut self, at: At<'_>, key: usize) -> bool {
         let start = self.out.len();
-        let fits = self.pass_on(at, key);
-        if self.graph.typed {
-            self.left_out.push(start..self.out.len());
-        }
-        fits
-    }
-
-    fn pass_on(&mut self, at: At<'_>, key: usize) -> bool {
         self.separate();
         self.out.push_str(at.tape.whole(key));
         self.out.push(':');
-        self.keep(at)
+        self.keep(at);
+        if self.graph.typed {
+            self.left_out.push(start..self.out.len());
+        }
+        true
     }
 
-    /// Reads an entry whose key is data.
+    /// Reads an entry whose key is data. `seen` has the keys before it.
+    ///
+    /// ```text
+    /// "HIGH": "1", for keys `low` and `high` and integer values   →   "high":1
+    /// ```
     pub(super) fn entry(
         &mut self,
         at: At<'_>,
@@ -233,7 +279,8 @@ impl RepairWalk<'_> {
         }
     }
 
-    /// Returns the key of an entry in the schema's notation.
+    /// Returns the key of an entry in the schema's notation, such as `high` for `HIGH` if the keys
+    /// are an enum.
     fn key(&mut self, at: At<'_>, key: usize, rule: &ObjectRule, level: Level) -> Option<String> {
         let Some(names) = rule.names else {
             return Some(at.tape.text(key).into_owned());
@@ -246,34 +293,35 @@ impl RepairWalk<'_> {
             self.push_fault(at.path, expected, got, "");
             return None;
         };
-        let Ok(tape) = Tape::parse(&found.json) else {
-            return None;
-        };
+        let tape = Tape::parse(&found.json).ok()?;
         self.repairs.extend(found.repairs);
         Some(tape.text(0).into_owned())
     }
 
+    /// Reports a key that no rule of a closed object allows.
+    ///
+    /// ```text
+    /// $.colour: expected only `color`, `size`, got the field `colour`
+    /// ```
     fn refused_key(&mut self, at: At<'_>, name: &str, rule: &ObjectRule) -> bool {
-        let known: Vec<_> =
-            rule.fields.iter().take(12).map(|field| format!("`{}`", field.name)).collect();
-        let patterns: Vec<_> = rule
-            .patterns
-            .iter()
-            .map(|(pattern, _)| format!("keys that match {}", shortened(&pattern.text)))
-            .collect();
-        let all = [known, patterns].concat();
-        let expected = if all.is_empty() {
-            "no fields".to_owned()
-        } else {
-            format!("only {}", all.join(", "))
+        let mut all = names_of(rule);
+        let words = |text: &str| format!("keys that match {}", shortened(text));
+        all.extend(rule.patterns.iter().map(|(pattern, _)| words(&pattern.text)));
+        let expected = match all.as_slice() {
+            [] => "no fields".to_owned(),
+            all => format!("only {}", all.join(", ")),
         };
-        let got = format!("the field `{}`", shortened(name));
-        self.push_fault(at.path, expected, got, "")
+        self.push_fault(at.path, expected, format!("the field `{}`", shortened(name)), "")
     }
 
     /// Rejects undeclared fields whose names are close to that of an absent field: leaving one out
     /// would lose its value.
-    fn no_slips(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
+    ///
+    /// ```text
+    /// {"query": "tax", "limt": 5}   →   $.limt: expected `limit`, got `limt`: write the name as it
+    ///                                  is asked for
+    /// ```
+    fn no_typos(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         // A name that is much longer than every declared one is not a typo.
         let longest = rule.fields.iter().map(|field| field.name.len()).max().unwrap_or_default();
         let unknown = plan.unknown(at, rule).filter(|entry| entry.name.len() <= 2 * longest + 8);
@@ -295,19 +343,27 @@ impl RepairWalk<'_> {
                 let rivals = || unknown.iter().filter(|other| folded(&other.name) == said).count();
                 let near = is_near(&field.name, &entry.name) || is_near(&asked, &said);
                 if same && rivals() > 1 || !same && near {
-                    let path = Path::Field(at.path, &entry.name);
-                    let expected = format!("`{}`", field.name);
-                    let got = format!("`{}`", shortened(&entry.name));
-                    fits =
-                        self.push_fault(&path, expected, got, "write the name as it is asked for");
+                    let why = "write the name as it is asked for";
+                    fits = self.misnamed(at, entry, format!("`{}`", field.name), why);
                 }
             }
         }
         fits
     }
 
+    /// Reports an undeclared field that may be a declared one under another name.
+    fn misnamed(&mut self, at: At<'_>, entry: &Entry<'_>, expected: String, why: &str) -> bool {
+        let got = format!("`{}`", shortened(&entry.name));
+        self.push_fault(&Path::Field(at.path, &entry.name), expected, got, why)
+    }
+
     /// Whether a non-empty object has any declared field. An object without one is wrapped, or
     /// meant for something else, and all its values would be ignored.
+    ///
+    /// ```text
+    /// {"q": "tax"}   →   $: expected some of `query`, `limit`, or an empty object, got only `q`,
+    ///                   which is not asked for
+    /// ```
     fn says_something(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         // A tag names the type of the object, but has no data.
         let mut own =
@@ -325,14 +381,12 @@ impl RepairWalk<'_> {
         let Some(entry) = plan.unknown(at, rule).find(lost) else {
             return true;
         };
-        let known: Vec<_> =
-            rule.fields.iter().take(12).map(|field| format!("`{}`", field.name)).collect();
-        let expected = format!("some of {}, or an empty object", known.join(", "));
+        let expected = format!("some of {}, or an empty object", names_of(rule).join(", "));
         let got = format!("only `{}`, {NOT_ASKED_FOR}", shortened(&entry.name));
         self.push_fault(at.path, expected, got, "")
     }
 
-    /// Whether no absent field is inside an undeclared field of the object, as in
+    /// Rejects an object with an absent field inside an undeclared one, as in
     /// `{"dry_run": true, "arguments": {"prefix": "tmp"}}`.
     fn holds_nothing_deeper(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         if !self.graph.typed {
@@ -369,6 +423,11 @@ impl RepairWalk<'_> {
     }
 
     /// Reports required fields that are absent.
+    ///
+    /// ```text
+    /// {"query": "tax"}               →   $.limit: this field is missing; expected an integer
+    /// {"radius": 1}, `kind` is "circle"  →   {"radius":1,"kind":"circle"}, if the policy coerces
+    /// ```
     fn missing(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>, level: Level) -> bool {
         let mut fits = true;
         // A tag alone does not show that a member of a union is meant.
@@ -378,7 +437,7 @@ impl RepairWalk<'_> {
             .enumerate()
             .any(|(index, field)| field.only.is_none() && plan.says(self.graph, rule, at, index))
             // An undeclared field may be the tag under another name.
-            && plan.entries.iter().all(|entry| entry.field.is_some());
+            && plan.undeclared().next().is_none();
         for (field, given) in rule.fields.iter().zip(&plan.given) {
             if *given || !field.required {
                 continue;
@@ -399,8 +458,8 @@ impl RepairWalk<'_> {
                 return false;
             }
             let expected = expected(self.graph, self.graph.node(field.node));
-            let unknown = plan.entries.iter().filter(|entry| entry.field.is_none());
-            let near = unknown.take(64).find(|entry| is_near(&field.name, &entry.name));
+            let mut unknown = plan.undeclared().take(NEAR_NAMES);
+            let near = unknown.find(|entry| is_near(&field.name, &entry.name));
             let why = near.map(|entry| format!("there is `{}`", shortened(&entry.name)));
             let why = why.unwrap_or_default();
             fits = self.push_fault(&path, expected, "nothing".to_owned(), &why);
@@ -410,39 +469,38 @@ impl RepairWalk<'_> {
 
     /// Whether undeclared fields of an object agree with the tags of its fields that are unions:
     /// models write a tag one level too high.
+    ///
+    /// ```text
+    /// {"kind": "circle", "shape": {"kind": "square", "side": 1}}
+    ///     →   $.shape: …: `kind` above says that it is "circle"
+    /// ```
     fn agrees_with_tags(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if !self.graph.typed || plan.entries.iter().all(|entry| entry.field.is_some()) {
-            return true;
-        }
         let graph = self.graph;
         let mut fits = true;
-        for entry in &plan.entries {
+        for entry in plan.entries.iter().filter(|_| graph.typed) {
+            let path = Path::Field(at.path, &entry.name);
+            let below = at.to(entry.value, &path);
             let field = entry.field.and_then(|index| rule.fields.get(index));
-            if let Some(field) = field
-                && let Some(union) = &graph.node(field.node).union
-                && at.tape.kind(entry.value) == TokenKind::Object
-            {
-                let path = Path::Field(at.path, &entry.name);
-                let below = at.to(entry.value, &path);
-                let tag = union.tag.as_deref().unwrap_or(TAG);
-                let above = plan.entries.iter().filter(|other| {
-                    other.field.is_none()
-                        && (other.name == TAG || other.name == tag)
-                        && at.tape.is_text(other.value)
-                });
-                for other in above {
-                    let said = at.tape.text(other.value);
-                    if self.contradicts(&said, below, union) {
-                        let why =
-                            format!("`{}` above says that it is {}", other.name, excerpt(&said));
-                        fits = self.fault(below, graph.node(field.node), &why);
-                    }
+            let Some((node, union)) = field.and_then(|field| {
+                let node = graph.node(field.node);
+                Some((node, node.union.as_ref()?))
+            }) else {
+                continue;
+            };
+            let tag = union.tag.as_deref().unwrap_or(TAG);
+            let tags = plan.undeclared().filter(|above| above.name == TAG || above.name == tag);
+            for above in tags.filter(|above| at.tape.is_text(above.value)) {
+                let said = at.tape.text(above.value);
+                if below.kind() == TokenKind::Object && self.contradicts(&said, below, union) {
+                    let why = format!("`{}` above says that it is {}", above.name, excerpt(&said));
+                    fits = self.fault(below, node, &why);
                 }
             }
         }
         fits
     }
 
+    /// Checks the number of fields that stay.
     pub(super) fn count_fits(&mut self, at: At<'_>, node: &Node, count: usize) -> bool {
         let rule = &node.object;
         if (rule.fewest..=rule.most).contains(&count) {
@@ -451,17 +509,20 @@ impl RepairWalk<'_> {
         self.fault(at, node, &format!("it has {}", counted(count, "field")))
     }
 
+    /// Checks that each field in `names` has the fields that it asks for beside it.
     fn depends(&mut self, at: At<'_>, node: &Node, names: &[&str]) -> bool {
-        let given = |name: &String| names.contains(&name.as_str());
-        let missed = node.object.depends.iter().find_map(|(name, others)| {
-            let other = others.iter().find(|other| !given(other))?;
-            given(name).then(|| format!("`{name}` asks for `{other}`"))
-        });
-        missed.is_none_or(|why| self.fault(at, node, &why))
+        match node.object.missed(|name| names.contains(&name)) {
+            Some((name, other)) => self.fault(at, node, &format!("`{name}` asks for `{other}`")),
+            None => true,
+        }
     }
 
-    /// Whether no field is present a second time under a similar name: which of the two is meant
+    /// Rejects a field that is present a second time under a similar name: choosing one of the two
     /// would be a guess.
+    ///
+    /// ```text
+    /// {"due_date": "…", "dueDate": "…"}   →   $.dueDate: expected `due_date` alone, …
+    /// ```
     fn said_once(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         if !self.graph.typed || matches!(rule.rest, Rest::Of(_)) {
             return true;
@@ -470,13 +531,10 @@ impl RepairWalk<'_> {
         let given: HashMap<String, &str> =
             given.map(|(field, _)| (folded(&field.name), &*field.name)).collect();
         let mut fits = true;
-        let unknown = plan.entries.iter().filter(|entry| entry.field.is_none());
-        for entry in unknown.filter(|entry| !is_void(at.tape, entry.value)) {
+        for entry in plan.undeclared().filter(|entry| !is_void(at.tape, entry.value)) {
             if let Some(name) = given.get(&folded(&entry.name)) {
-                let path = Path::Field(at.path, &entry.name);
                 let expected = format!("`{name}` alone, which is there too");
-                let got = format!("`{}`", shortened(&entry.name));
-                fits = self.push_fault(&path, expected, got, "");
+                fits = self.misnamed(at, entry, expected, "");
             }
         }
         fits
@@ -486,6 +544,11 @@ impl RepairWalk<'_> {
     ///
     /// If the policy does not allow the repair, such a name is a fault: leaving it out would lose
     /// its value.
+    ///
+    /// ```text
+    /// {"dueDate": "…"}                     →   read "dueDate" as `due_date`
+    /// {"dueDate": "…", "DueDate": "…"}     →   neither: it is not clear which one is meant
+    /// ```
     fn near_names(
         &mut self,
         at: At<'_>,
@@ -493,69 +556,59 @@ impl RepairWalk<'_> {
         plan: &mut Plan<'_>,
         level: Level,
     ) -> bool {
-        if plan.entries.iter().all(|entry| entry.field.is_some()) {
-            return true;
-        }
-        // In a map it is a key of its own.
-        if matches!(rule.rest, Rest::Of(_)) {
+        // In a map such a name is a key of its own.
+        if plan.undeclared().next().is_none() || matches!(rule.rest, Rest::Of(_)) {
             return true;
         }
         let mut fits = self.said_once(at, rule, plan);
-        if plan.given.iter().all(|given| *given) {
-            return fits;
-        }
-        let free: Vec<(usize, String)> = rule
-            .fields
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| plan.given.get(*index) == Some(&false))
-            .map(|(index, field)| (index, folded(&field.name)))
-            .collect();
-        let free: HashMap<String, Vec<usize>> =
-            free.into_iter().fold(HashMap::new(), |mut free, (index, name)| {
-                free.entry(name).or_insert_with(Vec::new).push(index);
-                free
-            });
-        let unknown: Vec<(usize, String)> = plan
-            .entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.field.is_none())
-            .map(|(index, entry)| (index, folded(&entry.name)))
-            .filter(|(_, name)| free.contains_key(name))
-            .collect();
-        let mut rivals: HashMap<&str, usize> = HashMap::new();
-        for (_, name) in &unknown {
-            *rivals.entry(name).or_default() += 1;
-        }
-        for (entry_index, name) in &unknown {
-            let fields = free.get(name).map_or(&[][..], Vec::as_slice);
-            let rivals = rivals.get(name.as_str()).copied();
-            if let ([index], Some(1)) = (fields, rivals)
-                && let (Some(entry), Some(given), Some(field)) = (
-                    plan.entries.get_mut(*entry_index),
-                    plan.given.get_mut(*index),
-                    rule.fields.get(*index),
-                )
-            {
-                if level < Level::Coerce {
-                    let (expected, path) =
-                        (format!("`{}`", field.name), Path::Field(at.path, &entry.name));
-                    let got = format!("`{}`", shortened(&entry.name));
-                    fits = self.push_fault(&path, expected, got, "");
-                    continue;
-                }
-                entry.field = Some(*index);
-                *given = true;
-                let what = format!("read {} as `{}`", excerpt(&entry.name), field.name);
-                self.repaired(&Path::Field(at.path, &field.name), what);
+        // The absent fields and the undeclared entries of each folded name.
+        let mut alike: HashMap<String, (Vec<usize>, Vec<usize>)> = HashMap::new();
+        for (index, field) in rule.fields.iter().enumerate() {
+            if plan.given.get(index) == Some(&false) {
+                alike.entry(folded(&field.name)).or_default().0.push(index);
             }
+        }
+        let entries = plan.entries.iter().enumerate().filter(|(_, entry)| entry.field.is_none());
+        for (index, entry) in entries {
+            if let Some((_, entries)) = alike.get_mut(&folded(&entry.name)) {
+                entries.push(index);
+            }
+        }
+        // Only one field and one entry of the same folded name certainly mean each other.
+        let certain = |(fields, entries): (Vec<usize>, Vec<usize>)| match (&*fields, &*entries) {
+            ([field], [entry]) => Some((*entry, *field)),
+            _ => None,
+        };
+        let mut certain: Vec<_> = alike.into_values().filter_map(certain).collect();
+        certain.sort_unstable();
+        for (entry, index) in certain {
+            let (Some(entry), Some(field)) = (plan.entries.get_mut(entry), rule.fields.get(index))
+            else {
+                continue;
+            };
+            if level < Level::Coerce {
+                fits = self.misnamed(at, entry, format!("`{}`", field.name), "");
+                continue;
+            }
+            entry.field = Some(index);
+            plan.given.get_mut(index).into_iter().for_each(|given| *given = true);
+            let what = format!("read {} as `{}`", excerpt(&entry.name), field.name);
+            self.repaired(&Path::Field(at.path, &field.name), what);
         }
         fits
     }
 }
 
+/// Returns the quoted names of the first declared fields, for a fault.
+fn names_of(rule: &ObjectRule) -> Vec<String> {
+    rule.fields.iter().take(12).map(|field| format!("`{}`", field.name)).collect()
+}
+
 /// Whether a value around the fields of an object contains one of them.
+///
+/// ```text
+/// {"query": …} in {"payload": [{"query": "tax"}]}   →   true: the values are inside
+/// ```
 fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) -> bool {
     if left == 0 {
         return false;
@@ -576,22 +629,29 @@ fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) 
 }
 
 impl<'t> Plan<'t> {
-    /// Returns the undeclared fields that would be lost.
+    /// Returns the entries without a declared field.
+    fn undeclared(&self) -> impl Iterator<Item = &Entry<'t>> {
+        self.entries.iter().filter(|entry| entry.field.is_none())
+    }
+
+    /// Returns the undeclared entries whose values would be lost.
+    /// Tags, empty values and names that match a pattern of the schema are not among them.
     fn unknown<'a>(
         &'a self,
         at: At<'a>,
         rule: &'a ObjectRule,
     ) -> impl Iterator<Item = &'a Entry<'t>> {
-        let open = matches!(rule.rest, Rest::Open);
-        self.entries.iter().filter(move |entry| {
-            open && entry.field.is_none()
-                && !(entry.name == TAG && at.tape.is_text(entry.value))
-                && !is_void(at.tape, entry.value)
-                && !rule.patterns.iter().any(|(pattern, _)| pattern.is_match(&entry.name))
+        let is_pattern = |name: &str| rule.patterns.iter().any(|(known, _)| known.is_match(name));
+        let open = self.undeclared().filter(|_| matches!(rule.rest, Rest::Open));
+        open.filter(move |entry| {
+            let tag = entry.name == TAG && at.tape.is_text(entry.value);
+            !tag && !is_void(at.tape, entry.value) && !is_pattern(&entry.name)
         })
     }
 
     /// Whether a declared field is present with a value.
+    ///
+    /// Null, and an empty text for a field that is not a text, say nothing.
     fn says(&self, graph: &Graph, rule: &ObjectRule, at: At<'_>, index: usize) -> bool {
         let field = rule.fields.get(index).map(|field| graph.node(field.node));
         let takes_text = field.is_some_and(|node| node.types.has(Types::TEXT));
@@ -601,13 +661,10 @@ impl<'t> Plan<'t> {
             _ => !takes_text && at.tape.is_text(value) && is_nothing(&at.tape.text(value)),
         };
         self.given.get(index) == Some(&true)
-            && self
-                .entries
-                .iter()
-                .filter(|entry| entry.field == Some(index))
-                .any(|entry| !left_out(entry.value))
+            && self.entries.iter().any(|entry| entry.field == Some(index) && !left_out(entry.value))
     }
 
+    /// Matches the keys of an object with the fields of exactly the same name.
     fn new(tape: &Tape<'t>, object: usize, rule: &ObjectRule) -> Self {
         let mut given = vec![false; rule.fields.len()];
         let mut hint = 0;

@@ -1,13 +1,25 @@
-//! Patterns of texts. Most are a sequence of character classes from start to end, such as
-//! `^[A-Z]{2}-\d+$`. They are matched without a regex engine, which would cost more than all other
-//! parts of reading.
+//! Patterns of texts, as regular expressions.
+//!
+//! In: the `pattern` of a schema. Out: a [`Pattern`] to match texts and keys. Most patterns are a
+//! sequence of character classes from start to end. They become a row of [`ClassRun`]s and are
+//! matched without a regex engine, which would cost more than all other parts of reading:
+//!
+//! ```text
+//! ^[A-Z]{2}-\d+$   →   A-Z, 2 to 2    "-", 1 to 1    0-9, 1 or more
+//! ^[a-z]*a$        →   the engine, because the first class may take the last `a` too
+//! ```
+//!
+//! Begin with [`Pattern::new`]. A pattern that the engine does not support matches everything,
+//! unless the caller decides otherwise ([`Pattern::unknown_takes`]).
 
 use regex_lite::Regex;
 
 /// A pattern that must match some part of a text or a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
+    /// The pattern as the schema has it.
     pub(crate) text: String,
+    /// The steps of a simple pattern, which are used instead of the engine.
     row: Option<Vec<ClassRun>>,
     /// `None` for a pattern that the engine does not support.
     regex: Option<Regex>,
@@ -16,6 +28,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
+    /// Compiles a pattern.
     pub(crate) fn new(text: &str) -> Self {
         let regex = Regex::new(text).ok();
         let row = regex.as_ref().and_then(|_| row(text));
@@ -32,6 +45,7 @@ impl Pattern {
         self.regex.is_some()
     }
 
+    /// Whether some part of a text matches.
     pub(crate) fn is_match(&self, text: &str) -> bool {
         match &self.row {
             Some(row) => matches(row, text.as_bytes()),
@@ -43,17 +57,20 @@ impl Pattern {
 /// A class of ASCII characters, and its number of repetitions.
 #[derive(Debug, Clone)]
 struct ClassRun {
+    /// One bit for each ASCII character.
     class: u128,
     fewest: usize,
     most: usize,
 }
 
 impl ClassRun {
+    /// Whether a character is in the class.
     fn has(&self, byte: u8) -> bool {
         byte < 128 && self.class >> byte & 1 == 1
     }
 }
 
+/// Whether a whole text matches a row, each step taking as much as it can.
 fn matches(row: &[ClassRun], text: &[u8]) -> bool {
     let mut rest = text;
     for step in row {
@@ -68,6 +85,11 @@ fn matches(row: &[ClassRun], text: &[u8]) -> bool {
 
 /// Returns the steps of a pattern from start to end, if each of them can be greedy without
 /// affecting the next.
+///
+/// ```text
+/// ^a+b$    →  a row: `a` cannot take the `b`
+/// ^a*a$    →  no row: after `a*` nothing is left for the last `a`
+/// ```
 fn row(pattern: &str) -> Option<Vec<ClassRun>> {
     let mut rest = pattern.strip_prefix('^')?.strip_suffix('$')?.as_bytes();
     let mut steps: Vec<ClassRun> = Vec::new();
@@ -84,6 +106,7 @@ fn row(pattern: &str) -> Option<Vec<ClassRun>> {
     greedy.then_some(steps)
 }
 
+/// Parses one class; returns it and the pattern after it.
 fn class(rest: &[u8]) -> Option<(u128, &[u8])> {
     match rest {
         [b'[', rest @ ..] => set(rest),
@@ -93,10 +116,12 @@ fn class(rest: &[u8]) -> Option<(u128, &[u8])> {
     }
 }
 
+/// Whether a character of a pattern stands for itself.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" -_:/@#=,;<>~!%&'\"".contains(&byte)
 }
 
+/// Returns the class of an escape. White space is left out: the engine knows more of it than ASCII.
 fn escape(escaped: u8) -> Option<u128> {
     let digits = range(b'0', b'9');
     let letters = range(b'a', b'z') | range(b'A', b'Z');
@@ -109,21 +134,26 @@ fn escape(escaped: u8) -> Option<u128> {
     })
 }
 
+/// Returns the class of all characters from `first` to `last`.
 fn range(first: u8, last: u8) -> u128 {
     (first..=last).fold(0, |class, byte| class | 1 << byte)
 }
 
 /// Parses the text after an opening bracket, up to the closing one.
+///
+/// ```text
+/// A-Z0-9_]   →   letters, digits and `_`
+/// ^a]        →   left to the engine
+/// ```
 fn set(mut rest: &[u8]) -> Option<(u128, &[u8])> {
     let mut class = 0;
+    let begins_range = |after: &[u8]| after.starts_with(b"-") && !after.starts_with(b"-]");
     loop {
         match rest {
             [b']', after @ ..] if class != 0 => return Some((class, after)),
+            // An escape as the start of a range is rare, so it is not supported.
+            [b'\\', _, after @ ..] if begins_range(after) => return None,
             [b'\\', escaped, after @ ..] => {
-                // An escape as the start of a range is rare, so it is not supported.
-                if after.starts_with(b"-") && !after.starts_with(b"-]") {
-                    return None;
-                }
                 class |= escape(*escaped)?;
                 rest = after;
             }
@@ -143,7 +173,7 @@ fn set(mut rest: &[u8]) -> Option<(u128, &[u8])> {
             [plain, after @ ..]
                 if b"_ .@:/#,+".contains(plain) || plain.is_ascii_alphanumeric() =>
             {
-                if after.starts_with(b"-") && !after.starts_with(b"-]") {
+                if begins_range(after) {
                     return None;
                 }
                 class |= 1 << plain;
@@ -154,6 +184,7 @@ fn set(mut rest: &[u8]) -> Option<(u128, &[u8])> {
     }
 }
 
+/// Parses the number of repetitions after a class; returns it and the pattern after it.
 fn count(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
     let (fewest, most, after) = match rest {
         [b'+', after @ ..] => (1, usize::MAX, after),
@@ -183,45 +214,15 @@ fn braces(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
-    use super::Pattern;
+    use super::row;
 
     #[test]
     fn the_usual_patterns_need_no_engine() {
-        for (pattern, fits, not) in [
-            (r"^[A-Z]{2}-\d+$", "AB-12", "AB-"),
-            (r"^\d{4}-\d{2}-\d{2}$", "2026-11-21", "2026-11-2"),
-            ("^[a-z]+$", "abc", "ab1"),
-            ("^[a-zA-Z0-9_-]{1,4}$", "a-_Z", "abcde"),
-            (r"^[^@]+@[^@]+$", "a@b", "ab"),
-            (r"^\+?[0-9]*$", "+12", "12+"),
-            ("^a*b$", "b", "a"),
-            ("^[a-z]*a$", "bca", "bc"),
-            ("abc", "xabcx", "ab"),
-            ("^(a|b)$", "a", "c"),
-        ] {
-            let pattern = Pattern::new(pattern);
-            assert!(pattern.is_match(fits) && !pattern.is_match(not), "{pattern:?}");
-        }
         for pattern in [r"^[A-Z]{2}-\d+$", "^[a-zA-Z0-9_-]{1,4}$", r"^\+?\d{2,}$"] {
-            assert!(Pattern::new(pattern).row.is_some(), "{pattern}");
+            assert!(row(pattern).is_some(), "{pattern}");
         }
         for pattern in ["^[a-z]*a$", "^[^a]$", "^a$|^b$", "^a+?$", "^(a)$", "a", "^.$", r"^\s$"] {
-            assert!(Pattern::new(pattern).row.is_none(), "{pattern}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_row_matches_what_the_engine_matches(
-            pattern in r"\^(([a-c]|\[[a-c0-2]{1,3}\]|\[a-c\]|\\d|-|\\\.)(\+|\*|\?|\{[0-2]\}|\{1,\}|\{0,2\})?){1,4}\$",
-            text in r"[a-c0-2.\-é\n]{0,6}",
-        ) {
-            let pattern = Pattern::new(&pattern);
-            if let Some(regex) = &pattern.regex {
-                prop_assert_eq!(pattern.is_match(&text), regex.is_match(&text), "{:?}", pattern);
-            }
+            assert!(row(pattern).is_none(), "{pattern}");
         }
     }
 }

@@ -1,17 +1,25 @@
 //! Whether serde enforces the texts that a schema lists.
 //!
-//! An `enum` in a schema may come from a Rust enum, which serde enforces, or from an attribute of a
-//! `String`, which accepts any text. The schema is the same in both cases. So the type is
-//! deserialized up to each such place, to see what it asks the deserializer for.
+//! In: a plan and a type. Out: whether every listed text is a Rust enum. An `enum` in a schema may
+//! come from such an enum, which serde enforces, or from an attribute of a `String`, which accepts
+//! any text. The schema is the same in both cases. So the type is deserialized up to each such
+//! place, to see what it asks the deserializer for:
+//!
+//! ```text
+//! struct Task { levels: Vec<Level> }      the place: field `levels`, then its first item
+//! Task::deserialize(Way)   →  deserialize_struct   →  a map with the field `levels` only
+//! Vec::deserialize(Way)    →  deserialize_seq      →  a list of one item
+//! Level::deserialize(Way)  →  deserialize_enum     →  an enum; the probe ends
+//! ```
+//!
+//! Begin with [`lists_are_enums`].
 
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use serde::de::value::Error;
-use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess,
-    SeqAccess, Visitor,
-};
+use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
 
 use crate::limits::PROBED_PLACES;
 use crate::reading::read_plan::ReadPlan;
@@ -20,7 +28,9 @@ use crate::schema::graph::Id;
 /// One step down into a value.
 #[derive(Clone, Copy)]
 enum ProbeStep<'f> {
+    /// The field of a struct.
     Field(&'f str),
+    /// The first item of a list or a tuple.
     First,
 }
 
@@ -57,6 +67,7 @@ pub(super) fn lists_are_enums<T: DeserializeOwned>(plan: &ReadPlan) -> bool {
     true
 }
 
+/// Whether a type asks for an enum at the end of a path.
 fn is_enum<T: DeserializeOwned>(way: &[ProbeStep<'_>]) -> bool {
     let found = Cell::new(false);
     // It never returns a value: the end of the path is an error.
@@ -66,47 +77,36 @@ fn is_enum<T: DeserializeOwned>(way: &[ProbeStep<'_>]) -> bool {
 
 /// A deserializer that leads a type down to one place.
 struct Way<'w> {
+    /// The steps that are left.
     steps: &'w [ProbeStep<'w>],
+    /// Set if the type asks for an enum after the last step.
     found: &'w Cell<bool>,
 }
 
+/// The error that ends every probe; nobody sees it.
 fn another() -> Error {
     Error::custom("the way leads elsewhere")
 }
 
 impl<'w> Way<'w> {
+    /// Returns the next step, and the deserializer below it.
     fn next(&self) -> Option<(ProbeStep<'w>, Self)> {
         let (step, steps) = self.steps.split_first()?;
         Some((*step, Self { steps, found: self.found }))
     }
-
-    fn list<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.next() {
-            Some((ProbeStep::First, below)) => {
-                visitor.visit_seq(Only { name: None, below: Some(below) })
-            }
-            _ => Err(another()),
-        }
-    }
 }
 
-macro_rules! refuse {
-    ($($method:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-            Err(another())
-        }
-    )*};
-}
-
+/// Goes down through options, newtypes, lists and structs, and stops at an enum.
 impl<'de> Deserializer<'de> for Way<'_> {
     type Error = Error;
 
-    refuse! {
-        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32
-        deserialize_i64 deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32
-        deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64 deserialize_char
-        deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf
-        deserialize_unit deserialize_map deserialize_identifier deserialize_ignored_any
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct map identifier ignored_any
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(another())
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -121,20 +121,17 @@ impl<'de> Deserializer<'de> for Way<'_> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: V,
-    ) -> Result<V::Value, Error> {
-        Err(another())
-    }
-
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.list(visitor)
+        match self.next() {
+            Some((ProbeStep::First, below)) => {
+                visitor.visit_seq(SeqDeserializer::new([below].into_iter()))
+            }
+            _ => Err(another()),
+        }
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
-        self.list(visitor)
+        self.deserialize_seq(visitor)
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -143,7 +140,7 @@ impl<'de> Deserializer<'de> for Way<'_> {
         _: usize,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.list(visitor)
+        self.deserialize_seq(visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -154,7 +151,7 @@ impl<'de> Deserializer<'de> for Way<'_> {
     ) -> Result<V::Value, Error> {
         match self.next() {
             Some((ProbeStep::Field(name), below)) => {
-                visitor.visit_map(Only { name: Some(name), below: Some(below) })
+                visitor.visit_map(MapDeserializer::new([(name, below)].into_iter()))
             }
             _ => Err(another()),
         }
@@ -171,34 +168,10 @@ impl<'de> Deserializer<'de> for Way<'_> {
     }
 }
 
-/// An object or a list with one value.
-struct Only<'w> {
-    name: Option<&'w str>,
-    below: Option<Way<'w>>,
-}
+impl IntoDeserializer<'_, Error> for Way<'_> {
+    type Deserializer = Self;
 
-impl<'de> MapAccess<'de> for Only<'_> {
-    type Error = Error;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, Error> {
-        self.name.take().map(|name| seed.deserialize(name.into_deserializer())).transpose()
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        self.below.take().map_or_else(|| Err(another()), |below| seed.deserialize(below))
-    }
-}
-
-impl<'de> SeqAccess<'de> for Only<'_> {
-    type Error = Error;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, Error> {
-        self.below.take().map(|below| seed.deserialize(below)).transpose()
+    fn into_deserializer(self) -> Self {
+        self
     }
 }

@@ -1,7 +1,21 @@
 //! A schema's graph with the facts about its Rust type: the plan for reading texts.
 //!
-//! It is made once for a contract. If serde enforces all rules of the schema, texts are
-//! deserialized directly into the type. Otherwise they are checked against the graph first.
+//! In: one side's schema, and later its type. Out: a [`ReadPlan`], which decides how texts are read.
+//! If serde enforces all rules of the schema, texts are deserialized directly into the type.
+//! Otherwise they are checked against the graph first:
+//!
+//! ```text
+//! { limit: u8 }                       plain: serde knows the range
+//! { limit: u8 } with maximum 9        checked: serde would accept 10
+//! { state: State } with an enum       plain, once the type was asked whether it lists its texts
+//! a map, a union, a format            checked
+//! ```
+//!
+//! Begin with [`ReadPlan::of`]. It is made once for a contract; the facts that only the type knows
+//! are asked at the first reading ([`ReadPlan::ask`]) and kept.
+//!
+//! `read_plan` and `probe` are a circle of files: the plan asks the probe for a fact about the type,
+//! and the probe walks over the plan to find the places to look at.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -66,6 +80,7 @@ impl ReadPlan {
         self.graph.target(self.graph.root)
     }
 
+    /// Returns a node, with references resolved.
     #[inline]
     pub(super) fn node(&self, id: Id) -> &Node {
         self.graph.node(id)
@@ -90,6 +105,8 @@ impl ReadPlan {
     }
 
     /// Asks a type once whether it accepts texts that are not listed.
+    ///
+    /// The answer is kept, so later texts do not pay for it.
     pub(super) fn ask<T: DeserializeOwned>(&self) {
         if self.plain && self.texts.load(Ordering::Relaxed) == NOT_ASKED {
             let texts = if probe::lists_are_enums::<T>(self) { KNOWN } else { FREE };
@@ -117,12 +134,15 @@ impl ReadPlan {
         self.all().filter_map(members).max().unwrap_or_default()
     }
 
+    /// Whether a reading has found that the type buffers values.
     #[inline]
     pub(super) fn is_buffered(&self) -> bool {
         self.buffered.load(Ordering::Relaxed)
     }
 
     /// Opens the root: a contract closes an input without fields, but its type accepts any fields.
+    ///
+    /// serde ignores the fields of a call without arguments, so a model may send some.
     fn open_root(&mut self) {
         if let Some(root) = self.graph.root_mut()
             && root.object.fields.is_empty()
@@ -134,7 +154,10 @@ impl ReadPlan {
     }
 
     /// Whether serde enforces all rules of the schema, except for those that
-    /// [`strict`](crate::reading::strict_serde) and [`probe`](crate::reading::probe) check.
+    /// [`strict`](crate::reading::strict_serde) and [`probe`] check.
+    ///
+    /// The root is a struct: maps keep the last of two equal keys, and unions need the closer
+    /// check.
     fn keeps_to_serde(&self) -> bool {
         let root = self.node(self.root());
         let struct_or_nothing = root.types == Types::OBJECT && root.union.is_none();
@@ -153,17 +176,11 @@ impl ReadPlan {
 }
 
 impl Node {
+    /// Whether serde enforces all rules of this node, but not those of the nodes below it.
     fn is_plain(&self, is_root: bool) -> bool {
-        let one_kind = [
-            Types::NONE,
-            Types::BOOLEAN,
-            Types::INTEGER,
-            Types::NUMBER,
-            Types::TEXT,
-            Types::LIST,
-            Types::OBJECT,
-        ]
-        .contains(&self.types.without(Types::NULL));
+        let kinds = self.types.without(Types::NULL);
+        let one_kind =
+            kinds == Types::NONE || kinds == Types::INTEGER || Types::EACH.contains(&kinds);
         let values = self.values.as_deref().unwrap_or_default();
         let list = &self.list;
         let tuple = list.closed && list.shortest == list.prefix.len();

@@ -1,24 +1,38 @@
 //! The slow walk over a text and its graph.
 //!
-//! It checks each part, restores the shape that lowering changed, coerces values with only one
-//! possible meaning, and writes the value as JSON. It collects faults and repairs.
+//! In: a token on a tape, a node, and the repairs that are allowed ([`Level`]). Out: the value as
+//! JSON that serde can read, with its repairs; or its faults. Each part is checked, restored from
+//! the shape of a dialect, coerced if it has only one possible meaning, and written:
+//!
+//! ```text
+//! {"limit": "5", "tags": "new"}   →   {"limit":5,"tags":["new"]}
+//!     $.limit: read the string "5" as the number 5
+//!     $.tags: read a single value as a list of one
+//! {"limit": "many"}               →   $.limit: expected an integer, got the string "many"
+//! ```
+//!
+//! Begin with [`RepairWalk::value`]. Functions return whether the value fits and write to
+//! [`RepairWalk::out`]; after a fault the output has no meaning, and the walk only continues to
+//! find further faults. Members of unions are tried with [`RepairWalk::attempt`], which records no
+//! faults, and the result is added with [`RepairWalk::take`].
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use crate::error::Fault;
 use crate::limits::{REPAIR_STEPS, REPAIR_STEPS_EACH, REPAIRS, REPORTED, WALK_DEPTH};
-use crate::reading::fault_words::{expected, expected_in_full, got, shortened};
+use crate::reading::fault_words::{expected, expected_by, fault, got, shortened};
 use crate::reading::fit_check::{FitCheck, Fits, INVOLVED, anything, is_among, number, text};
+use crate::reading::number::Decimal;
 use crate::reading::policy::Repair;
-use crate::reading::tape::{Tape, TokenKind};
+use crate::reading::tape::{Tape, TokenKind, quoted};
 use crate::schema::graph::{Graph, Id, Node};
 use crate::schema::types::Types;
 
 /// The repairs that are allowed for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
+    /// No repairs.
     Exact,
     /// The shapes that dialects ask for.
     Restore,
@@ -29,11 +43,15 @@ pub(super) enum Level {
 /// The path to a value, from the root.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'p> {
+    /// The path of the whole value: `$`, or `$.arguments` inside a wrapper.
     Root(&'p str),
+    /// A parent and the name of a field.
     Field(&'p Path<'p>, &'p str),
+    /// A parent and the index of an item.
     Item(&'p Path<'p>, usize),
 }
 
+/// Writes a path as faults have it: `$.rows[2].name`, `$["a.b"]`.
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -63,6 +81,7 @@ impl<'a> At<'a> {
         self.tape.kind(self.token)
     }
 
+    /// Returns another value of the same text.
     pub(super) fn to(self, token: usize, path: &'a Path<'a>) -> Self {
         Self { token, path, ..self }
     }
@@ -81,6 +100,7 @@ pub(super) struct RepairWalk<'f> {
     /// Number of faults that are not listed.
     pub(super) more: usize,
     pub(super) repairs: Vec<Repair>,
+    /// Number of repairs that are not listed.
     pub(super) more_repairs: usize,
     /// Number of undeclared fields that have a value.
     pub(super) unknown: usize,
@@ -91,10 +111,12 @@ pub(super) struct RepairWalk<'f> {
     pub(super) trying: bool,
     /// Remaining steps: a union of unions could be tried too many times.
     pub(super) steps: usize,
+    /// Number of values around the current one.
     pub(super) depth: usize,
 }
 
 impl<'f> RepairWalk<'f> {
+    /// Makes the walk over the value of one text.
     pub(super) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
         Self {
             graph,
@@ -113,6 +135,9 @@ impl<'f> RepairWalk<'f> {
         }
     }
 
+    /// Reads a value as a node; returns whether it fits.
+    ///
+    /// A union that fits exactly is kept; any other is left to [`RepairWalk::union`].
     pub(super) fn value(&mut self, at: At<'_>, id: Id, level: Level) -> bool {
         let graph = self.graph;
         let node = graph.node(id);
@@ -134,6 +159,9 @@ impl<'f> RepairWalk<'f> {
     }
 
     /// Whether a value needs no repair.
+    ///
+    /// A text inside a text has a tape of its own, so its results are not cached with those of the
+    /// whole text.
     pub(super) fn is_exact(&mut self, at: At<'_>, id: Id) -> bool {
         let fits = if at.tape.source.as_ptr() as usize == self.source {
             Some(self.exact.fits(at.tape, at.token, id))
@@ -144,16 +172,14 @@ impl<'f> RepairWalk<'f> {
     }
 
     /// Checks the further rules for a value: `allOf` and `not`.
+    ///
+    /// They are checked on the value that was written, because a repair may make it fit.
     fn beside(&mut self, at: At<'_>, node: &Node, start: usize) -> bool {
         if node.also.is_empty() && node.never.is_empty() {
             return true;
         }
-        let written = self.out.get(start..).unwrap_or_default().to_owned();
-        let Ok(tape) = Tape::parse(&written) else {
-            return self.fault(at, node, "");
-        };
-        let found = self.exact.aside(&tape, |exact| {
-            let mut fits = |id: &Id| exact.fits(&tape, 0, *id) != Fits::No;
+        let found = self.look_back(start, |exact, tape| {
+            let mut fits = |id: &Id| exact.fits(tape, 0, *id) != Fits::No;
             let missed = node.also.iter().find(|id| !fits(id));
             (missed, missed.is_none() && node.never.iter().any(fits))
         });
@@ -165,6 +191,18 @@ impl<'f> RepairWalk<'f> {
         }
     }
 
+    /// Checks the value that was written since `start`; `None` if that exceeds the work limit.
+    fn look_back<T>(
+        &mut self,
+        start: usize,
+        look: impl FnOnce(&mut FitCheck<'f>, &Tape<'_>) -> T,
+    ) -> Option<T> {
+        let written = self.out.get(start..).unwrap_or_default();
+        let tape = Tape::parse(written).ok()?;
+        self.exact.aside(&tape, |exact| look(exact, &tape))
+    }
+
+    /// Reads a value of a node without a union.
     fn node(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         if node.is_any() {
             return self.any(at, node);
@@ -188,6 +226,9 @@ impl<'f> RepairWalk<'f> {
         }
     }
 
+    /// Reads a value without a schema: unchanged, if no digit would be lost.
+    ///
+    /// Numbers beyond 64 bits are rejected: the caller would get a rounded one.
     fn any(&mut self, at: At<'_>, node: &Node) -> bool {
         if anything(at.tape, at.token) == Fits::No {
             return self.fault(at, node, "it holds a number with more than 64 bits");
@@ -210,29 +251,31 @@ impl<'f> RepairWalk<'f> {
     }
 
     /// Writes a number, in the form that serde accepts for integers.
+    ///
+    /// ```text
+    /// 5.0 for an integer   →  5
+    /// 300 for a u8         →  fault, with the range of the type
+    /// ```
     pub(super) fn number(&mut self, at: At<'_>, literal: &str, node: &Node) -> bool {
         let fits = number(literal, node.types, &node.number);
-        let listed = node
-            .values
-            .as_ref()
-            .is_none_or(|values| Tape::parse(literal).is_ok_and(|tape| is_among(&tape, 0, values)));
+        let is_among = |values| Tape::parse(literal).is_ok_and(|tape| is_among(&tape, 0, values));
+        let listed = node.values.as_deref().is_none_or(is_among);
         match fits {
             Fits::Yes if listed => self.out.push_str(literal),
             Fits::Nearly if listed => {
-                let digits = integer(literal).unwrap_or_else(|| literal.to_owned());
-                self.out.push_str(&digits);
+                let digits = Decimal::parse(literal).and_then(|number| number.integer());
+                self.out.push_str(digits.as_deref().unwrap_or(literal));
             }
+            _ if self.trying => return false,
             _ => {
-                if self.trying || !node.number.overflows(literal) {
-                    return self.fault(at, node, "");
-                }
-                let expected = expected_in_full(self.graph, node);
+                let expected = expected_by(self.graph, node, node.number.overflows(literal));
                 return self.push_fault(at.path, expected, got(at.tape, at.token), "");
             }
         }
         true
     }
 
+    /// Reads a text that has to fit its rules.
     fn text(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         let found = at.tape.text(at.token);
         let fits = match &node.values {
@@ -249,6 +292,7 @@ impl<'f> RepairWalk<'f> {
         self.fault(at, node, why.unwrap_or_default())
     }
 
+    /// Reads a list.
     pub(super) fn list(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
         let rule = &node.list;
         let start = self.out.len();
@@ -282,11 +326,7 @@ impl<'f> RepairWalk<'f> {
         if !node.list.unique && node.list.contains.is_none() {
             return true;
         }
-        let written = self.out.get(start..).unwrap_or_default().to_owned();
-        let Ok(tape) = Tape::parse(&written) else {
-            return self.fault(at, node, "");
-        };
-        match self.exact.aside(&tape, |exact| exact.list_as_a_whole(&tape, 0, &node.list)) {
+        match self.look_back(start, |exact, tape| exact.list_as_a_whole(tape, 0, &node.list)) {
             Some(true) => true,
             None => self.fault(at, node, INVOLVED),
             Some(false) if node.list.unique => self.fault(at, node, "an item is there twice"),
@@ -311,6 +351,9 @@ impl<'f> RepairWalk<'f> {
         full
     }
 
+    /// Records a fault, unless the value is only tried; returns false.
+    ///
+    /// Only a limited number of faults is listed; further ones are counted.
     pub(super) fn push_fault(
         &mut self,
         path: &Path<'_>,
@@ -323,16 +366,11 @@ impl<'f> RepairWalk<'f> {
         }
         // A value that was only tried did not report the reason.
         let why = if why.is_empty() && self.exact.is_involved() { INVOLVED } else { why };
-        let message = match (got.as_str(), why) {
-            ("nothing", "") => format!("this field is missing; expected {expected}"),
-            ("nothing", why) => format!("this field is missing ({why}); expected {expected}"),
-            (got, "") => format!("expected {expected}, got {got}"),
-            (got, why) => format!("expected {expected}, got {got}: {why}"),
-        };
-        self.faults.push(Fault { path: path.to_string(), expected, got, message });
+        self.faults.push(fault(path.to_string(), expected, got, why));
         false
     }
 
+    /// Records a repair.
     pub(super) fn repaired(&mut self, path: &Path<'_>, what: String) {
         if self.repairs.len() < REPAIRS {
             self.repairs.push(Repair { path: path.to_string(), what });
@@ -342,6 +380,8 @@ impl<'f> RepairWalk<'f> {
     }
 
     /// Tries to read a value; returns the result without recording faults.
+    ///
+    /// The output and the repairs so far are put aside, so that a failed attempt leaves no trace.
     pub(super) fn attempt(&mut self, at: At<'_>, id: Id, level: Level) -> Option<Attempt> {
         let out = std::mem::take(&mut self.out);
         let repairs = std::mem::take(&mut self.repairs);
@@ -362,6 +402,7 @@ impl<'f> RepairWalk<'f> {
         fits.then_some(attempt)
     }
 
+    /// Adds the result of an attempt to the output.
     pub(super) fn take(&mut self, attempt: Attempt) -> bool {
         let start = self.out.len();
         let moved = |left_out: Range<usize>| left_out.start + start..left_out.end + start;
@@ -373,6 +414,8 @@ impl<'f> RepairWalk<'f> {
     }
 
     /// Returns the value without the fields left out; `None` if there are none.
+    ///
+    /// That is the JSON which the model gets back in place of its own.
     pub(super) fn without_left_out(&self) -> Option<String> {
         self.left_out.first()?;
         let mut json = String::with_capacity(self.out.len());
@@ -403,17 +446,10 @@ fn push_after(json: &mut String, rest: &str) {
 pub(super) struct Attempt {
     pub(super) json: String,
     pub(super) repairs: Vec<Repair>,
+    /// Number of undeclared fields that have a value.
     pub(super) unknown: usize,
+    /// Their ranges in `json`.
     left_out: Vec<Range<usize>>,
+    /// The repairs that were allowed.
     pub(super) level: Level,
-}
-
-/// Quotes a text as JSON.
-pub(super) fn quoted(text: &str) -> Cow<'static, str> {
-    serde_json::to_string(text).map_or(Cow::Borrowed("\"\""), Cow::Owned)
-}
-
-/// Returns the digits of a number that is an integer.
-pub(super) fn integer(literal: &str) -> Option<String> {
-    crate::reading::number::Decimal::parse(literal)?.integer()
 }

@@ -1,7 +1,16 @@
 //! Restores the contract's own shape from the wire shapes of lowering.
 //!
-//! It reverses `lowering::value`, in every dialect. Both take their names from
-//! [`wire_shapes`](crate::wire_shapes).
+//! In: a value in the shape that a dialect asks for. Out: the value in the shape of the type. It
+//! reverses `lowering::value`, in every dialect, and is not a repair. Both take their names from
+//! [`wire_shapes`].
+//!
+//! ```text
+//! [{"key": "a", "value": 1}]     →  {"a":1}     a map
+//! {"item_0": 1, "item_1": "x"}   →  [1,"x"]     a tuple
+//! "5", if the enum lists 5       →  5           a listed number or boolean
+//! ```
+//!
+//! Begin with [`RepairWalk::restored`].
 
 use std::collections::HashSet;
 
@@ -27,24 +36,20 @@ impl RepairWalk<'_> {
         }
     }
 
+    /// Restores a map from a list of pairs.
     fn map_of_pairs(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
-        let pairs = pairs(at.tape, at.token)?;
-        let mut seen = HashSet::new();
+        let start = self.out.len();
         self.out.push('{');
-        let mut fits = true;
-        for (index, (key, value)) in pairs.iter().enumerate() {
-            if index > 0 {
-                self.out.push(',');
-            }
-            let item = Path::Item(at.path, index);
-            let path = Path::Field(&item, VALUE);
-            fits &= self.entry(at.to(*value, &path), *key, node, level, &mut seen);
-        }
+        let Some(fits) = self.further(at, node, level, &mut HashSet::new()) else {
+            self.out.truncate(start);
+            return None;
+        };
         self.out.push('}');
-        Some(fits && self.count_fits(at, node, pairs.len()))
+        Some(fits && self.count_fits(at, node, at.tape.items(at.token).count()))
     }
 
-    /// Restores the further fields of a struct from pairs.
+    /// Restores the entries of a map, or the further fields of a struct, from pairs. Returns `None`
+    /// and writes nothing if the value is not a list of pairs. `seen` has the keys before them.
     pub(super) fn further(
         &mut self,
         at: At<'_>,
@@ -63,15 +68,17 @@ impl RepairWalk<'_> {
     }
 
     /// Restores a tuple from an object of `item_0`, `item_1`, … without other fields.
+    ///
+    /// ```text
+    /// {"item_0": 1, "item_1": "x"}   →  [1,"x"]
+    /// {"item_0": 1, "name": "x"}     →  not a tuple
+    /// ```
     fn tuple(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
-        let entries: Vec<_> = at.tape.entries(at.token).collect();
-        let of = |index: usize| {
-            let name = wire_shapes::item(index);
-            entries.iter().find(|(key, _)| at.tape.text(*key) == *name).map(|(_, value)| *value)
-        };
-        let items: Vec<usize> = (0..entries.len()).map_while(of).collect();
+        let count = at.tape.entries(at.token).count();
+        let of = |index: usize| at.tape.field(at.token, &wire_shapes::item(index));
+        let items: Vec<usize> = (0..count).map_while(of).collect();
         let size = node.list.shortest..=node.list.longest;
-        if items.len() != entries.len() || items.is_empty() || !size.contains(&items.len()) {
+        if items.len() != count || items.is_empty() || !size.contains(&items.len()) {
             return None;
         }
         let start = self.out.len();
@@ -93,6 +100,7 @@ impl RepairWalk<'_> {
         Some(fits && self.among_items(at, node, start))
     }
 
+    /// Restores a listed number or boolean from its text.
     fn listed_as_text(&mut self, at: At<'_>, node: &Node) -> Option<bool> {
         let text = at.tape.text(at.token);
         let value = node.values.as_ref()?.iter().find(|value| {
@@ -113,19 +121,10 @@ impl RepairWalk<'_> {
 /// Returns the tokens of keys and values in a list of pairs: objects with a key, a value and no
 /// other field.
 fn pairs(tape: &Tape<'_>, list: usize) -> Option<Vec<(usize, usize)>> {
-    if tape.kind(list) != TokenKind::List {
-        return None;
-    }
-    tape.items(list).map(|item| pair(tape, item)).collect()
-}
-
-fn pair(tape: &Tape<'_>, item: usize) -> Option<(usize, usize)> {
-    if tape.kind(item) != TokenKind::Object {
-        return None;
-    }
-    let mut entries = tape.entries(item);
-    let (one, two, none) = (entries.next()?, entries.next()?, entries.next());
-    let of = |name: &str| [one, two].into_iter().find(|(key, _)| tape.text(*key) == name);
-    let ((_, key), (_, value)) = (of(KEY)?, of(VALUE)?);
-    (none.is_none() && tape.is_text(key)).then_some((key, value))
+    let pair = |item| {
+        let (key, value) = (tape.field(item, KEY)?, tape.field(item, VALUE)?);
+        let alone = tape.kind(item) == TokenKind::Object && tape.entries(item).nth(2).is_none();
+        (alone && tape.is_text(key)).then_some((key, value))
+    };
+    (tape.kind(list) == TokenKind::List).then(|| tape.items(list).map(pair).collect())?
 }

@@ -1,8 +1,18 @@
 //! `serde_json` without its extensions of JSON's types: a list for a struct, an object for the name
 //! of a variant, an infinite `f32`.
 //!
-//! A plain contract is read with this alone, so it must be fast. It only observes which methods of
-//! a visitor are called.
+//! In: a text and a type. Out: the value, or `None` if the text needs a closer look. A plain contract
+//! is read with this alone, so it must be fast. It only observes which methods of a visitor are
+//! called:
+//!
+//! ```text
+//! struct Find { limit: u8 }     {"limit": 5}           → read
+//!                               {"limit": 5, "x": 1}   → None: `x` has to be listed
+//!                               [5]                    → None: serde alone would read it
+//! ```
+//!
+//! Begin with [`read`]. [`Strict`] wraps whatever serde hands on: a deserializer, a visitor, a seed,
+//! or the access to a list or an object.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,6 +28,7 @@ use crate::reading::read_plan::ReadPlan;
 /// Actions of a type that hide values from this deserializer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
+    /// No such action.
     Nothing,
     /// It skipped an unknown field.
     Unasked,
@@ -46,6 +57,8 @@ pub(super) fn read<T: DeserializeOwned>(wire: &str, plan: &ReadPlan) -> Option<T
 }
 
 /// Whether a type has a flattened field: serde then asks for a map.
+///
+/// Such a type reads its fields from a buffer, where nothing can be observed.
 pub(super) fn flattens<T: DeserializeOwned>() -> bool {
     let seen = Cell::new(Seen::Nothing);
     let mut json = serde_json::Deserializer::from_str("{}");
@@ -61,29 +74,35 @@ struct Strict<'c, I> {
 }
 
 impl<'c, I> Strict<'c, I> {
+    /// Wraps a part with the same place to record.
     #[inline]
     fn of<O>(&self, inner: O) -> Strict<'c, O> {
         Strict { inner, seen: self.seen }
     }
+
+    /// Records that a value is buffered, and fails.
+    fn buffered<T, E: Error>(&self) -> Result<T, E> {
+        self.seen.set(Seen::Buffered);
+        Err(E::custom("not plain"))
+    }
 }
 
+/// Methods that pass a visitor on: itself, in a [`Strict`], or in a visitor of its own.
 macro_rules! forward {
-    ($($method:ident)*) => {$(
+    ($($method:ident($($argument:ident: $type:ty),*) $(=> $wrapper:ident)*;)*) => {$(
         #[inline]
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.inner.$method(visitor)
+        fn $method<V: Visitor<'de>>(
+            self,
+            $($argument: $type,)*
+            visitor: V,
+        ) -> Result<V::Value, D::Error> {
+            $(let visitor = forward!($wrapper, self.of(visitor));)*
+            self.inner.$method($($argument,)* visitor)
         }
     )*};
-}
-
-macro_rules! wrap {
-    ($($method:ident $wrapper:ident;)*) => {$(
-        #[inline]
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            let visitor = $wrapper(self.of(visitor));
-            self.inner.$method(visitor)
-        }
-    )*};
+    ($($method:ident)*) => { forward! { $($method();)* } };
+    (Strict, $visitor:expr) => { $visitor };
+    ($wrapper:ident, $visitor:expr) => { $wrapper($visitor) };
 }
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
@@ -96,76 +115,29 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         deserialize_bytes deserialize_byte_buf deserialize_unit deserialize_identifier
     }
 
-    wrap! {
-        deserialize_any Scalar;
-        deserialize_f32 Single;
-        deserialize_option Optional;
-        deserialize_seq Listed;
+    forward! {
+        deserialize_unit_struct(name: &'static str);
+        deserialize_any() => Scalar;
+        deserialize_f32() => Single;
+        deserialize_option() => Strict;
+        deserialize_newtype_struct(name: &'static str) => Strict;
+        deserialize_seq() => Strict;
+        deserialize_tuple(length: usize) => Strict;
+        deserialize_tuple_struct(name: &'static str, length: usize) => Strict;
+        deserialize_struct(name: &'static str, fields: &'static [&'static str]) => Object;
     }
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, _: V) -> Result<V::Value, D::Error> {
         // A struct with a flattened field, or keys that are data: the second of two equal keys
         // would win.
-        self.seen.set(Seen::Buffered);
-        Err(D::Error::custom("not plain"))
+        self.buffered()
     }
 
     #[inline]
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         self.seen.set(Seen::Unasked);
         self.inner.deserialize_ignored_any(visitor)
-    }
-
-    #[inline]
-    fn deserialize_unit_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_unit_struct(name, visitor)
-    }
-
-    #[inline]
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        let visitor = Newtype(self.of(visitor));
-        self.inner.deserialize_newtype_struct(name, visitor)
-    }
-
-    #[inline]
-    fn deserialize_tuple<V: Visitor<'de>>(
-        self,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        let visitor = Listed(self.of(visitor));
-        self.inner.deserialize_tuple(length, visitor)
-    }
-
-    #[inline]
-    fn deserialize_tuple_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        let visitor = Listed(self.of(visitor));
-        self.inner.deserialize_tuple_struct(name, length, visitor)
-    }
-
-    #[inline]
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        let visitor = Object(self.of(visitor));
-        self.inner.deserialize_struct(name, fields, visitor)
     }
 
     #[inline]
@@ -185,16 +157,56 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     }
 }
 
-/// A value that its type buffers before deserializing it. Buffered values cannot be observed here,
-/// so only scalars are allowed.
+/// Passes the parts of options, newtypes, lists and structs on, each in a wrapper again.
+///
+/// Which method is called is up to `serde_json`: for `deserialize_seq` only `visit_seq`, and so on.
+impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    #[inline]
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_none()
+    }
+
+    #[inline]
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_unit()
+    }
+
+    #[inline]
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        let inner = self.of(inner);
+        self.inner.visit_some(inner)
+    }
+
+    #[inline]
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        let inner = self.of(inner);
+        self.inner.visit_newtype_struct(inner)
+    }
+
+    #[inline]
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<V::Value, A::Error> {
+        let items = self.of(items);
+        self.inner.visit_seq(items)
+    }
+}
+
+/// The visitor of a value that its type buffers before deserializing it. Buffered values cannot be
+/// observed here, so only scalars are allowed.
 struct Scalar<'c, V>(Strict<'c, V>);
+/// The visitor of an `f32`: `serde_json` would round a larger number to infinity.
 struct Single<'c, V>(Strict<'c, V>);
-struct Optional<'c, V>(Strict<'c, V>);
-struct Newtype<'c, V>(Strict<'c, V>);
-struct Listed<'c, V>(Strict<'c, V>);
+/// The visitor of a struct: `serde_json` would also read a list.
 struct Object<'c, V>(Strict<'c, V>);
+/// The visitor of an enum: `serde_json` would also read an object.
 struct Variant<'c, V>(Strict<'c, V>);
 
+/// A visitor with some methods. All others fail, as serde's defaults do.
 macro_rules! visitor {
     ($name:ident { $($body:tt)* }) => {
         impl<'de, V: Visitor<'de>> Visitor<'de> for $name<'_, V> {
@@ -209,6 +221,7 @@ macro_rules! visitor {
     };
 }
 
+/// Methods that pass a scalar on.
 macro_rules! pass {
     ($($method:ident: $type:ty),*) => {$(
         #[inline]
@@ -220,18 +233,15 @@ macro_rules! pass {
 
 visitor!(Scalar {
     fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<V::Value, A::Error> {
-        self.0.seen.set(Seen::Buffered);
-        Err(A::Error::custom("not plain"))
+        self.0.buffered()
     }
 
     fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<V::Value, A::Error> {
-        self.0.seen.set(Seen::Buffered);
-        Err(A::Error::custom("not plain"))
+        self.0.buffered()
     }
 
     fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
-        self.0.seen.set(Seen::Buffered);
-        Err(E::custom("not plain"))
+        self.0.buffered()
     }
 
     pass!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_i128: i128, visit_u128: u128,
@@ -250,40 +260,6 @@ visitor!(Single {
     }
 });
 
-visitor!(Optional {
-    #[inline]
-    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
-        self.0.inner.visit_none()
-    }
-
-    #[inline]
-    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
-        self.0.inner.visit_unit()
-    }
-
-    #[inline]
-    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
-        let inner = self.0.of(inner);
-        self.0.inner.visit_some(inner)
-    }
-});
-
-visitor!(Newtype {
-    #[inline]
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
-        let inner = self.0.of(inner);
-        self.0.inner.visit_newtype_struct(inner)
-    }
-});
-
-visitor!(Listed {
-    #[inline]
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<V::Value, A::Error> {
-        let items = self.0.of(items);
-        self.0.inner.visit_seq(items)
-    }
-});
-
 visitor!(Object {
     #[inline]
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {
@@ -299,6 +275,7 @@ visitor!(Variant {
     }
 });
 
+/// The seed of an item or a field: its deserializer is wrapped.
 impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<'_, S> {
     type Value = S::Value;
 
@@ -309,6 +286,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<'_, S> {
     }
 }
 
+/// The items of a list: their seeds are wrapped.
 impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<'_, A> {
     type Error = A::Error;
 
@@ -327,6 +305,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<'_, A> {
     }
 }
 
+/// The fields of a struct: the seeds of the values are wrapped, and the keys are not.
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<'_, A> {
     type Error = A::Error;
 

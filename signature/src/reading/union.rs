@@ -1,9 +1,23 @@
 //! Repairing unions: finding the only member that is meant.
+//!
+//! In: a value and the members of its union. Out: the value as JSON, read as one member, or a fault
+//! that says which members are possible:
+//!
+//! ```text
+//! {"kind": "Circle", "r": 1}     →  the member with the tag `circle`
+//! {"r": "1"}                     →  the only member with a field `r`; `"1"` is coerced to 1
+//! "5" for an integer or a float  →  fault: it may be an integer, and also a number
+//! ```
+//!
+//! Begin with [`RepairWalk::union`]. A tag decides alone. Without one, every member is tried
+//! ([`choose`](RepairWalk::choose)): first without repairs, then with the shapes of dialects, and
+//! only then with coercion. The best match is still rejected if it loses fields that another member
+//! has, or if serde would take an earlier member ([`doubt`](RepairWalk::doubt)).
 
 use std::collections::HashSet;
 
 use crate::reading::coerce::folded;
-use crate::reading::fault_words::{excerpt, expected, got, member};
+use crate::reading::fault_words::{excerpt, expected, got};
 use crate::reading::fit_check::{Fits, INVOLVED, is_rounded, specificity};
 use crate::reading::object::TAG;
 use crate::reading::repair_walk::{At, Attempt, Level, Path, RepairWalk};
@@ -13,6 +27,7 @@ use crate::schema::types::Types;
 
 /// The result of reading a value as one member.
 struct Candidate {
+    /// The position of the member in the union.
     index: usize,
     id: Id,
     attempt: Attempt,
@@ -21,11 +36,20 @@ struct Candidate {
 /// The member that is meant, or the reason why there is no such member.
 enum Choice {
     One(Candidate),
+    /// Members fit, but it is not certain which one is meant; with the reason.
     Doubt(String),
+    /// No member fits.
     None,
 }
 
 impl RepairWalk<'_> {
+    /// Reads a value as the member that is meant.
+    ///
+    /// ```text
+    /// null, if the union accepts it         →  null
+    /// {"kind": "Circle", "r": 1}            →  by the tag
+    /// {"r": 1}                              →  by trying all members
+    /// ```
     pub(super) fn union(&mut self, at: At<'_>, node: &Node, union: &Union, level: Level) -> bool {
         if at.kind() == TokenKind::Null && node.takes_null() {
             return self.keep(at);
@@ -50,15 +74,26 @@ impl RepairWalk<'_> {
         }
     }
 
-    /// Returns the name of an object in a field that is not the tag of this union.
+    /// Returns the type name that an object has in [`TAG`], if that is not a field of a member.
+    ///
+    /// ```text
+    /// {"_type": "Circle", "r": 1}   →   "Circle"
+    /// ```
     fn said_beside(&self, at: At<'_>, union: &Union) -> Option<String> {
         let declared = |id: &Id| self.graph.node(*id).object.field(TAG, 0).is_some();
-        let (_, value) = at.tape.entries(at.token).find(|(key, _)| at.tape.text(*key) == TAG)?;
+        let value = at.tape.field(at.token, TAG)?;
         let is_name = at.tape.is_text(value) && !union.members.iter().any(declared);
         is_name.then(|| at.tape.text(value).into_owned())
     }
 
-    /// Whether the name of an object belongs to a member that the object does not match.
+    /// Whether a type name belongs to a member whose tag or required fields the object does not
+    /// have.
+    ///
+    /// ```text
+    /// "Circle" for {"side": 1}                    →  true: a circle needs `radius`
+    /// "Circle" for {"kind": "square", "side": 1}  →  true: the tag is another
+    /// "Circle" for {"radius": 1}                  →  false
+    /// ```
     pub(super) fn contradicts(&self, said: &str, at: At<'_>, union: &Union) -> bool {
         let (said, tag) = (folded(said), union.tag.as_deref());
         let is_meant = |id: &&Id| {
@@ -87,9 +122,14 @@ impl RepairWalk<'_> {
         })
     }
 
-    /// Reads the member that the tag names; `None` if there is no tag.
+    /// Reads the member that the tag names; `None` if the object has no tag.
+    ///
+    /// ```text
+    /// {"kind": "Circle", …}   →  the member `circle`, if the policy coerces and no other is alike
+    /// {"kind": "cirle", …}    →  $.kind: expected one of `circle`, `square`, got …
+    /// ```
     fn by_tag(&mut self, at: At<'_>, union: &Union, tag: &str, level: Level) -> Option<bool> {
-        let (_, value) = at.tape.entries(at.token).find(|(key, _)| at.tape.text(*key) == tag)?;
+        let value = at.tape.field(at.token, tag)?;
         let path = Path::Field(at.path, tag);
         let mut known = Vec::new();
         if at.tape.is_text(value) {
@@ -110,6 +150,7 @@ impl RepairWalk<'_> {
         Some(self.push_fault(&path, self.all_tags(union, tag), got(at.tape, value), ""))
     }
 
+    /// Lists the tags of all members, for a fault.
     fn all_tags(&self, union: &Union, tag: &str) -> String {
         let all = union.members.iter().flat_map(|id| self.tags(*id, tag));
         let all: Vec<_> = all.take(20).map(|text| format!("`{text}`")).collect();
@@ -117,6 +158,8 @@ impl RepairWalk<'_> {
     }
 
     /// Returns the texts that a member's tag may have.
+    ///
+    /// A member may have several: an enum of texts with one meaning.
     fn tags(&self, id: Id, tag: &str) -> Vec<String> {
         let node = self.graph.node(id);
         let field = node.object.fields.iter().find(|field| *field.name == *tag);
@@ -125,14 +168,21 @@ impl RepairWalk<'_> {
         texts.map(str::to_owned).collect()
     }
 
+    /// Tries all members and returns the best one, if it is certain. `tagged` means that the union
+    /// has a tag and the object does not.
+    ///
+    /// ```text
+    /// "5" for integer | text    →  the text: it fits without coercion
+    /// "5" for integer | float   →  doubt: both are coerced
+    /// ```
     fn choose(&mut self, at: At<'_>, union: &Union, level: Level, tagged: bool) -> Choice {
+        let typed = self.graph.typed;
         let mut candidates: Vec<Candidate> = Vec::new();
         for step in [Level::Exact, Level::Restore, Level::Coerce] {
             // Coercion applies only if no member fits without it. Without a type, undeclared fields
             // are kept, so they are not lost.
-            let settled =
-                |candidate: &Candidate| !self.graph.typed || candidate.attempt.unknown == 0;
-            let settled = candidates.iter().any(settled);
+            let lost = |candidate: &Candidate| typed && candidate.attempt.unknown > 0;
+            let settled = !candidates.iter().all(lost);
             if step > level || step == Level::Coerce && settled {
                 break;
             }
@@ -143,7 +193,6 @@ impl RepairWalk<'_> {
                 }
             }
         }
-        let typed = self.graph.typed;
         let rank = |candidate: &Candidate| {
             let (unknown, level) = (candidate.attempt.unknown, candidate.attempt.level);
             if typed { (unknown, level, 0) } else { (0, level, unknown) }
@@ -153,13 +202,11 @@ impl RepairWalk<'_> {
         };
         candidates.retain(|candidate| rank(candidate) == best);
         self.narrow(at, &mut candidates);
-        let equal = candidates.windows(2).all(|two| match two {
-            [one, two] => one.attempt.json == two.attempt.json,
-            _ => true,
-        });
-        if candidates.len() > 1 && (self.graph.typed || !equal) {
+        let first = candidates.first().map(|first| first.attempt.json.as_str());
+        let same = |other: &Candidate| Some(other.attempt.json.as_str()) == first;
+        if candidates.len() > 1 && (typed || !candidates.iter().all(same)) {
             let mut all: Vec<_> =
-                candidates.iter().map(|candidate| member(self.graph, candidate.id)).collect();
+                candidates.iter().map(|candidate| self.described(candidate.id)).collect();
             all.dedup();
             return Choice::Doubt(match all.as_slice() {
                 [one] => format!("it may be {one} in more than one way"),
@@ -175,7 +222,15 @@ impl RepairWalk<'_> {
         }
     }
 
+    /// Describes a member, for advice.
+    fn described(&self, id: Id) -> String {
+        expected(self.graph, self.graph.node(id))
+    }
+
     /// Keeps the most specific of several matching members.
+    ///
+    /// More specific means: a listed value or a format before any text, and of objects the member
+    /// whose required fields include those of all others.
     fn narrow(&self, at: At<'_>, candidates: &mut Vec<Candidate>) {
         if candidates.len() < 2 {
             return;
@@ -184,10 +239,8 @@ impl RepairWalk<'_> {
             |candidate: &Candidate| specificity(self.graph.node(candidate.id), at.tape, at.token);
         let most = candidates.iter().map(own).max().unwrap_or_default();
         candidates.retain(|candidate| own(candidate) == most);
-        let sets: Vec<(usize, HashSet<&str>)> = candidates
-            .iter()
-            .map(|candidate| (candidate.index, self.required(candidate.id)))
-            .collect();
+        let set = |candidate: &Candidate| (candidate.index, self.required(candidate.id));
+        let sets: Vec<(usize, HashSet<&str>)> = candidates.iter().map(set).collect();
         let largest = sets.iter().find(|(index, set)| {
             sets.iter().all(|(other, smaller)| {
                 other == index || smaller.is_subset(set) && smaller.len() < set.len()
@@ -198,12 +251,19 @@ impl RepairWalk<'_> {
         }
     }
 
+    /// Returns the names of a member's required fields.
     fn required(&self, id: Id) -> HashSet<&str> {
         let fields = &self.graph.node(id).object.fields;
         fields.iter().filter(|field| field.required).map(|field| &*field.name).collect()
     }
 
     /// Returns the reason why the best match is not certainly the member that is meant.
+    ///
+    /// ```text
+    /// 18446744073709551617 for u64 | f64        it would lose digits as a float
+    /// {"url": "x", "file": "y"} for File | Page  `file` belongs to another of them
+    /// a member that fits, after one that fits too  serde would take the earlier one
+    /// ```
     fn doubt(
         &mut self,
         at: At<'_>,
@@ -221,25 +281,18 @@ impl RepairWalk<'_> {
         if !self.graph.typed {
             return None;
         }
-        let others = |index: usize| index != winner.index;
         if winner.attempt.unknown > 0 && at.kind() == TokenKind::Object {
-            let own = self.graph.node(winner.id);
             if own.object.fields.is_empty() && !tagged {
                 return Some("it has fields, and none that a member declares".to_owned());
             }
+            let others = union.members.iter().enumerate().filter(|(i, _)| *i != winner.index);
+            let fields = others.flat_map(|(_, id)| &self.graph.node(*id).object.fields);
+            let known: HashSet<String> = fields.map(|field| folded(&field.name)).collect();
             let entries = at.tape.entries(at.token);
             let lost = entries
                 .filter(|(_, value)| at.tape.kind(*value) != TokenKind::Null)
                 .map(|(key, _)| at.tape.text(key))
-                .filter(|name| own.object.field(name, 0).is_none())
-                .find(|name| {
-                    let name = folded(name);
-                    let known = |id: &Id| {
-                        let fields = &self.graph.node(*id).object.fields;
-                        fields.iter().any(|field| folded(&field.name) == name)
-                    };
-                    union.members.iter().enumerate().any(|(index, id)| others(index) && known(id))
-                });
+                .find(|name| own.object.field(name, 0).is_none() && known.contains(&folded(name)));
             if let Some(name) = lost {
                 return Some(format!("{} belongs to another of them", excerpt(&name)));
             }
@@ -247,9 +300,8 @@ impl RepairWalk<'_> {
         if tagged {
             return None;
         }
-        // serde takes the first that fits.
-        let written = &winner.attempt.json;
-        let tape = Tape::parse(written).ok()?;
+        // serde takes the first member that fits, so no earlier one may.
+        let tape = Tape::parse(json).ok()?;
         let earlier = self.exact.aside(&tape, |exact| {
             union.members.iter().take(winner.index).find(|id| {
                 let fits = exact.fits(&tape, 0, **id);
@@ -260,10 +312,17 @@ impl RepairWalk<'_> {
             return Some(INVOLVED.to_owned());
         };
         let earlier = earlier?;
-        let (first, meant) = (member(self.graph, *earlier), member(self.graph, winner.id));
+        let (first, meant) = (self.described(*earlier), self.described(winner.id));
         Some(format!("it is {meant}, but would be taken for {first}, which is declared before it"))
     }
 
+    /// Reports a value that no member fits: with the faults of the only member that it may be, or
+    /// with a description of all members.
+    ///
+    /// ```text
+    /// {"side": "x"}   →   $.side: expected a number, …     only one member has `side`
+    /// 7               →   $: expected a string or an object with `side`, got the number 7
+    /// ```
     fn none_fits(&mut self, at: At<'_>, node: &Node, union: &Union, level: Level) -> bool {
         if self.trying {
             return false;
@@ -286,9 +345,7 @@ impl RepairWalk<'_> {
             self.push_fault(&Path::Field(at.path, tag), expected, "nothing".to_owned(), "");
         }
         if self.faults.len() + self.more == faults {
-            let expected = expected(graph, node);
-            let got = got(at.tape, at.token);
-            self.push_fault(at.path, expected, got, "");
+            self.fault(at, node, "");
         }
         false
     }
@@ -298,10 +355,8 @@ impl RepairWalk<'_> {
         let mut only = None;
         for (key, _) in at.tape.entries(at.token) {
             let name = at.tape.text(key);
-            let mut knowing = union
-                .members
-                .iter()
-                .filter(|id| self.graph.node(**id).object.field(&name, 0).is_some());
+            let knows = |id: &&Id| self.graph.node(**id).object.field(&name, 0).is_some();
+            let mut knowing = union.members.iter().filter(knows);
             if let (Some(id), None) = (knowing.next(), knowing.next()) {
                 if only.is_some_and(|only| only != id) {
                     return None;

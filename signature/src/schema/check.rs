@@ -1,89 +1,80 @@
 //! Check of a foreign schema: whether the value of each keyword is allowed.
 //!
-//! It runs first. Without it, a keyword with a value of the wrong kind would be ignored silently,
-//! or change the meaning of other keywords. The forms of older drafts and OpenAPI are accepted
-//! too; [`modernise`](super::modernise) rewrites them afterwards.
+//! ```text
+//! {"properties": {"a": {"type": "text"}}}
+//! → $.a: `type` is "text"; make it one of string, number, …
+//! ```
+//!
+//! Begin with [`check`]. It runs first. Without it, a keyword with a value of the wrong kind would
+//! be ignored silently, or change the meaning of other keywords. The forms of older drafts and
+//! OpenAPI are accepted too; [`modernise`](super::modernise) rewrites them afterwards. The kind of
+//! value for each keyword is in the [table](super::keywords) ([`Expects`]).
 
 use std::collections::{HashSet, VecDeque};
 
 use regex_lite::Regex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::keywords::{Expects, below, keyword, path_below};
+use super::keywords::{Expects, Keywords, below, keyword, path_below, text};
 use super::older_drafts::may_be_null;
-use super::types::{TYPE_NAMES, Types};
-use super::{Refusal, percent_decoded, resolve};
-use crate::error::{SchemaFault, shown};
+use super::types::Types;
+use super::{is_schema, pointer_of};
+use crate::error::{Checked, SchemaFault, refuse, shown};
 
 impl Expects {
-    fn accepts(self, value: &Value) -> bool {
+    /// Returns whether a value is accepted, and the accepted values for the error message.
+    fn accepts(self, value: &Value) -> (bool, &'static str) {
         let list = value.as_array();
         let named = value.as_object();
+        let whole = |count: f64| count >= 0.0 && count.fract() == 0.0;
+        let some = list.is_some_and(|list| !list.is_empty());
+        let all = |is: fn(&Value) -> bool| named.is_some_and(|named| named.values().all(is));
         match self {
-            Self::Anything => true,
-            Self::Types => match list {
-                Some(kinds) => !kinds.is_empty() && kinds.iter().all(is_type),
-                None => is_type(value),
-            },
-            Self::Text => value.is_string(),
-            Self::Pattern => value.as_str().is_some_and(is_pattern),
-            Self::Truth => value.is_boolean(),
-            Self::Number => value.is_number(),
-            Self::NumberOrTruth => value.is_number() || value.is_boolean(),
-            Self::Step => value.as_f64().is_some_and(|step| step > 0.0),
-            Self::Count => value.as_f64().is_some_and(|count| count >= 0.0 && count.fract() == 0.0),
-            Self::Values => list.is_some_and(|values| !values.is_empty()),
-            Self::NamesOrTruth => value.is_boolean() || is_names(value),
-            Self::Schema => is_schema(value),
-            Self::SchemaOrSchemas => list.is_some() || is_schema(value),
-            Self::Schemas => list.is_some(),
-            Self::Members => list.is_some_and(|members| !members.is_empty()),
-            Self::NamedSchemas => named.is_some(),
-            Self::PatternSchemas => named.is_some_and(|all| all.keys().all(|key| is_pattern(key))),
-            Self::NamedNames => named.is_some_and(|all| all.values().all(is_names)),
+            Self::Anything => (true, "any value"),
+            Self::Types => {
+                let kinds = list.map_or(std::slice::from_ref(value), Vec::as_slice);
+                (!kinds.is_empty() && kinds.iter().all(is_type), ONE_OF_TYPES)
+            }
+            Self::Text => (value.is_string(), "a text"),
+            Self::Pattern => {
+                (value.as_str().is_some_and(is_pattern), "a text that is a regular expression")
+            }
+            Self::Truth => (value.is_boolean(), "true or false"),
+            Self::Number => (value.is_number(), "a number"),
+            Self::NumberOrTruth => (value.is_number() || value.is_boolean(), "a number"),
+            Self::Step => (value.as_f64().is_some_and(|step| step > 0.0), "a number above 0"),
+            Self::Count => (value.as_f64().is_some_and(whole), "a whole number, 0 or more"),
+            Self::Values => (some, "a list of at least one value"),
+            Self::NamesOrTruth => (value.is_boolean() || is_names(value), "a list of names"),
+            Self::Schema => (is_schema(value), "a schema: an object or a boolean"),
+            Self::SchemaOrSchemas => {
+                (list.is_some() || is_schema(value), "a schema or a list of schemas")
+            }
+            Self::Schemas => (list.is_some(), "a list of schemas"),
+            Self::Members => (some, "a list of at least one schema"),
+            Self::NamedSchemas => (named.is_some(), "an object of schemas by name"),
+            Self::PatternSchemas => {
+                let patterns = named.is_some_and(|all| all.keys().all(|key| is_pattern(key)));
+                (patterns, "an object of schemas by regular expression")
+            }
+            Self::NamedNames => (all(is_names), "an object of lists of names"),
             Self::NamedSchemasOrNames => {
-                named.is_some_and(|all| all.values().all(|one| is_schema(one) || is_names(one)))
+                let accepted = all(|one| is_schema(one) || is_names(one));
+                (accepted, "an object of schemas or lists of names")
             }
         }
     }
-
-    /// Returns the expected value, for the error message.
-    fn words(self) -> String {
-        let fixed = match self {
-            Self::Types => {
-                return format!(
-                    "one of {} or a list of them, or leave it out",
-                    TYPE_NAMES.join(", ")
-                );
-            }
-            Self::Anything => "any value",
-            Self::Text => "a text",
-            Self::Pattern => "a text that is a regular expression",
-            Self::Truth => "true or false",
-            Self::Number | Self::NumberOrTruth => "a number",
-            Self::Step => "a number above 0",
-            Self::Count => "a whole number, 0 or more",
-            Self::Values => "a list of at least one value",
-            Self::NamesOrTruth => "a list of names",
-            Self::Schema => "a schema: an object or a boolean",
-            Self::SchemaOrSchemas => "a schema or a list of schemas",
-            Self::Schemas => "a list of schemas",
-            Self::Members => "a list of at least one schema",
-            Self::NamedSchemas => "an object of schemas by name",
-            Self::PatternSchemas => "an object of schemas by regular expression",
-            Self::NamedNames => "an object of lists of names",
-            Self::NamedSchemasOrNames => "an object of schemas or lists of names",
-        };
-        fixed.to_owned()
-    }
 }
+
+/// The values of `type`, for the error message.
+const ONE_OF_TYPES: &str = "one of string, number, integer, boolean, object, array, null or a list of them, or leave it out";
 
 /// Checks the keywords of a schema, of all schemas below it, and of all targets of references.
 ///
 /// # Errors
 ///
 /// The error has the path of the first keyword whose value is of the wrong kind.
-pub(crate) fn check(root: &Value) -> Result<(), Refusal> {
+pub(crate) fn check(root: &Value) -> Checked {
     let mut check = Check { root, seen: HashSet::new(), waiting: VecDeque::new() };
     check.schema(root, "$")?;
     // Without recursion, because a chain of references may be long.
@@ -93,7 +84,9 @@ pub(crate) fn check(root: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The state of one check.
 struct Check<'a> {
+    /// The whole schema, for references.
     root: &'a Value,
     /// The schemas that were checked, by their address.
     seen: HashSet<*const Value>,
@@ -102,28 +95,22 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn schema(&mut self, schema: &'a Value, path: &str) -> Result<(), Refusal> {
-        if !self.seen.insert(std::ptr::from_ref(schema)) {
+    /// Checks a schema and all schemas below it, each once.
+    fn schema(&mut self, schema: &'a Value, path: &str) -> Checked {
+        if schema.is_boolean() || !self.seen.insert(std::ptr::from_ref(schema)) {
             return Ok(());
         }
         let Value::Object(map) = schema else {
-            if schema.is_boolean() {
-                return Ok(());
-            }
-            let advice = "is not a schema; make it an object or a boolean";
-            return Err(Refusal::new(
-                SchemaFault::Malformed,
-                path,
-                format!("{} {advice}", shown(&schema.to_string())),
-            ));
+            let schema = shown(&schema.to_string());
+            let advice = format!("{schema} is not a schema; make it an object or a boolean");
+            return refuse(SchemaFault::Malformed, path, advice);
         };
         keywords(map, path)?;
-        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-            let target = resolve(self.root, reference)
-                .or_else(|| resolve(self.root, &percent_decoded(reference)?));
-            // A reference to something else leads nowhere, which each dialect reports itself.
-            self.waiting
-                .extend(target.filter(|target| is_schema(target)).map(|to| (to, reference)));
+        // A reference to something else leads nowhere, which each dialect reports itself.
+        if let Some(reference) = text(map, "$ref")
+            && let Some(pointer) = pointer_of(self.root, &reference.into())
+        {
+            self.waiting.extend(self.root.pointer(&pointer).map(|target| (target, reference)));
         }
         for (keyword, name, schema) in below(map) {
             let names = keyword == "dependencies" && schema.is_array();
@@ -136,36 +123,36 @@ impl<'a> Check<'a> {
     }
 }
 
-fn keywords(map: &Map<String, Value>, path: &str) -> Result<(), Refusal> {
+/// Checks the values of keywords, but not the schemas in them.
+fn keywords(map: &Keywords, path: &str) -> Checked {
     for (name, value) in map {
         if value.is_null() && !may_be_null(name) {
             continue;
         }
-        if let Some(expects) =
-            keyword(name).map(|known| known.expects).filter(|expects| !expects.accepts(value))
-        {
-            let advice =
-                format!("`{name}` is {}; make it {}", shown(&value.to_string()), expects.words());
-            return Err(Refusal::new(SchemaFault::Malformed, path, advice));
+        let found = keyword(name).map(|known| known.expects.accepts(value));
+        if let Some((false, expected)) = found {
+            let found = shown(&value.to_string());
+            let advice = format!("`{name}` is {found}; make it {expected}");
+            return refuse(SchemaFault::Malformed, path, advice);
         }
     }
     Ok(())
 }
 
+/// Whether a value is the name of a type.
 fn is_type(kind: &Value) -> bool {
     kind.as_str().is_some_and(|kind| Types::named(kind) != Types::NONE)
 }
 
-fn is_schema(value: &Value) -> bool {
-    value.is_object() || value.is_boolean()
-}
-
+/// Whether a value is a list of texts.
 fn is_names(value: &Value) -> bool {
     value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
 }
 
 /// Whether some regex engine may accept a pattern. Ours supports less than those of JavaScript
 /// and Python, so a pattern that ours rejects is wrong only if it is wrong for all of them.
+///
+/// An unclosed group or class is wrong in all engines; look-around is not.
 fn is_pattern(text: &str) -> bool {
     // Quotes and comments may contain anything.
     let quotes = [r"\Q", "(?#", "(?x"].iter().any(|start| text.contains(start));

@@ -1,11 +1,18 @@
 //! Definitions of recursive types, each written once.
 //!
-//! schemars inlines a recursive type at its first use and refers to a definition below it.
-//! Folding puts references in both places.
+//! schemars inlines a recursive type at its first use and refers to a definition below it. Folding
+//! puts references in both places:
+//!
+//! ```text
+//! {"properties": {"tree": {…, "items": ref Tree}}, "$defs": {"Tree": {…, "items": ref Tree}}}
+//! → {"properties": {"tree": ref Tree},             "$defs": {"Tree": {…, "items": ref Tree}}}
+//! ```
+//!
+//! If the root itself is such a copy, references to the definition become references to the root.
 
 use serde_json::{Map, Value, json};
 
-use super::{DEFINITIONS, below_mut, redirect, reference_to};
+use super::{DEFINITIONS, Keywords, below_mut, redirect, reference_to};
 
 /// Replaces copies of definitions by references to them.
 ///
@@ -46,7 +53,9 @@ pub(crate) fn fold(root: &mut Value) {
     }
 }
 
-fn replace(node: &mut Value, definitions: &Map<String, Value>) {
+/// Replaces a schema by a reference if it is a copy of a definition, otherwise the schemas below
+/// it. A description that differs stays beside the reference.
+fn replace(node: &mut Value, definitions: &Keywords) {
     for (name, definition) in definitions {
         if !same(node, definition) {
             continue;
@@ -70,8 +79,7 @@ fn same(node: &Value, definition: &Value) -> bool {
     let (Value::Object(node), Value::Object(definition)) = (node, definition) else {
         return false;
     };
-    let counted =
-        |map: &Map<String, Value>| map.keys().filter(|keyword| !about_itself(keyword)).count();
+    let counted = |map: &Keywords| map.keys().filter(|keyword| !about_itself(keyword)).count();
     let large = ["properties", "oneOf", "anyOf", "items", "additionalProperties"];
     large.iter().any(|keyword| definition.contains_key(*keyword))
         && counted(node) == counted(definition)
@@ -81,6 +89,7 @@ fn same(node: &Value, definition: &Value) -> bool {
             .all(|(keyword, value)| node.get(keyword) == Some(value))
 }
 
+/// Whether a keyword may differ between a definition and its copy.
 fn about_itself(keyword: &str) -> bool {
     matches!(keyword, "description" | "title" | DEFINITIONS)
 }

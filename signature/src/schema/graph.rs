@@ -1,6 +1,6 @@
 //! The normal form as one typed graph.
 //!
-//! A [`Graph`] is made once from a schema in the [normal form](super::normal). Every step that
+//! A [`Graph`] is made once from a schema in the [normal form](mod@super::normal). Every step that
 //! checks values or compares schemas uses it:
 //!
 //! - [reading](crate::reading) checks, restores and repairs texts,
@@ -8,26 +8,38 @@
 //! - [comparing](crate::comparing) walks two graphs together.
 //!
 //! Each schema has a node. [`Node::shape`] is its notation, which lowering reproduces. All other
-//! fields describe the values that fit, with nested unions flattened and references resolved.
-//! Lowering and comparing also need annotations, such as the description, so they keep the normal
-//! form beside the graph ([`Schemas`]).
+//! fields describe the values that fit, with nested unions flattened and references resolved:
+//!
+//! ```text
+//! {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}, where A is an object
+//!
+//! shape:  Union([reference to A, Scalar])     what lowering writes
+//! types:  OBJECT or NULL                      what reading checks
+//! object: the fields of A
+//! ```
+//!
+//! Begin with [`Graph::node`] for the rules and [`Graph::shape`] for the notation. Lowering and
+//! comparing also need annotations, such as the description, so they keep the normal form beside
+//! the graph ([`Schemas`]).
+//!
+//! Rules hold compiled patterns, decimals and formats of `reading`, because they would otherwise
+//! have two meanings.
 
 mod build;
 mod circles;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use self::build::Builder;
 pub(crate) use self::circles::circles;
+use super::keywords::Keywords;
 use super::types::Types;
-use crate::limits::TRIAL_STEPS;
 use crate::reading::date::Format;
-use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::number::Decimal;
 use crate::reading::pattern::Pattern;
-use crate::reading::tape::Tape;
 
 /// Number of a node in its [`Graph`].
 pub(crate) type Id = usize;
@@ -38,7 +50,9 @@ pub(crate) const ANY_ID: Id = Id::MAX;
 /// All schemas below one root.
 #[derive(Debug)]
 pub(crate) struct Graph {
+    /// The nodes; an [`Id`] is a position in this list.
     nodes: Vec<Node>,
+    /// The node of the root. It may be a reference.
     pub(crate) root: Id,
     /// Whether the schema has a Rust type: serde picks the first member of a union that fits, and
     /// drops unknown fields.
@@ -49,9 +63,9 @@ pub(crate) struct Graph {
 
 /// A graph with the schemas that its nodes were made from.
 pub(crate) struct Schemas<'s> {
+    /// The graph of the normal form.
     pub(crate) graph: Graph,
-    /// The normal form.
-    pub(crate) root: &'s Value,
+    /// The schema of each node, by its id.
     sources: Vec<&'s Value>,
 }
 
@@ -115,11 +129,19 @@ impl Graph {
         self.targets.get(reference).copied()
     }
 
-    /// Changes every node.
-    pub(crate) fn for_each(&mut self, change: impl FnMut(&mut Node)) {
-        self.nodes.iter_mut().for_each(change);
+    /// Drops rules that only some readers check: formats of texts, widths of numbers.
+    ///
+    /// Comparing does so for inputs of a server, which may treat them as hints.
+    pub(crate) fn drop_hints(&mut self) {
+        for node in &mut self.nodes {
+            node.text.format = None;
+            let number = &mut node.number;
+            (number.range, number.single) = (None, false);
+            (number.quick, number.quick_fraction) = (None, None);
+        }
     }
 
+    /// Returns the node of the root, to change it.
     pub(crate) fn root_mut(&mut self) -> Option<&mut Node> {
         let root = self.target(self.root);
         self.nodes.get_mut(root)
@@ -127,6 +149,10 @@ impl Graph {
 
     /// Returns the leaves of a union: its members that are not unions, including those of nested
     /// unions, each once. A schema that is not a union is its only leaf.
+    ///
+    /// ```text
+    /// anyOf [A, anyOf [B, reference to anyOf [C, D]]] → A, B, C, D
+    /// ```
     pub(crate) fn leaves(&self, id: Id) -> Vec<Id> {
         let mut leaves = Vec::new();
         let mut waiting = vec![id];
@@ -152,37 +178,41 @@ impl Graph {
         leaves.into_iter().any(|leaf| leaf.shape == Shape::Any || is(leaf))
     }
 
-    /// Whether null fits.
-    pub(crate) fn takes_null(&self, id: Id) -> bool {
-        self.node(id).types.has(Types::NULL)
-    }
-
-    /// Whether a list may fit.
-    pub(crate) fn takes_list(&self, id: Id) -> bool {
-        self.node(id).types.has(Types::LIST)
-    }
-
-    /// Whether a small value fits, by the rules of JSON Schema.
-    pub(crate) fn takes(&self, id: Id, value: &Value) -> bool {
-        let text = value.to_string();
-        let exact = |tape: &Tape<'_>| FitCheck::within(self, tape, TRIAL_STEPS);
-        let fits = |tape: &Tape<'_>| exact(tape).fits(tape, 0, id) != Fits::No;
-        Tape::parse(&text).is_ok_and(|tape| fits(&tape))
-    }
-
     /// Returns the nodes directly below one, references resolved: fields, items, members and rules.
     pub(crate) fn below(&self, id: Id) -> impl Iterator<Item = Id> {
         let node = self.node(id);
-        let fields = node.object.fields.iter().map(|field| field.node);
-        let rest = node.object.rest.id();
-        let patterns = node.object.patterns.iter().map(|(_, id)| *id).chain(rest);
-        let items = node.list.prefix.iter().copied().chain(node.list.items);
-        let members = node.union.iter().flat_map(|union| union.members.iter().copied());
-        let contains = node.list.contains.map(|(id, ..)| id);
-        let rules = node.also.iter().chain(&node.never).copied().chain(contains);
-        let rules = rules.chain(node.object.names);
-        let parts = fields.chain(patterns).chain(items).chain(members);
-        parts.chain(rules).map(|id| self.target(id))
+        let members = node.union.iter().flat_map(|union| &union.members).copied();
+        node.fields().chain(node.parts()).chain(members).map(|id| self.target(id))
+    }
+
+    /// Returns the nodes directly below one as its schema is written: members of unions, items and
+    /// rules, but not declared fields and targets of references.
+    pub(crate) fn parts(&self, id: Id) -> impl Iterator<Item = Id> {
+        let (members, node) = match self.shape(id) {
+            Shape::Union(members) => (members.as_slice(), &ANY),
+            Shape::Reference(_) => (&[][..], &ANY),
+            _ => (&[][..], self.node(id)),
+        };
+        members.iter().copied().chain(node.parts())
+    }
+
+    /// Returns the nodes that contain themselves, each with the number of its circle.
+    ///
+    /// Dialects without recursion reject these. Unlike [`circle`](Self::circle), a step down into a
+    /// field or an item counts too: a tree is recursive, and can be checked.
+    pub(crate) fn recursive(&self) -> HashMap<Id, usize> {
+        let edges = |id: Id| match self.shape(id) {
+            Shape::Reference(target) => vec![*target],
+            _ => self.parts(id).chain(self.node(id).fields()).collect(),
+        };
+        let edges: Vec<Vec<Id>> = (0..self.nodes.len()).map(edges).collect();
+        let circles = circles(&edges).into_iter().enumerate();
+        circles.flat_map(|(number, nodes)| nodes.into_iter().map(move |id| (id, number))).collect()
+    }
+
+    /// Returns the reference of the normal form that leads to a node.
+    pub(crate) fn name(&self, id: Id) -> Option<&str> {
+        self.targets.iter().find(|(_, target)| **target == id).map(|(name, _)| name.as_str())
     }
 
     /// Returns all nodes below one, each once. It includes the node only if it contains itself.
@@ -202,6 +232,10 @@ impl Graph {
 
     /// Returns a reference that leads back to itself without a step down into the value, so that no
     /// value can be checked. Returns `$` if only the root does.
+    ///
+    /// ```text
+    /// {"allOf": [{"$ref": "#"}]} or {"not": {"$ref": "#"}}
+    /// ```
     pub(crate) fn circle(&self) -> Option<String> {
         let beside = |id: Id| {
             // Edges to a reference lead to its target.
@@ -212,15 +246,8 @@ impl Graph {
         };
         let edges: Vec<Vec<Id>> = (0..self.nodes.len()).map(beside).collect();
         let circle = circles(&edges).into_iter().next()?;
-        let mut names: Vec<_> = self
-            .targets
-            .iter()
-            .filter(|(_, id)| circle.contains(id))
-            .map(|(name, _)| name)
-            .collect();
-        names.sort_unstable();
-        let name = names.into_iter().find(|name| *name != "#");
-        Some(name.map_or("$", String::as_str).to_owned())
+        let named = self.targets.iter().filter(|(name, id)| *name != "#" && circle.contains(id));
+        Some(named.map(|(name, _)| name.as_str()).min().unwrap_or("$").to_owned())
     }
 }
 
@@ -235,9 +262,17 @@ impl<'s> Schemas<'s> {
         self.sources.get(id).copied().unwrap_or(&Value::Bool(true))
     }
 
+    /// Returns the schemas that are unions, each with its members.
+    pub(crate) fn unions(&self) -> impl Iterator<Item = (&'s Value, &[Id])> {
+        self.sources.iter().enumerate().filter_map(|(id, source)| match self.graph.shape(id) {
+            Shape::Union(members) => Some((*source, members.as_slice())),
+            _ => None,
+        })
+    }
+
     /// Returns the keywords of a schema.
-    pub(crate) fn words(&self, id: Id) -> &'s Map<String, Value> {
-        static NONE: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+    pub(crate) fn words(&self, id: Id) -> &'s Keywords {
+        static NONE: LazyLock<Keywords> = LazyLock::new(Keywords::new);
         self.source(id).as_object().unwrap_or(&NONE)
     }
 }
@@ -256,12 +291,17 @@ pub(crate) struct Node {
     /// The target of a reference, or [`NO_LINK`]. It repeats `shape`, but is beside `types` in
     /// memory because every check of a value reads both.
     link: u32,
+    /// The types of values that fit.
     pub(crate) types: Types,
     /// The values of `enum` and `const`, if there are any; `types` says whether null is among them.
     pub(crate) values: Option<Box<[Value]>>,
+    /// The rule for numbers. This and the next three apply to values of their type only.
     pub(crate) number: NumberRule,
+    /// The rule for texts.
     pub(crate) text: TextRule,
+    /// The rule for lists.
     pub(crate) list: ListRule,
+    /// The rule for objects.
     pub(crate) object: ObjectRule,
     /// The members, if there are any. The other fields then have no meaning.
     pub(crate) union: Option<Box<Union>>,
@@ -272,6 +312,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// The rules that every value fits.
     pub(crate) const fn any() -> Self {
         Self {
             shape: Shape::Any,
@@ -317,6 +358,12 @@ impl Node {
         }
     }
 
+    /// The rules that no value fits.
+    fn none() -> Self {
+        Self { types: Types::NONE, ..Self::any() }
+    }
+
+    /// Whether there are no rules.
     pub(crate) fn is_any(&self) -> bool {
         self.types == Types::ALL
             && self.values.is_none()
@@ -327,12 +374,18 @@ impl Node {
             && self.list.items.is_none()
     }
 
-    /// Drops rules that only some readers check: formats of texts, widths of numbers.
-    pub(crate) fn drop_hints(&mut self) {
-        self.text.format = None;
-        let number = std::mem::take(&mut self.number);
-        self.number =
-            NumberRule { range: None, single: false, quick: None, quick_fraction: None, ..number };
+    /// Returns the schemas of declared fields.
+    fn fields(&self) -> impl Iterator<Item = Id> {
+        self.object.fields.iter().map(|field| field.node)
+    }
+
+    /// Returns the schemas of items, undeclared fields and keys, and the rules for the whole value.
+    fn parts(&self) -> impl Iterator<Item = Id> {
+        let Self { object, list, also, never, .. } = self;
+        let patterns = object.patterns.iter().map(|(_, id)| *id).chain(object.rest.id());
+        let items = list.prefix.iter().copied().chain(list.items);
+        let rules = also.iter().chain(never).copied().chain(list.contains.map(|(id, ..)| id));
+        patterns.chain(items).chain(rules).chain(object.names)
     }
 
     /// Whether null fits.
@@ -355,12 +408,18 @@ impl Node {
     }
 }
 
+/// The bounds of a number. They are decimals, because `f64` does not distinguish large integers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NumberRule {
+    /// `minimum`.
     pub(crate) least: Option<Decimal>,
+    /// `maximum`.
     pub(crate) greatest: Option<Decimal>,
+    /// `exclusiveMinimum`.
     pub(crate) above: Option<Decimal>,
+    /// `exclusiveMaximum`.
     pub(crate) below: Option<Decimal>,
+    /// `multipleOf`.
     pub(crate) step: Option<Decimal>,
     /// The range of the Rust integer type.
     pub(crate) range: Option<(Decimal, Decimal)>,
@@ -377,6 +436,7 @@ pub(crate) struct NumberRule {
 }
 
 impl NumberRule {
+    /// Computes the field `quick`; `None` if there is no such range.
     pub(crate) fn quick(&self) -> Option<(i64, i64)> {
         let (range_low, range_high) = self.range.clone().unzip();
         let ends =
@@ -392,6 +452,7 @@ impl NumberRule {
         self.step.is_none().then_some((low, high))
     }
 
+    /// Computes the field `quick_fraction`; `None` if there is no such range.
     pub(crate) fn quick_fraction(&self) -> Option<(f64, f64)> {
         if self.step.is_some() {
             return None;
@@ -421,15 +482,21 @@ impl NumberRule {
     }
 }
 
+/// The rules for a text. Lengths are in characters.
 #[derive(Debug, Clone)]
 pub(crate) struct TextRule {
+    /// The minimum length.
     pub(crate) shortest: usize,
+    /// The maximum length.
     pub(crate) longest: usize,
+    /// The compiled pattern; `None` also for one that the regex engine does not support.
     pub(crate) pattern: Option<Pattern>,
+    /// The format; `None` also for one that reading does not check.
     pub(crate) format: Option<Format>,
 }
 
 impl TextRule {
+    /// Whether there are no rules.
     pub(crate) fn is_free(&self) -> bool {
         self.shortest == 0
             && self.longest == usize::MAX
@@ -438,14 +505,18 @@ impl TextRule {
     }
 }
 
+/// The rules for a list: a tuple has a prefix.
 #[derive(Debug, Clone)]
 pub(crate) struct ListRule {
+    /// The schemas of the first positions.
     pub(crate) prefix: Vec<Id>,
+    /// The schema of all items after the prefix.
     pub(crate) items: Option<Id>,
     /// Whether there are no items after the prefix.
     pub(crate) closed: bool,
     pub(crate) shortest: usize,
     pub(crate) longest: usize,
+    /// Whether no two items may be equal.
     pub(crate) unique: bool,
     /// The schema of some items, with their minimum and maximum number.
     pub(crate) contains: Option<(Id, usize, usize)>,
@@ -462,16 +533,22 @@ impl ListRule {
     }
 }
 
+/// The rules for an object.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectRule {
+    /// The declared and the required fields.
     pub(crate) fields: Vec<FieldRule>,
     /// The position of each field, for objects with many fields.
     pub(crate) index: Option<HashMap<Box<str>, usize>>,
+    /// The rule for fields that no name and no pattern matches.
     pub(crate) rest: Rest,
     /// The schema of all keys.
     pub(crate) names: Option<Id>,
+    /// The schemas of undeclared fields by patterns of their names; the first match applies.
     pub(crate) patterns: Vec<(Pattern, Id)>,
+    /// The minimum number of fields.
     pub(crate) fewest: usize,
+    /// The maximum number of fields.
     pub(crate) most: usize,
     /// Fields that require other fields.
     pub(crate) depends: Vec<(String, Vec<String>)>,
@@ -547,10 +624,14 @@ impl Rest {
     }
 }
 
+/// The rule for one named field.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldRule {
+    /// The name.
     pub(crate) name: Box<str>,
+    /// The schema of its value.
     pub(crate) node: Id,
+    /// Whether it has to be present.
     pub(crate) required: bool,
     /// Whether the field is declared; a field that is only required follows the rule of undeclared
     /// fields.
@@ -559,8 +640,10 @@ pub(crate) struct FieldRule {
     pub(crate) only: Option<Box<str>>,
 }
 
+/// The members of a union, flattened.
 #[derive(Debug, Clone)]
 pub(crate) struct Union {
+    /// The leaves, except null.
     pub(crate) members: Vec<Id>,
     /// The field that has values of its own in each member that is an object.
     pub(crate) tag: Option<Box<str>>,

@@ -2,15 +2,76 @@
 //! to, and its role.
 //!
 //! The check of foreign schemas, the normal form, merging, the graph, lowering and comparing all
-//! read it. The value of a keyword that contains no schema, such as `const` or `default`, is data
-//! and may only look like a schema.
+//! read it. To support a keyword, add a row to [`keyword`], and a field to the graph if reading has
+//! to check it:
+//!
+//! ```text
+//! "minLength" => (E::Count, TEXT, R::Least)    a count, for texts, the larger of two applies
+//! ```
+//!
+//! [`below`] lists the schemas inside a schema. The value of a keyword that contains no schema,
+//! such as `const` or `default`, is data and may only look like a schema.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::types::Types;
 
 /// The keyword for definitions.
 pub(crate) const DEFINITIONS: &str = "$defs";
+
+/// The keywords of one schema, with their values.
+pub(crate) type Keywords = Map<String, Value>;
+
+/// Returns the text of a keyword.
+pub(crate) fn text<'a>(map: &'a Keywords, keyword: &str) -> Option<&'a str> {
+    map.get(keyword).and_then(Value::as_str)
+}
+
+/// Returns the items of a keyword whose value is a list.
+pub(crate) fn items<'a>(map: &'a Keywords, keyword: &str) -> std::slice::Iter<'a, Value> {
+    map.get(keyword).and_then(Value::as_array).map_or(&[][..], Vec::as_slice).iter()
+}
+
+/// Returns the texts of a keyword whose value is a list, such as `required`.
+pub(crate) fn texts<'a>(
+    map: &'a Keywords,
+    keyword: &str,
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    items(map, keyword).filter_map(Value::as_str)
+}
+
+/// Returns the entries of a keyword whose value is an object, such as `properties`.
+pub(crate) fn entries<'a>(
+    map: &'a Keywords,
+    keyword: &str,
+) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+    map.get(keyword).and_then(Value::as_object).into_iter().flatten()
+}
+
+/// Whether a schema names a type.
+pub(crate) fn has_type(schema: &Keywords, kind: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(one)) => one == kind,
+        Some(Value::Array(many)) => many.iter().any(|one| one == kind),
+        _ => false,
+    }
+}
+
+/// Adds null to the types and the listed values of a schema.
+pub(crate) fn add_null(map: &mut Keywords) {
+    match map.get_mut("type") {
+        Some(Value::Array(kinds)) if !kinds.iter().any(|kind| kind == "null") => {
+            kinds.push("null".into());
+        }
+        Some(kind @ Value::String(_)) if kind != "null" => *kind = json!([kind.take(), "null"]),
+        _ => {}
+    }
+    if let Some(Value::Array(values)) = map.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+}
 
 /// One keyword.
 #[derive(Clone, Copy)]
@@ -19,32 +80,50 @@ pub(crate) struct Keyword {
     pub(crate) expects: Expects,
     /// The types of values that it applies to.
     pub(crate) of: Types,
+    /// The effect on a value.
     pub(crate) role: Role,
 }
 
 /// The kind of value that a keyword accepts. Schemas in it are checked separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expects {
+    /// Any value: data.
     Anything,
+    /// The name of a type, or a list of them.
     Types,
+    /// Any text.
     Text,
+    /// A regular expression.
     Pattern,
+    /// A boolean.
     Truth,
+    /// Any number.
     Number,
     /// In draft 4 a boolean beside `minimum` or `maximum`.
     NumberOrTruth,
+    /// A number above zero.
     Step,
+    /// A whole number, zero or more.
     Count,
+    /// A list of data.
     Values,
     /// In draft 3 a boolean in the property itself.
     NamesOrTruth,
+    /// One schema.
     Schema,
+    /// One schema; until 2019-09 also a list, for tuples.
     SchemaOrSchemas,
+    /// A list of schemas.
     Schemas,
+    /// A list of at least one schema.
     Members,
+    /// Schemas by name.
     NamedSchemas,
+    /// Schemas by regular expression.
     PatternSchemas,
+    /// Lists of names, by name.
     NamedNames,
+    /// Until 2019-09 both, under `dependencies`.
     NamedSchemasOrNames,
 }
 
@@ -145,22 +224,27 @@ impl Keyword {
         self.holds_one() || self.holds_list() || self.holds_named()
     }
 
+    /// Whether the value may be a schema.
     fn holds_one(self) -> bool {
         matches!(self.expects, Expects::Schema | Expects::SchemaOrSchemas)
     }
 
+    /// Whether the value may be a list of schemas.
     fn holds_list(self) -> bool {
         matches!(self.expects, Expects::SchemaOrSchemas | Expects::Schemas | Expects::Members)
     }
 
-    fn holds_named(self) -> bool {
+    /// Whether the value is an object of schemas by name.
+    pub(super) fn holds_named(self) -> bool {
         use Expects::{NamedSchemas, NamedSchemasOrNames, PatternSchemas};
         matches!(self.expects, NamedSchemas | PatternSchemas | NamedSchemasOrNames)
     }
 }
 
 /// Returns the schemas directly below one, each with its keyword and, if it has one, its name.
-pub(crate) fn below(schema: &Map<String, Value>) -> Vec<(&str, Option<&str>, &Value)> {
+///
+/// A value that is not of the kind in the table is skipped: a foreign schema may have any value.
+pub(crate) fn below(schema: &Keywords) -> Vec<(&str, Option<&str>, &Value)> {
     let mut all = Vec::new();
     for (name, value) in schema {
         let (name, Some(known)) = (name.as_str(), keyword(name)) else {
@@ -181,7 +265,7 @@ pub(crate) fn below(schema: &Map<String, Value>) -> Vec<(&str, Option<&str>, &Va
 }
 
 /// Returns the schemas directly below one, to change them.
-pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
+pub(crate) fn below_mut(schema: &mut Keywords) -> Vec<&mut Value> {
     let mut all = Vec::new();
     for (name, value) in schema {
         let Some(known) = keyword(name) else {
@@ -198,12 +282,16 @@ pub(crate) fn below_mut(schema: &mut Map<String, Value>) -> Vec<&mut Value> {
 }
 
 /// Returns the path of a schema below another, in the values that they describe.
+///
+/// ```text
+/// $.a, "properties", "b" → $.a.b        $.a, "items" → $.a[]        $.a, "anyOf" → $.a
+/// ```
 pub(crate) fn path_below(path: &str, keyword: &str, name: Option<&str>) -> String {
     match (keyword, name) {
         ("properties", Some(name)) => format!("{path}.{name}"),
         ("$defs" | "definitions", Some(name)) => format!("#/{keyword}/{name}"),
         ("items" | "prefixItems", None) => format!("{path}[]"),
-        ("additionalProperties" | "patternProperties", _) => format!("{path}.*"),
+        ("additionalProperties" | "patternProperties" | "propertyNames", _) => format!("{path}.*"),
         _ => path.to_owned(),
     }
 }

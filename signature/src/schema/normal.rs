@@ -1,7 +1,12 @@
 //! The normal form: one notation for each rule, for schemas from any source.
 //!
-//! The input is a checked schema with the keywords of JSON Schema 2020-12. The output has the same
-//! meaning, and the [graph](super::graph) is made from it.
+//! Begin with [`normal`]. The input is a checked schema with the keywords of JSON Schema 2020-12.
+//! The output has the same meaning, and the [graph](super::graph) is made from it:
+//!
+//! ```text
+//! {"allOf": [{"properties": {"a": {"type": "string"}}}, {"required": ["a"]}], "title": "A"}
+//! → {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+//! ```
 //!
 //! In the normal form
 //!
@@ -14,33 +19,25 @@
 //! - every other schema has a `type`, with at most one type besides null if that is object or
 //!   array; `{}` is any value, `false` is no value;
 //! - annotations are removed, except for description and default.
+//!
+//! Each schema takes two steps. [`Normal::gather`] puts all rules for a value together, and `merge`
+//! merges two of them. [`Normal::finish`] then gives types, listed values and unions their one
+//! notation. The three files use each other, because merging two objects gathers and finishes the
+//! schemas of their fields.
 
 mod finish;
 mod merge;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::keywords::{DEFINITIONS, Role, below, keyword as known};
-use super::{free_name, percent_decoded, plain_name, reference_to};
-use crate::error::{SchemaFault, shown};
+use super::keywords::{DEFINITIONS, Keywords, Role, below, keyword as known, path_below, text};
+use super::{free_name, plain_name, pointer_of, reference_to};
+use crate::error::{Checked, SchemaFault, refuse, shown};
 use crate::limits::{NORMAL_DEPTH, NORMAL_STEPS};
 
-/// The reason, the place and the fix for a rejected schema.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) fault: SchemaFault,
-    pub(crate) path: String,
-    pub(crate) advice: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(fault: SchemaFault, path: &str, advice: impl Into<String>) -> Self {
-        Self { fault, path: path.to_owned(), advice: advice.into() }
-    }
-}
-
+/// The fault and the fix of a schema that no value fits.
 pub(crate) const NOTHING_FITS: &str =
     "no value fits; its parts contradict each other, so change or remove one";
 
@@ -50,7 +47,7 @@ pub(crate) const NOTHING_FITS: &str =
 ///
 /// The error has the path of a part that cannot be converted: a reference without a schema, a
 /// part that no value fits, or a schema that exceeds the work limit.
-pub(crate) fn normal(root: &Value) -> Result<Value, Refusal> {
+pub(crate) fn normal(root: &Value) -> Checked<Value> {
     let mut normal = Normal {
         root,
         names: HashMap::new(),
@@ -66,7 +63,9 @@ pub(crate) fn normal(root: &Value) -> Result<Value, Refusal> {
     normal.run()
 }
 
+/// The state of one conversion.
 struct Normal<'a> {
+    /// The schema to convert.
     root: &'a Value,
     /// The names of references, by the pointers that they lead to.
     names: HashMap<String, String>,
@@ -88,18 +87,15 @@ struct Normal<'a> {
 }
 
 impl<'a> Normal<'a> {
-    fn run(&mut self) -> Result<Value, Refusal> {
+    /// Converts the root, and then every definition that is used.
+    fn run(&mut self) -> Checked<Value> {
         let start = self.end_of_aliases(String::new(), "$")?;
         self.names.insert(start.clone(), "#".into());
         self.pointers.insert("#".into(), start.clone());
         let mut schema = self.node(self.at(&start), "$")?;
         if schema == false {
-            let path = self.contradiction.take();
-            return Err(Refusal::new(
-                SchemaFault::Contradiction,
-                path.as_deref().unwrap_or("$"),
-                NOTHING_FITS,
-            ));
+            let path = self.contradiction.as_deref().unwrap_or("$");
+            return refuse(SchemaFault::Contradiction, path, NOTHING_FITS);
         }
         let mut definitions = Map::new();
         while let Some((pointer, name)) = self.waiting.pop_front() {
@@ -115,61 +111,76 @@ impl<'a> Normal<'a> {
         Ok(schema)
     }
 
+    /// Returns the schema at a pointer.
     fn at(&self, pointer: &str) -> &'a Value {
         self.root.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    fn spend(&mut self, path: &str) -> Result<(), Refusal> {
+    /// Counts a schema, and fails beyond the limit.
+    fn spend(&mut self, path: &str) -> Checked {
         self.steps += 1;
         if self.steps > NORMAL_STEPS {
             let advice = "the schema is too large once its parts are put together; split it";
-            return Err(Refusal::new(SchemaFault::TooLarge, path, advice));
+            return refuse(SchemaFault::TooLarge, path, advice);
         }
         Ok(())
     }
 
+    /// Runs a step one level deeper.
+    fn deeper(
+        &mut self,
+        path: &str,
+        advice: &str,
+        step: impl FnOnce(&mut Self) -> Checked<Value>,
+    ) -> Checked<Value> {
+        if self.depth >= NORMAL_DEPTH {
+            return refuse(SchemaFault::TooDeep, path, advice);
+        }
+        self.depth += 1;
+        let done = step(self);
+        self.depth -= 1;
+        done
+    }
+
     /// Returns the normal form of a schema, with a missing type inferred.
-    fn node(&mut self, schema: &Value, path: &str) -> Result<Value, Refusal> {
+    fn node(&mut self, schema: &Value, path: &str) -> Checked<Value> {
         let gathered = self.gather(schema, path)?;
         self.finish(gathered, path)
     }
 
     /// Merges all rules of a schema for its value; types are unchanged.
-    fn gather(&mut self, schema: &Value, path: &str) -> Result<Value, Refusal> {
+    ///
+    /// ```text
+    /// {"$ref": "#/$defs/A", "minimum": 1}, where A is {"type": "integer"}
+    /// → {"type": "integer", "minimum": 1}
+    /// ```
+    /// A reference without other rules stays a reference.
+    fn gather(&mut self, schema: &Value, path: &str) -> Checked<Value> {
         self.spend(path)?;
-        let map = match schema {
-            Value::Bool(true) => return Ok(Map::new().into()),
-            Value::Bool(false) => return Ok(false.into()),
-            Value::Object(map) => map,
-            _ => {
-                return Err(Refusal::new(
-                    SchemaFault::Malformed,
-                    path,
-                    "a JSON Schema is an object or a boolean",
-                ));
+        match schema {
+            Value::Bool(true) => Ok(json!({})),
+            Value::Bool(false) => Ok(false.into()),
+            Value::Object(map) => {
+                self.deeper(path, "it nests too deep; make it flatter", |normal| {
+                    normal.gather_map(map, path)
+                })
             }
-        };
-        if self.depth >= NORMAL_DEPTH {
-            return Err(Refusal::new(
-                SchemaFault::TooDeep,
-                path,
-                "it nests too deep; make it flatter",
-            ));
+            _ => refuse(SchemaFault::Malformed, path, "a JSON Schema is an object or a boolean"),
         }
-        self.depth += 1;
-        let gathered = self.gather_map(map, path);
-        self.depth -= 1;
-        gathered
     }
 
-    fn gather_map(&mut self, map: &Map<String, Value>, path: &str) -> Result<Value, Refusal> {
+    /// Merges the keywords of a schema with its references, unions and `allOf`.
+    fn gather_map(&mut self, map: &Keywords, path: &str) -> Checked<Value> {
         let mut own = Map::new();
         let mut parts = Vec::new();
         for (keyword, value) in map {
             match keyword.as_str() {
-                "$ref" | "$dynamicRef" => parts.push(self.reference(value, path)?),
+                "$ref" => parts.push(self.reference(value, path)?),
                 "anyOf" | "oneOf" | "allOf" => self.members(keyword, value, path, &mut parts)?,
-                _ => self.keyword(keyword, value, path, &mut own)?,
+                _ => {
+                    let normal = self.keyword(keyword, value, path)?;
+                    own.extend(normal.map(|normal| (keyword.clone(), normal)));
+                }
             }
         }
         let mut whole = Value::Object(own);
@@ -183,102 +194,71 @@ impl<'a> Normal<'a> {
         Ok(whole)
     }
 
-    fn keyword(
-        &mut self,
-        keyword: &str,
-        value: &Value,
-        path: &str,
-        own: &mut Map<String, Value>,
-    ) -> Result<(), Refusal> {
-        let normal = match (keyword, value) {
-            ("properties" | "patternProperties", Value::Object(named)) => {
-                self.named(keyword, named, path)?
-            }
-            ("dependentSchemas", Value::Object(named)) => {
-                self.constraint(|normal| normal.named(keyword, named, path))?
-            }
-            ("items", one) => self.node(one, &format!("{path}[]"))?,
-            ("prefixItems", Value::Array(list)) => {
-                let item = |(i, item)| self.node(item, &format!("{path}[{i}]"));
-                list.iter().enumerate().map(item).collect::<Result<Vec<_>, _>>()?.into()
-            }
-            ("additionalProperties" | "propertyNames", one) => {
-                self.node(one, &format!("{path}.*"))?
-            }
-            _ => match known(keyword).filter(|known| known.role != Role::Other) {
-                Some(known) if known.role == Role::Rule && known.holds_schemas() => {
-                    self.constraint(|normal| normal.node(value, path))?
-                }
-                Some(known) if !known.holds_schemas() => value.clone(),
-                _ => return Ok(()),
-            },
+    /// Returns the value of a keyword with its schemas in the normal form; `None` for a keyword that
+    /// the normal form does not have.
+    fn keyword(&mut self, keyword: &str, value: &Value, path: &str) -> Checked<Option<Value>> {
+        let known = known(keyword).filter(|known| known.role != Role::Other);
+        let Some(known) = known.filter(|_| keyword != "unevaluatedProperties") else {
+            return Ok(None);
         };
-        own.insert(keyword.to_owned(), normal);
-        Ok(())
+        let outer = self.infer;
+        self.infer &= known.role != Role::Rule;
+        let normal = match value {
+            _ if !known.holds_schemas() => Ok(value.clone()),
+            Value::Array(list) => {
+                let item = |(i, item)| self.node(item, &format!("{path}[{i}]"));
+                list.iter().enumerate().map(item).collect()
+            }
+            Value::Object(named) if known.holds_named() => {
+                let entry = |(name, schema): (&String, _)| {
+                    let below = path_below(path, keyword, Some(name));
+                    Ok((name.clone(), self.node(schema, &below)?))
+                };
+                named.iter().map(entry).collect()
+            }
+            one => self.node(one, &path_below(path, keyword, None)),
+        };
+        self.infer = outer;
+        normal.map(Some)
     }
 
-    fn named(
-        &mut self,
-        keyword: &str,
-        named: &Map<String, Value>,
-        path: &str,
-    ) -> Result<Value, Refusal> {
-        let mut all = Map::new();
-        for (name, schema) in named {
-            let below = match keyword {
-                "properties" => format!("{path}.{name}"),
-                "patternProperties" => format!("{path}.*"),
-                _ => path.to_owned(),
-            };
-            all.insert(name.clone(), self.node(schema, &below)?);
-        }
-        Ok(all.into())
-    }
-
-    fn constraint<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let before = std::mem::replace(&mut self.infer, false);
-        let done = work(self);
-        self.infer = before;
-        done
-    }
-
+    /// Gathers the members of `allOf` as parts to merge, and a union as one part.
     fn members(
         &mut self,
         keyword: &str,
         value: &Value,
         path: &str,
         parts: &mut Vec<Value>,
-    ) -> Result<(), Refusal> {
+    ) -> Checked {
         let Some(members) = value.as_array().filter(|members| !members.is_empty()) else {
-            return Err(Refusal::new(
-                SchemaFault::Malformed,
-                path,
-                format!("`{keyword}` has no members; give it some"),
-            ));
+            let advice = format!("`{keyword}` has no members; add at least one");
+            return refuse(SchemaFault::Malformed, path, advice);
         };
-        let mut gathered = Vec::new();
-        for member in members {
-            gathered.push(self.gather(member, path)?);
-        }
-        if keyword == "allOf" {
-            parts.append(&mut gathered);
-        } else {
-            parts.push(serde_json::json!({ keyword: gathered }));
+        let gathered = members.iter().map(|member| self.gather(member, path));
+        let gathered = gathered.collect::<Checked<Vec<_>>>()?;
+        match keyword {
+            "allOf" => parts.extend(gathered),
+            _ => parts.push(json!({ keyword: gathered })),
         }
         Ok(())
     }
 
-    fn reference(&mut self, reference: &Value, path: &str) -> Result<Value, Refusal> {
-        let pointer = self.pointer_of(reference).ok_or_else(|| leads_nowhere(path, reference))?;
+    /// Returns a reference in the normal form. Its target is converted once, under `$defs`.
+    fn reference(&mut self, reference: &Value, path: &str) -> Checked<Value> {
+        let pointer = self.pointer_of(reference, path)?;
         let pointer = self.end_of_aliases(pointer, path)?;
         let name = match self.names.get(&pointer) {
             Some(name) => name.clone(),
             None => self.name(pointer),
         };
-        Ok(serde_json::json!({ "$ref": name }))
+        Ok(json!({ "$ref": name }))
     }
 
     /// Names the target of a pointer under `$defs`, and schedules its conversion.
+    ///
+    /// ```text
+    /// "/$defs/A" → "#/$defs/A"        "/properties/a" → "#/$defs/a", or "#/$defs/a_2" if `a` is taken
+    /// ```
     fn name(&mut self, pointer: String) -> String {
         let last = pointer.rsplit('/').next().unwrap_or("");
         let last = plain_name(&last.replace("~1", "/").replace("~0", "~"));
@@ -293,7 +273,11 @@ impl<'a> Normal<'a> {
     }
 
     /// Resolves aliases: definitions that consist of a reference only.
-    fn end_of_aliases(&mut self, mut pointer: String, path: &str) -> Result<String, Refusal> {
+    ///
+    /// ```text
+    /// A: {"$ref": "#/$defs/B"}, B: {"type": "object"}: a reference to A leads to B
+    /// ```
+    fn end_of_aliases(&mut self, mut pointer: String, path: &str) -> Checked<String> {
         let mut seen = HashSet::new();
         loop {
             let target = self.at(&pointer);
@@ -303,37 +287,25 @@ impl<'a> Normal<'a> {
             };
             self.spend(path)?;
             if !seen.insert(pointer) {
-                return Err(Refusal::new(
-                    SchemaFault::Circular,
-                    path,
-                    "the reference leads back to itself",
-                ));
+                return refuse(SchemaFault::Circular, path, "the reference leads back to itself");
             }
-            pointer = self.pointer_of(reference).ok_or_else(|| leads_nowhere(path, reference))?;
+            pointer = self.pointer_of(reference, path)?;
         }
     }
 
-    /// Returns the JSON pointer of a reference, if it leads to a schema.
-    fn pointer_of(&self, reference: &Value) -> Option<String> {
-        let fragment = reference.as_str()?.strip_prefix('#')?;
-        let leads = |fragment: &str| {
-            let target = self.root.pointer(fragment);
-            target.is_some_and(|target| target.is_object() || target.is_boolean())
-        };
-        if leads(fragment) {
-            return Some(fragment.to_owned());
-        }
-        percent_decoded(fragment).filter(|decoded| leads(decoded))
+    /// Returns the JSON pointer of a reference, or an error if it leads nowhere.
+    fn pointer_of(&self, reference: &Value, path: &str) -> Checked<String> {
+        pointer_of(self.root, reference).map_or_else(|| leads_nowhere(path, reference), Ok)
     }
 
     /// Returns the target of a reference in the normal form, to be merged.
-    fn inlined(&mut self, reference: &str, path: &str) -> Result<Value, Refusal> {
+    ///
+    /// A reference that is merged into itself would never end, and is an error.
+    fn inlined(&mut self, reference: &str, path: &str) -> Checked<Value> {
         if self.merging.iter().any(|merging| merging == reference) {
-            let advice = format!(
-                "`{}` is part of itself; refer to it from a property instead",
-                shown(reference)
-            );
-            return Err(Refusal::new(SchemaFault::Circular, path, advice));
+            let name = shown(reference);
+            let advice = format!("`{name}` is part of itself; refer to it from a property instead");
+            return refuse(SchemaFault::Circular, path, advice);
         }
         let pointer = self.pointers.get(reference).cloned().unwrap_or_default();
         self.merging.push(reference.to_owned());
@@ -345,8 +317,8 @@ impl<'a> Normal<'a> {
 
 /// Returns the reference of a schema that has no other rule. The type of an object root does not
 /// count.
-fn alone(map: &Map<String, Value>, at_root: bool) -> Option<&Value> {
-    let reference = map.get("$ref").or_else(|| map.get("$dynamicRef"))?;
+fn alone(map: &Keywords, at_root: bool) -> Option<&Value> {
+    let reference = map.get("$ref")?;
     let idle = |keyword: &str| {
         at_root
             && (keyword == "description"
@@ -359,6 +331,8 @@ fn alone(map: &Map<String, Value>, at_root: bool) -> Option<&Value> {
 }
 
 /// Sets `additionalProperties` of an object, if it has none.
+///
+/// A union is closed in each member, because the normal form has nothing beside a union.
 fn close(schema: &mut Value, rest: &Value) {
     let Some(map) = schema.as_object_mut() else {
         return;
@@ -376,7 +350,9 @@ fn close(schema: &mut Value, rest: &Value) {
 }
 
 /// Keeps the definitions that a schema uses, directly or indirectly.
-pub(crate) fn keep_used(root: &Value, definitions: &mut Map<String, Value>) {
+///
+/// The order of the definitions does not change.
+pub(crate) fn keep_used(root: &Value, definitions: &mut Keywords) {
     let prefix = format!("#/{DEFINITIONS}/");
     let mut used = HashSet::new();
     let mut waiting = vec![root];
@@ -384,7 +360,7 @@ pub(crate) fn keep_used(root: &Value, definitions: &mut Map<String, Value>) {
         let Some(map) = schema.as_object() else {
             continue;
         };
-        let reference = map.get("$ref").and_then(Value::as_str);
+        let reference = text(map, "$ref");
         if let Some(name) = reference.and_then(|reference| reference.strip_prefix(&prefix))
             && used.insert(name.to_owned())
         {
@@ -395,13 +371,9 @@ pub(crate) fn keep_used(root: &Value, definitions: &mut Map<String, Value>) {
     definitions.retain(|name, _| used.contains(name));
 }
 
-pub(crate) fn leads_nowhere(path: &str, reference: &Value) -> Refusal {
+/// Returns the error of a reference without a target.
+pub(crate) fn leads_nowhere<T>(path: &str, reference: &Value) -> Checked<T> {
     let reference = shown(&reference.to_string());
-    Refusal::new(
-        SchemaFault::Unresolved,
-        path,
-        format!(
-            "the reference {reference} leads nowhere in this schema; put what it means under `$defs`"
-        ),
-    )
+    let advice = "leads nowhere in this schema; put its target under `$defs`";
+    refuse(SchemaFault::Unresolved, path, format!("the reference {reference} {advice}"))
 }

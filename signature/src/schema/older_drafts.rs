@@ -1,13 +1,25 @@
 //! Schemas of older drafts and OpenAPI, rewritten with the keywords of JSON Schema 2020-12.
 //!
-//! Keywords that 2020-12 has renamed or forbids are rewritten, and all others stay unchanged. The
-//! result is the public schema of a contract.
+//! Begin with [`modernise`]. Keywords that 2020-12 has renamed or forbids are rewritten, and all
+//! others stay unchanged. The result is the public schema of a contract:
+//!
+//! ```text
+//! draft 3     {"properties": {"a": {"required": true}}} → {"required": ["a"], …}
+//! draft 4     {"minimum": 0, "exclusiveMinimum": true}  → {"exclusiveMinimum": 0}
+//! draft 7     {"items": [A, B], "additionalItems": C}   → {"prefixItems": [A, B], "items": C}
+//!             {"definitions": {…}}                      → {"$defs": {…}}
+//! 2019-09     {"$recursiveRef": "#"}                    → {"$ref": "#"}
+//! OpenAPI 3.0 {"type": "string", "nullable": true}      → {"type": ["string", "null"]}
+//! ```
+//!
+//! References by name (`$id`, `$anchor`) become references by pointer, so that later steps know one
+//! kind.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::keywords::{DEFINITIONS, below, below_mut, is_count};
+use super::keywords::{DEFINITIONS, Keywords, add_null, below, below_mut, is_count};
 use super::{free_name, redirect, reference_to};
 
 /// Whether the value of a keyword may be null. For other keywords, null is Go's way to write an
@@ -47,6 +59,7 @@ pub(crate) fn modernise(schema: &mut Value) {
 ///
 /// A schema without changes keeps its `$schema`.
 pub(crate) fn modernise_marked(schema: &mut Value) {
+    /// The `$schema` of 2020-12.
     const MODERN: &str = "https://json-schema.org/draft/2020-12/schema";
     let older = schema.get("$schema").is_some_and(|marker| marker != MODERN);
     let before = older.then(|| schema.clone());
@@ -58,7 +71,8 @@ pub(crate) fn modernise_marked(schema: &mut Value) {
     }
 }
 
-fn each(map: &mut Map<String, Value>) {
+/// Rewrites a schema and all schemas below it.
+fn each(map: &mut Keywords) {
     map.retain(|keyword, value| !value.is_null() || may_be_null(keyword));
     lift_required(map);
     once(map, "required");
@@ -82,7 +96,12 @@ fn each(map: &mut Map<String, Value>) {
 }
 
 /// Moves draft 3's `required: true` from a property to the object.
-fn lift_required(map: &mut Map<String, Value>) {
+///
+/// ```text
+/// {"properties": {"a": {"type": "string", "required": true}}}
+/// → {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+/// ```
+fn lift_required(map: &mut Keywords) {
     let mut lifted = Vec::new();
     for (name, property) in
         map.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()
@@ -107,7 +126,7 @@ fn lift_required(map: &mut Map<String, Value>) {
 }
 
 /// Removes duplicates from a list: they have no meaning, and validators reject them.
-fn once(map: &mut Map<String, Value>, keyword: &str) {
+fn once(map: &mut Keywords, keyword: &str) {
     if let Some(list) = map.get_mut(keyword).and_then(Value::as_array_mut) {
         let mut seen = HashSet::new();
         list.retain(|one| seen.insert(one.clone()));
@@ -115,7 +134,7 @@ fn once(map: &mut Map<String, Value>, keyword: &str) {
 }
 
 /// Converts counts such as `2.0`: an integer in JSON Schema, but not for most parsers.
-fn whole(map: &mut Map<String, Value>) {
+fn whole(map: &mut Keywords) {
     for (keyword, value) in map {
         if let Some(count) = value.as_f64().filter(|_| value.is_f64() && is_count(keyword)) {
             // A larger count than the largest integer has the same effect.
@@ -125,7 +144,11 @@ fn whole(map: &mut Map<String, Value>) {
 }
 
 /// Rewrites tuples: until 2019-09 a tuple was a list under `items`.
-fn tuple(map: &mut Map<String, Value>) {
+///
+/// ```text
+/// {"items": [A, B], "additionalItems": C} → {"prefixItems": [A, B], "items": C}
+/// ```
+fn tuple(map: &mut Keywords) {
     if map.get("items").is_some_and(Value::is_array) {
         let old = std::mem::take(map);
         for (keyword, value) in old {
@@ -144,7 +167,12 @@ fn tuple(map: &mut Map<String, Value>) {
 
 /// Rewrites draft 4's `exclusiveMinimum: true` beside `minimum`; without `minimum` it has no
 /// meaning.
-fn exclusive(map: &mut Map<String, Value>, exclusive: &str, bound: &str) {
+///
+/// ```text
+/// {"minimum": 0, "exclusiveMinimum": true}  → {"exclusiveMinimum": 0}
+/// {"minimum": 0, "exclusiveMinimum": false} → {"minimum": 0}
+/// ```
+fn exclusive(map: &mut Keywords, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = map.get(exclusive) else {
         return;
     };
@@ -156,7 +184,12 @@ fn exclusive(map: &mut Map<String, Value>, exclusive: &str, bound: &str) {
 }
 
 /// Splits `dependencies`: until 2019-09 it contained both required fields and schemas.
-fn dependencies(map: &mut Map<String, Value>) {
+///
+/// ```text
+/// {"dependencies": {"a": ["b"], "c": {"required": ["d"]}}}
+/// → {"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"required": ["d"]}}}
+/// ```
+fn dependencies(map: &mut Keywords) {
     let Some(Value::Object(old)) = map.shift_remove("dependencies") else {
         return;
     };
@@ -169,42 +202,34 @@ fn dependencies(map: &mut Map<String, Value>) {
 }
 
 /// Rewrites `nullable`: OpenAPI 3.0 has no type `null`.
-fn nullable(map: &mut Map<String, Value>) {
+///
+/// ```text
+/// {"type": "string", "enum": ["a"], "nullable": true} → {"type": ["string", "null"], "enum": ["a", null]}
+/// {"$ref": "#/$defs/A", "nullable": true}             → {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}
+/// ```
+fn nullable(map: &mut Keywords) {
     if !map.get("nullable").is_some_and(Value::is_boolean)
         || map.shift_remove("nullable") != Some(Value::Bool(true))
     {
         return;
     }
-    if let Some(values) = map.get_mut("enum").and_then(Value::as_array_mut)
-        && !values.contains(&Value::Null)
-    {
-        values.push(Value::Null);
+    if map.contains_key("type") || map.contains_key("enum") {
+        return add_null(map);
     }
-    let listed = map.contains_key("enum");
-    match map.get_mut("type") {
-        Some(Value::Array(kinds)) => {
-            if !kinds.iter().any(|kind| kind == "null") {
-                kinds.push("null".into());
-            }
-        }
-        Some(kind) if kind == "null" => {}
-        Some(kind) => *kind = json!([kind.take(), "null"]),
-        None if listed => {}
-        None => {
-            let mut told = Map::new();
-            for annotation in ["description", "default", DEFINITIONS, "definitions"] {
-                told.extend(map.shift_remove(annotation).map(|value| (annotation.into(), value)));
-            }
-            let inner = std::mem::take(map);
-            map.insert("anyOf".into(), json!([inner, {"type": "null"}]));
-            map.extend(told);
-        }
+    let mut told = Map::new();
+    for annotation in ["description", "default", DEFINITIONS, "definitions"] {
+        told.extend(map.shift_remove_entry(annotation));
     }
+    let inner = std::mem::take(map);
+    map.insert("anyOf".into(), json!([inner, {"type": "null"}]));
+    map.extend(told);
 }
 
 /// Moves definitions to `$defs`, which is their keyword since 2019-09; returns the old and the new
 /// pointers.
-fn move_definitions(root: &mut Map<String, Value>) -> Vec<(String, String)> {
+///
+/// If both keywords have a definition of one name, the moved one gets a number.
+fn move_definitions(root: &mut Keywords) -> Vec<(String, String)> {
     let free = root.get(DEFINITIONS).is_none_or(Value::is_object);
     if !free || !root.get("definitions").is_some_and(Value::is_object) {
         return Vec::new();
@@ -235,17 +260,18 @@ fn local(places: &HashMap<String, String>, reference: &str) -> Option<String> {
     }
     let (name, below) = reference.split_once('#').filter(|(name, _)| !name.is_empty())?;
     let pointer = places.get(name)?;
-    let named = || places.get(&format!("#{below}")).cloned();
-    let below = if below.is_empty() || below.starts_with('/') {
-        Some(format!("{pointer}{below}"))
-    } else {
-        named()
-    };
-    Some(format!("#{}", below?))
+    if below.is_empty() || below.starts_with('/') {
+        return Some(format!("#{pointer}{below}"));
+    }
+    Some(format!("#{}", places.get(&format!("#{below}"))?))
 }
 
 /// Returns the pointers of the names in a schema: `#anchor` or an `$id`. An `$id` is removed if
 /// references below it would start there.
+///
+/// ```text
+/// {"$defs": {"A": {"$anchor": "node", …}}} → {"#node": "/$defs/A"}
+/// ```
 fn places(root: &mut Value) -> HashMap<String, String> {
     let mut found = HashMap::new();
     let mut waiting = vec![(root, String::new())];
@@ -268,10 +294,7 @@ fn places(root: &mut Value) -> HashMap<String, String> {
 }
 
 /// Returns the schemas directly below one, each with its JSON pointer.
-fn with_pointers<'a>(
-    map: &'a mut Map<String, Value>,
-    pointer: &str,
-) -> Vec<(&'a mut Value, String)> {
+fn with_pointers<'a>(map: &'a mut Keywords, pointer: &str) -> Vec<(&'a mut Value, String)> {
     let mut steps = Vec::new();
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for (keyword, name, _) in below(map) {

@@ -195,7 +195,7 @@ impl Failure {
                 Error::refuse(text).at(Stage::Provider)
             }
             Self::RedirectLoop => {
-                let text = format!("{failed}: GitHub redirects this request again and again");
+                let text = format!("{failed}: GitHub redirects this request too many times");
                 Error::refuse(text).at(Stage::Provider)
             }
             Self::Page { status, body } => {

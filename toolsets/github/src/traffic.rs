@@ -9,35 +9,35 @@ use toolwright_module::Context;
 use crate::client::Client;
 use crate::failure::Failure;
 
-/// What one data point covers.
+/// Period of one data point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
-    /// A day, from midnight in UTC.
+    /// One day, from midnight UTC.
     Day,
-    /// A week, from Monday.
+    /// One week, from Monday.
     Week,
 }
 
-/// How often a repository was viewed or cloned in the last 14 days.
+/// Views or clones of a repository in the last 14 days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
-    /// How often.
+    /// Number of views or clones.
     pub count: u64,
-    /// By how many people.
+    /// Number of different people who viewed or cloned it.
     pub uniques: u64,
-    /// The same for each day or week, the oldest first.
+    /// The same numbers for each day or week, oldest first.
     pub points: Vec<TrafficPoint>,
 }
 
-/// One day or week of traffic.
+/// Traffic of one day or week.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrafficPoint {
-    /// When it begins, in UTC, as GitHub writes it.
+    /// Start of the day or week in UTC, in the format of GitHub.
     pub timestamp: String,
-    /// How often.
+    /// Number of views or clones.
     pub count: u64,
-    /// By how many people.
+    /// Number of different people who viewed or cloned it.
     pub uniques: u64,
 }
 

@@ -45,8 +45,8 @@ fn scenarios() -> Vec<Tool> {
     let said = |text: &'static str| move |_| async move { Ok(ToolOutput::text_only(text)) };
     let gives = |text: &'static str, urls: &'static [&'static str]| {
         move |_| async move {
-            let images = urls.iter().map(|url| Image::Url((*url).to_owned())).collect();
-            Ok(ToolOutput::text_only(text).with_images(images))
+            let images = urls.iter().map(|url| Image::url(*url).into());
+            Ok(ToolOutput::text_only(text).with_parts(images))
         }
     };
     let address = json!({

@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tokio::sync::watch;
+use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::{
     self as module, Context, Contract, Effect, Module, OutputOf, Result as ModuleResult, Signature,
@@ -303,8 +304,7 @@ impl<S: Signature> Module for McpModule<S> {
             None if self.output_is_null() => "null".to_owned(),
             None => Value::String(result.text).to_string(),
         };
-        self.contract
-            .read_output(&json)
+        driver::read_with_parts(&result.parts, || self.contract.read_output(&json))
             .map_err(|error| call_result::invalid_result(&self.tool.listed.name, error))
     }
 

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::support::{Seen, clients, listen, server};
+use crate::support::{Lines, Seen, clients, listen, server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolwright_mcp::{McpClient, McpError};
+use toolwright_mcp::{McpClient, McpError, McpServer};
 use toolwright_module::error::Stage;
-use toolwright_module::{AnyModule, Context, Effect, Module, Signature, Tool, from_fn};
+use toolwright_module::message::{Audio, Document, Image, Part};
+use toolwright_module::{
+    AnyModule, Context, Contract, Effect, Module, Signature, Tool, ToolOutput, from_fn,
+};
 
 fn named<'a>(tools: &'a [Tool], name: &str) -> &'a Tool {
     tools.iter().find(|tool| tool.name() == name).unwrap()
@@ -141,4 +144,109 @@ async fn tools_without_an_output_schema_fit_string_and_unit_outputs() {
         .call(DrawOnly {}, &Context::default())
         .await
         .unwrap();
+}
+
+/// Plot a sine.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Plot {}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Plotted {
+    title: String,
+    pages: Vec<Document>,
+    image: Image,
+    thumbnail: Image,
+    sound: Option<Audio>,
+}
+
+impl Signature for Plot {
+    type Output = Plotted;
+}
+
+fn plotted() -> Plotted {
+    Plotted {
+        // A text that looks like a place, without a part.
+        title: "[image 1]".to_owned(),
+        pages: vec![Document::bytes("application/pdf", *b"%PDF")],
+        image: Image::url("https://example.com/a.png"),
+        thumbnail: Image::bytes("image/png", *b"\x89PNG"),
+        sound: Some(Audio::bytes("audio/wav", *b"RIFF")),
+    }
+}
+
+fn plotter(plotted: Plotted) -> McpServer {
+    let plot = from_fn(move |_: Plot| {
+        let plotted = plotted.clone();
+        async { Ok(plotted) }
+    });
+    McpServer::new("test", "1", [Tool::new(plot).unwrap()]).unwrap()
+}
+
+/// The content is in blocks, because hosts send structured values to models as JSON.
+#[tokio::test]
+async fn images_of_a_typed_tool_are_blocks_and_places_in_the_structured_value() {
+    let only = Plotted { image: plotted().thumbnail, pages: Vec::new(), sound: None, ..plotted() };
+    let mut lines = Lines::begun(plotter(only)).await;
+    let result = lines.call("plot", json!({})).await;
+    insta::assert_snapshot!(result, @r#"{"content":[{"type":"text","text":"{\"title\":\"[image 1]\",\"pages\":[],\"image\":\"[image 1]\",\"thumbnail\":\"[image 2]\",\"sound\":null}"},{"type":"image","data":"iVBORw==","mimeType":"image/png"},{"type":"image","data":"iVBORw==","mimeType":"image/png"}],"structuredContent":{"title":"[image 1]","pages":[],"image":"[image 1]","thumbnail":"[image 2]","sound":null},"isError":false}"#);
+
+    let mut lines = Lines::begun(plotter(plotted())).await;
+    let result = lines.call("plot", json!({})).await;
+    insta::assert_snapshot!(result["structuredContent"], @r#"{"title":"[image 1]","pages":["[document 1]"],"image":"https://example.com/a.png","thumbnail":"[image 1]","sound":"[audio 1]"}"#);
+    let kinds = result["content"].as_array().unwrap().iter().map(|block| &block["type"]);
+    let kinds: Vec<_> = kinds.collect();
+    // The text for models, the JSON of the structured value, and the blocks of the parts. The
+    // address is a text.
+    assert_eq!(kinds, ["text", "text", "resource", "text", "image", "audio"]);
+}
+
+#[tokio::test]
+async fn images_of_a_remote_tool_come_back_as_they_were() {
+    let (url, _) = listen(plotter(plotted())).await;
+    let remote = McpClient::http(&url).unwrap().connect().await.unwrap();
+    let module = remote.typed::<Plot>("plot").unwrap();
+    assert_eq!(module.call(Plot {}, &Context::default()).await.unwrap(), plotted());
+
+    // As a tool again, with the types of this program.
+    let cx = Context::default();
+    let tool = Tool::new(module).unwrap();
+    let output = tool.call("{}", &cx).await.unwrap();
+    assert_eq!(output.parts().len(), 4);
+    assert!(output.text().contains(r#""image":"[image 1]","thumbnail":"[image 2]""#));
+
+    // Without the types: the parts that have content, and the server's text.
+    let output = remote.tools()[0].call("{}", &cx).await.unwrap();
+    let Plotted { pages, thumbnail, sound, .. } = plotted();
+    let parts: [Part; 3] = [pages[0].clone().into(), thumbnail.into(), sound.unwrap().into()];
+    assert_eq!(output.parts(), parts);
+}
+
+#[tokio::test]
+async fn a_place_without_an_image_is_a_broken_promise() {
+    let output = json!({"type": "object", "properties": {
+        "title": {"type": "string"},
+        "pages": {"type": "array", "items": {"type": "string"}},
+        "image": {"type": "string"},
+        "thumbnail": {"type": "string"},
+        "sound": {"type": ["string", "null"]},
+    }, "required": ["title", "pages", "image", "thumbnail", "sound"]});
+    let contract = Contract::dynamic(
+        "plot",
+        "Plot.",
+        json!({"type": "object", "properties": {}}),
+        Some(output),
+    );
+    let forged = Tool::dynamic(contract.unwrap(), Effect::Read, async |_, _| {
+        let value = json!({"title": "", "pages": [], "image": "[image 7]", "thumbnail": "x:", "sound": null});
+        Ok(ToolOutput::text_only("").with_value(value))
+    });
+    let (url, _) = listen(McpServer::new("test", "1", [forged]).unwrap()).await;
+    let remote = McpClient::http(&url).unwrap().connect().await.unwrap();
+    let module = remote.typed::<Plot>("plot").unwrap();
+    let error = module.call(Plot {}, &Context::default()).await.unwrap_err();
+    insta::assert_snapshot!(format!("{error:#}"), @r"
+    the result of the server's tool `plot` does not match its output schema
+    stage: decoding
+    cause: output of `plot` does not fit: $.image: the result has no image for `[image 7]`
+    ");
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use toolwright_module::message::Audio;
 
 use crate::support::{cause, example};
 use serde_json::json;
@@ -87,7 +88,7 @@ async fn all_pages_are_read_and_unusable_tools_are_left_out() {
     root-is-a-text: the input schema of `root-is-a-text` cannot be used at $: it is not an object; put the value in a field of a struct
     no-schema: the server's definition of `no-schema` is not a valid tool
     : the server's definition of `` is not a valid tool
-    leads-elsewhere: `leads-elsewhere` does not fit mcp at $.at: the reference "https://example.com/at.json" leads nowhere in this schema; put what it means under `$defs`
+    leads-elsewhere: `leads-elsewhere` does not fit mcp at $.at: the reference "https://example.com/at.json" leads nowhere in this schema; put its target under `$defs`
     "#);
     let pair = tools[0].contract().input();
     insta::assert_snapshot!(pair.to_string(), @r#"{"type":"object","properties":{"at":{"type":"array","prefixItems":[{"type":"number"},{"type":"number"}]}}}"#);
@@ -356,13 +357,13 @@ async fn all_kinds_of_content_and_failures_reach_the_model() {
     let content = call(&remote, "content", "{}").await.unwrap();
     insta::assert_snapshot!(content.text(), @r"
     A house.
-    [audio of type audio/wav, 8 bytes of base64, is not shown]
     A text.
     [a file of type application/json, 4 bytes of base64, is not shown]
     readme: file:///readme
     ");
     let png = "data:image/png;base64,iVBORw0KGgo=";
-    assert_eq!(content.images(), [png, png].map(|url| Image::Url(url.to_owned())));
+    let wav = Audio::url("data:audio/wav;base64,UklGRg==").into();
+    assert_eq!(content.parts(), [Image::url(png).into(), wav, Image::url(png).into()]);
 
     let error = call(&remote, "fail", "{}").await.unwrap_err();
     assert_eq!((error.audience(), &*error.for_model()), (Audience::ModelMayRetry, "no such day"));

@@ -6,6 +6,7 @@
 pub(crate) mod real;
 
 use std::time::{Duration, Instant};
+use toolwright_module::message::Part;
 
 use self::real::{
     Case, EVERYTHING, EVERYTHING_HTTP, Expected, FILESYSTEM, HTTP, Kind, MEMORY, PYTHON,
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use toolwright_mcp::{McpClient, McpError};
 use toolwright_module::error::Stage;
-use toolwright_module::message::Image;
 use toolwright_module::{
     Cancellation, Context, Contract, Module, Result, Signature, Tool, ToolOutput,
 };
@@ -133,7 +133,7 @@ async fn valid_calls_get_the_expected_results_and_invalid_ones_are_not_sent() {
             match (&case.expected, outcome) {
                 (Expected::Answer(part, value), Ok(output)) => {
                     let structured = output.value().unwrap();
-                    let images = format!("{:?}", output.images());
+                    let images = format!("{:?}", output.parts());
                     let shown = format!("{} {images} {structured:?}", output.text());
                     assert!(shown.contains(part), "{place}: {shown}");
                     if value.is_some() {
@@ -566,7 +566,8 @@ async fn images_are_imported_as_images() {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
         let output = call(&remote, name, arguments).await.unwrap();
-        let [Image::Url(url)] = output.images() else { panic!("{kind}: {output:?}") };
+        let [Part::Image(image)] = output.parts() else { panic!("{kind}: {output:?}") };
+        let url = image.source.to_url().unwrap();
         assert!(url.starts_with("data:image/png;base64,iVBOR"), "{kind}: {url}");
         soon(kind, remote.close()).await;
     }

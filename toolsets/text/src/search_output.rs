@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The lines that a pattern matched.
+/// Matching lines of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Matches {
-    /// The pattern as it was given.
+    /// The pattern of the call.
     pub pattern: String,
-    /// How many lines matched; a line counts once.
+    /// Number of matching lines. A line with several matches counts once.
     pub count: usize,
-    /// The lines, each with its end; null if they were only counted.
+    /// The matching lines and any context lines, with their line ends. Null if only the number was requested.
     pub lines: Option<String>,
 }
 

@@ -346,7 +346,7 @@ fn add(
             for piece in item.content {
                 refused |= !piece.refusal.is_empty();
                 let texts = [piece.text, piece.refusal].into_iter();
-                parts.extend(texts.filter_map(Text::filled).map(ReplyPart::Text));
+                parts.extend(texts.filter_map(Text::filled).map(ReplyPart::text));
             }
         }
         "reasoning" => {
@@ -398,7 +398,7 @@ struct RequestInfo {
 
 impl RequestInfo {
     fn of(request: &Request) -> Self {
-        Self { turn: request.messages.len(), max_output_tokens: request.max_output_tokens }
+        Self { turn: request.messages.len(), max_output_tokens: request.max_output_tokens() }
     }
 }
 

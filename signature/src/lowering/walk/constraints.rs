@@ -1,70 +1,68 @@
 //! Lowering of keywords that do not belong to the shape: kept if the dialect supports them,
 //! otherwise written into the description as a loss.
+//!
+//! ```text
+//! openai-strict: {"type": "string", "maxLength": 5, "description": "A code."}
+//!              → {"type": "string", "description": "A code. maxLength: 5."}, loss: `maxLength`
+//! ```
+//!
+//! Begin with [`Walk::words`]. Some keywords are replaced by others with the same effect: an
+//! exclusive bound of integers becomes inclusive, and the number of entries of a map becomes the
+//! number of items of its list.
 
 use serde_json::{Value, json};
 
-use super::{LEFT_OUT, LONGEST_TOLD, Lowered, TOLD, Walk};
-use crate::lowering::{Schema, has_type};
-use crate::schema::graph::{Id, Shape};
-use crate::schema::keywords::{Role, keyword as known};
+use super::{At, LEFT_OUT, LONGEST_TOLD, TOLD, Walk};
+use crate::schema::Keywords;
+use crate::schema::graph::{ObjectRule, Rest, Shape};
+use crate::schema::keywords::{Role, has_type, keyword as known, text, texts};
 
 impl Walk<'_> {
     /// Adds the keywords of a schema to its lowered form.
-    pub(super) fn words(
-        &mut self,
-        id: Id,
-        map: &Schema,
-        out: &mut Schema,
-        mut told: Vec<String>,
-        path: &str,
-    ) -> Lowered<()> {
-        for (keyword, value) in map {
+    pub(super) fn words(&mut self, at: At<'_>, out: &mut Keywords) {
+        for (keyword, value) in at.map {
             match keyword.as_str() {
                 "description" => {
                     out.insert("description".into(), value.clone());
                 }
-                "default" => self.default(id, value, out, &mut told),
+                "default" => self.default(at, value, out),
                 // Each shape lowers its own keywords.
                 _ => match known(keyword).map(|known| known.role) {
                     Some(Role::Shape | Role::Other) => {}
-                    _ => self.constraint((keyword, value), (id, map), out, &mut told, path),
+                    _ => self.constraint(at, keyword, value, out),
                 },
             }
         }
-        describe(out, &told);
-        Ok(())
+        describe(out, &self.told);
     }
 
-    fn default(&mut self, id: Id, value: &Value, out: &mut Schema, told: &mut Vec<String>) {
-        let rendered = self.rendered(id, value);
+    fn default(&mut self, at: At<'_>, value: &Value, out: &mut Keywords) {
+        let rendered = self.rendered(at.id, value);
         if self.rules.keeps.has("default") && (rendered.is_some() || !self.rules.closed) {
             out.insert("default".into(), rendered.unwrap_or_else(|| value.clone()));
         } else if !value.is_null() {
-            told.push(format!("Default: {}.", rendered.as_ref().unwrap_or(value)));
+            self.told.push(format!("Default: {}.", rendered.as_ref().unwrap_or(value)));
         }
     }
 
-    fn constraint(
-        &mut self,
-        (keyword, value): (&str, &Value),
-        (id, map): (Id, &Schema),
-        out: &mut Schema,
-        told: &mut Vec<String>,
-        path: &str,
-    ) {
-        let keyword = match (self.graph().shape(id), keyword) {
+    /// Adds one constraint to a lowered schema: unchanged, as another keyword, or as a sentence.
+    fn constraint(&mut self, at: At<'_>, keyword: &str, value: &Value, out: &mut Keywords) {
+        let map = at.map;
+        let keyword = match (self.graph().shape(at.id), keyword) {
             // A map is lowered to a list, and a tuple to an object.
             (Shape::Map, "minProperties") if self.rules.closed => "minItems",
             (Shape::Map, "maxProperties") if self.rules.closed => "maxItems",
             (Shape::Tuple, "minItems" | "maxItems") if !self.rules.tuples => return,
             // Removes limits on the number of fields that have no effect.
-            (Shape::Struct, "minProperties" | "maxProperties") if is_idle(keyword, value, map) => {
+            (Shape::Struct, "minProperties" | "maxProperties")
+                if is_idle(keyword, value, &at.node.object) =>
+            {
                 return;
             }
             _ => keyword,
         };
         // If the root has to be an object, it must not have this keyword.
-        let at_root = keyword == "not" && path == "$" && self.rules.object_root;
+        let at_root = keyword == "not" && at.path == "$" && self.rules.object_root;
         if self.keeps(keyword, value) && !at_root {
             out.insert(keyword.to_owned(), value.clone());
             return;
@@ -78,9 +76,10 @@ impl Walk<'_> {
         if of_number || *value == false || keyword == "minItems" && *value == 0 {
             return;
         }
-        self.tell(keyword, value, told, path);
+        self.tell(keyword, value, at.path);
     }
 
+    /// Whether the dialect accepts a keyword with this value.
     fn keeps(&self, keyword: &str, value: &Value) -> bool {
         let text = value.as_str().unwrap_or("");
         self.rules.keeps.has(keyword)
@@ -93,7 +92,11 @@ impl Walk<'_> {
     }
 
     /// Returns an inclusive bound for an exclusive one, which exists for integers only.
-    fn inclusive(&self, keyword: &str, value: &Value, map: &Schema) -> Option<(String, Value)> {
+    ///
+    /// ```text
+    /// {"type": "integer", "exclusiveMinimum": 0} → {"minimum": 1}
+    /// ```
+    fn inclusive(&self, keyword: &str, value: &Value, map: &Keywords) -> Option<(String, Value)> {
         let (bound, step) = match keyword {
             "exclusiveMinimum" => ("minimum", 1),
             "exclusiveMaximum" => ("maximum", -1),
@@ -105,13 +108,7 @@ impl Walk<'_> {
     }
 
     /// Writes a rule into the description if the dialect has no keyword for it.
-    pub(super) fn tell(
-        &mut self,
-        keyword: &str,
-        value: &Value,
-        told: &mut Vec<String>,
-        path: &str,
-    ) {
+    pub(super) fn tell(&mut self, keyword: &str, value: &Value, path: &str) {
         let text = match keyword {
             "patternProperties" | "propertyNames" => keys(value),
             _ => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
@@ -120,7 +117,7 @@ impl Walk<'_> {
             self.lose(path, keyword, LEFT_OUT);
             return;
         }
-        told.push(match keyword {
+        self.told.push(match keyword {
             "format" => format!("Format: {text}."),
             "patternProperties" | "propertyNames" => format!("Keys: {text}."),
             _ => format!("{keyword}: {text}."),
@@ -130,42 +127,38 @@ impl Walk<'_> {
 }
 
 /// Describes the rule for the keys of a map, for a model.
+///
+/// ```text
+/// {"^n": …, "^m": …}         → ^n or ^m
+/// {"enum": ["a", "b"]}       → a, b
+/// ```
 fn keys(value: &Value) -> String {
-    let named = |map: &Schema| map.keys().cloned().collect::<Vec<_>>().join(" or ");
-    let plain = |value: &Value| value.as_str().map(str::to_owned);
-    match (value.get("enum").and_then(Value::as_array), value.get("pattern")) {
-        (Some(values), _) => values.iter().filter_map(plain).collect::<Vec<_>>().join(", "),
-        (None, Some(Value::String(pattern))) => pattern.clone(),
-        _ if value.get("type").is_some() => value.to_string(),
-        _ => value.as_object().map(named).unwrap_or_default(),
+    let Some(map) = value.as_object() else {
+        return String::new();
+    };
+    match (map.get("enum"), text(map, "pattern")) {
+        (Some(_), _) => texts(map, "enum").collect::<Vec<_>>().join(", "),
+        (None, Some(pattern)) => pattern.to_owned(),
+        _ if map.contains_key("type") => value.to_string(),
+        _ => map.keys().map(String::as_str).collect::<Vec<_>>().join(" or "),
     }
 }
 
 /// Whether the named fields of a closed object already enforce the limit.
-fn is_idle(keyword: &str, value: &Value, map: &Schema) -> bool {
-    let count = |keyword: &str| match map.get(keyword) {
-        Some(Value::Array(list)) => list.len() as u64,
-        Some(Value::Object(map)) => map.len() as u64,
-        _ => 0,
-    };
-    let closed = map.get("additionalProperties") == Some(&Value::Bool(false));
-    let bound = value.as_u64().unwrap_or(0);
+fn is_idle(keyword: &str, value: &Value, object: &ObjectRule) -> bool {
+    let bound = value.as_u64().unwrap_or(0) as usize;
     match keyword {
-        "minProperties" => bound <= count("required"),
-        _ => closed && bound >= count("properties"),
+        "minProperties" => bound <= object.fields.iter().filter(|field| field.required).count(),
+        _ => matches!(object.rest, Rest::Closed) && bound >= object.described().count(),
     }
 }
 
-pub(super) fn describe(schema: &mut Schema, told: &[String]) {
+/// Appends sentences to the description of a schema.
+pub(super) fn describe(schema: &mut Keywords, told: &[String]) {
     if told.is_empty() {
         return;
     }
-    let mut text = schema.get("description").and_then(Value::as_str).unwrap_or("").to_owned();
-    for sentence in told {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(sentence);
-    }
-    schema.insert("description".into(), text.into());
+    let own = text(schema, "description").filter(|own| !own.is_empty());
+    let sentences: Vec<&str> = own.into_iter().chain(told.iter().map(String::as_str)).collect();
+    schema.insert("description".into(), sentences.join(" ").into());
 }

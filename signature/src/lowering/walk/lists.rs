@@ -1,88 +1,78 @@
 //! Lowering of lists and tuples.
+//!
+//! ```text
+//! tuple, a dialect with tuples: {"type": "array", "prefixItems": [integer, string]}
+//! tuple, a closed dialect:      {"type": "object", "properties": {"item_0": integer, "item_1": string}, …}
+//! ```
 
 use serde_json::{Map, Value, json};
 
-use super::{Lowered, Walk, type_like};
-use crate::error::SchemaFault;
-use crate::lowering::Schema;
-use crate::schema::Refusal;
-use crate::schema::graph::{ListRule, Node};
+use super::{At, Walk, type_like, typed};
+use crate::error::{Checked, SchemaFault, refuse};
+use crate::schema::Keywords;
+use crate::schema::graph::ListRule;
 use crate::wire_shapes;
 
 impl Walk<'_> {
-    pub(super) fn list(&mut self, node: &Node, map: &Schema, path: &str) -> Lowered<Schema> {
-        let below = format!("{path}[]");
+    /// Lowers a list of any length. Its items need a schema in most dialects.
+    pub(super) fn list(&mut self, at: At<'_>) -> Checked<Keywords> {
         // Chat Completions rejects a list without `items`.
-        let items = match node.list.items {
-            Some(items) => self.node(items, &below)?,
+        let items = match at.node.list.items {
+            Some(items) => self.node(items, &format!("{}[]", at.path))?,
             // A list that is always empty has no item type.
-            None if node.list.longest == 0 => json!({"type": "null"}),
+            None if at.node.list.longest == 0 => json!({"type": "null"}),
             None if self.rules.any => json!({}),
             None => {
-                let advice = "a list of any values; give its items a type";
-                return Err(Refusal::new(SchemaFault::Undescribed, path, advice));
+                let advice = "it is a list of any values; give its items a type";
+                return refuse(SchemaFault::Undescribed, at.path, advice);
             }
         };
-        Ok(Map::from_iter([("type".to_owned(), type_like(map, "array")), ("items".into(), items)]))
+        Ok(Map::from_iter([("type".to_owned(), type_like(at, "array")), ("items".into(), items)]))
     }
 
     /// Lowers a tuple: a list with a schema for each position, or an object with a field for each
     /// position if the dialect has no tuples.
-    pub(super) fn tuple(&mut self, node: &Node, map: &Schema, path: &str) -> Lowered<Schema> {
-        let rule = &node.list;
+    pub(super) fn tuple(&mut self, at: At<'_>) -> Checked<Keywords> {
+        let (rule, path) = (&at.node.list, at.path);
         let mut lowered = Vec::new();
         for (i, item) in rule.prefix.iter().enumerate() {
             lowered.push(self.node(*item, &format!("{path}[{i}]"))?);
         }
         if self.rules.tuples {
-            return self.places(lowered, rule, map, path);
+            return self.places(lowered, at);
         }
         if goes_on(rule) {
-            return Err(Refusal::new(
-                SchemaFault::Unsupported,
-                path,
-                "a list with its own first items and any number of others; put these in a field of their own",
-            ));
+            let advice = "it is a list with fixed first items and any number of others; put the others in a field of their own";
+            return refuse(SchemaFault::Unsupported, path, advice);
         }
         if rule.shortest < rule.prefix.len() {
-            self.lose(
-                path,
-                "prefixItems",
-                "has all its items there: a shorter list cannot be said",
-            );
+            let why = "always has all its items there: a shorter list cannot be expressed";
+            self.lose(path, "prefixItems", why);
         }
         let fields: Map<_, _> =
             lowered.into_iter().enumerate().map(|(i, item)| (wire_shapes::item(i), item)).collect();
         let required: Value = fields.keys().cloned().collect();
         Ok(Map::from_iter([
-            ("type".to_owned(), type_like(map, "object")),
+            ("type".to_owned(), type_like(at, "object")),
             ("properties".into(), fields.into()),
             ("required".into(), required),
             ("additionalProperties".into(), false.into()),
         ]))
     }
 
-    fn places(
-        &mut self,
-        items: Vec<Value>,
-        rule: &ListRule,
-        map: &Schema,
-        path: &str,
-    ) -> Lowered<Schema> {
-        let count = items.len();
-        let mut out = Map::from_iter([
-            ("type".to_owned(), type_like(map, "array")),
-            ("prefixItems".into(), items.into()),
-        ]);
-        if map.get("items") == Some(&Value::Bool(false)) {
+    /// Returns a tuple as a list, with the rule for items after its positions.
+    fn places(&mut self, items: Vec<Value>, at: At<'_>) -> Checked<Keywords> {
+        let (rule, count) = (&at.node.list, items.len());
+        let mut out = typed(type_like(at, "array"));
+        out.insert("prefixItems".into(), items.into());
+        if at.map.get("items") == Some(&Value::Bool(false)) {
             if self.rules.keeps.has("items") {
                 out.insert("items".into(), false.into());
             } else {
                 out.insert("maxItems".into(), count.into());
             }
         } else if let Some(rest) = rule.items.filter(|_| goes_on(rule)) {
-            let rest = self.node(rest, &format!("{path}[]"))?;
-            out.insert("items".into(), rest);
+            out.insert("items".into(), self.node(rest, &format!("{}[]", at.path))?);
         }
         Ok(out)
     }

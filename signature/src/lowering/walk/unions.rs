@@ -1,21 +1,35 @@
 //! Lowering of unions, enums and constants.
+//!
+//! ```text
+//! anyOf [A, anyOf [B, C]]          → anyOf [A, B, C]
+//! enum [1, 2, 3], gemini           → {"type": "integer", "minimum": 1, "maximum": 3}
+//! enum [1, 5], gemini              → {"type": "string", "enum": ["1", "5"]}, loss: written as text
+//! anyOf [map, list of pairs], strict → an error: both would be lists of pairs
+//! ```
+//!
+//! Two members that differ in the contract may look alike in a dialect, because a map becomes a
+//! list and a tuple an object. [`Walk::apart`] rejects these: reading could not distinguish them.
 
 use serde_json::{Map, Value, json};
 
-use super::{Lowered, TOLD, Walk, typed};
-use crate::error::SchemaFault;
+use super::objects::nullable;
+use super::{At, TOLD, Walk, typed};
+use crate::error::{Checked, SchemaFault, refuse};
 use crate::lowering::dialect_rules::Values;
 use crate::lowering::overlap::Overlap;
 use crate::lowering::unnamed_fields::pairs;
 use crate::lowering::value::{Listed, listed_as};
-use crate::lowering::{Schema, has_type};
-use crate::schema::Refusal;
+use crate::schema::Keywords;
 use crate::schema::graph::{Graph, Id, Node, Rest, Shape};
+use crate::schema::keywords::has_type;
 use crate::schema::types::Types;
 use crate::wire_shapes::{self, FURTHER, KEY, VALUE};
 
 impl Walk<'_> {
-    pub(super) fn union(&mut self, members: &[Id], map: &Schema, path: &str) -> Lowered<Schema> {
+    /// Lowers a union, with nested unions flattened. `oneOf` becomes `anyOf` if the dialect does
+    /// not have it, which is a loss if a value could fit two members.
+    pub(super) fn union(&mut self, members: &[Id], at: At<'_>) -> Checked<Keywords> {
+        let path = at.path;
         let mut lowered: Vec<Value> = Vec::new();
         for member in members {
             let member = self.among_others(|walk| walk.node(*member, path))?;
@@ -31,50 +45,47 @@ impl Walk<'_> {
         let any = |is: &dyn Fn(&Node) -> bool| members.iter().any(|it| self.graph().may(*it, is));
         let empty_list = |node: &Node| node.shape == Shape::List && node.list.shortest == 0;
         if self.rules.closed && any(&is_map) && any(&empty_list) {
-            let why = "is a list there: if it is empty, it cannot be told from an empty list";
+            let why = "is a list there: an empty map looks like an empty list";
             self.lose(path, "additionalProperties", why);
         }
-        let one_of = map.get("oneOf").and_then(Value::as_array);
-        if one_of.is_some() && self.rules.keeps.has("oneOf") {
+        let one_of = at.map.contains_key("oneOf");
+        if one_of && self.rules.keeps.has("oneOf") {
             return Ok(Map::from_iter([("oneOf".to_owned(), lowered.into())]));
         }
-        let closed = self.rules.closed;
-        if one_of.is_some_and(|members| Overlap::new(self.schemas.root, closed).any(members)) {
-            self.lose(path, "oneOf", "became `anyOf`: members that overlap are not refused");
+        if one_of && Overlap::new(self.schemas, self.rules.closed).any(members) {
+            self.lose(path, "oneOf", "becomes `anyOf`: a value that fits two members is accepted");
         }
         Ok(Map::from_iter([("anyOf".to_owned(), lowered.into())]))
     }
 
     /// Rejects members that would look alike in this dialect.
-    fn apart(&self, members: &[Id], path: &str) -> Lowered<()> {
+    ///
+    /// ```text
+    /// tuple [A, B] and an open object: {"item_0": …, "item_1": …} fits both
+    /// ```
+    fn apart(&self, members: &[Id], path: &str) -> Checked {
         let graph = self.graph();
         let maps = self.rules.closed && members.iter().any(|member| graph.may(*member, is_map));
         if maps && members.iter().any(|member| takes_pairs(graph, *member)) {
-            return Err(Refusal::new(
-                SchemaFault::Ambiguous,
-                path,
-                "a map is a list of keys and values there, and another member is such a list itself; give each a field of its own",
-            ));
+            let advice = "a map is a list of keys and values there, and another member is such a list itself; give each a field of its own";
+            return refuse(SchemaFault::Ambiguous, path, advice);
         }
+        let taken = |form: &str, field: &str| {
+            let advice = "and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own";
+            refuse(SchemaFault::Ambiguous, path, format!("{form} `{field}` there, {advice}"))
+        };
         for (i, member) in members.iter().enumerate() {
             let others = || members.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, it)| it);
             let is_taken = |field: &str, known: &dyn Fn(&str) -> bool| {
                 others().any(|other| takes_object(graph, *other, field, known))
             };
+            let first = wire_shapes::item(0);
             let tuple = |node: &Node| {
                 let places = node.list.prefix.len();
-                node.shape == Shape::Tuple
-                    && is_taken(&wire_shapes::item(0), &|name| is_place(name, places))
+                node.shape == Shape::Tuple && is_taken(&first, &|name| is_place(name, places))
             };
-            let first = wire_shapes::item(0);
             if !self.rules.tuples && graph.may(*member, tuple) {
-                return Err(Refusal::new(
-                    SchemaFault::Ambiguous,
-                    path,
-                    format!(
-                        "a tuple is an object with the field `{first}` there, and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own"
-                    ),
-                ));
+                return taken("a tuple is an object with the field", &first);
             }
             let further = |node: &Node| {
                 let known =
@@ -84,62 +95,42 @@ impl Walk<'_> {
                     && is_taken(FURTHER, &known)
             };
             if self.rules.closed && graph.may(*member, further) {
-                return Err(Refusal::new(
-                    SchemaFault::Ambiguous,
-                    path,
-                    format!(
-                        "further fields stand under `{FURTHER}` there, and another member takes an object with that field; close it (`additionalProperties: false`), or give each a field of its own"
-                    ),
-                ));
+                return taken("further fields are sent under", FURTHER);
             }
         }
         Ok(())
     }
 
-    pub(super) fn values(
-        &mut self,
-        node: &Node,
-        map: &Schema,
-        path: &str,
-        told: &mut Vec<String>,
-    ) -> Lowered<Schema> {
-        let values = &node.listed();
+    /// Lowers `enum` and `const`.
+    pub(super) fn values(&mut self, at: At<'_>) -> Checked<Keywords> {
+        let At { map, path, .. } = at;
+        let values = &at.node.listed();
         if self.rules.closed && values.iter().any(|value| holds_list(value)) {
-            let advice = "a list among the values it may have; describe its items instead";
-            return Err(Refusal::new(SchemaFault::Unsupported, path, advice));
+            let advice = "one of its listed values contains a list; describe its items instead";
+            return refuse(SchemaFault::Unsupported, path, advice);
         }
-        let as_it_is = || {
-            let mut out = typed(map.get("type").cloned().unwrap_or_else(|| json!("string")));
-            for keyword in ["const", "enum"] {
-                out.extend(map.get(keyword).map(|value| (keyword.to_owned(), value.clone())));
-            }
-            if has_type(&out, "array") {
-                // OpenAI rejects a list without `items`.
-                out.insert("items".into(), json!({}));
-            }
-            out
-        };
         match listed_as(self.rules, values, self.in_union) {
+            Listed::AsTheyAre if self.rules.values == Values::Texts => Ok(enum_of_texts(values)),
             Listed::AsTheyAre => {
-                if self.rules.values == Values::Texts {
-                    return Ok(enum_of_texts(values));
-                }
-                let mut out = as_it_is();
-                if !map.contains_key("type") {
-                    out.shift_remove("type");
+                let own = ["type", "const", "enum"].into_iter();
+                let own = own.filter_map(|word| Some((word.to_owned(), map.get(word)?.clone())));
+                let mut out: Keywords = own.collect();
+                if has_type(&out, "array") {
+                    // OpenAI rejects a list without `items`.
+                    out.insert("items".into(), json!({}));
                 }
                 Ok(out)
             }
             Listed::WrittenOut(parts) => match self.another(&parts, path)? {
                 Value::Object(out) => Ok(out),
-                _ => Ok(as_it_is()),
+                _ => Ok(Map::new()),
             },
             Listed::Range(kind, least, most) => {
                 Ok(with_null(json!({"type": kind, "minimum": least, "maximum": most}), values))
             }
             Listed::Boolean(exact) => {
                 if let (false, Some(only)) = (exact, values.iter().find(|value| !value.is_null())) {
-                    told.push(format!("Always {only}."));
+                    self.told.push(format!("Always {only}."));
                     self.lose(path, keyword(map), TOLD);
                 }
                 Ok(with_null(json!({"type": "boolean"}), values))
@@ -152,6 +143,7 @@ impl Walk<'_> {
     }
 }
 
+/// Whether a schema is lowered as a map.
 fn is_map(node: &Node) -> bool {
     node.shape == Shape::Map
 }
@@ -197,12 +189,13 @@ fn holds_list(value: &Value) -> bool {
     }
 }
 
-fn keyword(map: &Schema) -> &'static str {
+/// Returns the keyword that lists the values.
+fn keyword(map: &Keywords) -> &'static str {
     if map.contains_key("const") { "const" } else { "enum" }
 }
 
 /// Returns the `enum` of values that are all texts or null.
-fn enum_of_texts(values: &[&Value]) -> Schema {
+fn enum_of_texts(values: &[&Value]) -> Keywords {
     let texts: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
     if texts.is_empty() {
         return typed("null".into());
@@ -211,17 +204,15 @@ fn enum_of_texts(values: &[&Value]) -> Schema {
 }
 
 /// Returns the schema, nullable if null is listed.
-fn with_null(schema: Value, values: &[&Value]) -> Schema {
-    let Value::Object(mut map) = schema else {
-        return Map::new();
+fn with_null(schema: Value, values: &[&Value]) -> Keywords {
+    let schema = match values.iter().any(|value| value.is_null()) {
+        false => schema,
+        // Such an enum lists texts only.
+        true if schema.get("enum").is_some() => json!({"anyOf": [schema, {"type": "null"}]}),
+        true => nullable(schema),
     };
-    if !values.iter().any(|value| value.is_null()) {
-        return map;
+    match schema {
+        Value::Object(map) => map,
+        _ => Map::new(),
     }
-    if !map.contains_key("enum") && !has_type(&map, "null") {
-        let kind = map.get("type").cloned().unwrap_or_default();
-        map.insert("type".into(), json!([kind, "null"]));
-        return map;
-    }
-    Map::from_iter([("anyOf".to_owned(), json!([map, {"type": "null"}]))])
 }

@@ -1,10 +1,26 @@
 //! Makes a [`Graph`] from a schema in the normal form.
+//!
+//! [`Builder::finish`] works in two stages:
+//!
+//! 1. Every schema gets a node with its own rules ([`Builder::made`]). A queue takes the place of
+//!    recursion, because a schema may be deep.
+//! 2. Rules that depend on other nodes follow: references to references lead to their end
+//!    ([`Graph::end_chains`]), unions get the rules of their leaves ([`Graph::join_unions`]), and
+//!    fields with one possible text are noted as tags ([`Graph::note_tags`]).
+//!
+//! ```text
+//! anyOf [{"const": "a"}, {"const": "b"}] → values "a", "b", as of an enum
+//! anyOf [A, null]                        → the rules of A, and null fits
+//! anyOf [A, B]                           → a union of A and B, with a tag if a field tells them apart
+//! ```
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::super::keywords::{DEFINITIONS, Role, keyword as known};
+use super::super::keywords::{
+    DEFINITIONS, Keywords, Role, entries, items, keyword as known, text as text_of, texts,
+};
 use super::super::types::Types;
 use super::super::{reference_to, resolve};
 use super::{
@@ -21,9 +37,13 @@ const MANY: usize = 12;
 /// The source of a node without a schema.
 static TRUE: Value = Value::Bool(true);
 
+/// The nodes so far, and the schemas that wait for one.
 pub(super) struct Builder<'s> {
+    /// The normal form.
     root: &'s Value,
+    /// The nodes, by their ids.
     nodes: Vec<Node>,
+    /// The schema of each node.
     sources: Vec<&'s Value>,
     /// The targets of references.
     targets: HashMap<String, Id>,
@@ -33,11 +53,13 @@ pub(super) struct Builder<'s> {
 }
 
 impl<'s> Builder<'s> {
+    /// Starts a graph without nodes.
     pub(super) fn new(root: &'s Value) -> Self {
         let (nodes, sources, targets) = (Vec::new(), Vec::new(), HashMap::new());
         Self { root, nodes, sources, targets, waiting: VecDeque::new() }
     }
 
+    /// Makes all nodes. The root has the first id, then the definitions, in order.
     pub(super) fn finish(mut self) -> Schemas<'s> {
         let root = self.target("#");
         let definitions = self.root.get(DEFINITIONS).and_then(Value::as_object);
@@ -50,12 +72,12 @@ impl<'s> Builder<'s> {
                 *place = node;
             }
         }
-        let Self { root: normal, nodes, sources, targets, .. } = self;
+        let Self { nodes, sources, targets, .. } = self;
         let mut graph = Graph { nodes, root, typed: false, targets };
         graph.end_chains();
         graph.join_unions();
         graph.note_tags();
-        Schemas { graph, root: normal, sources }
+        Schemas { graph, sources }
     }
 
     /// Returns the node of a schema. Its content is complete once `waiting` is empty.
@@ -65,6 +87,7 @@ impl<'s> Builder<'s> {
         id
     }
 
+    /// Adds a node, and returns its id.
     fn push(&mut self, node: Node, source: &'s Value) -> Id {
         self.nodes.push(node);
         self.sources.push(source);
@@ -81,20 +104,20 @@ impl<'s> Builder<'s> {
         id
     }
 
+    /// Returns the node of a schema, with ids for the schemas below it.
     fn made(&mut self, schema: &'s Value) -> Node {
-        let Some(map) = schema.as_object() else {
-            return match schema {
-                Value::Bool(false) => {
-                    Node { shape: Shape::Nothing, types: Types::NONE, ..Node::any() }
-                }
-                _ => Node::any(),
-            };
+        let map = match schema {
+            Value::Object(map) => map,
+            Value::Bool(false) => return Node { shape: Shape::Nothing, ..Node::none() },
+            _ => return Node::any(),
         };
-        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+        if let Some(reference) = text_of(map, "$ref") {
             return Node { shape: Shape::Reference(self.target(reference)), ..Node::any() };
         }
         let members = map.get("anyOf").or_else(|| map.get("oneOf")).and_then(Value::as_array);
         if let Some(members) = members {
+            // Nothing is beside a union in the normal form. Before it, rules may be.
+            self.plain(map);
             let members = members.iter().map(|member| self.node(member)).collect();
             return Node { shape: Shape::Union(members), ..Node::any() };
         }
@@ -102,7 +125,7 @@ impl<'s> Builder<'s> {
     }
 
     /// Makes the node of a schema that is not a union or a reference.
-    fn plain(&mut self, map: &'s Map<String, Value>) -> Node {
+    fn plain(&mut self, map: &'s Keywords) -> Node {
         let mut node = Node {
             types: types_of(map),
             number: number(map),
@@ -113,15 +136,14 @@ impl<'s> Builder<'s> {
         };
         values(map, &mut node);
         node.shape = shape(map, &node);
-        let also = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
-        node.also = also.map(|part| self.node(part)).collect();
+        node.also = items(map, "allOf").map(|part| self.node(part)).collect();
         node.never = map.get("not").map(|not| self.node(not)).into_iter().collect();
         node
     }
 
-    fn list(&mut self, map: &'s Map<String, Value>) -> ListRule {
-        let prefix = map.get("prefixItems").and_then(Value::as_array).into_iter().flatten();
-        let prefix: Vec<Id> = prefix.map(|item| self.node(item)).collect();
+    /// Reads the keywords for lists.
+    fn list(&mut self, map: &'s Keywords) -> ListRule {
+        let prefix: Vec<Id> = items(map, "prefixItems").map(|item| self.node(item)).collect();
         let rest = map.get("items");
         let (shortest, longest) = (size(map, "minItems", 0), size(map, "maxItems", usize::MAX));
         ListRule {
@@ -141,8 +163,11 @@ impl<'s> Builder<'s> {
 
     /// Returns the patterns of keys, with patterns that the regex engine does not support last.
     /// Such a pattern matches every key if there is no schema for other fields, otherwise no key.
-    fn patterns(&mut self, map: &'s Map<String, Value>, rest: Rest) -> Vec<(Pattern, Id)> {
-        let all = object_of(map, "patternProperties");
+    ///
+    /// It is a guess in both cases: the rule for undeclared fields is the better one if there is
+    /// one.
+    fn patterns(&mut self, map: &'s Keywords, rest: Rest) -> Vec<(Pattern, Id)> {
+        let all = entries(map, "patternProperties");
         let all = all.map(|(text, schema)| (Pattern::new(text), self.node(schema)));
         let (mut known, unknown): (Vec<_>, Vec<_>) =
             all.partition(|(pattern, _)| pattern.is_known());
@@ -151,7 +176,8 @@ impl<'s> Builder<'s> {
         known
     }
 
-    fn object(&mut self, map: &'s Map<String, Value>) -> ObjectRule {
+    /// Reads the keywords for objects.
+    fn object(&mut self, map: &'s Keywords) -> ObjectRule {
         let rest = match map.get("additionalProperties") {
             Some(Value::Bool(false)) => Rest::Closed,
             Some(schema) => Rest::Of(self.node(schema)),
@@ -174,54 +200,51 @@ impl<'s> Builder<'s> {
         }
     }
 
+    /// Returns the declared fields, and then those that are only required.
     fn fields(
         &mut self,
-        map: &'s Map<String, Value>,
+        map: &'s Keywords,
         patterns: &[(Pattern, Id)],
         rest: Rest,
     ) -> Vec<FieldRule> {
-        let required: HashSet<&str> = texts(map.get("required")).collect();
+        let required: HashSet<&str> = texts(map, "required").collect();
+        let field = |name: &str, node, described| FieldRule {
+            name: name.into(),
+            node,
+            required: required.contains(name),
+            described,
+            only: None,
+        };
         let mut fields = Vec::new();
         let mut declared = HashSet::new();
-        for (name, property) in object_of(map, "properties") {
+        for (name, property) in entries(map, "properties") {
             declared.insert(name.as_str());
-            let required = required.contains(name.as_str());
-            let node = self.node(property);
-            fields.push(FieldRule {
-                name: name.as_str().into(),
-                node,
-                required,
-                described: true,
-                only: None,
-            });
+            fields.push(field(name, self.node(property), true));
         }
         // Required without being declared: a pattern or `rest` has its schema.
-        for name in texts(map.get("required")).filter(|name| declared.insert(name)) {
+        for name in texts(map, "required").filter(|name| declared.insert(name)) {
             let matching = patterns.iter().find(|(pattern, _)| pattern.is_match(name));
-            let node = match (matching.map(|(_, id)| *id), rest) {
-                (Some(id), _) | (None, Rest::Of(id)) => id,
+            let node = match (matching, rest) {
+                (Some((_, id)), _) => *id,
+                (None, Rest::Of(id)) => id,
                 (None, Rest::Open) => self.push(Node::any(), &TRUE),
-                (None, Rest::Closed) => {
-                    self.push(Node { types: Types::NONE, ..Node::any() }, &TRUE)
-                }
+                (None, Rest::Closed) => self.push(Node::none(), &TRUE),
             };
-            fields.push(FieldRule {
-                name: name.into(),
-                node,
-                required: true,
-                described: false,
-                only: None,
-            });
+            fields.push(field(name, node, false));
         }
         fields
     }
 }
 
 /// Returns the shape of a schema that is not a union or a reference.
-fn shape(map: &Map<String, Value>, node: &Node) -> Shape {
+///
+/// The types are those of the keyword and not of the node, whose types are narrowed by listed
+/// values. An object is a struct if it declares fields, and a map if it only has rules for
+/// undeclared ones.
+fn shape(map: &Keywords, node: &Node) -> Shape {
     let types = map.get("type").map_or(Types::NONE, Types::of_keyword);
     let object = &node.object;
-    let mut patterns = object_of(map, "patternProperties");
+    let mut patterns = entries(map, "patternProperties");
     if node.values.is_some() {
         Shape::Values
     } else if types.has(Types::OBJECT) {
@@ -246,6 +269,12 @@ fn shape(map: &Map<String, Value>, node: &Node) -> Shape {
 
 impl Graph {
     /// Replaces references to references by their final target.
+    ///
+    /// ```text
+    /// A → B → C → an object: A and B refer to C
+    /// A → B → A:             both accept any value, because no rule is left
+    /// ```
+    /// Contracts reject such circles where a value would have to be checked ([`Graph::circle`]).
     fn end_chains(&mut self) {
         // From the last one: references lead forward, so most chains are short by then.
         for id in (0..self.nodes.len()).rev() {
@@ -274,6 +303,11 @@ impl Graph {
     ///
     /// Unions that are only members of other unions get no content. A chain of them would
     /// otherwise list its last members once for each union.
+    ///
+    /// ```text
+    /// anyOf [A, anyOf [B, null]] → content: a union of A and B, and null fits
+    /// shape: as before, for lowering
+    /// ```
     fn join_unions(&mut self) {
         let is_union = |id: Id| matches!(self.shape(id), Shape::Union(_));
         let targets = self.targets.values().copied();
@@ -292,6 +326,7 @@ impl Graph {
         }
     }
 
+    /// Returns the rules for all values that fit one of the leaves of a union.
     fn joined(&self, id: Id) -> Node {
         let mut members = self.leaves(id);
         let before = members.len();
@@ -310,6 +345,7 @@ impl Graph {
         node
     }
 
+    /// Returns the node of leaves that cannot be joined to a plain one.
     fn union(&self, members: &[Id]) -> Node {
         let types = members.iter().map(|id| self.node(*id).types).fold(Types::NONE, Types::with);
         let union = Union { members: members.to_vec(), tag: self.tag(members).map(Into::into) };
@@ -317,6 +353,12 @@ impl Graph {
     }
 
     /// Returns the tag: a field for which each member that is an object has texts of its own.
+    ///
+    /// Reading uses it to pick the member that a value is meant for, and to report faults of that
+    /// member only.
+    /// ```text
+    /// {"kind": const "circle", …}, {"kind": const "square", …} → "kind"
+    /// ```
     fn tag(&self, members: &[Id]) -> Option<&str> {
         let members = members.iter().map(|id| self.node(*id));
         let objects: Vec<_> = members.filter(|node| node.types.has(Types::OBJECT)).collect();
@@ -348,7 +390,7 @@ impl Graph {
         let mut seen = HashSet::new();
         for node in members.iter().map(|id| self.node(*id)) {
             let simple = node.text.is_free() && node.also.is_empty() && node.never.is_empty();
-            let texts = self.node_texts(node).filter(|_| simple)?;
+            let texts = node.values.as_deref().filter(|_| simple && node.types == Types::TEXT)?;
             // The same text in two members: serde would pick one of them.
             if !texts.iter().all(|text| seen.insert(text.as_str())) {
                 return None;
@@ -358,75 +400,54 @@ impl Graph {
         Some(Node { types: Types::TEXT, values: Some(all.into()), ..Node::any() })
     }
 
-    fn node_texts<'n>(&self, node: &'n Node) -> Option<&'n [Value]> {
-        node.values.as_deref().filter(|_| node.types == Types::TEXT)
-    }
-
     /// Sets `only` for fields that may contain one text only.
+    ///
+    /// It runs last, because the field may be a reference or a union.
     fn note_tags(&mut self) {
-        for id in 0..self.nodes.len() {
-            let Some(node) = self.nodes.get(id) else {
-                continue;
-            };
-            let only = |field: &FieldRule| self.node(field.node).only_text().map(Box::from);
-            let tags: Vec<_> = node.object.fields.iter().map(only).collect();
-            if let Some(node) = self.nodes.get_mut(id) {
-                for (field, only) in node.object.fields.iter_mut().zip(tags) {
-                    field.only = only;
-                }
+        let only = |field: &FieldRule| self.node(field.node).only_text().map(Box::from);
+        let tags = |node: &Node| node.object.fields.iter().map(only).collect::<Vec<_>>();
+        let tags: Vec<_> = self.nodes.iter().map(tags).collect();
+        for (node, tags) in self.nodes.iter_mut().zip(tags) {
+            for (field, only) in node.object.fields.iter_mut().zip(tags) {
+                field.only = only;
             }
         }
     }
 }
 
-fn values(map: &Map<String, Value>, node: &mut Node) {
-    let listed = map.get("enum").and_then(Value::as_array).cloned();
-    let values = match (map.get("const"), listed) {
-        (Some(only), listed) => {
-            let fits = listed.is_none_or(|listed| listed.contains(only));
-            if fits { vec![only.clone()] } else { Vec::new() }
-        }
+/// Reads `const` and `enum`, and narrows the types to those of the values.
+fn values(map: &Keywords, node: &mut Node) {
+    // The normal form lists a `const` in the `enum` beside it.
+    let values = match (map.get("const"), map.get("enum").and_then(Value::as_array)) {
+        (Some(only), _) => std::slice::from_ref(only),
         (None, Some(listed)) => listed,
         (None, None) => return,
     };
-    if !values.iter().any(Value::is_null) {
-        node.types = node.types.without(Types::NULL);
-    }
-    let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
-    let present =
-        values.iter().fold(Types::NULL, |types, value| types.with(Types::of_value(value)));
-    let narrowed = Types::EACH
-        .into_iter()
-        .filter(|kind| !present.meets(*kind))
-        .fold(node.types, Types::without);
-    node.types = narrowed;
-    node.values = Some(values.into());
+    let present = values.iter().map(Types::of_value).fold(Types::NONE, Types::with);
+    node.types = node.types.common(present);
+    node.values = Some(values.iter().filter(|value| !value.is_null()).cloned().collect());
 }
 
-fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-}
-
-fn object_of<'a>(
-    map: &'a Map<String, Value>,
-    keyword: &str,
-) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    map.get(keyword).and_then(Value::as_object).into_iter().flatten()
-}
-
-fn size(map: &Map<String, Value>, keyword: &str, otherwise: usize) -> usize {
+/// Returns the count of a keyword.
+fn size(map: &Keywords, keyword: &str, otherwise: usize) -> usize {
     let size = map.get(keyword).and_then(Value::as_f64).filter(|size| *size >= 0.0);
     size.map_or(otherwise, |size| size as usize)
 }
 
-fn depends(map: &Map<String, Value>) -> Vec<(String, Vec<String>)> {
-    object_of(map, "dependentRequired")
-        .map(|(name, names)| (name.clone(), texts(Some(names)).map(str::to_owned).collect()))
-        .collect()
+/// Reads `dependentRequired`.
+fn depends(map: &Keywords) -> Vec<(String, Vec<String>)> {
+    let names = |list: &Value| {
+        let names = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    };
+    let all = entries(map, "dependentRequired");
+    all.map(|(name, needed)| (name.clone(), names(needed))).collect()
 }
 
 /// Returns the types that a schema names, or else the types that its other keywords apply to.
-fn types_of(map: &Map<String, Value>) -> Types {
+///
+/// In the normal form only constraints, such as the members of `allOf`, have no type.
+fn types_of(map: &Keywords) -> Types {
     if let Some(kind) = map.get("type") {
         return Types::of_keyword(kind);
     }
@@ -441,39 +462,32 @@ fn types_of(map: &Map<String, Value>) -> Types {
     }
 }
 
-fn number(map: &Map<String, Value>) -> NumberRule {
+/// Reads the keywords for numbers.
+///
+/// `implied` is true if all bounds are those of the Rust type: serde then rejects the same numbers,
+/// and reading needs no check of its own.
+fn number(map: &Keywords) -> NumberRule {
     let bound = |keyword: &str| match map.get(keyword) {
         Some(Value::Number(number)) => Decimal::parse(&number.to_string()),
         _ => None,
     };
-    let format = map.get("format").and_then(Value::as_str).unwrap_or_default();
-    let range = range(format);
-    let (least, greatest) = (bound("minimum"), bound("maximum"));
-    let (above, below) = (bound("exclusiveMinimum"), bound("exclusiveMaximum"));
-    let step = bound("multipleOf");
-    let inside = |bound: &Option<Decimal>, implied: Option<&Decimal>| {
-        bound.as_ref().is_none_or(|bound| implied.is_some_and(|implied| implied == bound))
-    };
-    let ends = range.as_ref();
-    let implied = (range.is_some() || matches!(format, "double" | "float"))
-        && inside(&least, ends.map(|(low, _)| low))
-        && inside(&greatest, ends.map(|(_, high)| high))
-        && above.is_none()
-        && below.is_none()
-        && step.is_none();
+    let format = text_of(map, "format").unwrap_or_default();
     let mut rule = NumberRule {
-        least,
-        greatest,
-        above,
-        below,
-        step,
-        range,
+        least: bound("minimum"),
+        greatest: bound("maximum"),
+        above: bound("exclusiveMinimum"),
+        below: bound("exclusiveMaximum"),
+        step: bound("multipleOf"),
+        range: range(format),
         single: format == "float",
         float: matches!(format, "double" | "float"),
-        implied,
-        quick: None,
-        quick_fraction: None,
+        ..NumberRule::default()
     };
+    let (low, high) = rule.range.clone().unzip();
+    rule.implied = (rule.range.is_some() || rule.float)
+        && (rule.least.is_none() || rule.least == low)
+        && (rule.greatest.is_none() || rule.greatest == high)
+        && [&rule.above, &rule.below, &rule.step].iter().all(|bound| bound.is_none());
     rule.quick = rule.quick();
     rule.quick_fraction = rule.quick_fraction();
     rule
@@ -497,12 +511,12 @@ fn range(format: &str) -> Option<(Decimal, Decimal)> {
     Some((Decimal::parse(&low.to_string())?, Decimal::parse(&high.to_string())?))
 }
 
-fn text(map: &Map<String, Value>) -> TextRule {
-    let pattern = map.get("pattern").and_then(Value::as_str);
+/// Reads the keywords for texts.
+fn text(map: &Keywords) -> TextRule {
     TextRule {
         shortest: size(map, "minLength", 0),
         longest: size(map, "maxLength", usize::MAX),
-        pattern: pattern.map(Pattern::new).filter(Pattern::is_known),
-        format: map.get("format").and_then(Value::as_str).and_then(Format::named),
+        pattern: text_of(map, "pattern").map(Pattern::new).filter(Pattern::is_known),
+        format: text_of(map, "format").and_then(Format::named),
     }
 }

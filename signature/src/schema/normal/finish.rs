@@ -1,19 +1,31 @@
 //! The last step to the normal form: one notation for types, listed values and unions.
 //!
-//! It runs on a schema whose parts are merged, so that all rules for a value are together.
+//! Begin with [`Normal::finish`]. It runs on a schema whose parts are merged, so that all rules for
+//! a value are together:
+//!
+//! ```text
+//! {"minLength": 1}                            → {"type": "string", "minLength": 1}
+//! {"type": ["object", "string"], …}           → anyOf of an object and a string
+//! {"type": "string", "enum": ["a", 1]}        → {"type": "string", "enum": ["a"]}
+//! anyOf [{"type": "string"}, {"type": "null"}] → {"type": ["string", "null"]}
+//! ```
+//!
+//! A schema that no value fits becomes `false`. A union drops such members, an object such optional
+//! fields.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::super::keywords::{is_annotation, keyword as known};
-use super::super::types::Types;
+use super::super::keywords::{Keywords, add_null, is_annotation, keyword as known, text, texts};
+use super::super::types::{Types, type_name};
+use super::Normal;
 use super::merge::{types, union_of};
-use super::{Normal, Refusal};
-use crate::error::SchemaFault;
+use crate::error::{Checked, SchemaFault, refuse};
 
 impl Normal<'_> {
-    pub(super) fn finish(&mut self, schema: Value, path: &str) -> Result<Value, Refusal> {
+    /// Returns the normal form of a merged schema.
+    pub(super) fn finish(&mut self, schema: Value, path: &str) -> Checked<Value> {
         self.spend(path)?;
         let Value::Object(map) = schema else {
             return Ok(schema);
@@ -31,12 +43,8 @@ impl Normal<'_> {
         Ok(plain)
     }
 
-    fn union(
-        &mut self,
-        keyword: &str,
-        mut map: Map<String, Value>,
-        path: &str,
-    ) -> Result<Value, Refusal> {
+    /// Finishes the members of a union, flattens `anyOf` in `anyOf`, and drops duplicates.
+    fn union(&mut self, keyword: &str, mut map: Keywords, path: &str) -> Checked<Value> {
         let Some(Value::Array(members)) = map.get_mut(keyword).map(Value::take) else {
             return Ok(map.into());
         };
@@ -78,7 +86,8 @@ impl Normal<'_> {
         Ok(only)
     }
 
-    fn plain(&mut self, mut map: Map<String, Value>, path: &str) -> Result<Value, Refusal> {
+    /// Finishes a schema that is not a union or a reference.
+    fn plain(&mut self, mut map: Keywords, path: &str) -> Checked<Value> {
         if self.infer && !map.contains_key("type") {
             infer(&mut map);
         }
@@ -97,19 +106,24 @@ impl Normal<'_> {
     }
 
     /// Splits a schema into one member for each type, if objects or lists are beside other types.
-    fn split(&mut self, map: Map<String, Value>, path: &str) -> Result<Value, Refusal> {
-        let kinds: Vec<String> =
-            map.get("type").map(types).unwrap_or_default().into_iter().map(Into::into).collect();
-        let others = kinds.iter().filter(|kind| *kind != "null").count();
-        if others < 2 || !kinds.iter().any(|kind| kind == "object" || kind == "array") {
+    ///
+    /// ```text
+    /// {"type": ["object", "string"], "properties": {…}, "minLength": 1}
+    /// → anyOf [{"type": "object", "properties": {…}}, {"type": "string", "minLength": 1}]
+    /// ```
+    fn split(&mut self, map: Keywords, path: &str) -> Checked<Value> {
+        let kinds = map.get("type").cloned().unwrap_or_default();
+        let kinds = types(&kinds);
+        let others = kinds.iter().filter(|kind| **kind != "null").count();
+        if others < 2 || !kinds.iter().any(|kind| matches!(*kind, "object" | "array")) {
             return Ok(map.into());
         }
         let mut whole = map.clone();
         let mut members = Vec::new();
-        for kind in &kinds {
+        for kind in kinds {
             self.spend(path)?;
             let mut member = map.clone();
-            member.insert("type".into(), kind.as_str().into());
+            member.insert("type".into(), kind.into());
             member.retain(|keyword, _| !is_annotation(keyword) && speaks_of(keyword, kind));
             members.push(Value::Object(member));
         }
@@ -119,7 +133,8 @@ impl Normal<'_> {
     }
 }
 
-pub(super) fn is_any(schema: &Value) -> bool {
+/// Whether a schema is `{}`.
+fn is_any(schema: &Value) -> bool {
     schema.as_object().is_some_and(Map::is_empty)
 }
 
@@ -129,46 +144,42 @@ fn speaks_of(keyword: &str, kind: &str) -> bool {
 }
 
 /// Merges `[X, null]` into X with the type `null`, if X has a plain type.
+///
+/// It does not do so beside rules that null would then have to fit.
 fn nullable(members: &mut Vec<Value>) {
     let [Value::Object(one), Value::Object(two)] = members.as_mut_slice() else {
         return;
     };
-    let is_null =
-        |map: &Map<String, Value>| map.len() == 1 && map.get("type") == Some(&json!("null"));
+    let is_null = |map: &Keywords| map.len() == 1 && map.get("type") == Some(&json!("null"));
     let plain = match (is_null(one), is_null(two)) {
         (false, true) => one,
         (true, false) => two,
         _ => return,
     };
-    let kinds = plain.get("type").map(types).unwrap_or_default();
-    if kinds.is_empty() || plain.contains_key("const") || plain.contains_key("allOf") {
+    let rules = ["const", "allOf", "not", "if"];
+    if !plain.contains_key("type") || rules.iter().any(|keyword| plain.contains_key(*keyword)) {
         return;
     }
-    if plain.contains_key("not") || plain.contains_key("if") {
-        return;
-    }
-    if !kinds.contains(&"null") {
-        let kinds: Vec<_> = kinds.into_iter().chain(["null"]).map(Value::from).collect();
-        plain.insert("type".into(), kinds.into());
-    }
-    if let Some(values) = plain.get_mut("enum").and_then(Value::as_array_mut)
-        && !values.contains(&Value::Null)
-    {
-        values.push(Value::Null);
-    }
+    add_null(plain);
     let plain = std::mem::take(plain);
     *members = vec![plain.into()];
 }
 
 /// Sets the types of a schema without a type: those that its keywords apply to.
-fn infer(map: &mut Map<String, Value>) {
+///
+/// ```text
+/// {"enum": ["a", 1]}    → type ["string", "integer"]
+/// {"required": ["a"]}   → type "object"
+/// {"format": "int32"}   → type "integer"
+/// ```
+fn infer(map: &mut Keywords) {
     let values = match (map.get("const"), map.get("enum")) {
         (Some(value), _) => std::slice::from_ref(value),
         (None, Some(Value::Array(values))) => values.as_slice(),
         _ => &[],
     };
     let mut kinds: Vec<&str> = Vec::new();
-    for kind in values.iter().map(type_of) {
+    for kind in values.iter().map(type_name) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -176,15 +187,16 @@ fn infer(map: &mut Map<String, Value>) {
     if kinds.is_empty() {
         kinds = spoken_of(map);
     }
-    let kind: Value = match kinds.as_slice() {
+    let kind = match kinds.as_slice() {
         [] => return,
-        [one] => (*one).into(),
+        [one] => json!(one),
         many => json!(many),
     };
     map.shift_insert(0, "type".into(), kind);
 }
 
-fn spoken_of(map: &Map<String, Value>) -> Vec<&'static str> {
+/// Returns the names of the types that the keywords apply to.
+fn spoken_of(map: &Keywords) -> Vec<&'static str> {
     let spoken = map.keys().filter(|keyword| *keyword != "format").filter_map(|it| known(it));
     let own = spoken.map(|known| known.of).filter(|of| *of != Types::ALL);
     let spoken = own.fold(Types::NONE, Types::with);
@@ -196,7 +208,7 @@ fn spoken_of(map: &Map<String, Value>) -> Vec<&'static str> {
     ];
     let names = names.into_iter().filter(|(types, _)| spoken.has(*types));
     let mut kinds: Vec<_> = names.map(|(_, name)| name).collect();
-    if let (true, Some(format)) = (kinds.is_empty(), map.get("format").and_then(Value::as_str)) {
+    if let (true, Some(format)) = (kinds.is_empty(), text(map, "format")) {
         // OpenAPI's formats of numbers; all others are for texts.
         kinds.push(match format {
             "float" | "double" => "number",
@@ -207,33 +219,15 @@ fn spoken_of(map: &Map<String, Value>) -> Vec<&'static str> {
     kinds
 }
 
-pub(super) fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-fn is_of(value: &Value, kinds: &[&str]) -> bool {
-    let own = type_of(value);
-    let whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
-    kinds.contains(&own)
-        || own == "integer" && kinds.contains(&"number")
-        || own == "number" && kinds.contains(&"integer") && whole()
-}
-
 /// Keeps the values of `enum` and `const` that fit the type and each other; returns whether there
 /// are any.
-fn values(map: &mut Map<String, Value>, path: &str) -> Result<bool, Refusal> {
-    let kinds: Vec<String> =
-        map.get("type").map(types).unwrap_or_default().into_iter().map(Into::into).collect();
-    let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
-    let fits = |value: &Value| kinds.is_empty() || is_of(value, &kinds);
+fn values(map: &mut Keywords, path: &str) -> Checked<bool> {
+    let kinds = map.get("type").map_or(Types::ALL, Types::of_keyword);
+    let is_whole = |value: &Value| value.as_f64().is_none_or(|number| number.fract() == 0.0);
+    let fits = |value: &Value| {
+        let own = kinds.common(Types::of_value(value));
+        own != Types::NONE && (own != Types::INTEGER || is_whole(value))
+    };
     if map.get("const").is_some_and(|value| !fits(value)) {
         return Ok(false);
     }
@@ -242,11 +236,7 @@ fn values(map: &mut Map<String, Value>, path: &str) -> Result<bool, Refusal> {
         return Ok(true);
     };
     if values.is_empty() {
-        return Err(Refusal::new(
-            SchemaFault::Malformed,
-            path,
-            "the enum is empty; give it values",
-        ));
+        return refuse(SchemaFault::Malformed, path, "the enum is empty; give it values");
     }
     let mut seen = HashSet::new();
     values.retain(|value| fits(value) && seen.insert(value.to_string()));
@@ -257,7 +247,11 @@ fn values(map: &mut Map<String, Value>, path: &str) -> Result<bool, Refusal> {
 }
 
 /// Removes duplicates from a list of types.
-fn one_type(map: &mut Map<String, Value>) {
+///
+/// ```text
+/// ["integer", "number"] → "number"
+/// ```
+fn one_type(map: &mut Keywords) {
     let Some(Value::Array(kinds)) = map.get_mut("type") else {
         return;
     };
@@ -276,24 +270,21 @@ fn one_type(map: &mut Map<String, Value>) {
 
 /// Adds schemas for required fields, and drops optional fields that no value fits; returns whether
 /// any object fits.
-fn object(map: &mut Map<String, Value>) -> bool {
-    if map.get("required").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+///
+/// ```text
+/// {"required": ["a"], "additionalProperties": S} → property `a` with the schema S
+/// {"required": ["a"], "properties": {"a": false}} → no object fits
+/// ```
+fn object(map: &mut Keywords) -> bool {
+    if map.get("required").is_some_and(|names| *names == json!([])) {
         map.shift_remove("required");
     }
     // Keys are always texts.
-    if map
-        .get("propertyNames")
-        .is_some_and(|keys| is_any(keys) || *keys == json!({"type": "string"}))
-    {
+    let any_key = |keys: &Value| is_any(keys) || *keys == json!({"type": "string"});
+    if map.get("propertyNames").is_some_and(any_key) {
         map.shift_remove("propertyNames");
     }
-    let required: Vec<String> = map
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str().map(ToOwned::to_owned))
-        .collect();
+    let required: Vec<String> = texts(map, "required").map(str::to_owned).collect();
     let rest = map.get("additionalProperties").cloned();
     let patterns = map.contains_key("patternProperties");
     let closed = rest == Some(Value::Bool(false)) && !patterns;

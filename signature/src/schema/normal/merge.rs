@@ -1,14 +1,28 @@
 //! Merging two schemas that both apply, for `allOf` and for keywords beside a reference.
+//!
+//! Begin with [`Normal::merge`]:
+//!
+//! ```text
+//! {"type": "integer", "minimum": 1} and {"type": "number", "minimum": 3}
+//! → {"type": "integer", "minimum": 3}
+//! {"pattern": "^a"} and {"pattern": "z$"}
+//! → {"pattern": "^a", "allOf": [{"pattern": "z$"}]}
+//! ```
+//!
+//! References are replaced by their targets, and a schema is merged into each member of a union.
+//! How two values of one keyword are merged depends on its role ([`both`]). Two rules without a
+//! common value give `false`; rules that cannot be merged are kept in `allOf`. Merging may multiply
+//! schemas, so it counts every copy.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::super::keywords::{Role, is_annotation, keyword as known};
-use super::{Normal, Refusal};
-use crate::error::SchemaFault;
-use crate::limits::NORMAL_DEPTH;
+use super::super::keywords::{Keywords, Role, is_annotation, items, keyword as known};
+use super::super::types::Types;
+use super::Normal;
+use crate::error::Checked;
 
 /// Keywords that only have a meaning together.
 const GROUPS: [&[&str]; 2] = [&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
@@ -18,51 +32,47 @@ const FEW: usize = 8;
 
 impl Normal<'_> {
     /// Returns the schema of values that fit both. Annotations of the first have priority.
-    pub(super) fn merge(&mut self, a: Value, b: Value, path: &str) -> Result<Value, Refusal> {
+    pub(super) fn merge(&mut self, a: Value, b: Value, path: &str) -> Checked<Value> {
         self.spend(path)?;
         // Merging two schemas that contain themselves would never end.
-        if self.depth >= NORMAL_DEPTH {
-            return Err(Refusal::new(
-                SchemaFault::TooDeep,
-                path,
-                "its parts nest too deep to be put together; make it flatter",
-            ));
-        }
-        self.depth += 1;
-        let merged = self.merge_values(a, b, path);
-        self.depth -= 1;
-        if matches!(merged, Ok(Value::Bool(false))) {
+        let advice = "its parts nest too deep to be put together; make it flatter";
+        let merged = self.deeper(path, advice, |normal| normal.merge_values(a, b, path))?;
+        if merged == false {
             self.contradiction.get_or_insert_with(|| path.to_owned());
         }
-        merged
+        Ok(merged)
     }
 
-    fn merge_values(&mut self, a: Value, b: Value, path: &str) -> Result<Value, Refusal> {
+    /// Returns the normal form of values that fit both.
+    fn merge_parts(&mut self, a: Value, b: Value, path: &str) -> Checked<Value> {
+        let both = self.merge(a, b, path)?;
+        self.finish(both, path)
+    }
+
+    /// Merges references, unions and plain schemas, in this order.
+    fn merge_values(&mut self, a: Value, b: Value, path: &str) -> Checked<Value> {
         let (Value::Object(mut a), Value::Object(mut b)) = (a, b) else {
             return Ok(false.into());
         };
         if says_nothing(&b) {
-            annotate(&mut a, b);
+            for (keyword, value) in b {
+                a.entry(keyword).or_insert(value);
+            }
             return Ok(a.into());
         }
         if says_nothing(&a) {
-            let own = std::mem::replace(&mut a, b);
-            for (keyword, value) in own {
-                a.insert(keyword, value);
-            }
-            return Ok(a.into());
+            b.extend(a);
+            return Ok(b.into());
         }
         if a == b {
             return Ok(a.into());
         }
         if let Some(Value::String(reference)) = a.shift_remove("$ref") {
-            let mut target = self.inlined(&reference, path)?;
-            override_annotations(&mut target, a);
+            let target = self.inlined_with(&reference, a, path)?;
             return self.merge(target, b.into(), path);
         }
         if let Some(Value::String(reference)) = b.shift_remove("$ref") {
-            let mut target = self.inlined(&reference, path)?;
-            override_annotations(&mut target, b);
+            let target = self.inlined_with(&reference, b, path)?;
             return self.merge(a.into(), target, path);
         }
         if let Some(keyword) = union_of(&a) {
@@ -74,15 +84,30 @@ impl Normal<'_> {
         self.merge_plain(a, b, path)
     }
 
+    /// Returns the target of a reference, with the annotations beside the reference.
+    fn inlined_with(&mut self, reference: &str, beside: Keywords, path: &str) -> Checked<Value> {
+        let mut target = self.inlined(reference, path)?;
+        if let Some(target) = target.as_object_mut() {
+            target.extend(beside);
+        }
+        Ok(target)
+    }
+
     /// Merges a schema into each member of a union.
+    ///
+    /// ```text
+    /// anyOf [A, B] and C → anyOf [A and C, B and C]
+    /// ```
+    /// Descriptions and defaults of both stay beside the union. Members that no value fits any more
+    /// are dropped.
     fn in_members(
         &mut self,
         keyword: &str,
-        mut union: Map<String, Value>,
-        mut other: Map<String, Value>,
+        mut union: Keywords,
+        mut other: Keywords,
         path: &str,
         union_first: bool,
-    ) -> Result<Value, Refusal> {
+    ) -> Checked<Value> {
         let mut told = Map::new();
         let order = if union_first { [&mut union, &mut other] } else { [&mut other, &mut union] };
         for map in order {
@@ -111,7 +136,7 @@ impl Normal<'_> {
     }
 
     /// Counts the cost of a copy, which grows with its size.
-    fn spend_copy(&mut self, map: &Map<String, Value>, path: &str) -> Result<(), Refusal> {
+    fn spend_copy(&mut self, map: &Keywords, path: &str) -> Checked {
         let mut waiting: Vec<&Value> = map.values().collect();
         while let Some(value) = waiting.pop() {
             self.spend(path)?;
@@ -124,19 +149,13 @@ impl Normal<'_> {
         Ok(())
     }
 
-    fn merge_plain(
-        &mut self,
-        mut a: Map<String, Value>,
-        mut b: Map<String, Value>,
-        path: &str,
-    ) -> Result<Value, Refusal> {
-        if !self.merge_objects(&mut a, &mut b, path)? || !self.merge_lists(&mut a, &mut b, path)? {
-            return Ok(false.into());
-        }
+    /// Merges two schemas without references and unions, keyword by keyword.
+    fn merge_plain(&mut self, mut a: Keywords, mut b: Keywords, path: &str) -> Checked<Value> {
+        self.merge_objects(&mut a, &mut b, path)?;
+        self.merge_lists(&mut a, &mut b, path)?;
         let mut rest = Vec::new();
         for group in GROUPS {
-            let has =
-                |map: &Map<String, Value>| group.iter().any(|keyword| map.contains_key(*keyword));
+            let has = |map: &Keywords| group.iter().any(|keyword| map.contains_key(*keyword));
             if has(&a) && has(&b) {
                 let taken = group.iter().filter_map(|keyword| b.shift_remove_entry(*keyword));
                 rest.push(Value::Object(taken.collect()));
@@ -166,156 +185,110 @@ impl Normal<'_> {
         Ok(a.into())
     }
 
-    /// Merges the keywords of objects; returns whether any object may still fit.
-    fn merge_objects(
-        &mut self,
-        a: &mut Map<String, Value>,
-        b: &mut Map<String, Value>,
-        path: &str,
-    ) -> Result<bool, Refusal> {
+    /// Merges the keywords of objects. The rule of each side for undeclared fields applies to fields
+    /// that only the other side declares.
+    ///
+    /// ```text
+    /// {"a": A, …others: R} and {"a": B, "c": C} → {"a": A and B, "c": C and R}
+    /// ```
+    fn merge_objects(&mut self, a: &mut Keywords, b: &mut Keywords, path: &str) -> Checked {
         let (rest_a, rest_b) = (rest_of(a), rest_of(b));
-        let Some(Value::Object(mut theirs)) = b.shift_remove("properties") else {
-            if let Some(properties) = a.get_mut("properties").and_then(Value::as_object_mut) {
-                self.restrict(properties, rest_b, path)?;
-            }
+        let theirs = b.shift_remove("properties");
+        let ours = match theirs {
+            Some(_) => a.shift_remove("properties"),
+            None => a.get_mut("properties").map(Value::take),
+        };
+        if ours.is_none() && theirs.is_none() {
             return self.merge_rest(a, b, path);
-        };
-        let mut merged = match a.shift_remove("properties") {
-            Some(Value::Object(ours)) => ours,
+        }
+        let [mut ours, mut theirs] = [ours, theirs].map(|fields| match fields {
+            Some(Value::Object(fields)) => fields,
             _ => Map::new(),
-        };
-        let mut known = Map::new();
-        for (name, other) in std::mem::take(&mut theirs) {
-            let Some(property) = merged.get_mut(&name) else {
-                theirs.insert(name, other);
+        });
+        for (name, property) in &mut ours {
+            let other = theirs.get_mut(name).map(Value::take).or_else(|| rest_b.clone());
+            if let Some(other) = other {
+                *property = self.merge_parts(property.take(), other, &format!("{path}.{name}"))?;
+            }
+        }
+        for (name, mut property) in theirs {
+            if ours.contains_key(&name) {
                 continue;
-            };
-            let below = format!("{path}.{name}");
-            let both = self.merge(property.take(), other, &below)?;
-            known.insert(name, self.finish(both, &below)?);
+            }
+            if let Some(rest) = rest_a.clone() {
+                property = self.merge_parts(property, rest, &format!("{path}.{name}"))?;
+            }
+            ours.insert(name, property);
         }
-        self.restrict_but(&mut merged, rest_b, path, &known)?;
-        self.restrict(&mut theirs, rest_a, path)?;
-        for (name, property) in known {
-            merged.insert(name, property);
-        }
-        merged.extend(theirs);
-        a.insert("properties".into(), merged.into());
+        a.insert("properties".into(), ours.into());
         self.merge_rest(a, b, path)
     }
 
-    fn restrict(
-        &mut self,
-        properties: &mut Map<String, Value>,
-        rest: Option<Value>,
-        path: &str,
-    ) -> Result<(), Refusal> {
-        self.restrict_but(properties, rest, path, &Map::new())
-    }
-
-    /// Applies one side's rule for undeclared fields to the other side's fields, except `known`.
-    fn restrict_but(
-        &mut self,
-        properties: &mut Map<String, Value>,
-        rest: Option<Value>,
-        path: &str,
-        known: &Map<String, Value>,
-    ) -> Result<(), Refusal> {
-        let Some(rest) = rest else {
-            return Ok(());
-        };
-        for (name, property) in properties {
-            if !known.contains_key(name) {
-                let below = format!("{path}.{name}");
-                let both = self.merge(property.take(), rest.clone(), &below)?;
-                *property = self.finish(both, &below)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn merge_rest(
-        &mut self,
-        a: &mut Map<String, Value>,
-        b: &mut Map<String, Value>,
-        path: &str,
-    ) -> Result<bool, Refusal> {
+    /// Merges the other keywords of objects.
+    fn merge_rest(&mut self, a: &mut Keywords, b: &mut Keywords, path: &str) -> Checked {
         let below = format!("{path}.*");
         for keyword in ["additionalProperties", "propertyNames"] {
             self.merge_schema(a, b, keyword, &below)?;
         }
-        if let (Some(Value::Object(ours)), Some(Value::Object(theirs))) =
-            (a.get_mut("patternProperties"), b.get("patternProperties"))
+        if a.contains_key("patternProperties")
+            && let Some(Value::Object(theirs)) = b.shift_remove("patternProperties")
+            && let Some(Value::Object(ours)) = a.get_mut("patternProperties")
         {
-            let theirs = theirs.clone();
             for (pattern, schema) in theirs {
                 match ours.get_mut(&pattern) {
                     Some(ours) => *ours = self.merge(ours.take(), schema, &below)?,
-                    None => {
-                        ours.insert(pattern, schema);
-                    }
+                    None => drop(ours.insert(pattern, schema)),
                 }
             }
-            b.shift_remove("patternProperties");
         }
-        if let (Some(Value::Array(ours)), Some(Value::Array(theirs))) =
-            (a.get_mut("required"), b.get("required"))
+        if a.contains_key("required")
+            && let Some(Value::Array(mut theirs)) = b.shift_remove("required")
+            && let Some(Value::Array(ours)) = a.get_mut("required")
         {
             // A part has few names, and a set of all others would cost more for each part.
-            let more: Vec<_> = if theirs.len() < FEW {
-                theirs.iter().filter(|name| !ours.contains(name)).cloned().collect()
+            if theirs.len() < FEW {
+                theirs.retain(|name| !ours.contains(name));
             } else {
                 let known: HashSet<&Value> = ours.iter().collect();
-                theirs.iter().filter(|name| !known.contains(name)).cloned().collect()
-            };
-            ours.extend(more);
-            b.shift_remove("required");
+                theirs.retain(|name| !known.contains(name));
+            }
+            ours.extend(theirs);
         }
-        Ok(true)
+        Ok(())
     }
 
-    fn merge_lists(
-        &mut self,
-        a: &mut Map<String, Value>,
-        b: &mut Map<String, Value>,
-        path: &str,
-    ) -> Result<bool, Refusal> {
-        let below = format!("{path}[]");
-        let (first_a, first_b) = (first_items(a), first_items(b));
-        if first_a.is_empty() && first_b.is_empty() {
-            self.merge_schema(a, b, "items", &below)?;
-            return Ok(true);
-        }
+    /// Merges the keywords of lists. A position that only one tuple has is merged with the other's
+    /// items.
+    fn merge_lists(&mut self, a: &mut Keywords, b: &mut Keywords, path: &str) -> Checked {
+        let places = items(a, "prefixItems").len().max(items(b, "prefixItems").len());
         let mut first = Vec::new();
-        for i in 0..first_a.len().max(first_b.len()) {
-            let item = |first: &[Value], map: &Map<String, Value>| {
-                first.get(i).or_else(|| map.get("items")).cloned().unwrap_or_else(|| json!({}))
+        for i in 0..places {
+            let item = |map: &Keywords| {
+                let item = items(map, "prefixItems").nth(i).or_else(|| map.get("items"));
+                item.cloned().unwrap_or_else(|| json!({}))
             };
-            let (ours, theirs) = (item(&first_a, a), item(&first_b, b));
-            let both = self.merge(ours, theirs, &format!("{path}[{i}]"))?;
-            first.push(self.finish(both, &format!("{path}[{i}]"))?);
+            first.push(self.merge_parts(item(a), item(b), &format!("{path}[{i}]"))?);
         }
-        b.shift_remove("prefixItems");
-        a.insert("prefixItems".into(), first.into());
-        self.merge_schema(a, b, "items", &below)?;
-        Ok(true)
+        if places > 0 {
+            b.shift_remove("prefixItems");
+            a.insert("prefixItems".into(), first.into());
+        }
+        self.merge_schema(a, b, "items", &format!("{path}[]"))
     }
 
+    /// Merges the schemas under one keyword.
     fn merge_schema(
         &mut self,
-        a: &mut Map<String, Value>,
-        b: &mut Map<String, Value>,
+        a: &mut Keywords,
+        b: &mut Keywords,
         keyword: &str,
         path: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Checked {
         let Some(theirs) = b.shift_remove(keyword) else {
             return Ok(());
         };
         let both = match a.get_mut(keyword) {
-            Some(ours) => {
-                let both = self.merge(ours.take(), theirs, path)?;
-                self.finish(both, path)?
-            }
+            Some(ours) => self.merge_parts(ours.take(), theirs, path)?,
             None => theirs,
         };
         a.insert(keyword.to_owned(), both);
@@ -323,39 +296,28 @@ impl Normal<'_> {
     }
 }
 
-fn first_items(map: &Map<String, Value>) -> Vec<Value> {
-    map.get("prefixItems").and_then(Value::as_array).cloned().unwrap_or_default()
-}
-
 /// Returns the rule for undeclared fields; `None` if there are patterns.
-fn rest_of(map: &Map<String, Value>) -> Option<Value> {
+///
+/// With patterns, the rule does not apply to every undeclared field, so the other side's fields are
+/// not restricted by it.
+fn rest_of(map: &Keywords) -> Option<Value> {
     if map.contains_key("patternProperties") {
         return None;
     }
     map.get("additionalProperties").filter(|rest| **rest != Value::Bool(true)).cloned()
 }
 
-pub(super) fn says_nothing(map: &Map<String, Value>) -> bool {
+/// Whether a schema has annotations only.
+pub(super) fn says_nothing(map: &Keywords) -> bool {
     map.keys().all(|keyword| is_annotation(keyword))
 }
 
-pub(super) fn union_of(map: &Map<String, Value>) -> Option<&'static str> {
+/// Returns the keyword of a union.
+pub(super) fn union_of(map: &Keywords) -> Option<&'static str> {
     ["anyOf", "oneOf"].into_iter().find(|keyword| map.contains_key(*keyword))
 }
 
-/// Adds annotations that a schema does not have yet.
-fn annotate(map: &mut Map<String, Value>, annotations: Map<String, Value>) {
-    for (keyword, value) in annotations {
-        map.entry(keyword).or_insert(value);
-    }
-}
-
-fn override_annotations(schema: &mut Value, annotations: Map<String, Value>) {
-    if let Some(map) = schema.as_object_mut() {
-        map.extend(annotations);
-    }
-}
-
+/// Two values of one keyword, merged.
 enum Both {
     /// One value of the keyword has the effect of both.
     One(Value),
@@ -365,13 +327,12 @@ enum Both {
     Apart,
 }
 
+/// Merges two different values of a keyword.
 fn both(keyword: &str, a: &Value, b: &Value) -> Both {
-    match known(keyword).map(|known| known.role) {
-        Some(Role::Least) => return further(a, b, Ordering::Less),
-        Some(Role::Most) => return further(a, b, Ordering::Greater),
-        _ => {}
-    }
+    let role = known(keyword).map(|known| known.role);
     match keyword {
+        _ if role == Some(Role::Least) => further(a, b, Ordering::Less),
+        _ if role == Some(Role::Most) => further(a, b, Ordering::Greater),
         "type" => same_types(a, b),
         "const" => Both::None,
         "enum" => common(a, b),
@@ -386,6 +347,8 @@ fn both(keyword: &str, a: &Value, b: &Value) -> Both {
 }
 
 /// Returns the stricter bound.
+///
+/// Of two lower bounds it is the larger one, of two upper bounds the smaller one.
 fn further(a: &Value, b: &Value, when: Ordering) -> Both {
     let (Some(x), Some(y)) = (a.as_f64(), b.as_f64()) else {
         return Both::Apart;
@@ -402,12 +365,13 @@ pub(super) fn types(kind: &Value) -> Vec<&str> {
     }
 }
 
+/// Returns the types in both lists. Integers are numbers.
 fn same_types(a: &Value, b: &Value) -> Both {
+    let [in_a, in_b] =
+        [a, b].map(|kinds| move |kind: &&str| Types::of_keyword(kinds).has(Types::named(kind)));
     let (a, b) = (types(a), types(b));
-    let has =
-        |list: &[&str], kind| list.contains(&kind) || kind == "integer" && list.contains(&"number");
-    let mut same: Vec<&str> = a.iter().copied().filter(|kind| has(&b, kind)).collect();
-    same.extend(b.iter().copied().filter(|kind| has(&a, kind) && !a.contains(kind)));
+    let mut same: Vec<&str> = a.iter().copied().filter(in_b).collect();
+    same.extend(b.into_iter().filter(in_a).filter(|kind| !a.contains(kind)));
     match same.as_slice() {
         [] => Both::None,
         [one] => Both::One((*one).into()),
@@ -415,6 +379,7 @@ fn same_types(a: &Value, b: &Value) -> Both {
     }
 }
 
+/// Returns the listed values in both lists.
 fn common(a: &Value, b: &Value) -> Both {
     let (Some(a), Some(b)) = (a.as_array(), b.as_array()) else {
         return Both::Apart;
@@ -424,6 +389,7 @@ fn common(a: &Value, b: &Value) -> Both {
     if same.is_empty() { Both::None } else { Both::One(same.into()) }
 }
 
+/// Returns the least common multiple of two whole steps.
 fn common_multiple(a: &Value, b: &Value) -> Both {
     let (Some(x), Some(y)) = (a.as_u64(), b.as_u64()) else {
         return Both::Apart;

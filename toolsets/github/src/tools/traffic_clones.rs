@@ -10,12 +10,12 @@ use crate::failure::Prefixes;
 use crate::github::GitHub;
 use crate::traffic::{Per, Traffic};
 
-/// Say how often a repository was cloned in the last 14 days.
+/// Show how often a repository was cloned in the last 14 days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GithubTrafficClones {
     /// Repository as owner/name.
     pub repo: String,
-    /// What one data point covers; a day unless said.
+    /// Period of one data point. Default: one day.
     pub per: Option<Per>,
 }
 

@@ -3,14 +3,14 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 use toolwright_module::error::Stage;
-use toolwright_module::message::Image;
+use toolwright_module::message::{Audio, Document, Image, Part, Source};
 use toolwright_module::{Contract, Error, Result, ToolOutput};
 use toolwright_signature::Policy;
 
-/// The result of a call: text, images, and the structured value if the server sent one.
+/// The result of a call: text, images and files, and the structured value if the server sent one.
 pub(crate) struct CallResult {
     pub(crate) text: String,
-    pub(crate) images: Vec<Image>,
+    pub(crate) parts: Vec<Part>,
     pub(crate) value: Option<Value>,
 }
 
@@ -20,16 +20,16 @@ impl CallResult {
     /// Fails if it has more than `max_bytes`, or if the server marked it as an error.
     pub(crate) fn new(result: CallToolResult, max_bytes: usize) -> Result<Self> {
         let mut texts = Vec::new();
-        let mut images = Vec::new();
+        let mut parts = Vec::new();
         for block in result.content {
             match part(block) {
                 Part::Text(text) => texts.push(text),
-                Part::Image(image) => images.push(image),
+                part => parts.push(part),
             }
         }
         let text = texts.join("\n");
         let bytes = text.len()
-            + images.iter().map(bytes).sum::<usize>()
+            + parts.iter().filter_map(Part::source).map(Source::size).sum::<usize>()
             + result.structured_content.as_ref().map_or(0, |value| value.to_string().len());
         if bytes > max_bytes {
             let text = format!(
@@ -43,7 +43,7 @@ impl CallResult {
             let text = value.map_or(text, |value| value.to_string());
             return Err(tool_error(text));
         }
-        Ok(Self { text, images, value: result.structured_content })
+        Ok(Self { text, parts, value: result.structured_content })
     }
 
     /// Validates the value against the output schema of the tool's contract.
@@ -60,10 +60,10 @@ impl CallResult {
         }
         let text = match &self.value {
             // The server's text for models is preferred.
-            Some(value) if self.text.is_empty() && self.images.is_empty() => value.to_string(),
+            Some(value) if self.text.is_empty() && self.parts.is_empty() => value.to_string(),
             _ => self.text,
         };
-        let output = ToolOutput::text_only(text).with_images(self.images);
+        let output = ToolOutput::text_only(text).with_parts(self.parts);
         Ok(match self.value {
             Some(value) => output.with_value(value),
             None => output,
@@ -83,29 +83,17 @@ pub(crate) fn invalid_result(tool: &str, source: toolwright_signature::ContractE
     Error::other(error).at(Stage::Decoding)
 }
 
-enum Part {
-    Text(String),
-    Image(Image),
-}
-
-/// Converts a content block. Models get texts and images; of other content they get a note.
+/// Converts a content block. Of content without a form, models get a note.
 fn part(block: ContentBlock) -> Part {
-    let note = |what: &str, kind: &str, bytes: usize| {
-        Part::Text(format!("[{what} of type {kind}, {bytes} bytes of base64, is not shown]"))
-    };
     match block {
         ContentBlock::Text(text) => Part::Text(text.text),
-        ContentBlock::Image(image) => image_of(&image.mime_type, &image.data),
-        ContentBlock::Audio(audio) => note("audio", &audio.mime_type, audio.data.len()),
+        ContentBlock::Image(image) => file_of(&image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => file_of(&audio.mime_type, &audio.data),
         ContentBlock::Resource(resource) => match resource.resource {
             ResourceContents::TextResourceContents { text, .. } => Part::Text(text),
             ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
                 let kind = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-                if kind.starts_with("image/") {
-                    image_of(&kind, &blob)
-                } else {
-                    note("a file", &kind, blob.len())
-                }
+                file_of(&kind, &blob)
             }
             _ => Part::Text("[a resource of another kind is not shown]".to_owned()),
         },
@@ -117,13 +105,21 @@ fn part(block: ContentBlock) -> Part {
     }
 }
 
-fn image_of(kind: &str, data: &str) -> Part {
-    Part::Image(Image::Url(format!("data:{kind};base64,{data}")))
-}
-
-fn bytes(image: &Image) -> usize {
-    match image {
-        Image::Url(url) => url.len(),
-        _ => 0,
+/// Returns the part for a file in base64. A file of a kind that no model reads becomes a note.
+fn file_of(media_type: &str, base64: &str) -> Part {
+    let Some(source) = Source::from_base64(media_type, base64) else {
+        return Part::Text(format!(
+            "[a file of type {media_type} is damaged: its base64 is wrong]"
+        ));
+    };
+    match media_type.split('/').next() {
+        Some("image") => Image::from(source).into(),
+        Some("audio") => Audio::from(source).into(),
+        Some("text") => Document::from(source).into(),
+        _ if media_type == "application/pdf" => Document::from(source).into(),
+        _ => Part::Text(format!(
+            "[a file of type {media_type}, {} bytes of base64, is not shown]",
+            base64.len()
+        )),
     }
 }

@@ -6,7 +6,7 @@ use rmcp::model::{AudioContent, CallToolResult, ContentBlock, ResourceContents, 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use toolwright_module::error::Stage;
-use toolwright_module::message::Image;
+use toolwright_module::message::{Part, Source};
 use toolwright_module::{Dialect, Effect, Error, Result, Tool, ToolOutput};
 use toolwright_signature::Policy;
 
@@ -55,11 +55,11 @@ impl ServedTool {
     ///
     /// Fails if the output does not match the schema, or has more than `max_bytes`.
     pub(crate) fn result(&self, output: ToolOutput, max_bytes: usize) -> Result<CallToolResult> {
-        let value = output.value()?;
-        let (text, images) = output.into_parts();
+        // Hosts send structured values to models as JSON, so media are in content blocks only.
+        let value = output.value_beside_parts()?;
+        let (text, parts) = output.into_text_and_parts();
         let (structured, json) = self.structured(value, &text)?;
-        let attached =
-            images.into_iter().enumerate().map(|(index, image)| attachment(index, image));
+        let attached = parts.iter().enumerate().map(|(index, part)| attachment(index, part));
         let texts = [Some(text), json].into_iter().flatten().filter(|text| !text.is_empty());
         let content: Vec<_> = texts.map(ContentBlock::text).chain(attached).collect();
         let bytes = content.iter().map(size).sum::<usize>();
@@ -171,13 +171,21 @@ fn annotations(effect: Effect) -> ToolAnnotations {
     }
 }
 
-/// Converts an image to a content block: the data of a `data:` URL, or any other URL as text.
-fn attachment(index: usize, image: Image) -> ContentBlock {
-    let Image::Url(url) = image else { return ContentBlock::text("An image that cannot be sent.") };
-    let Some((kind, data)) = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"))
-    else {
-        return ContentBlock::text(url);
+/// Converts a part to a content block: its bytes, or its address as text.
+fn attachment(index: usize, part: &Part) -> ContentBlock {
+    let source = match (part, part.source()) {
+        (Part::Text(text), _) => return ContentBlock::text(text),
+        (_, Some(source)) => source,
+        _ => return ContentBlock::text("[a part of another kind is not shown]"),
     };
+    let Some((kind, data)) = source.to_base64() else {
+        return ContentBlock::text(match source {
+            Source::Url(url) => url.clone(),
+            Source::File { provider, .. } => format!("[a file that only {provider} has]"),
+            _ => "[a file of another kind is not shown]".to_owned(),
+        });
+    };
+    let data = data.into_owned();
     match kind.split('/').next() {
         Some("image") => ContentBlock::image(data, kind),
         Some("audio") => ContentBlock::Audio(AudioContent::new(data, kind)),

@@ -168,8 +168,8 @@ pub(crate) fn tools(seen: &Arc<Seen>) -> Vec<Tool> {
             "data:application/json;base64,e30=",
             "https://example.com/a.png",
         ];
-        let images = images.map(|url| Image::Url(url.to_owned()));
-        Ok(ToolOutput::text_only("A house.").with_images(images.into()))
+        let images = images.map(|url| Image::url(url).into());
+        Ok(ToolOutput::text_only("A house.").with_parts(images))
     });
     let number =
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});

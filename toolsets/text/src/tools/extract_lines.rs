@@ -9,14 +9,14 @@ use crate::limited_call::LimitedCall;
 use crate::limits::TextLimits;
 use crate::text::Text;
 
-/// Take a range of lines out of a text. Gives an empty text if there are no such lines.
+/// Extract a range of lines from a text. Returns an empty text if there are no such lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextExtractLines {
-    /// Text to take lines from.
+    /// Text to extract lines from.
     pub text: String,
-    /// Number of the first line to take; the text starts with line 1.
+    /// Number of the first line to extract. The text starts with line 1.
     pub start_line: i64,
-    /// Number of the last line to take; if left out, only the first is taken.
+    /// Number of the last line to extract. Default: `start_line`.
     pub end_line: Option<i64>,
 }
 
@@ -49,7 +49,7 @@ impl Module for TextExtractLinesModule {
         let call = LimitedCall::start(&text, self.limits, cx)?;
         let first = start_line.max(1);
         let range = first..=end_line.unwrap_or(first);
-        let mut lines = call.output("take fewer lines");
+        let mut lines = call.output("extract fewer lines");
         let mut number = 0;
         call.lines(&text, |line| {
             number += 1;

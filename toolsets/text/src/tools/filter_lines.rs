@@ -10,14 +10,14 @@ use crate::limits::TextLimits;
 use crate::pattern::Pattern;
 use crate::text::Text;
 
-/// Keep the lines of a text that match a regular expression, in any case, or drop them.
+/// Keep or drop the lines of a text that match a regular expression. The search ignores case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextFilterLines {
     /// Text to filter.
     pub text: String,
-    /// Regular expression or plain words; empty matches every line.
+    /// Regular expression or plain words. An empty pattern matches every line.
     pub pattern: String,
-    /// Drop the lines that match and keep the others.
+    /// Drop the matching lines and keep the others.
     #[serde(default)]
     pub invert: bool,
 }

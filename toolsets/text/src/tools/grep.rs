@@ -11,17 +11,17 @@ use crate::pattern::Pattern;
 use crate::search_output::Matches;
 use crate::text::Text;
 
-/// Find the lines of a text that match a regular expression, in any case unless told otherwise, or count them.
+/// Find or count the lines of a text that match a regular expression. The search ignores case by default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextGrep {
     /// Text to search.
     pub text: String,
-    /// Regular expression or plain words; empty matches every line.
+    /// Regular expression or plain words. An empty pattern matches every line.
     pub pattern: String,
-    /// Take upper and lower case as the same.
+    /// Ignore case.
     #[serde(default = "yes")]
     pub ignore_case: bool,
-    /// Only say how many lines match.
+    /// Return only the number of matching lines.
     #[serde(default)]
     pub count_only: bool,
 }

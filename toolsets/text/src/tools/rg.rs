@@ -12,14 +12,14 @@ use crate::pattern::Pattern;
 use crate::search_output::Matches;
 use crate::text::Text;
 
-/// Find the lines of a text that match a regular expression, with lines around them. Upper and lower case differ.
+/// Find the lines of a text that match a regular expression, with context lines around them. The search is case-sensitive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextRg {
     /// Text to search.
     pub text: String,
-    /// Regular expression or plain words; empty matches every line.
+    /// Regular expression or plain words. An empty pattern matches every line.
     pub pattern: String,
-    /// How many lines to show before and after each match. Groups of lines that do not touch are split by a line `--`.
+    /// Number of context lines before and after each match. A line `--` separates groups of lines that are not adjacent.
     #[serde(default)]
     pub context: i64,
 }

@@ -14,10 +14,10 @@ use crate::text::Text;
 pub struct TextSortLines {
     /// Text whose lines to sort.
     pub text: String,
-    /// Put the greatest first.
+    /// Sort in descending order.
     #[serde(default)]
     pub reverse: bool,
-    /// Sort by the number that a line starts with; a line without one counts as 0.
+    /// Sort by the number at the start of each line. A line without a number counts as 0.
     #[serde(default)]
     pub numeric: bool,
 }

@@ -13,36 +13,36 @@ use crate::limited_call::LimitedCall;
 use crate::limits::TextLimits;
 use crate::text::Text;
 
-/// Sum up a text in numbers: lines, words, characters, average lengths, the most frequent words.
+/// Summarize a text in numbers: lines, words, characters, average lengths and the most frequent words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextSummarizeText {
-    /// Text to sum up.
+    /// Text to summarize.
     pub text: String,
 }
 
-/// A text in numbers.
+/// Statistics of a text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// Lines; what stands after the last newline is one, nothing is none.
+    /// Number of lines. Text after the last newline counts as a line.
     pub lines: usize,
-    /// Pieces between white space.
+    /// Number of words, which are separated by white space.
     pub words: usize,
-    /// Unicode code points, line ends too.
+    /// Number of Unicode code points, including line ends.
     pub characters: usize,
-    /// Characters for each line, line ends too, to 2 decimals; 0 without lines.
+    /// Average number of characters in a line, including line ends, rounded to 2 decimals. 0 if there are no lines.
     pub average_line_length: f64,
-    /// Characters for each word, punctuation too, to 2 decimals; 0 without words.
+    /// Average number of characters in a word, including punctuation, rounded to 2 decimals. 0 if there are no words.
     pub average_word_length: f64,
-    /// The 5 words that appear most, the first to appear first where they are equal.
+    /// The 5 most frequent words. Words with the same count are in the order of their first appearance.
     pub most_frequent_words: Vec<Frequency>,
 }
 
-/// How often a word appears.
+/// A word and how often it appears.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frequency {
-    /// The word in lower case, without punctuation; 3 characters or more.
+    /// The word in lower case, without punctuation. It has at least 3 characters.
     pub word: String,
-    /// How often it appears.
+    /// Number of times that the word appears.
     pub count: usize,
 }
 

@@ -11,12 +11,12 @@ use crate::limited_call::{LimitedCall, without_line_end};
 use crate::limits::TextLimits;
 use crate::text::Text;
 
-/// Keep each line of a text once.
+/// Remove repeated lines from a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextUniqueLines {
-    /// Text whose lines may repeat.
+    /// Text to remove repeated lines from.
     pub text: String,
-    /// Keep the order in which lines first appear; false sorts them.
+    /// Keep lines in the order of their first appearance. If false, sort them.
     #[serde(default = "yes")]
     pub preserve_order: bool,
 }

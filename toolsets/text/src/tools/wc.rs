@@ -14,25 +14,25 @@ use crate::text::Text;
 pub struct TextWc {
     /// Text to count.
     pub text: String,
-    /// Say only how many lines there are.
+    /// Return only the number of lines.
     #[serde(default)]
     pub lines_only: bool,
-    /// Say only how many words there are.
+    /// Return only the number of words.
     #[serde(default)]
     pub words_only: bool,
-    /// Say only how many characters there are.
+    /// Return only the number of characters.
     #[serde(default)]
     pub chars_only: bool,
 }
 
-/// What was asked for is a number, the rest is null.
+/// The requested counts. The others are null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// Lines; what stands after the last newline is one, nothing is none.
+    /// Number of lines. Text after the last newline counts as a line.
     pub lines: Option<usize>,
-    /// Pieces between white space.
+    /// Number of words, which are separated by white space.
     pub words: Option<usize>,
-    /// Unicode code points, line ends too.
+    /// Number of Unicode code points, including line ends.
     pub characters: Option<usize>,
 }
 

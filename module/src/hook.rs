@@ -1,0 +1,396 @@
+//! Hooks around model calls and tool calls.
+//!
+//! A [`Hook`] sees each call before it is made and its result afterwards. It can change both, refuse
+//! the call, repeat it, or answer in its place. [`Context::with_hook`] adds one for a call and
+//! everything below it.
+//!
+//! | hook | does |
+//! |---|---|
+//! | [`Retry`] | repeats calls that failed with a retryable error |
+//! | [`Redact`] | replaces texts before a model reads them |
+//! | [`Refuse`] | refuses tool calls by a rule |
+//!
+//! ```
+//! use toolwright_module::hook::{AskNext, CallNext, Hook};
+//! use toolwright_module::{Context, Reply, Request, Result, ToolOutput};
+//!
+//! /// Prints each call.
+//! struct Log;
+//!
+//! impl Hook for Log {
+//!     fn name(&self) -> &str {
+//!         "log"
+//!     }
+//!
+//!     async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
+//!         println!("{} messages to {}", request.messages.len(), next.model().name());
+//!         next.run(request).await
+//!     }
+//!
+//!     async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
+//!         println!("{} {arguments}", next.name());
+//!         next.run(arguments).await
+//!     }
+//! }
+//!
+//! let cx = Context::default().with_hook(Log);
+//! ```
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use futures_core::future::BoxFuture;
+use toolwright_signature::Contract;
+
+use crate::context::Context;
+use crate::effect::Effect;
+use crate::error::Result;
+use crate::event::{EventKind, HookAct};
+use crate::model::{LanguageModel, Reply, Request};
+use crate::tool::ToolOutput;
+
+pub(crate) mod chain;
+mod redact;
+mod refuse;
+mod retry;
+
+use chain::{Asking, Calling};
+pub use redact::Redact;
+pub use refuse::Refuse;
+pub use retry::Retry;
+
+/// Code around the model calls and tool calls of a [`Context`].
+///
+/// Both methods may run `next` once, several times, or not at all. The first hook that was added is
+/// the outermost one: it sees a call first and its result last. Each run of `next` that reaches the
+/// model is reserved and counted by the [`Ledger`](crate::budget::Ledger).
+///
+/// The calls of agents, predictors and groups all pass the hooks of their context. A hook that only
+/// concerns tools leaves out `model`, and the reverse. If a hook panics, its call fails with
+/// [`Stage::Panic`](crate::error::Stage::Panic).
+///
+/// ```
+/// use toolwright_module::hook::{AskNext, Hook};
+/// use toolwright_module::model::Settings;
+/// use toolwright_module::testing::Scripted;
+/// use toolwright_module::{Context, Message, Reply, Request, Result};
+///
+/// /// Sets a temperature of zero for every model call.
+/// struct Cold;
+///
+/// impl Hook for Cold {
+///     fn name(&self) -> &str {
+///         "cold"
+///     }
+///
+///     async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
+///         next.run(request.with_settings(Settings::default().with_temperature(0.0))).await
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let model = Scripted::new(|request| {
+///     let settings = request.settings.as_ref();
+///     Ok(Reply::text(format!("{:?}", settings.and_then(|settings| settings.temperature))))
+/// });
+/// let cx = Context::default().with_hook(Cold);
+/// let reply = cx.ask(&model, Request::new([Message::user("Hi!")]), false).await?;
+/// assert_eq!(reply.to_text(), "Some(0.0)");
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a hook",
+    note = "write `impl Hook for {Self}`, or use one of `toolwright_module::hook`"
+)]
+pub trait Hook: Send + Sync + 'static {
+    /// Returns the hook's name, for events and errors.
+    fn name(&self) -> &str;
+
+    /// Handles a model call. Default: runs it.
+    ///
+    /// # Errors
+    ///
+    /// Any error. It takes the place of the model's error.
+    fn model(
+        &self,
+        request: Request,
+        next: AskNext<'_>,
+    ) -> impl Future<Output = Result<Reply>> + Send {
+        next.run(request)
+    }
+
+    /// Handles a tool call. `arguments` is the text that the model wrote. Default: runs it.
+    ///
+    /// # Errors
+    ///
+    /// Any error. Its [`Audience`](crate::error::Audience) decides whether the model reads it.
+    fn tool(
+        &self,
+        arguments: String,
+        next: CallNext<'_>,
+    ) -> impl Future<Output = Result<ToolOutput>> + Send {
+        next.run(arguments)
+    }
+}
+
+impl<H: Hook + ?Sized> Hook for Arc<H> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn model(
+        &self,
+        request: Request,
+        next: AskNext<'_>,
+    ) -> impl Future<Output = Result<Reply>> + Send {
+        (**self).model(request, next)
+    }
+
+    fn tool(
+        &self,
+        arguments: String,
+        next: CallNext<'_>,
+    ) -> impl Future<Output = Result<ToolOutput>> + Send {
+        (**self).tool(arguments, next)
+    }
+}
+
+/// A hook of any type. A clone shares it.
+#[derive(Clone)]
+pub struct AnyHook(Arc<dyn ErasedHook>);
+
+trait ErasedHook: Send + Sync {
+    fn name(&self) -> &str;
+    fn model_boxed<'a>(
+        &'a self,
+        request: Request,
+        next: AskNext<'a>,
+    ) -> BoxFuture<'a, Result<Reply>>;
+    fn tool_boxed<'a>(
+        &'a self,
+        arguments: String,
+        next: CallNext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput>>;
+}
+
+// The hook's own code runs at the first poll, where its panics are caught.
+impl<H: Hook> ErasedHook for H {
+    fn name(&self) -> &str {
+        Hook::name(self)
+    }
+
+    fn model_boxed<'a>(
+        &'a self,
+        request: Request,
+        next: AskNext<'a>,
+    ) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async move { Hook::model(self, request, next).await })
+    }
+
+    fn tool_boxed<'a>(
+        &'a self,
+        arguments: String,
+        next: CallNext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput>> {
+        Box::pin(async move { Hook::tool(self, arguments, next).await })
+    }
+}
+
+impl AnyHook {
+    /// Erases the type of a hook.
+    pub fn new(hook: impl Hook) -> Self {
+        Self(Arc::new(hook))
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Hook for AnyHook {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
+        self.0.model_boxed(request, next).await
+    }
+
+    async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
+        self.0.tool_boxed(arguments, next).await
+    }
+}
+
+impl fmt::Debug for AnyHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyHook").field(&self.0.name()).finish()
+    }
+}
+
+/// One hook in one call.
+struct Frame<'a> {
+    hook: &'a AnyHook,
+    cx: &'a Context,
+    /// The tool of a tool call.
+    tool: Option<&'a str>,
+    /// The context without this hook.
+    own: OnceLock<Context>,
+    runs: AtomicU32,
+    /// Whether the last run succeeded.
+    succeeded: AtomicBool,
+}
+
+impl<'a> Frame<'a> {
+    fn new(hook: &'a AnyHook, cx: &'a Context, tool: Option<&'a str>) -> Self {
+        let (own, runs, succeeded) = (OnceLock::new(), AtomicU32::new(0), AtomicBool::new(false));
+        Self { hook, cx, tool, own, runs, succeeded }
+    }
+
+    fn own(&self) -> &Context {
+        self.own.get_or_init(|| self.cx.without_hook(self.hook))
+    }
+
+    fn emit(&self, did: HookAct) {
+        let (hook, tool) = (self.hook.0.name(), self.tool);
+        self.cx.emit(|| EventKind::HookActed {
+            hook: hook.to_owned(),
+            tool: tool.map(str::to_owned),
+            did,
+        });
+    }
+
+    fn begin(&self) {
+        if self.runs.fetch_add(1, Ordering::Relaxed) > 0 {
+            self.emit(HookAct::Retried);
+        }
+    }
+
+    fn ran<T>(&self, result: Result<T>) -> Result<T> {
+        self.succeeded.store(result.is_ok(), Ordering::Relaxed);
+        result
+    }
+
+    /// Emits what the hook did, as far as its number of runs and the results show it.
+    fn end<T>(&self, result: &Result<T>) {
+        let ran = self.runs.load(Ordering::Relaxed) > 0;
+        let succeeded = self.succeeded.load(Ordering::Relaxed);
+        match result {
+            Ok(_) if !succeeded => self.emit(HookAct::Answered),
+            Err(_) if !ran || succeeded => self.emit(HookAct::Refused),
+            _ => {}
+        }
+    }
+}
+
+/// The rest of a model call, inside a hook. It may be run several times.
+#[derive(Clone, Copy)]
+pub struct AskNext<'a> {
+    frame: &'a Frame<'a>,
+    asking: Asking<'a>,
+}
+
+impl<'a> AskNext<'a> {
+    /// Runs the hooks inside this one, and then the model.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Context::ask`].
+    pub async fn run(self, request: Request) -> Result<Reply> {
+        self.frame.begin();
+        self.frame.ran(self.asking.run(request).await)
+    }
+
+    /// Returns the context of the call without this hook, so that a model call of the hook does not
+    /// call the hook again.
+    #[must_use]
+    pub fn cx(&self) -> &'a Context {
+        self.frame.own()
+    }
+
+    /// Returns the model.
+    #[must_use]
+    pub fn model(&self) -> &'a dyn LanguageModel {
+        self.asking.model
+    }
+
+    /// Replaces the model for the next runs.
+    ///
+    /// Schemas are lowered for the first model when an agent or predictor is made. A model of
+    /// another dialect may reject them; [`Fallback`](crate::model::Fallback) checks that.
+    #[must_use]
+    pub fn with_model<'b>(self, model: &'b dyn LanguageModel) -> AskNext<'b>
+    where
+        'a: 'b,
+    {
+        AskNext { frame: self.frame, asking: Asking { model, ..self.asking } }
+    }
+
+    /// Turns streaming off for the next runs.
+    ///
+    /// A streamed reply is shown to listeners and to the reader of
+    /// [`Predict::stream`](crate::Predict::stream) before the hook gets it. A hook that changes or
+    /// checks replies needs the whole reply first. What the hook returns is then shown in one
+    /// piece.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.asking.stream = false;
+        self
+    }
+
+    /// Emits an event that says that the hook changed the request or the reply.
+    pub fn changed(&self) {
+        self.frame.emit(HookAct::Changed);
+    }
+}
+
+/// The rest of a tool call, inside a hook. It may be run several times.
+#[derive(Clone, Copy)]
+pub struct CallNext<'a> {
+    frame: &'a Frame<'a>,
+    calling: Calling<'a>,
+}
+
+impl<'a> CallNext<'a> {
+    /// Runs the hooks inside this one, and then the tool.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Tool::call`](crate::Tool::call).
+    pub async fn run(self, arguments: String) -> Result<ToolOutput> {
+        self.frame.begin();
+        self.frame.ran(self.calling.run(arguments).await)
+    }
+
+    /// Returns the context of the call without this hook, so that a tool call of the hook does not
+    /// call the hook again.
+    #[must_use]
+    pub fn cx(&self) -> &'a Context {
+        self.frame.own()
+    }
+
+    /// Returns the tool's name.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        self.calling.contract.name()
+    }
+
+    /// Returns the tool's contract.
+    #[must_use]
+    pub fn contract(&self) -> &'a Contract {
+        self.calling.contract
+    }
+
+    /// Returns the effect of the call.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.calling.effect
+    }
+
+    /// Emits an event that says that the hook changed the arguments or the output.
+    pub fn changed(&self) {
+        self.frame.emit(HookAct::Changed);
+    }
+}

@@ -1,0 +1,211 @@
+//! The hooks of one call, from the outermost to the model or the tool.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::future::FutureExt;
+use futures_util::stream::{self, StreamExt};
+use toolwright_signature::Contract;
+
+use super::{AnyHook, AskNext, CallNext, Frame};
+use crate::context::{Context, Pieces};
+use crate::effect::Effect;
+use crate::error::{Error, Result, Stage};
+use crate::model::{Delta, LanguageModel, Reply, Request, pieces};
+use crate::panic_text;
+use crate::tool::ToolOutput;
+
+/// A model call on its way through the hooks.
+#[derive(Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(super) cx: &'a Context,
+    /// The hooks that the call has not reached yet.
+    pub(super) hooks: &'a [AnyHook],
+    pub(super) model: &'a dyn LanguageModel,
+    pub(super) stream: bool,
+    pub(super) shown: &'a Shown,
+}
+
+impl<'a> Asking<'a> {
+    pub(super) fn run(self, request: Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async move {
+            let Self { cx, model, stream, shown, .. } = self;
+            let Some((hook, hooks)) = self.hooks.split_first() else {
+                shown.begin();
+                let reply = cx.ask_model(model, request, Show { stream, shown }).await;
+                return shown.end(stream, reply);
+            };
+            let frame = Frame::new(hook, cx, None);
+            let next = AskNext { frame: &frame, asking: Asking { hooks, ..self } };
+            let reply = caught(hook, hook.0.model_boxed(request, next)).await;
+            frame.end(&reply);
+            reply
+        })
+    }
+}
+
+/// A tool call on its way through the hooks.
+#[derive(Clone, Copy)]
+pub(crate) struct Calling<'a> {
+    cx: &'a Context,
+    /// The hooks that the call has not reached yet.
+    hooks: &'a [AnyHook],
+    pub(super) contract: &'a Contract,
+    pub(super) effect: Effect,
+    work: &'a dyn Innermost,
+}
+
+/// A tool call without its hooks. It may be run several times.
+pub trait Innermost: Send + Sync {
+    /// Calls the tool with these arguments.
+    fn call(&self, arguments: String) -> BoxFuture<'_, Result<ToolOutput>>;
+}
+
+impl<'a> Calling<'a> {
+    pub(super) fn run(self, arguments: String) -> BoxFuture<'a, Result<ToolOutput>> {
+        let Some((hook, hooks)) = self.hooks.split_first() else {
+            return self.work.call(arguments);
+        };
+        Box::pin(async move {
+            let frame = Frame::new(hook, self.cx, Some(self.contract.name()));
+            let next = CallNext { frame: &frame, calling: Calling { hooks, ..self } };
+            let output = caught(hook, hook.0.tool_boxed(arguments, next)).await;
+            frame.end(&output);
+            output
+        })
+    }
+}
+
+async fn caught<T>(hook: &AnyHook, work: BoxFuture<'_, Result<T>>) -> Result<T> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+        let (name, panic) = (hook.0.name(), panic_text::text_of(panic));
+        Err(Error::other(format!("the hook `{name}` panicked: {panic}")).at(Stage::Panic))
+    })
+}
+
+/// Sends a request to a model through these hooks.
+pub(crate) async fn ask(
+    cx: &Context,
+    hooks: &[AnyHook],
+    model: &dyn LanguageModel,
+    request: Request,
+    stream: bool,
+) -> Result<Reply> {
+    let stream = stream && cx.has_events();
+    let shown = Shown::default();
+    let reply = Asking { cx, hooks, model, stream, shown: &shown }.run(request).await?;
+    if stream && !shown.is_complete() {
+        pieces(&reply).for_each(|piece| cx.emit_delta(piece));
+    }
+    Ok(reply)
+}
+
+/// Calls a tool through these hooks.
+pub(crate) async fn call(
+    cx: &Context,
+    hooks: &[AnyHook],
+    (contract, effect): (&Contract, Effect),
+    arguments: &str,
+    work: &dyn Innermost,
+) -> Result<ToolOutput> {
+    Calling { cx, hooks, contract, effect, work }.run(arguments.to_owned()).await
+}
+
+/// One item of a stream that passes hooks.
+pub(crate) enum Piece {
+    Delta(Delta),
+    /// The pieces before this one are void, because a hook runs the call again.
+    Again,
+}
+
+/// Returns the pieces of a reply that passes these hooks. The last one is [`Delta::Done`] with the
+/// reply of the outermost hook, or an error.
+pub(crate) fn deltas<'a>(
+    cx: &'a Context,
+    hooks: &'a [AnyHook],
+    model: &'a dyn LanguageModel,
+    request: Request,
+) -> BoxStream<'a, Result<Piece>> {
+    let shown = Arc::new(Shown { queue: Some(Mutex::default()), ..Shown::default() });
+    let held = Arc::clone(&shown);
+    let mut asked: Option<BoxFuture<'a, Result<Reply>>> = Some(Box::pin(async move {
+        Asking { cx, hooks, model, stream: true, shown: &held }.run(request).await
+    }));
+    let mut ended = None;
+    let next = move |task: &mut std::task::Context<'_>| {
+        if let Some(asks) = asked.as_mut().filter(|_| shown.queue().is_none_or(|q| q.is_empty()))
+            && let Poll::Ready(reply) = asks.as_mut().poll(task)
+        {
+            asked = None;
+            ended = Some(reply.map(|reply| Piece::Delta(Delta::Done(Box::new(reply)))));
+        }
+        match shown.queue().and_then(|mut queue| queue.pop_front()) {
+            Some(piece) => Poll::Ready(Some(Ok(piece))),
+            None if asked.is_some() => Poll::Pending,
+            None => Poll::Ready(ended.take()),
+        }
+    };
+    stream::poll_fn(next).boxed()
+}
+
+/// Shows the pieces of one run.
+#[derive(Clone, Copy)]
+struct Show<'a> {
+    stream: bool,
+    shown: &'a Shown,
+}
+
+impl Pieces for Show<'_> {
+    fn are_wanted(self, _: &Context) -> bool {
+        self.stream
+    }
+
+    fn take(self, delta: Delta, cx: &Context) {
+        self.shown.begun.store(true, Ordering::Relaxed);
+        match self.shown.queue() {
+            Some(mut queue) => queue.push_back(Piece::Delta(delta)),
+            None => cx.emit_delta(delta),
+        }
+    }
+}
+
+/// What listeners have seen of a reply, while its call passes hooks.
+#[derive(Default)]
+pub(crate) struct Shown {
+    /// The pieces that the reader of a stream has not taken yet. `None` if they are emitted as
+    /// events.
+    queue: Option<Mutex<VecDeque<Piece>>>,
+    /// Whether a piece of the last run was shown.
+    begun: AtomicBool,
+    /// Whether all pieces of the last reply were shown.
+    complete: AtomicBool,
+}
+
+impl Shown {
+    fn queue(&self) -> Option<MutexGuard<'_, VecDeque<Piece>>> {
+        Some(self.queue.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn begin(&self) {
+        self.complete.store(false, Ordering::Relaxed);
+        if self.begun.swap(false, Ordering::Relaxed)
+            && let Some(mut queue) = self.queue()
+        {
+            queue.push_back(Piece::Again);
+        }
+    }
+
+    fn end(&self, stream: bool, reply: Result<Reply>) -> Result<Reply> {
+        self.complete.store(stream && reply.is_ok(), Ordering::Relaxed);
+        reply
+    }
+
+    fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Relaxed)
+    }
+}

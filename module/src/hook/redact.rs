@@ -1,0 +1,150 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use super::{AskNext, CallNext, Hook};
+use crate::error::Result;
+use crate::message::{Message, Part, ReplyPart};
+use crate::model::{Reply, Request};
+use crate::tool::ToolOutput;
+
+/// A hook that replaces texts before a model reads them.
+///
+/// The closure gets each text and returns it changed, or borrowed if there is nothing to replace.
+/// It gets the texts of tool outputs and of tool errors for the model, and all texts of the messages
+/// in a request. It does not get texts with a provider's data, reasoning, or the arguments of calls,
+/// because a provider expects them unchanged.
+///
+/// A tool's [value](crate::ToolOutput::value) stays as it is, for the program.
+///
+/// ```
+/// use std::borrow::Cow;
+///
+/// use toolwright_module::Context;
+/// use toolwright_module::hook::Redact;
+///
+/// let cx = Context::default().with_hook(Redact::new(|text| {
+///     if text.contains("sk-live-1") {
+///         Cow::Owned(text.replace("sk-live-1", "[key]"))
+///     } else {
+///         Cow::Borrowed(text)
+///     }
+/// }));
+/// ```
+pub struct Redact<F>(F);
+
+impl<F> Redact<F>
+where
+    F: Fn(&str) -> Cow<'_, str> + Send + Sync + 'static,
+{
+    /// Returns a hook with this replacement.
+    pub fn new(replace: F) -> Self {
+        Self(replace)
+    }
+
+    /// Returns the text if it changes.
+    fn text(&self, text: &str) -> Option<String> {
+        match (self.0)(text) {
+            Cow::Borrowed(same) if same == text => None,
+            changed => Some(changed.into_owned()),
+        }
+    }
+
+    fn part(&self, part: &Part) -> Option<Part> {
+        match part {
+            Part::Text(text) => self.text(text).map(Part::Text),
+            Part::Image(_) | Part::Document(_) | Part::Audio(_) => None,
+        }
+    }
+
+    fn reply_part(&self, part: &ReplyPart) -> Option<ReplyPart> {
+        match part {
+            ReplyPart::Text(text) if text.opaque.is_none() => self.text(text).map(ReplyPart::text),
+            _ => None,
+        }
+    }
+
+    /// Returns the message if it changes. Otherwise it stays shared.
+    fn message(&self, message: &Message) -> Option<Message> {
+        match message {
+            Message::System { text } => self.text(text).map(|text| Message::System { text }),
+            Message::User { parts } => {
+                changed(parts, |part| self.part(part)).map(|parts| Message::User { parts })
+            }
+            Message::Assistant { parts } => changed(parts, |part| self.reply_part(part))
+                .map(|parts| Message::Assistant { parts }),
+            Message::Tool(result) => {
+                let parts = changed(&result.parts, |part| self.part(part));
+                let text = self.text(&result.text);
+                (text.is_some() || parts.is_some()).then(|| {
+                    let mut result = result.clone();
+                    result.text = text.unwrap_or(result.text);
+                    result.parts = parts.unwrap_or(result.parts);
+                    Message::Tool(result)
+                })
+            }
+        }
+    }
+
+    fn output(&self, mut output: ToolOutput, next: CallNext<'_>) -> ToolOutput {
+        let text = self.text(output.text());
+        let parts = changed(output.parts(), |part| self.part(part));
+        if text.is_some() || parts.is_some() {
+            next.changed();
+        }
+        if let Some(text) = text {
+            output = output.with_text(text);
+        }
+        match parts {
+            Some(parts) => output.with_parts(parts),
+            None => output,
+        }
+    }
+}
+
+/// Returns the items with their changes, or `None` if none of them changes.
+fn changed<T: Clone>(items: &[T], change: impl Fn(&T) -> Option<T>) -> Option<Vec<T>> {
+    let changes: Vec<Option<T>> = items.iter().map(change).collect();
+    if changes.iter().all(Option::is_none) {
+        return None;
+    }
+    let both = items.iter().zip(changes);
+    Some(both.map(|(item, change)| change.unwrap_or_else(|| item.clone())).collect())
+}
+
+impl<F> Hook for Redact<F>
+where
+    F: Fn(&str) -> Cow<'_, str> + Send + Sync + 'static,
+{
+    fn name(&self) -> &str {
+        "redact"
+    }
+
+    async fn model(&self, mut request: Request, next: AskNext<'_>) -> Result<Reply> {
+        let replaced = changed(&request.messages, |message| self.message(message).map(Arc::new));
+        if let Some(messages) = replaced {
+            request.messages = messages;
+            next.changed();
+        }
+        next.run(request).await
+    }
+
+    async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
+        match next.run(arguments).await {
+            Ok(output) => Ok(self.output(output, next)),
+            Err(error) => match self.text(&error.for_model()) {
+                None => Err(error),
+                Some(text) => {
+                    next.changed();
+                    Err(error.with_text_for_model(text))
+                }
+            },
+        }
+    }
+}
+
+impl<F> fmt::Debug for Redact<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redact").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+use std::fmt;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::stream::{self, StreamExt};
+use toolwright_signature::Dialect;
+
+use super::{Capabilities, Delta, LanguageModel, Reply, Request, SettingSet, Settings};
+use crate::error::{Audience, Error, Result, Stage};
+use crate::usage::Usage;
+
+/// A language model that asks other models in order until one of them replies.
+///
+/// The next model is asked if the error is retryable or its stage is
+/// [`Transport`](Stage::Transport), [`Provider`](Stage::Provider) or [`Decoding`](Stage::Decoding).
+/// A stream falls back only before its first piece.
+///
+/// Name, provider and price are those of the first model. The reply's usage contains the failed
+/// attempts. A budget in money should therefore have the highest price of all models under the
+/// first one's name.
+///
+/// ```
+/// use toolwright_module::error::Stage;
+/// use toolwright_module::model::Fallback;
+/// use toolwright_module::testing::Scripted;
+/// use toolwright_module::{Error, LanguageModel, Message, Reply, Request};
+///
+/// let first = Scripted::new(|_| Err(Error::other("overloaded").at(Stage::Provider)));
+/// let second = Scripted::new(|_| Ok(Reply::text("Hello.")));
+/// let model = Fallback::new(first).or(second)?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let reply = model.generate(&Request::new([Message::user("Hi!")])).await?;
+/// assert_eq!(reply.to_text(), "Hello.");
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Fallback {
+    first: Arc<dyn LanguageModel>,
+    others: Vec<Arc<dyn LanguageModel>>,
+    capabilities: Capabilities,
+    settings: Option<Settings>,
+}
+
+/// A model of another dialect than the first one of a [`Fallback`].
+///
+/// Agents and predictors lower their schemas once, for the dialect of the first model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{other}` takes schemas in the dialect {is:?} and `{first}` in {expected:?}; a fallback needs models of one dialect"
+)]
+#[non_exhaustive]
+pub struct OtherDialect {
+    /// The name of the first model.
+    pub first: String,
+    /// The dialect of the first model.
+    pub expected: Dialect,
+    /// The name of the other model.
+    pub other: String,
+    /// The dialect of the other model.
+    pub is: Dialect,
+}
+
+impl Fallback {
+    /// Returns a model that asks this one first.
+    pub fn new(model: impl LanguageModel) -> Self {
+        let (capabilities, settings) = (model.capabilities(), model.settings().cloned());
+        Self { first: Arc::new(model), others: Vec::new(), capabilities, settings }
+    }
+
+    /// Adds a model that is asked if those before it fail. The capabilities are then those that all
+    /// models have.
+    ///
+    /// # Errors
+    ///
+    /// The model has another dialect than the first one.
+    pub fn or(mut self, model: impl LanguageModel) -> Result<Self, OtherDialect> {
+        let (ours, theirs) = (self.capabilities, model.capabilities());
+        if ours.dialect != theirs.dialect {
+            return Err(OtherDialect {
+                first: self.first.name().to_owned(),
+                expected: ours.dialect,
+                other: model.name().to_owned(),
+                is: theirs.dialect,
+            });
+        }
+        self.capabilities = common(ours, theirs);
+        self.settings = with_larger_maximum(self.settings, model.settings());
+        self.others.push(Arc::new(model));
+        Ok(self)
+    }
+}
+
+/// Returns the capabilities that both models have.
+fn common(ours: Capabilities, theirs: Capabilities) -> Capabilities {
+    let settings = ours.settings.iter().filter(|setting| theirs.settings.has(*setting));
+    Capabilities::new(ours.dialect)
+        .with_structured_output(ours.structured_output && theirs.structured_output)
+        .with_tools(ours.tools && theirs.tools)
+        .with_images(ours.images && theirs.images)
+        .with_documents(ours.documents && theirs.documents)
+        .with_audio(ours.audio && theirs.audio)
+        .with_settings(settings.fold(SettingSet::NONE, SettingSet::with))
+}
+
+/// Returns the settings of the first model, with the larger maximum of output tokens: a ledger
+/// reserves it.
+fn with_larger_maximum(first: Option<Settings>, other: Option<&Settings>) -> Option<Settings> {
+    let set = |settings: Option<&Settings>| settings.and_then(|set| set.max_output_tokens);
+    let (ours, theirs) = (set(first.as_ref()), set(other));
+    if ours.is_none() && theirs.is_none() {
+        return first;
+    }
+    let most = |tokens: Option<u64>| tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS);
+    let larger = most(ours).max(most(theirs));
+    Some(first.unwrap_or_default().with_max_output_tokens(larger))
+}
+
+fn falls_back(error: &Error) -> bool {
+    let elsewhere = matches!(error.stage(), Stage::Transport | Stage::Provider | Stage::Decoding);
+    error.audience() != Audience::Run && (elsewhere || error.is_retryable())
+}
+
+impl LanguageModel for Fallback {
+    fn name(&self) -> &str {
+        self.first.name()
+    }
+
+    fn provider(&self) -> &str {
+        self.first.provider()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn settings(&self) -> Option<&Settings> {
+        self.settings.as_ref()
+    }
+
+    fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async move {
+            let mut failed = Usage::default();
+            let mut ended = self.first.generate(request).await;
+            for model in &self.others {
+                match ended {
+                    Err(error) if falls_back(&error) => failed += usage_of(&error),
+                    ended => return with_failed(ended, failed),
+                }
+                ended = model.generate(request).await;
+            }
+            with_failed(ended, failed)
+        })
+    }
+
+    fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
+        let began = async move {
+            let (mut failed, mut model) = (Usage::default(), &self.first);
+            let mut others = self.others.iter();
+            loop {
+                let mut deltas = model.stream(request.clone());
+                match (deltas.next().await, others.next()) {
+                    (Some(Err(error)), Some(other)) if falls_back(&error) => {
+                        failed += usage_of(&error);
+                        model = other;
+                    }
+                    (first, _) => {
+                        let deltas = stream::iter(first).chain(deltas);
+                        return deltas.map(move |delta| match delta {
+                            Ok(Delta::Done(reply)) => {
+                                Ok(Delta::Done(Box::new(replied(*reply, failed))))
+                            }
+                            Err(error) => Err(failed_again(error, failed)),
+                            delta => delta,
+                        });
+                    }
+                }
+            }
+        };
+        stream::once(began).flatten().boxed()
+    }
+}
+
+/// Returns the usage of a failed call. A provider that rejected it used nothing.
+fn usage_of(error: &Error) -> Usage {
+    error.known_usage().unwrap_or_else(|| match error.stage() {
+        Stage::Setup | Stage::Provider => Usage::default(),
+        _ => Usage::unknown(),
+    })
+}
+
+/// Adds the usage of failed calls to the result of the last one.
+fn with_failed(ended: Result<Reply>, failed: Usage) -> Result<Reply> {
+    let ended = ended.map(|reply| replied(reply, failed));
+    ended.map_err(|error| failed_again(error, failed))
+}
+
+fn replied(mut reply: Reply, failed: Usage) -> Reply {
+    reply.usage += failed;
+    reply
+}
+
+fn failed_again(error: Error, failed: Usage) -> Error {
+    if failed == Usage::default() {
+        return error;
+    }
+    let usage = usage_of(&error) + failed;
+    error.with_usage(usage)
+}
+
+impl fmt::Debug for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = std::iter::once(&self.first).chain(&self.others).map(|model| model.name());
+        f.debug_tuple("Fallback").field(&names.collect::<Vec<_>>()).finish()
+    }
+}

@@ -1,0 +1,317 @@
+//! The calls of a drive: the model, the tools and the approver, with their limits and panics.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use futures_util::future::FutureExt;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::time::Instant;
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::budget::{Exhausted, Ledger, LimitKind, Spent};
+use toolwright_module::driver;
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::EventKind;
+use toolwright_module::message::ToolResult;
+use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, ToolCall};
+use toolwright_signature::Repair;
+use tracing::Instrument;
+
+use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline};
+use crate::limits::Limits;
+use crate::perform::{self, Made, Open, Outcome, Performed};
+use crate::run::Run;
+use crate::step::StepResultKind;
+use crate::telemetry;
+use crate::tool_orchestrator::ToolOrchestrator;
+use crate::unfinished::AwaitsApproval;
+
+/// Duration of a single poll from which a tool counts as blocking its thread.
+const BLOCKING_THRESHOLD: Duration = Duration::from_millis(100);
+
+/// The parts of a drive that calls need. They do not borrow the run, which changes while calls are
+/// under way.
+#[derive(Clone)]
+pub(super) struct Caller<'a> {
+    pub(super) agent: &'a ToolOrchestrator,
+    /// The caller's context, with the run's ledger or one below it.
+    pub(super) cx: Context,
+    /// The run's ledger.
+    pub(super) ledger: Ledger,
+    pub(super) limits: Limits,
+    pub(super) calls_natively: bool,
+}
+
+/// The result of a call and, if it failed, its error as text. An `Err` ends the run.
+pub(super) type Called = Result<(ToolResult, Option<String>)>;
+
+impl Caller<'_> {
+    /// Returns the caller for a part, with a ledger that counts its cost. A call that is not a run
+    /// is performed as a whole.
+    pub(super) fn of_part(&self, is_run: bool) -> Self {
+        let cx = self.cx.clone().with_ledger(self.ledger.child());
+        let cx = if is_run { cx } else { perform::without_performer(cx) };
+        Self { cx, ..self.clone() }
+    }
+
+    /// Returns the outcome of a part. The cost of an outcome that was found is entered in the
+    /// ledger.
+    pub(super) fn found(&self, performed: Performed, made: &Made) -> Result<Outcome> {
+        let outcome = performed.map_err(Open::into_error)?;
+        if !made.is_noted() {
+            self.ledger.record(outcome.spent);
+        }
+        Ok(outcome)
+    }
+
+    /// Not an `async fn`, which would store the request twice.
+    pub(super) fn ask(&self, run: &Run) -> impl Future<Output = Result<Reply>> + use<'_> {
+        let request = run.request();
+        // The pieces of a JSON selection are of no use to a reader.
+        let streams = self.agent.streams() && request.output.is_none();
+        driver::ask(&self.cx, self.agent.hooks(), &**self.agent.model(), request, streams)
+    }
+
+    pub(super) fn model_answer(&self, asked: Option<Result<Reply>>) -> Result<StepResultKind> {
+        match asked {
+            None => Ok(StepResultKind::Exhausted(LimitKind::Time)),
+            Some(Ok(reply)) => Ok(StepResultKind::Model(reply)),
+            // The run's own limit is an ending of the run, not an error for its caller.
+            Some(Err(error)) => match self.own_limit(&error) {
+                Some(limit) => Ok(StepResultKind::Exhausted(limit)),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// Returns the exhausted limit if it is this run's own, and not one of a ledger above.
+    fn own_limit(&self, error: &Error) -> Option<LimitKind> {
+        let exhausted = error.downcast_ref::<Exhausted>()?;
+        driver::is_exhausted_by(&self.ledger, exhausted).then_some(exhausted.limit)
+    }
+
+    /// Returns whether a tool's error ends the run.
+    fn ends_the_run(&self, error: &Error) -> bool {
+        let passed = |deadline| Instant::now() >= Instant::from(deadline);
+        let too_late = error.downcast_ref::<DeadlinePassed>().is_some()
+            && self.cx.deadline().is_some_and(passed);
+        too_late || (error.audience() == Audience::Run && self.own_limit(error).is_none())
+    }
+
+    /// Asks the approver about one of `calls`. Without an approver, the error names all of them.
+    pub(super) async fn approve(
+        &self,
+        call: &ToolCall,
+        calls: &[ToolCall],
+        unknown: bool,
+    ) -> Result<Decision> {
+        let effect = self.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
+        let asked = Approval::new(self.cx.path(), call.clone(), effect).with_unknown(unknown);
+        let decides = async { driver::approve(&self.cx, asked).await.transpose() };
+        match before_context_deadline(&self.cx, decides).await? {
+            Some(decision) => Ok(decision),
+            None => {
+                let path = driver::path_text(&self.cx);
+                let is_recorded = perform::performer(&self.cx).is_some();
+                let calls = calls.to_vec();
+                let awaits = AwaitsApproval { path, calls, unknown, is_recorded };
+                Err(Error::stop(awaits).at(Stage::Approval))
+            }
+        }
+    }
+
+    /// Makes one call. An error ends the run.
+    pub(super) async fn call(
+        &self,
+        call: &ToolCall,
+        selected: Vec<Repair>,
+        started: Instant,
+        deadline: Option<Instant>,
+    ) -> Called {
+        let span = telemetry::execute_tool(call, &self.cx);
+        self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
+        // The tool's call catches its own panics. This one catches later panics, for example of an
+        // output when it is dropped. Boxed, because agents below agents would otherwise use too
+        // much of the stack.
+        let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
+        let made = made.catch_unwind().instrument(span.clone()).await;
+        let (mut result, error) = made.unwrap_or_else(|panic| {
+            drop_payload(panic);
+            let error = Error::other("the tool panicked after its call").at(Stage::Panic);
+            (ToolResult::failed(call, error.for_model()), Some(error))
+        });
+        // Cut now, so that long results are not held until the last call ends.
+        self.limits.bound(&mut result);
+        if driver::captures_content(&self.cx) {
+            span.record("gen_ai.tool.call.result", result.text.as_str());
+        }
+        let text = error.as_ref().map(|error| self.limits.cut_error(shown(error)));
+        if let Some(error) = &error {
+            telemetry::failed(&span, error);
+        }
+        let more = result.repaired.as_ref().map_or(&[][..], |repaired| &repaired.repairs);
+        let repairs = [&*selected, more].concat();
+        telemetry::repaired(&span, &repairs, &self.cx);
+        self.emit_finished(call, &result.text, text.as_deref(), repairs, started);
+        match error {
+            Some(error) if self.ends_the_run(&error) => Err(error),
+            error => {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
+                    drop_payload(panic);
+                }
+                Ok((result, text))
+            }
+        }
+    }
+
+    fn emit_finished(
+        &self,
+        call: &ToolCall,
+        text: &str,
+        error: Option<&str>,
+        repairs: Vec<Repair>,
+        started: Instant,
+    ) {
+        self.cx.emit(|| EventKind::ToolFinished {
+            call: call.clone(),
+            text: text.to_owned(),
+            error: error.map(str::to_owned),
+            repairs,
+            elapsed: started.elapsed(),
+        });
+    }
+
+    async fn make(
+        &self,
+        call: &ToolCall,
+        started: Instant,
+        deadline: Option<Instant>,
+    ) -> (ToolResult, Option<Error>) {
+        let Some(tool) = self.agent.tool(&call.name) else {
+            // The run itself answers calls of unknown tools, so the run belongs to another agent.
+            let error = Error::stop(format!(
+                "the run calls `{}`, which is not a tool of this agent; drive it with the agent that started it",
+                call.name,
+            ));
+            return ToolResult::of(call, Err(error.at(Stage::Setup)));
+        };
+        let ledger = self.cx.ledger().unwrap_or(&self.ledger);
+        let reserved = match ledger.reserve(Spent::tool_call()) {
+            Ok(reserved) => reserved,
+            Err(exhausted) => return self.limited(call, driver::exhausted(&self.cx, exhausted)),
+        };
+        let cx = driver::in_call(&self.cx, call);
+        let late = self.limits.tool_time.and_then(|time| started.checked_add(time));
+        let end = deadline.into_iter().chain(late).min();
+        let work = pin!(driver::call(tool, self.agent.hooks(), &call.arguments, &cx));
+        let (outcome, elapsed) = watched(end, work).await;
+        reserved.settle(Spent::tool_call());
+        if elapsed >= BLOCKING_THRESHOLD {
+            tracing::warn!(tool = call.name, ?elapsed, "a tool blocked its thread");
+            self.cx.emit(|| EventKind::ToolBlocked { call: call.clone(), elapsed });
+        }
+        let (mut result, error) = match outcome {
+            Some(Err(error)) if self.own_limit(&error).is_some() => {
+                let (mut result, error) = self.limited(call, error);
+                result.repaired = self.repaired(tool, call);
+                (result, error)
+            }
+            Some(outcome) => ToolResult::of(call, outcome),
+            None => {
+                let known = if tool.effect() == Effect::Read {
+                    ""
+                } else {
+                    " Whether it took effect is not known."
+                };
+                let text = format!("The call was given up after {:.1?}.{known}", started.elapsed());
+                let (mut result, error) =
+                    ToolResult::of(call, Err(Error::retry(text).at(Stage::Limit)));
+                result.repaired = self.repaired(tool, call);
+                (result, error)
+            }
+        };
+        if let Some(repaired) = &mut result.repaired
+            && self.calls_natively
+        {
+            let dialect = self.agent.model().capabilities().dialect;
+            let lower = |value: &Value| tool.contract().lower_value(dialect, value);
+            lower_json(&mut repaired.json, lower);
+        }
+        (result, error)
+    }
+
+    /// Returns the repairs of a call that ran and has no output.
+    fn repaired(&self, tool: &Tool, call: &ToolCall) -> Option<Box<Repaired>> {
+        let policy = tool.policy().min(self.cx.policy());
+        let reading = tool.contract().read_with::<IgnoredAny>(&call.arguments, policy).ok()?;
+        Repaired::of(&reading).map(Box::new)
+    }
+
+    /// Returns the result of a call that a limit of the run prevented.
+    fn limited(&self, call: &ToolCall, error: Error) -> (ToolResult, Option<Error>) {
+        let text = match self.own_limit(&error) {
+            Some(limit) => format!("The call could not go on: the run has too few {limit} left."),
+            None => error.for_model().into_owned(),
+        };
+        (ToolResult::failed(call, text), Some(error))
+    }
+}
+
+/// Returns whether an error ended a call from outside, so that its outcome is not known.
+pub(super) fn is_interruption(error: &Error) -> bool {
+    error.stage() == Stage::Cancelled || error.downcast_ref::<DeadlinePassed>().is_some()
+}
+
+/// Formats an error with its causes. The error is foreign code, so its formatting may panic.
+fn shown(error: &Error) -> String {
+    catch_unwind(AssertUnwindSafe(|| format!("{error:#}"))).unwrap_or_else(|panic| {
+        drop_payload(panic);
+        format!(
+            "the tool failed, and its error panicked when it was shown\nstage: {}",
+            error.stage()
+        )
+    })
+}
+
+/// Drops the payload of a panic, which may panic again.
+pub(super) fn drop_payload(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
+
+/// Runs the work until a deadline. Also returns the duration of its longest poll.
+async fn watched<T>(
+    deadline: Option<Instant>,
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> (Option<T>, Duration) {
+    let mut longest = Duration::ZERO;
+    let watched = poll_fn(|cx| {
+        // Real time, because the clock of the runtime may be paused.
+        let began = std::time::Instant::now();
+        let polled = work.as_mut().poll(cx);
+        longest = longest.max(began.elapsed());
+        polled
+    });
+    let outcome = before_deadline(deadline, watched).await;
+    (outcome, longest)
+}
+
+/// Lowers JSON to the shape that the model was asked for, if it can be lowered.
+pub(super) fn lower_json(
+    json: &mut String,
+    lower: impl FnOnce(&Value) -> Result<Value, toolwright_signature::ContractError>,
+) {
+    // A `Value` would change a number with more than 64 bits.
+    let long = json.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());
+    if long.map(<[u8]>::len).max() > Some(16) {
+        return;
+    }
+    let value = serde_json::from_str::<Value>(json).ok();
+    if let Some(lowered) = value.and_then(|value| lower(&value).ok()) {
+        *json = lowered.to_string();
+    }
+}

@@ -1,0 +1,176 @@
+//! The parts of a run under a performer; see [`perform`](crate::perform).
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use toolwright_module::budget::Ledger;
+use toolwright_module::error::Stage;
+use toolwright_module::event::EventKind;
+use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
+
+use super::Driver;
+use super::waiting::{before_context_deadline, before_deadline};
+use crate::finished::ToolFailure;
+use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
+use crate::step::StepResultKind;
+
+impl Driver<'_, '_> {
+    pub(super) async fn perform_ask(
+        &mut self,
+        performer: &dyn Perform,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        let task = serde_json::to_string(self.track.run.task()).unwrap_or_default();
+        let kind = PartKind::Ask { nth: self.track.run.asked(), task: perform::hash([&*task]) };
+        let (caller, run, made) = (&self.caller, &*self.track.run, Made::default());
+        let work = async {
+            made.note();
+            let (began, before) = (Instant::now(), caller.ledger.committed());
+            let asked = pin!(caller.ask(run));
+            let asked = pin!(before_context_deadline(&caller.cx, asked));
+            let answer = caller.model_answer(before_deadline(deadline, asked).await);
+            let kind = match answer.map_err(Open::Work)? {
+                StepResultKind::Model(reply) => OutcomeKind::Reply(reply),
+                StepResultKind::Exhausted(limit) => OutcomeKind::Exhausted(limit),
+                _ => return Err(Open::Work(perform::another_kind())),
+            };
+            let spent = caller.ledger.committed().since(before);
+            Ok(Outcome { kind, spent, elapsed: began.elapsed() })
+        };
+        let part = Part { path: caller.cx.path(), kind };
+        let performed = performer.perform(part, Box::pin(work)).await;
+        let outcome = caller.found(performed, &made)?;
+        let kind = match outcome.kind {
+            OutcomeKind::Reply(reply) => StepResultKind::Model(reply),
+            OutcomeKind::Exhausted(limit) => StepResultKind::Exhausted(limit),
+            _ => return Err(perform::another_kind()),
+        };
+        self.track.apply_after(&self.caller, kind, outcome.elapsed)
+    }
+
+    pub(super) async fn perform_calls(
+        &mut self,
+        calls: &[&ToolCall],
+        performer: &dyn Perform,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        let made: Vec<Made> = calls.iter().map(|_| Made::default()).collect();
+        let mut parts = Vec::with_capacity(calls.len());
+        let mut has_runs = false;
+        for (call, made) in calls.iter().zip(&made) {
+            let tool = self.caller.agent.tool(&call.name);
+            let is_run = tool.is_some_and(Tool::has_parts);
+            has_runs |= is_run;
+            let effect = tool.map_or(Effect::Write, Tool::effect);
+            let attempt = self.attempts.get(&call.id).copied().unwrap_or_default();
+            let call = *call;
+            let kind = match is_run {
+                true => PartKind::Run { call: call.clone() },
+                false => PartKind::Call { call: call.clone(), effect, attempt },
+            };
+            let part = Part { path: self.caller.cx.path(), kind };
+            let caller = self.caller.of_part(is_run);
+            let selected = self.track.run.repairs_of(&call.id).to_vec();
+            let work = async move {
+                made.note();
+                let began = Instant::now();
+                let called = async { caller.call(call, selected, began, deadline).await };
+                let called = pin!(caller.cx.until_cancelled(called));
+                let called = before_context_deadline(&caller.cx, called).await;
+                let (result, error) = called.map_err(Open::Work)?;
+                let spent = caller.cx.ledger().map(Ledger::committed).unwrap_or_default();
+                let kind = OutcomeKind::Called { result, error };
+                Ok(Outcome { kind, spent, elapsed: began.elapsed() })
+            };
+            let work: Work<'_> = Box::pin(work);
+            parts.push((part, work));
+        }
+        let one_by_one = parts.len() == 1 || has_runs && !performer.side_by_side();
+        let performed = if one_by_one {
+            let mut performed = Vec::with_capacity(parts.len());
+            for (part, work) in parts {
+                performed.push(performer.perform(part, work).await);
+                if performed.last().is_some_and(Result::is_err) {
+                    break;
+                }
+            }
+            performed
+        } else {
+            let performed = performer.perform_all(parts, self.caller.limits.max_parallel).await;
+            if performed.len() != calls.len() {
+                let text = "`Perform::perform_all` must return one result for each part";
+                return Err(Error::stop(text).at(Stage::Journal));
+            }
+            performed
+        };
+        let (mut results, mut failed, mut elapsed) = (Vec::new(), None, Duration::ZERO);
+        let mut unknown = false;
+        for ((call, made), performed) in calls.iter().zip(&made).zip(performed) {
+            let outcome = match self.caller.found(performed, made) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    failed = failed.or(Some(error));
+                    continue;
+                }
+            };
+            elapsed = elapsed.max(outcome.elapsed);
+            match outcome.kind {
+                OutcomeKind::Called { result, error } if result.id == call.id => {
+                    let failure = |error| ToolFailure { call: (*call).clone(), error };
+                    self.failures.extend(error.map(failure));
+                    results.push(result);
+                }
+                OutcomeKind::Unknown => {
+                    *self.attempts.entry(call.id.clone()).or_default() += 1;
+                    unknown = true;
+                }
+                _ => failed = failed.or_else(|| Some(perform::another_kind())),
+            }
+        }
+        if !results.is_empty() {
+            let kind = StepResultKind::Tools(results);
+            self.track.apply_after(&self.caller, kind, elapsed)?;
+        }
+        if unknown && failed.is_none() {
+            self.track.run.ask_about_next();
+            self.track.is_changed = true;
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Gets the decisions on calls, one after another, because the same person decides on all.
+    pub(super) async fn decide(&mut self, calls: Vec<ToolCall>) -> Result<()> {
+        let Self { caller, track, attempts, .. } = self;
+        let performer = perform::performer(&caller.cx).cloned();
+        caller.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
+        let unknown = track.run.unknown_outcome().map(ToOwned::to_owned);
+        let mut decisions = Vec::with_capacity(calls.len());
+        for call in &calls {
+            let is_unknown = unknown.as_deref() == Some(&*call.id);
+            let Some(performer) = &performer else {
+                decisions.push((call.id.clone(), caller.approve(call, &calls, is_unknown).await?));
+                continue;
+            };
+            let effect = caller.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
+            let lost = attempts.get(&call.id).map_or(0, |attempt| attempt.saturating_sub(1));
+            let unknown = is_unknown.then_some(lost);
+            let kind = PartKind::Decide { call: call.clone(), effect, unknown };
+            let part = Part { path: caller.cx.path(), kind };
+            let run = &*track.run;
+            let work = async {
+                let decision = caller.approve(call, &calls, is_unknown).await;
+                let decision = decision.map_err(Open::Work)?;
+                let checked = run.check_decision(call, &decision);
+                checked.map_err(|error| Open::Work(error.into_module()))?;
+                Ok(Outcome::new(OutcomeKind::Decided(decision)))
+            };
+            let performed = performer.perform(part, Box::pin(work)).await;
+            match performed.map_err(Open::into_error)?.kind {
+                OutcomeKind::Decided(decision) => decisions.push((call.id.clone(), decision)),
+                _ => return Err(perform::another_kind()),
+            }
+        }
+        track.apply_after(caller, StepResultKind::Decisions(decisions), Duration::ZERO)
+    }
+}

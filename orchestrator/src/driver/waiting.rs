@@ -1,0 +1,47 @@
+//! Waits with a deadline.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Error, Result};
+
+/// One year: later than any useful deadline, and small enough to add to any `Instant`.
+pub(super) const ONE_YEAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+/// Waits for the work until `deadline`. Returns `None` if the deadline passed first.
+pub(super) async fn before_deadline<T>(
+    deadline: Option<Instant>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let Some(deadline) = deadline else {
+        return Some(work.await);
+    };
+    // `timeout_at` polls the work before the timer. Without this check, a model that is always
+    // ready would never time out.
+    let now = Instant::now();
+    if now >= deadline {
+        return None;
+    }
+    // tokio adds to the deadline, so it must not be near the end of the clock.
+    let deadline = deadline.min(now + ONE_YEAR);
+    // Boxed, because a timer is large and most waits have none.
+    Box::pin(tokio::time::timeout_at(deadline, work)).await.ok()
+}
+
+/// Waits for the work until the context's deadline.
+pub(super) async fn before_context_deadline<T>(
+    cx: &Context,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    before_deadline(cx.deadline().map(Instant::from), work)
+        .await
+        .unwrap_or_else(|| Err(Error::other(DeadlinePassed).at(Stage::Limit)))
+}
+
+/// The error of a passed deadline of the context. An agent below an agent has the same deadline, so
+/// the error then ends the run and not only the call.
+#[derive(Debug, thiserror::Error)]
+#[error("the deadline of this call has passed; allow it more time")]
+pub(super) struct DeadlinePassed;

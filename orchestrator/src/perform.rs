@@ -1,0 +1,563 @@
+//! The seam for journals and durable engines: who performs the parts of a run.
+//!
+//! A run is made of parts: questions to the model, tool calls, a person's decisions, and the runs of
+//! agents below. The driver gives each part, with the work that it takes, to the [`Perform`] of the
+//! context. A performer returns the [`Outcome`] that it already has, or does the work and keeps the
+//! outcome. A run whose program was killed is driven again from its start with the same performer,
+//! and every part with an outcome returns at once.
+//!
+//! If you have a place to append to, such as a file or a table, implement [`Append`] and use
+//! [`Replay`]. Implement [`Perform`] for an engine that has to run the work itself.
+//!
+//! Hooks and retries are inside the work; a performer sees outcomes only. A drive from recorded
+//! outcomes emits no events of tools and models for them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::{LimitKind, Spent};
+use toolwright_module::driver::stable_hash;
+use toolwright_module::error::Stage;
+use toolwright_module::event::InCall;
+use toolwright_module::message::ToolResult;
+use toolwright_module::model::BoxFuture;
+use toolwright_module::{Context, Effect, Error, Reply, Result, ToolCall};
+
+/// The end of a part: its outcome, or the reason why it has none.
+pub type Performed = Result<Outcome, Open>;
+
+/// The work of a part. It runs when it is polled, and at most once.
+pub type Work<'a> = BoxFuture<'a, Performed>;
+
+/// The reason why a part has no outcome. The part stays open and the drive ends.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Open {
+    /// The work failed: a cancellation, a deadline of the context, an error of the provider, or
+    /// [`Error::stop`] of a tool. The next drive does the work again.
+    Work(Error),
+    /// The performer failed: a full disk, or a journal of another run. The model never sees it.
+    Performer(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Makes `?` in a performer an error of the performer.
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Open {
+    fn from(error: E) -> Self {
+        Self::Performer(Box::new(error))
+    }
+}
+
+impl Open {
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Work(error) => error,
+            Self::Performer(source) => Error::stop(PerformerFailed { source }).at(Stage::Journal),
+        }
+    }
+}
+
+/// The error of a run whose performer failed. The run is unchanged, and can be driven again.
+#[derive(Debug, thiserror::Error)]
+#[error("the run could not be recorded: {source}; fix the cause and drive the run again")]
+#[non_exhaustive]
+pub struct PerformerFailed {
+    /// The performer's error.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// The performer of the parts of runs. Set it with [`with_performer`].
+pub trait Perform: Send + Sync {
+    /// Returns the outcome of a part that was performed before, or performs it: does `work`, and
+    /// keeps its outcome. The part's [`key`](Part::key) identifies it in a run and in every run
+    /// below.
+    ///
+    /// An engine that needs an order takes the part's place when this method is called, not at the
+    /// first poll of the future.
+    fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed>;
+
+    /// Performs a batch of calls that may run concurrently, at most `most` at a time. Returns one
+    /// result for each, in order. The default implementation calls [`perform`](Self::perform) for
+    /// all, in order.
+    fn perform_all<'a>(
+        &'a self,
+        parts: Vec<(Part, Work<'a>)>,
+        most: usize,
+    ) -> BoxFuture<'a, Vec<Performed>> {
+        let most = most.max(1);
+        let started: Vec<_> =
+            parts.into_iter().map(|(part, work)| self.perform(part, work)).collect();
+        if started.len() <= most {
+            return Box::pin(join_all(started));
+        }
+        Box::pin(stream::iter(started).buffered(most).collect())
+    }
+
+    /// Returns whether runs below one batch may run side by side. Default: `true`. It is `false`
+    /// for an engine with one ordered journal.
+    fn side_by_side(&self) -> bool {
+        true
+    }
+}
+
+/// A part of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Part {
+    /// The tool calls around the run, outermost first.
+    pub path: Vec<InCall>,
+    /// What has to be done.
+    pub kind: PartKind,
+}
+
+/// The kind of a part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PartKind {
+    /// A question to the model.
+    Ask {
+        /// The number of the question in its run, from 0.
+        nth: u64,
+        /// A hash of the run's current task.
+        task: u64,
+    },
+    /// A tool call. Nothing inside it is a part.
+    Call {
+        /// The call.
+        call: ToolCall,
+        /// The effect of the tool.
+        effect: Effect,
+        /// 0, and one more each time a person decided to make the call again.
+        attempt: u32,
+    },
+    /// A call of an agent. It is made of the parts of the agent's run.
+    Run {
+        /// The call.
+        call: ToolCall,
+    },
+    /// A person's decision on a call.
+    Decide {
+        /// The call.
+        call: ToolCall,
+        /// The effect of the tool.
+        effect: Effect,
+        /// The attempt whose outcome was lost, if the question is whether to make the call again.
+        unknown: Option<u32>,
+    },
+    /// A value that a module computes; see [`value`].
+    Value {
+        /// The name that the module gave it.
+        name: String,
+    },
+}
+
+impl Part {
+    /// Returns the name of the part, which is the same in every drive of the run.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let mut names: Vec<&str> = Vec::with_capacity(2 * self.path.len() + 3);
+        names.extend(self.path.iter().flat_map(|call| [&*call.tool, &*call.id]));
+        let number;
+        let (kind, id, count) = match &self.kind {
+            PartKind::Ask { nth, .. } => ("ask", "", Some(*nth)),
+            PartKind::Call { call, attempt, .. } => ("call", &*call.id, Some((*attempt).into())),
+            PartKind::Run { call } => ("run", &*call.id, None),
+            PartKind::Decide { call, unknown, .. } => ("decide", &*call.id, unknown.map(u64::from)),
+            PartKind::Value { name } => ("value", &**name, None),
+        };
+        names.extend([kind, id]);
+        if let Some(count) = count {
+            number = count.to_string();
+            names.push(&number);
+        }
+        // As JSON, because ids come from providers and may contain any character.
+        serde_json::to_string(&names).unwrap_or_default()
+    }
+
+    /// Returns whether the part may be done again without a question, if it was begun and has no
+    /// outcome.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        match &self.kind {
+            PartKind::Call { effect, .. } => *effect <= Effect::Idempotent,
+            _ => true,
+        }
+    }
+
+    /// Returns a hash of what must not differ between two drives of one run: the task, or the tool
+    /// and the arguments of a call.
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        match &self.kind {
+            PartKind::Ask { task, .. } => *task,
+            PartKind::Call { call, .. }
+            | PartKind::Run { call }
+            | PartKind::Decide { call, .. } => hash([&*call.name, &*call.arguments]),
+            PartKind::Value { .. } => 0,
+        }
+    }
+}
+
+/// Returns a hash that is the same in every release.
+pub(crate) fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+    let hash = stable_hash(texts);
+    // Both halves, so that no digit of the hash is lost.
+    (hash as u64) ^ ((hash >> 64) as u64)
+}
+
+/// The outcome of a part, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The outcome.
+    pub kind: OutcomeKind,
+    /// The cost of the part, including everything below it.
+    #[serde(default)]
+    pub spent: Spent,
+    /// Duration of the work.
+    #[serde(default)]
+    pub elapsed: Duration,
+}
+
+/// The kind of an outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OutcomeKind {
+    /// The model's reply.
+    Reply(Reply),
+    /// A limit of the run that forbade the question.
+    Exhausted(LimitKind),
+    /// The result of a call, and the whole error if it failed.
+    Called {
+        /// The result for the model.
+        result: ToolResult,
+        /// The error for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// A person's decision.
+    Decided(Decision),
+    /// The call was begun, and nobody knows whether it took effect.
+    Unknown,
+    /// A value of a module.
+    Value(Value),
+}
+
+impl Outcome {
+    /// Returns an outcome that took no time and cost nothing.
+    #[must_use]
+    pub fn new(kind: OutcomeKind) -> Self {
+        Self { kind, spent: Spent::default(), elapsed: Duration::ZERO }
+    }
+}
+
+/// The performer in a context. `None` inside of a call that has no parts.
+struct Performer(Option<Arc<dyn Perform>>);
+
+/// Sets the performer of the runs in this context and below it.
+///
+/// ```
+/// # use toolwright_module::testing::Scripted;
+/// # use toolwright_module::{Context, Reply};
+/// use toolwright_orchestrator::ToolOrchestrator;
+/// use toolwright_orchestrator::perform::{Replay, Record, with_performer};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+/// let journal = Replay::in_memory([]);
+/// let cx = with_performer(&Context::default(), journal.clone());
+/// assert_eq!(agent.run("Say hello.", &cx).await?.answer, "Hello.");
+///
+/// // The program is killed. Another one has the same records, and asks no model.
+/// let records: Vec<Record> = journal.records();
+/// let agent = ToolOrchestrator::new(Scripted::replies([]), [])?;
+/// let cx = with_performer(&Context::default(), Replay::in_memory(records));
+/// assert_eq!(agent.run("Say hello.", &cx).await?.answer, "Hello.");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn with_performer(cx: &Context, performer: impl Perform + 'static) -> Context {
+    cx.clone().with(Performer(Some(Arc::new(performer))))
+}
+
+/// Returns the performer of a context.
+#[must_use]
+pub fn performer(cx: &Context) -> Option<&Arc<dyn Perform>> {
+    cx.get::<Performer>()?.0.as_ref()
+}
+
+/// Returns the context without its performer, for a call that is performed as a whole.
+pub(crate) fn without_performer(cx: Context) -> Context {
+    cx.with(Performer(None))
+}
+
+/// Performs a value of a module as a part of the run, so that it is computed once.
+///
+/// The module has to return `true` from [`Module::has_parts`], and everything else in it has to be
+/// a part too. Otherwise its call is performed as a whole, and this function only does the work.
+/// `name` must be unique in the call. The work must be repeatable: if the program is killed
+/// during it, it is done again.
+///
+/// [`Module::has_parts`]: toolwright_module::Module::has_parts
+///
+/// # Errors
+///
+/// The error of the work, [`Stage::Journal`] if the performer fails, and [`Stage::Decoding`] if the
+/// recorded value is not a `T`.
+pub async fn value<T: Serialize + DeserializeOwned + Send>(
+    cx: &Context,
+    name: &str,
+    work: impl Future<Output = Result<T>> + Send,
+) -> Result<T> {
+    let Some(performer) = performer(cx).cloned() else { return work.await };
+    let part = Part { path: cx.path(), kind: PartKind::Value { name: name.to_owned() } };
+    let work = async move {
+        let value = work.await.map_err(Open::Work)?;
+        let value = serde_json::to_value(value).map_err(|error| Open::Work(Error::other(error)))?;
+        Ok(Outcome::new(OutcomeKind::Value(value)))
+    };
+    let outcome = performer.perform(part, Box::pin(work)).await.map_err(Open::into_error)?;
+    match outcome.kind {
+        OutcomeKind::Value(value) => {
+            serde_json::from_value(value).map_err(|error| Error::stop(error).at(Stage::Decoding))
+        }
+        _ => Err(another_kind()),
+    }
+}
+
+/// Returns the error of a recorded outcome of another kind than its part.
+pub(crate) fn another_kind() -> Error {
+    let text = "the journal has an outcome of another kind for a part of the run; it is the journal of another run";
+    Error::stop(text).at(Stage::Journal)
+}
+
+/// One record of a journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+#[allow(clippy::large_enum_variant, reason = "most records are of the large kind")]
+pub enum Record {
+    /// A call that must not be repeated by itself was begun.
+    Begun {
+        /// The [`Part::key`].
+        key: String,
+        /// The [`Part::identity`].
+        identity: u64,
+    },
+    /// A part has ended.
+    Ended {
+        /// The [`Part::key`].
+        key: String,
+        /// The [`Part::identity`].
+        identity: u64,
+        /// Its outcome.
+        outcome: Outcome,
+    },
+}
+
+/// A place to append records to, such as a file or a table.
+pub trait Append: Send + Sync {
+    /// Appends a record. It must be on disk when the future ends.
+    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>>;
+}
+
+/// A performer over a list of records. It finds outcomes in the records, and appends new ones.
+///
+/// The example `stored_run` uses it with a table of SQLite.
+pub struct Replay<A> {
+    known: Arc<Mutex<BTreeMap<String, Known>>>,
+    under_way: Arc<Mutex<BTreeSet<String>>>,
+    append: Arc<A>,
+}
+
+/// What the records say about one part.
+#[derive(Clone)]
+struct Known {
+    identity: u64,
+    /// `None` for a part that was begun and has not ended.
+    outcome: Option<Outcome>,
+    /// Whether the outcome is on disk.
+    is_appended: bool,
+}
+
+/// A part is performed by another drive of the same run.
+#[derive(Debug, thiserror::Error)]
+#[error("another drive performs the part {key} of this run now; drive a run only once at a time")]
+#[non_exhaustive]
+pub struct UnderWay {
+    /// The [`Part::key`].
+    pub key: String,
+}
+
+/// Removes a key from the parts under way.
+struct Performs<'a>(&'a Mutex<BTreeSet<String>>, String);
+
+impl Drop for Performs<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+    }
+}
+
+/// The records are of another run.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the journal belongs to another run: its part {key} has another task or other arguments; use one journal for each run"
+)]
+#[non_exhaustive]
+pub struct OtherRun {
+    /// The [`Part::key`].
+    pub key: String,
+}
+
+impl<A: Append> Replay<A> {
+    /// Returns a performer with the records of a run so far. New records go to `append`.
+    pub fn new(records: impl IntoIterator<Item = Record>, append: A) -> Self {
+        let mut known: BTreeMap<String, Known> = BTreeMap::new();
+        for record in records {
+            match record {
+                // A mark does not undo an outcome.
+                Record::Begun { key, identity } => {
+                    let begun = Known { identity, outcome: None, is_appended: true };
+                    known.entry(key).or_insert(begun);
+                }
+                Record::Ended { key, identity, outcome } => {
+                    let outcome = Some(outcome);
+                    known.insert(key, Known { identity, outcome, is_appended: true });
+                }
+            }
+        }
+        let (known, append) = (Arc::new(Mutex::new(known)), Arc::new(append));
+        Self { known, under_way: Arc::default(), append }
+    }
+
+    async fn perform_part(&self, part: Part, work: Work<'_>) -> Performed {
+        let (key, identity) = (part.key(), part.identity());
+        let is_first = {
+            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            under_way.insert(key.clone())
+        };
+        if !is_first {
+            return Err(UnderWay { key }.into());
+        }
+        let _performs = Performs(&self.under_way, key.clone());
+        let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let begun = found.is_some();
+        if let Some(known) = found {
+            if known.identity != identity {
+                return Err(OtherRun { key }.into());
+            }
+            if let Some(outcome) = known.outcome {
+                return match known.is_appended {
+                    true => Ok(outcome),
+                    false => self.end(key, identity, outcome).await,
+                };
+            }
+        }
+        let outcome = if part.is_repeatable() {
+            work.await?
+        } else if begun {
+            Outcome::new(OutcomeKind::Unknown)
+        } else {
+            let begun = Record::Begun { key: key.clone(), identity };
+            self.append.append(&begun).await?;
+            // Known now, because a second drive may follow in this process.
+            let begun = Known { identity, outcome: None, is_appended: true };
+            self.keep(key.clone(), begun);
+            work.await?
+        };
+        self.end(key, identity, outcome).await
+    }
+
+    /// Appends an outcome. It is known before, so that a later drive does not lose it if the append
+    /// fails or is dropped, and appends it again.
+    async fn end(&self, key: String, identity: u64, outcome: Outcome) -> Performed {
+        let known = |is_appended| Known { identity, outcome: Some(outcome.clone()), is_appended };
+        self.keep(key.clone(), known(false));
+        let ended = Record::Ended { key: key.clone(), identity, outcome: outcome.clone() };
+        self.append.append(&ended).await?;
+        self.keep(key, known(true));
+        Ok(outcome)
+    }
+
+    fn keep(&self, key: String, known: Known) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, known);
+    }
+}
+
+impl<A: Append> Perform for Replay<A> {
+    fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed> {
+        Box::pin(self.perform_part(part, work))
+    }
+}
+
+/// Clones have the same records.
+impl<A> Clone for Replay<A> {
+    fn clone(&self) -> Self {
+        Self {
+            known: Arc::clone(&self.known),
+            under_way: Arc::clone(&self.under_way),
+            append: Arc::clone(&self.append),
+        }
+    }
+}
+
+impl<A> fmt::Debug for Replay<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("Replay").field("parts", &known.len()).finish_non_exhaustive()
+    }
+}
+
+/// A place that keeps records in memory, for tests.
+#[derive(Debug, Default)]
+pub struct InMemory(Mutex<Vec<Record>>);
+
+impl Append for InMemory {
+    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone());
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Replay<InMemory> {
+    /// Returns a performer that keeps its records in memory, for tests.
+    pub fn in_memory(records: impl IntoIterator<Item = Record>) -> Self {
+        let records: Vec<_> = records.into_iter().collect();
+        Self::new(records.clone(), InMemory(Mutex::new(records)))
+    }
+
+    /// Returns all records so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.append.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Notes whether the work of a part ran.
+#[derive(Default)]
+pub(crate) struct Made(AtomicBool);
+
+impl Made {
+    pub(crate) fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_noted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The attempts of calls whose outcome was lost, by id.
+pub(crate) type Attempts = HashMap<String, u32>;

@@ -1,0 +1,266 @@
+//! Calls that wait for a person: by the approval policy, or because their outcome is not known.
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value;
+use toolwright_module::approval::Decision;
+use toolwright_module::{Effect, ToolCall};
+
+use crate::approval_policy::ApprovalPolicy;
+use crate::error::{Result, RunError};
+use crate::run::Run;
+use crate::state::{DecidedCall, Phase};
+
+/// Approval by policy.
+impl Run {
+    /// Sets which calls wait for a person. Default: none.
+    ///
+    /// It replaces the run's policy, and applies to every call that was not made yet. A call that
+    /// already waits continues to wait. An agent that drives the run adds its own policy; the
+    /// stricter of both then applies.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::NoSuchTool`] if the policy names a tool that does not exist.
+    pub fn with_approval(mut self, policy: ApprovalPolicy) -> Result<Self> {
+        self.tools.check(&policy)?;
+        self.state.approval = policy;
+        self.require_approvals();
+        Ok(self)
+    }
+
+    /// Adds a policy. A call waits if it waits by the run's own policy or by this one.
+    pub(crate) fn add_approval(&mut self, policy: &ApprovalPolicy) {
+        if policy.is_default() || self.state.approval == *policy {
+            return;
+        }
+        self.state.approval = std::mem::take(&mut self.state.approval).stricter(policy);
+        self.require_approvals();
+    }
+
+    /// Makes the calls wait that need approval and have no decision that allows them. Calls that
+    /// wait already continue to wait.
+    pub(super) fn require_approvals(&mut self) {
+        // A call that was begun needs more than an approval.
+        self.ask_about_begun();
+        let none = ApprovalPolicy::default();
+        let (results, awaits, begun, unknown) = match &mut self.state.phase {
+            Phase::Tools { .. } if self.state.approval == none => return,
+            Phase::Tools { results, begun } => (std::mem::take(results), Vec::new(), *begun, None),
+            Phase::Approval { results, awaits, unknown } => {
+                (std::mem::take(results), std::mem::take(awaits), None, unknown.take())
+            }
+            _ => return,
+        };
+        let already: HashSet<String> = awaits.into_iter().collect();
+        let waits = |call: &ToolCall| already.contains(&call.id) || self.awaits(call);
+        let open = self.calls().zip(&results).filter(|(_, result)| result.is_none());
+        let held = open.filter(|(call, _)| waits(call)).map(|(call, _)| call.id.clone());
+        let awaits: Vec<String> = held.collect();
+        self.state.phase = match awaits.as_slice() {
+            [] => Phase::Tools { results, begun },
+            _ => Phase::Approval { results, awaits, unknown },
+        };
+        self.find_next();
+    }
+
+    /// Returns whether a call needs a decision before it is made.
+    fn awaits(&self, call: &ToolCall) -> bool {
+        let decided = || self.state.decisions.get(&call.id);
+        let effect = self.tools.effect(&call.name);
+        effect.is_some_and(|effect| self.state.approval.awaits(&call.name, effect))
+            && !decided().is_some_and(|decided| decided.allows(call))
+    }
+
+    /// Returns the decisions on calls of the run, by the ids of the calls.
+    ///
+    /// They are stored with the run. A call that waits for approval is made only if there is a
+    /// decision that allows exactly this call.
+    ///
+    /// ```
+    /// # use toolwright_module::{Effect, Reply, Signature, Tool, ToolCall, from_fn};
+    /// # use toolwright_module::approval::Decision;
+    /// # use toolwright_orchestrator::{StepResult, ApprovalPolicy, Limits, Run};
+    /// # /// Delete everything.
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct DeleteAll {}
+    /// # impl Signature for DeleteAll { type Output = String; }
+    /// # let delete_all = from_fn(async |_: DeleteAll| Ok("All gone.".to_owned()));
+    /// # let tools = [Tool::new(delete_all)?];
+    /// let policy = ApprovalPolicy::default().with_tool("delete_all");
+    /// let mut run = Run::new("Tidy up.", &tools, Limits::default())?.with_approval(policy)?;
+    /// let call = ToolCall::new("call_1", "delete_all", "{}");
+    /// run.apply(StepResult::model(0, Reply::calls([call])))?;
+    /// run.apply(StepResult::decisions(1, [("call_1", Decision::deny("Keep it."))]))?;
+    /// assert_eq!(run.decisions()["call_1"].decision, Decision::deny("Keep it."));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn decisions(&self) -> &BTreeMap<String, DecidedCall> {
+        &self.state.decisions
+    }
+
+    /// Takes the decisions since the last call of this method, with the ids of the calls.
+    pub(crate) fn take_decided(&mut self) -> Vec<(String, Decision)> {
+        let ids = std::mem::take(&mut self.state.decided).into_iter();
+        let decided = ids.filter_map(|id| {
+            let decision = self.state.decisions.get(&id)?.decision.clone();
+            Some((id, decision))
+        });
+        decided.collect()
+    }
+
+    /// Checks a decision before it is recorded. One that cannot be applied must not be kept.
+    pub(crate) fn check_decision(&self, call: &ToolCall, decision: &Decision) -> Result<()> {
+        let decisions = [(call.id.clone(), decision.clone())];
+        self.check_repeated(&decisions)?;
+        self.check_edits(std::iter::once(call), &decisions)
+    }
+
+    /// Checks that an irreversible call with an unknown outcome is not repeated by a plain approval,
+    /// which a program may give to every call.
+    pub(super) fn check_repeated(&self, decisions: &[(String, Decision)]) -> Result<()> {
+        let Some(unknown) = self.unknown_outcome() else { return Ok(()) };
+        let approved = |(id, decision): &&(String, Decision)| {
+            id == unknown && matches!(decision, Decision::Approve | Decision::Edit { .. })
+        };
+        let call = self.calls().find(|call| call.id == unknown);
+        let effect = call.and_then(|call| self.tools.effect(&call.name));
+        match decisions.iter().find(approved) {
+            Some((id, _)) if effect == Some(Effect::Irreversible) => {
+                Err(RunError::UnknownOutcome { id: id.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a person's arguments against the tool's schema now. The person can correct them; the
+    /// model could not.
+    pub(super) fn check_edits<'a>(
+        &self,
+        calls: impl Iterator<Item = &'a ToolCall>,
+        decisions: &[(String, Decision)],
+    ) -> Result<()> {
+        let edits = decisions.iter().filter_map(|(id, decision)| match decision {
+            Decision::Edit { arguments } => Some((id.as_str(), arguments)),
+            _ => None,
+        });
+        let edits: HashMap<&str, &String> = edits.collect();
+        for call in calls {
+            let contract = self.tools.place(&call.name).and_then(|at| self.tools.contracts.get(at));
+            if let (Some(arguments), Some(contract)) = (edits.get(call.id.as_str()), contract) {
+                contract
+                    .read_with::<Value>(arguments, self.policy_of(&call.name))
+                    .map(drop)
+                    .map_err(|fault| RunError::WrongArguments { id: call.id.clone(), fault })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Calls that were begun.
+impl Run {
+    /// Marks the calls of the current step as begun. Call it before you make them, and store the
+    /// run, so that a crash during a call is noticed.
+    ///
+    /// A call that changes something, and that was begun and has no result, is not made again by
+    /// itself: [`resume`](Self::resume) then asks a person about it
+    /// ([`unknown_outcome`](Self::unknown_outcome)). Calls that read, or that may be repeated
+    /// ([`Effect::Idempotent`](toolwright_module::Effect::Idempotent)), are made again.
+    pub fn mark_begun(&mut self) {
+        let Phase::Tools { results, .. } = &self.state.phase else { return };
+        let effect = self.batch(results).next().and_then(|call| self.tools.effect(&call.name));
+        if let Phase::Tools { begun, .. } = &mut self.state.phase {
+            *begun = effect.filter(|effect| *effect >= Effect::Write);
+        }
+    }
+
+    /// Removes the mark of [`mark_begun`](Self::mark_begun), for a call that is known to have ended.
+    pub(crate) fn unmark_begun(&mut self) {
+        if let Phase::Tools { begun, .. } = &mut self.state.phase {
+            *begun = None;
+        }
+    }
+
+    /// Returns whether the next call was begun and changes something.
+    pub(crate) fn has_begun_call(&self) -> bool {
+        matches!(self.state.phase, Phase::Tools { begun: Some(_), .. })
+    }
+
+    /// Waits for a person's decision on the next call, if it was begun and has no result.
+    pub(crate) fn ask_about_begun(&mut self) {
+        if self.has_begun_call() {
+            self.ask_about_next();
+        }
+    }
+
+    /// Waits for a person's decision on the next call, whose outcome is not known.
+    pub(crate) fn ask_about_next(&mut self) {
+        let Phase::Tools { results, .. } = &self.state.phase else { return };
+        let Some(id) = self.batch(results).next().map(|call| call.id.clone()) else { return };
+        if let Phase::Tools { results, .. } = &mut self.state.phase {
+            let results = std::mem::take(results);
+            let (awaits, unknown) = (vec![id.clone()], Some(id));
+            self.state.phase = Phase::Approval { results, awaits, unknown };
+        }
+    }
+
+    /// Returns the id of the call that was begun and whose outcome is not known, if the run waits
+    /// for a decision on one. [`Decision`] says what each decision means.
+    ///
+    /// ```
+    /// # use toolwright_module::{Reply, Signature, Tool, ToolCall, from_fn};
+    /// use toolwright_module::approval::Decision;
+    /// use toolwright_orchestrator::{Limits, Run, StepKind, StepResult};
+    /// # /// Pay a bill.
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Pay {}
+    /// # impl Signature for Pay { type Output = String; }
+    /// # let pay = || Tool::new(from_fn(async |_: Pay| Ok("Paid.".to_owned())));
+    /// let mut run = Run::new("Pay the bill.", &[pay()?], Limits::default())?;
+    /// run.apply(StepResult::model(0, Reply::calls([ToolCall::new("call_1", "pay", "{}")])))?;
+    /// run.mark_begun();
+    /// let stored = serde_json::to_string(&run)?;
+    ///
+    /// // The program is killed during the call. Another one resumes the run.
+    /// let mut run = Run::resume(serde_json::from_str(&stored)?, &[pay()?])?.run;
+    /// assert_eq!(run.unknown_outcome(), Some("call_1"));
+    /// let step = run.next();
+    /// assert!(matches!(step.kind, StepKind::AwaitApproval(_)));
+    /// // A person has seen the money leave.
+    /// let decision = Decision::happened("Paid.");
+    /// run.apply(StepResult::decisions(step.number, [("call_1", decision)]))?;
+    /// assert!(matches!(run.next().kind, StepKind::CallModel(_)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn unknown_outcome(&self) -> Option<&str> {
+        match &self.state.phase {
+            Phase::Approval { unknown, .. } => unknown.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the arguments that replace the model's by a person's decision.
+pub(crate) fn edit_of<'a>(decided: &'a BTreeMap<String, DecidedCall>, id: &str) -> Option<&'a str> {
+    match decided.get(id) {
+        Some(DecidedCall { decision: Decision::Edit { arguments }, .. }) => Some(arguments),
+        _ => None,
+    }
+}
+
+/// Returns the calls with the arguments of a person's decisions.
+pub(crate) fn with_edits(
+    calls: &[&ToolCall],
+    decided: &BTreeMap<String, DecidedCall>,
+) -> Vec<ToolCall> {
+    let edit = |call: &&ToolCall| {
+        let mut call = ToolCall::clone(call);
+        if let Some(arguments) = edit_of(decided, &call.id) {
+            call.arguments = arguments.to_owned();
+        }
+        call
+    };
+    calls.iter().map(edit).collect()
+}

@@ -1,0 +1,364 @@
+//! What the model gets: the request, the tools of a round, and edits of the conversation.
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use toolwright_module::model::{ToolChoice, Usage};
+use toolwright_module::{Dialect, Message, Request};
+use toolwright_signature::Contract;
+
+use crate::error::{Result, RunError};
+use crate::pairing::open_calls;
+use crate::run::{Run, is_system};
+use crate::selector::Selector;
+use crate::state::{Phase, RunState};
+use crate::tool_choosing::Choosing;
+
+/// The tools that a model was shown from a message on, as a run stores them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Offer {
+    /// Number of messages of the conversation before the first request with these tools.
+    pub from: usize,
+    /// The names of the tools. `None` means all tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+}
+
+/// An edit of the conversation as it is sent: its first messages, and others in their place.
+///
+/// See [`Run::edit_sent`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Edited {
+    /// The number of messages from the start that are not sent.
+    pub replaced: usize,
+    /// The messages that are sent in their place.
+    pub by: Vec<Arc<Message>>,
+}
+
+impl Edited {
+    /// Returns an edit that replaces the first messages by others.
+    pub fn new(replaced: usize, by: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Self {
+        Self { replaced, by: by.into_iter().map(Into::into).collect() }
+    }
+
+    /// Returns the conversation with this edit.
+    fn applied(&self, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        let rest = messages.get(self.replaced..).unwrap_or_default();
+        self.by.iter().chain(rest).cloned().collect()
+    }
+
+    /// Returns the fault of the edit of a conversation, if it has one.
+    pub(crate) fn fault(&self, messages: &[Arc<Message>]) -> Option<&'static str> {
+        let Some(replaced) = messages.get(..self.replaced) else {
+            return Some("it replaces more messages than there are");
+        };
+        let parts = "it parts a call from its result";
+        if open_calls(replaced).map_or(true, |open| !open.is_empty()) {
+            return Some(parts);
+        }
+        match open_calls(&self.by) {
+            Err(fault) => return Some(fault),
+            Ok(open) if !open.is_empty() => return Some(parts),
+            Ok(_) => {}
+        }
+        let sent = self.applied(messages);
+        let mut after_the_first = sent.iter().skip(1);
+        if after_the_first.any(|message| is_system(message)) {
+            return Some("a system message is not at the start");
+        }
+        if sent.iter().all(|message| is_system(message)) {
+            return Some("it leaves no message to send");
+        }
+        open_calls(&sent).err()
+    }
+}
+
+/// The tokens of the first messages that are sent. These messages do not change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counted {
+    messages: usize,
+    tokens: u64,
+}
+
+/// Returns the largest number of input tokens of a request. The run does not know the dialect of
+/// its model.
+fn tokens_of(request: &Request) -> u64 {
+    request.most_usage(Dialect::JsonSchema2020).input_tokens
+}
+
+impl RunState {
+    /// Returns the messages that are sent.
+    fn sent_messages(&self) -> impl Iterator<Item = &Arc<Message>> {
+        let edited = self.sent.as_ref();
+        let (by, replaced) = edited.map_or((&[][..], 0), |edited| (&*edited.by, edited.replaced));
+        by.iter().chain(self.messages.get(replaced..).unwrap_or_default())
+    }
+
+    /// Returns the conversation as it is sent.
+    pub(crate) fn sent(&self) -> Cow<'_, [Arc<Message>]> {
+        match &self.sent {
+            None => Cow::Borrowed(&self.messages),
+            Some(edited) => Cow::Owned(edited.applied(&self.messages)),
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn request(&self) -> Request {
+        let last = self.last_word().is_some();
+        if let Some((selector, shown)) = &self.selector {
+            let mut request = Request::new(shown.iter().cloned());
+            request.settings.clone_from(&self.state.settings);
+            let asked = || Arc::clone(&selector.asked);
+            return if last { request } else { request.with_output(asked()) };
+        }
+        let messages = self.state.sent();
+        let mut request =
+            Request::new(messages.iter().cloned()).with_tools(Arc::clone(&self.contracts));
+        request.settings.clone_from(&self.state.settings);
+        // The tools stay in the request, so that the provider's prompt cache stays valid.
+        let none = last && !self.contracts.is_empty();
+        if none { request.with_tool_choice(ToolChoice::None) } else { request }
+    }
+
+    /// Returns the largest usage of the next request. It is the same as that of
+    /// [`request`](Self::request), as a running sum.
+    pub(super) fn most_usage(&self) -> Usage {
+        let last = self.last_word().is_some();
+        let messages = self.counted.tokens.saturating_add(self.tokens_after(self.counted));
+        let contracts = if last && self.selector.is_some() { 0 } else { self.contracts_tokens() };
+        let most = Usage::new(messages.saturating_add(contracts), self.max_output_tokens());
+        debug_assert_eq!(most, self.request().most_usage(Dialect::JsonSchema2020));
+        most
+    }
+
+    /// Returns the tokens of the messages that are not counted yet.
+    fn tokens_after(&self, counted: Counted) -> u64 {
+        let new: Vec<_> = match &self.selector {
+            Some((_, shown)) => shown.iter().skip(counted.messages).cloned().collect(),
+            None => self.state.sent_messages().skip(counted.messages).cloned().collect(),
+        };
+        if new.is_empty() { 0 } else { tokens_of(&Request::new(new)) }
+    }
+
+    fn contracts_tokens(&self) -> u64 {
+        let request = || match &self.selector {
+            Some((selector, _)) => Request::new([]).with_output(Arc::clone(&selector.asked)),
+            None => Request::new([]).with_tools(Arc::clone(&self.contracts)),
+        };
+        *self.contracts_tokens.get_or_init(|| tokens_of(&request()))
+    }
+
+    /// Adds the new messages to the running sum. Only the messages of a whole round are final.
+    pub(super) fn count_messages(&mut self) {
+        if !self.counts_tokens() || !self.asks_the_model() {
+            return;
+        }
+        let messages = match &self.selector {
+            Some((_, shown)) => shown.len(),
+            None => self.state.sent_messages().count(),
+        };
+        let tokens = self.counted.tokens.saturating_add(self.tokens_after(self.counted));
+        self.counted = Counted { messages, tokens };
+    }
+
+    /// Returns whether the budget limits tokens.
+    pub(super) fn counts_tokens(&self) -> bool {
+        let budget = &self.state.limits.budget;
+        budget.input_tokens.is_some() || budget.output_tokens.is_some()
+    }
+
+    /// Shows the model only these tools from now on, for example by the rights of a user.
+    ///
+    /// The run records the tools and the message from which they hold ([`offers`](Self::offers)). A
+    /// call of another tool is answered like one of a tool that does not exist. Calls that the
+    /// model has already made are not affected. The model gets the tools in the agent's order.
+    ///
+    /// A change of the tools makes a provider's prompt cache invalid, so change them rarely.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::{Signature, Tool, from_fn};
+    /// # use toolwright_orchestrator::{Limits, Run, StepKind};
+    /// # /// Say the time.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct GetTime {}
+    /// # impl Signature for GetTime { type Output = String; }
+    /// # let get_time = Tool::new(from_fn(async |_: GetTime| Ok("noon".to_owned())))?;
+    /// let set_time = get_time.clone().named("set_time")?;
+    /// let mut run = Run::new("What time is it?", &[get_time, set_time], Limits::default())?;
+    /// run.offer(["get_time"])?;
+    /// let StepKind::CallModel(request) = run.next().kind else { panic!() };
+    /// assert_eq!(request.tools.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::NoSuchTool`] for a name that is not one of the run's tools.
+    pub fn offer(&mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<()> {
+        let mut places = BTreeSet::new();
+        for name in names {
+            let name = name.as_ref();
+            let place = self.tools.place(name);
+            places.insert(place.ok_or_else(|| self.tools.missing("offer", name))?);
+        }
+        let all = &self.tools.contracts;
+        let names = places.iter().filter_map(|place| all.get(*place));
+        let names = names.map(|contract| contract.name().to_owned());
+        let tools = (places.len() < all.len()).then(|| names.collect());
+        if self.offered_names() == tools.as_ref() {
+            return Ok(());
+        }
+        let from = self.state.messages.len();
+        // Nothing was answered with these.
+        self.state.offers.retain(|offer| offer.from < from);
+        if self.offered_names() != tools.as_ref() {
+            self.state.offers.push(Offer { from, tools });
+        }
+        self.make_contracts()
+    }
+
+    /// Returns the names of the tools that the model is shown.
+    pub fn offered(&self) -> impl Iterator<Item = &str> {
+        let finish = usize::from(self.state.output.is_some());
+        let shown = self.contracts.len().saturating_sub(finish);
+        self.contracts.iter().take(shown).map(|contract| contract.name())
+    }
+
+    /// Returns which tools the model was shown from which message on. Empty means that it was
+    /// always shown all tools.
+    #[must_use]
+    pub fn offers(&self) -> &[Offer] {
+        &self.state.offers
+    }
+
+    /// Returns the names of the last offer. `None` means all tools.
+    fn offered_names(&self) -> Option<&Vec<String>> {
+        self.state.offers.last().and_then(|offer| offer.tools.as_ref())
+    }
+
+    /// Returns whether the model is shown this tool.
+    pub(super) fn shows(&self, name: &str) -> bool {
+        let offered = |names: &Vec<String>| names.iter().any(|offered| offered == name);
+        self.tools.has(name) && self.offered_names().is_none_or(offered)
+    }
+
+    /// Makes the contracts of the requests: the tools that are shown, and `finish`.
+    pub(super) fn make_contracts(&mut self) -> Result<()> {
+        let all = &self.tools.contracts;
+        let shown = match self.offered_names() {
+            None => Arc::clone(all),
+            Some(names) => {
+                let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+                all.iter().filter(|contract| names.contains(contract.name())).cloned().collect()
+            }
+        };
+        self.contracts = match &self.state.output {
+            Some(output) => self.tools.typed(shown, output)?,
+            None => shown,
+        };
+        self.make_selector()
+    }
+
+    pub(super) fn make_selector(&mut self) -> Result<()> {
+        self.counted = Counted::default();
+        self.contracts_tokens.take();
+        self.selector = match self.state.choosing {
+            Choosing::Calls => None,
+            Choosing::Selector => {
+                let output = self.state.output.as_deref();
+                let selector = match self.offered_names() {
+                    None => self.tools.selector(&self.contracts, output)?,
+                    Some(_) => Arc::new(Selector::new(&self.contracts, output.is_some())?),
+                };
+                let shown = selector.show_all(&self.state.sent());
+                Some((selector, shown))
+            }
+        };
+        Ok(())
+    }
+
+    /// Updates what depends on all messages that are sent.
+    pub(super) fn show_all(&mut self) {
+        self.counted = Counted::default();
+        if let Some((selector, shown)) = &mut self.selector {
+            *shown = selector.show_all(&self.state.sent());
+        }
+    }
+
+    /// Returns the conversation as the model gets it: [`history`](Self::history) with the edits of
+    /// [`edit_sent`](Self::edit_sent).
+    #[must_use]
+    pub fn sent(&self) -> Cow<'_, [Arc<Message>]> {
+        self.state.sent()
+    }
+
+    /// Replaces the first messages of what is [`sent`](Self::sent) by others, for example by a
+    /// summary. The run keeps the whole history, and records the edit.
+    ///
+    /// A system message at the start is sent further on, unless `by` begins with another one.
+    ///
+    /// ```
+    /// # use toolwright_module::{Message, Reply};
+    /// # use toolwright_orchestrator::{Limits, Run, StepResult};
+    /// let mut run = Run::new("Say hello.", &[], Limits::default())?;
+    /// run.apply(StepResult::model(0, Reply::text("Hello.")))?;
+    /// run.follow_up("And goodbye.")?;
+    /// run.edit_sent(2, [Message::user("[You have said hello.]")])?;
+    /// assert_eq!((run.sent().len(), run.history().len()), (2, 3));
+    /// # Ok::<(), toolwright_orchestrator::RunError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Edit`] if a call would be sent without its result, a result without its call,
+    /// or no message at all. The run is unchanged then.
+    pub fn edit_sent(
+        &mut self,
+        replaced: usize,
+        by: impl IntoIterator<Item = impl Into<Arc<Message>>>,
+    ) -> Result<()> {
+        let mut edited = Edited::new(replaced, by);
+        let sent = self.state.sent();
+        let system = sent.first().filter(|first| replaced > 0 && is_system(first));
+        if let Some(system) = system
+            && !edited.by.first().is_some_and(|first| is_system(first))
+        {
+            edited.by.insert(0, Arc::clone(system));
+        }
+        if let Some(what) = edited.fault(&sent) {
+            return Err(RunError::Edit { what });
+        }
+        for message in &edited.by {
+            self.ids.extend(super::ids_in(message));
+        }
+        // The edit is of what is sent, and stored as one of the history.
+        if let Some(before) = &self.state.sent {
+            let rest = before.by.get(replaced..).unwrap_or_default();
+            edited.by.extend_from_slice(rest);
+            edited.replaced = before.replaced + replaced.saturating_sub(before.by.len());
+        }
+        self.state.sent = Some(edited);
+        self.show_all();
+        Ok(())
+    }
+
+    /// Returns whether the run waits for a reply of the model.
+    pub(crate) fn asks_the_model(&self) -> bool {
+        matches!(self.state.phase, Phase::Model | Phase::LastWord { .. })
+    }
+
+    pub(super) fn offer_finish(&mut self, contract: Arc<Contract>) -> Result<()> {
+        let before = self.state.output.replace(contract);
+        let made = self.make_contracts();
+        if made.is_err() {
+            self.state.output = before;
+        }
+        made
+    }
+}

@@ -1,0 +1,323 @@
+//! The drives of an agent: to the end, as a stream, with a store, and for one step.
+
+use toolwright_module::driver;
+use toolwright_module::error::{Audience, Stage};
+use toolwright_module::event::{Ending, EventKind};
+use toolwright_module::message::Part;
+use toolwright_module::model::BoxFuture;
+use toolwright_module::predict::Validators;
+use toolwright_module::{Context, Error, Result};
+use tracing::Instrument;
+
+use super::ToolOrchestrator;
+use crate::driver::{AfterStep, Driver, Judge, Verdict};
+use crate::error;
+use crate::finished::Finished;
+use crate::run::Run;
+use crate::run_stream::RunStream;
+use crate::task::{Task, TaskAnswer};
+use crate::telemetry;
+use crate::unfinished::Unfinished;
+
+impl ToolOrchestrator {
+    /// Runs a task to its end.
+    ///
+    /// ```
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::{Ending, ToolOrchestrator};
+    /// # let model = Scripted::new(|_| Ok(Reply::text("Hello.")));
+    /// let agent = ToolOrchestrator::new(model, [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let finished = agent.run("Say hello.", &Context::default()).await?;
+    /// assert_eq!((finished.answer.as_str(), finished.ending), ("Hello.", Ending::Answered));
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`start`](Self::start) and [`drive`](Self::drive).
+    pub fn run<'a>(
+        &'a self,
+        task: impl Into<Task>,
+        cx: &'a Context,
+    ) -> impl Future<Output = Result<Finished>> + Send + 'a {
+        // Converted here, so that a wrong type gives one error and not one for each use.
+        let run = self.start(task);
+        async move {
+            let mut run = run.map_err(error::RunError::into_module)?;
+            self.drive(&mut run, cx).await
+        }
+    }
+
+    /// Runs a task as a stream of its events, with the result at the end.
+    ///
+    /// ```
+    /// use futures_util::StreamExt;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_module::event::EventKind;
+    /// use toolwright_orchestrator::{Progress, ToolOrchestrator};
+    ///
+    /// # let model = Scripted::new(|_| Ok(Reply::text("Hello.")));
+    /// let agent = ToolOrchestrator::new(model, [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let mut stream = agent.stream("Say hello.", &Context::default());
+    /// let mut seen = String::new();
+    /// while let Some(progress) = stream.next().await {
+    ///     match progress? {
+    ///         Progress::Event(event) => {
+    ///             if let EventKind::TextDelta { text } = event.kind {
+    ///                 seen.push_str(&text);
+    ///             }
+    ///         }
+    ///         Progress::Finished(finished) => assert_eq!(finished.answer, seen),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Its errors are those of [`drive`](Self::drive). To keep the run itself, call `drive` with a
+    /// context whose listener sends the events to a channel.
+    #[must_use]
+    pub fn stream(&self, task: impl Into<Task>, cx: &Context) -> RunStream {
+        let (agent, task) = (self.clone(), task.into());
+        RunStream::new(cx.clone(), |cx| async move { agent.run(task, &cx).await })
+    }
+
+    /// Drives a run until it is done.
+    ///
+    /// If it fails, the run is at the step that failed. You can inspect it, store it, or drive it
+    /// again. A call that was in progress is then made again if it reads or may be repeated. If it
+    /// changes something, the next drive asks a person first ([`Run::unknown_outcome`]).
+    ///
+    /// A tool that blocks its thread (a long computation, a lock, `std::fs`) cannot be interrupted,
+    /// not even by a deadline, and no other task runs on the thread. The event
+    /// [`EventKind::ToolBlocked`](toolwright_module::event::EventKind::ToolBlocked) reports such a
+    /// tool. Move its work to `tokio::task::spawn_blocking`.
+    ///
+    /// # Errors
+    ///
+    /// - An error of the model's provider.
+    /// - [`Stage::Provider`] with [`Unfinished`] as its cause: the model refused, or stopped for a
+    ///   reason that this version does not know.
+    /// - [`Stage::Limit`] with [`Unfinished`] as its cause: the model repeated the same mistake too
+    ///   often.
+    /// - [`Stage::Approval`] with [`AwaitsApproval`](crate::AwaitsApproval) as its cause: a call
+    ///   waits for a person, and there is no approver.
+    /// - [`Stage::Limit`]: the context's deadline passed, or a ledger of the context has too little
+    ///   left.
+    /// - A cancellation, and a tool's [`Error::stop`].
+    ///
+    /// Other errors of tools are sent to the model. A limit of the run itself is an [`Ending`].
+    ///
+    /// [`Error::stop`]: toolwright_module::Error::stop
+    /// [`Stage::Provider`]: toolwright_module::error::Stage::Provider
+    /// [`Stage::Limit`]: toolwright_module::error::Stage::Limit
+    /// [`Stage::Approval`]: toolwright_module::error::Stage::Approval
+    pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished> {
+        ended(self.drive_text(run, cx, None, false).await?)
+    }
+
+    /// Like [`drive`](Self::drive), but calls `store` with the run at the start and after each change:
+    /// after each applied step, after each result of a batch of calls, and before a call that changes
+    /// something. The drive waits for it, and ends with its error.
+    ///
+    /// Serialize the run in `store`, and write it in the future that it returns. If the program is
+    /// killed, [`Run::resume`] the run and drive it again: nothing that had ended is lost, and a
+    /// call that changes something and that was under way is asked about.
+    ///
+    /// ```
+    /// # use std::sync::{Arc, Mutex};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// use toolwright_orchestrator::ToolOrchestrator;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+    /// let mut run = agent.start("Say hello.")?;
+    /// let stored = Arc::new(Mutex::new(Vec::new()));
+    /// let store = Arc::clone(&stored);
+    /// let finished = agent
+    ///     .drive_and_store(&mut run, &Context::default(), move |run| {
+    ///         // Here a program writes to its database.
+    ///         let (json, store) = (serde_json::to_string(run), Arc::clone(&store));
+    ///         async move {
+    ///             store.lock().unwrap().push(json?);
+    ///             Ok(())
+    ///         }
+    ///     })
+    ///     .await?;
+    /// // Once at the start, and once after the reply.
+    /// assert_eq!((finished.answer.as_str(), stored.lock().unwrap().len()), ("Hello.", 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`drive`](Self::drive) and of `store`.
+    pub async fn drive_and_store<F, Fut>(
+        &self,
+        run: &mut Run,
+        cx: &Context,
+        mut store: F,
+    ) -> Result<Finished>
+    where
+        F: FnMut(&Run) -> Fut + Send,
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        let mut store = |run: &Run| -> BoxFuture<'static, Result<()>> { Box::pin(store(run)) };
+        ended(self.drive_text(run, cx, Some(&mut store), false).await?)
+    }
+
+    /// Drives a run for one step: one question, one batch of calls, or the decisions on calls.
+    /// Returns the result once the run has ended, and `None` before.
+    ///
+    /// It is for user interfaces and for loops that do something between two steps.
+    ///
+    /// ```
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// # use toolwright_module::{Context, Signature, Tool, from_fn};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # /// Tell the time.
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Time {}
+    /// # impl Signature for Time { type Output = String; }
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let time = Tool::new(from_fn(async |_: Time| Ok("noon".to_owned())))?;
+    /// let agent = ToolOrchestrator::new(SchemaDriven::default(), [time])?;
+    /// let mut run = agent.start("What time is it?")?;
+    /// let (cx, mut steps) = (Context::default(), 1);
+    /// while agent.step(&mut run, &cx).await?.is_none() {
+    ///     steps += 1;
+    /// }
+    /// // A question, a call, and the question with the answer.
+    /// assert_eq!(steps, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`drive`](Self::drive).
+    pub async fn step(&self, run: &mut Run, cx: &Context) -> Result<Option<Finished>> {
+        self.drive_text(run, cx, None, true).await
+    }
+
+    /// Drives a run whose answer is text. An ending without an answer is an error.
+    async fn drive_text(
+        &self,
+        run: &mut Run,
+        cx: &Context,
+        store: Option<AfterStep<'_>>,
+        only_one: bool,
+    ) -> Result<Option<Finished>> {
+        let mut checks = ChecksAnswer(&self.validators);
+        let judge = (!self.validators.is_empty()).then_some(&mut checks as &mut dyn Judge);
+        let Some(finished) = self.drive_steps(run, cx, judge, store, only_one).await? else {
+            return Ok(None);
+        };
+        match finished.ending {
+            Ending::Refused | Ending::Stuck | Ending::Unclear => {
+                Err(Unfinished::error(cx.tool().unwrap_or(&self.name), finished))
+            }
+            _ => Ok(Some(finished)),
+        }
+    }
+
+    /// Drives a run to its end, or for one step, and returns every ending. Returns `None` if the run
+    /// has not ended. If `judge` rejects an answer, the model gets its reason.
+    pub(crate) async fn drive_steps(
+        &self,
+        run: &mut Run,
+        cx: &Context,
+        judge: Option<&mut dyn Judge>,
+        store: Option<AfterStep<'_>>,
+        only_one: bool,
+    ) -> Result<Option<Finished>> {
+        let name = cx.tool().unwrap_or(&self.name);
+        let below = driver::nested(cx)?;
+        let span = telemetry::invoke_agent(name, self.model.name(), self.model.provider());
+        cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
+        run.check_tools(&self.known).map_err(error::RunError::into_module)?;
+        run.check_model(&*self.model).map_err(error::RunError::into_module)?;
+        run.add_approval(&self.approval);
+        let mut driver = Driver::new(self, name, run, below, store);
+        // Boxed, because agents below agents would otherwise use too much of the stack.
+        let driven = Box::pin(driver.drive(judge, only_one));
+        let result = driven.instrument(span.clone()).await;
+        let failures = std::mem::take(&mut driver.failures);
+        drop(driver);
+        span.record("gen_ai.usage.input_tokens", run.spent().usage.input_tokens);
+        span.record("gen_ai.usage.output_tokens", run.spent().usage.output_tokens);
+        match result {
+            Ok(None) => Ok(None),
+            Ok(Some(result)) => {
+                if let Some(limit) = result.limit {
+                    let reason = format!("`{name}` has reached its limit of {limit}");
+                    cx.emit(|| EventKind::LimitReached { limit, reason });
+                }
+                cx.emit(|| EventKind::Done {
+                    answer: result.answer.clone(),
+                    ending: result.ending,
+                });
+                Ok(Some(Finished::new(run, result, failures)))
+            }
+            Err(error) => {
+                telemetry::failed(&span, &error);
+                cx.emit(|| EventKind::Failed {
+                    stage: error.stage(),
+                    error: run.limits().cut_error(format!("{error:#}")),
+                });
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Checks the text of an agent with its validators.
+struct ChecksAnswer<'a>(&'a Validators<Task>);
+
+impl Judge for ChecksAnswer<'_> {
+    fn judge<'a>(
+        &'a mut self,
+        run: &'a Run,
+        answer: &'a str,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<Verdict>> {
+        Box::pin(async move {
+            let task = Task::new(text_of(run.task()));
+            let answer = TaskAnswer { answer: answer.to_owned(), limit_reached: false };
+            verdict(self.0.check(&task, &answer, cx).await)
+        })
+    }
+}
+
+/// Returns the result of a drive to the end.
+pub(crate) fn ended<O>(finished: Option<Finished<O>>) -> Result<Finished<O>> {
+    finished.ok_or_else(|| Error::stop("the run has not ended").at(Stage::Setup))
+}
+
+/// Returns the joined texts of a task.
+pub(crate) fn text_of(task: &[Part]) -> String {
+    let texts = task.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Returns the verdict of validators. Only an error for the model is a rejection.
+pub(crate) fn verdict(checked: Result<()>) -> Result<Verdict> {
+    match checked {
+        Ok(()) => Ok(Verdict::Taken(None)),
+        Err(error) if error.audience() == Audience::ModelMayRetry => {
+            Ok(Verdict::Rejected(error.for_model().into_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}
