@@ -38,7 +38,7 @@ impl Drop for Before {
 }
 
 /// Returns the result of `write`, in which the media that `which` accepts serialize as places, and
-/// the parts of all media in order.
+/// the parts of these media in order.
 pub(crate) fn collect<T>(which: fn(&Source) -> bool, write: impl FnOnce() -> T) -> (T, Vec<Part>) {
     let _before = Before(WORK.replace(Work::Collect { parts: Vec::new(), which }));
     let written = write();
@@ -58,11 +58,10 @@ pub(crate) fn restore<T>(parts: &[Part], read: impl FnOnce() -> T) -> T {
 /// Returns the place of a part and collects the part, inside [`collect`].
 pub(crate) fn place(kind: &str, source: &Source, part: impl FnOnce() -> Part) -> Option<String> {
     WORK.with_borrow_mut(|work| match work {
-        Work::Collect { parts, which } => {
-            // Those that stay count too, so that the numbers are those of all parts.
+        Work::Collect { parts, which } if which(source) => {
             parts.push(part());
             let number = parts.iter().filter(|part| part.kind() == kind).count();
-            which(source).then(|| format!("[{kind} {number}]"))
+            Some(format!("[{kind} {number}]"))
         }
         _ => None,
     })

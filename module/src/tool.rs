@@ -689,7 +689,8 @@ impl ToolOutput {
     }
 
     /// Returns the value as JSON, with `[image 1]` where it has the content of an image, and
-    /// likewise for documents and audio. The content is in [`parts`](Self::parts). Addresses stay.
+    /// likewise for documents and audio. The content is in [`parts`](Self::parts). Addresses stay,
+    /// and the numbers do not count them: MCP has blocks for content, and none for addresses.
     ///
     /// # Errors
     ///

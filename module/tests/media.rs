@@ -329,15 +329,17 @@ impl Signature for Mirror {
 }
 
 #[tokio::test]
-async fn an_address_before_content_counts_in_the_numbers_of_the_places() {
+async fn the_numbers_beside_parts_count_content_only() {
     let mirror = from_fn(async |_: Mirror| {
         let line = Image::url("https://example.com/a.png");
         Ok(Mirrored { line, mirrored: Image::bytes("image/png", *b"b") })
     });
     let output = Tool::new(mirror).unwrap().call("{}", &Context::default()).await.unwrap();
     let beside = output.value_beside_parts().unwrap().unwrap();
-    assert_eq!(beside, json!({"line": "https://example.com/a.png", "mirrored": "[image 2]"}));
+    assert_eq!(beside, json!({"line": "https://example.com/a.png", "mirrored": "[image 1]"}));
     let read = || serde_json::from_value::<Mirrored>(beside.clone()).unwrap();
-    let read = toolwright_module::driver::read_with_parts(output.parts(), read);
+    // What a client makes of the content blocks.
+    let content = &output.parts()[1..];
+    let read = toolwright_module::driver::read_with_parts(content, read);
     assert_eq!(read.mirrored, Image::bytes("image/png", *b"b"));
 }
