@@ -1,4 +1,4 @@
-//! Reads recorded replies of OpenAI's APIs, to check how the provider reads them.
+//! Reads recorded replies of the providers' APIs, to check how the providers read them.
 //!
 //! Input: `{"id", "model", "stream"}`, one JSON line each. The reply is served at
 //! `{base-url}/{id}/v1`. Output: `{"id", "text", "reasoning", "calls", "usage", "finish", "next"}`,
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use toolwright_module::message::{ReplyPart, ToolResult};
 use toolwright_module::model::{Delta, Finish};
 use toolwright_module::{LanguageModel, Message, Reply, Request, Result};
-use toolwright_openai::{Api, OpenAi};
+use toolwright_openai::{Api, OpenAi, ProviderError};
 
 /// Reads recorded replies, named on stdin as one JSON line each.
 #[derive(Parser)]
@@ -40,6 +40,20 @@ enum Provider {
     OpenaiResponses,
 }
 
+impl Provider {
+    /// Returns the model of a server, without retries.
+    fn model(self, server: &str, name: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
+        let openai = |api| {
+            let model = OpenAi::at(&format!("{server}/v1"), name)?;
+            Ok(Arc::new(model.with_api(api).with_retries(0)) as Arc<dyn LanguageModel>)
+        };
+        match self {
+            Self::OpenaiChat => openai(Api::Chat),
+            Self::OpenaiResponses => openai(Api::Responses),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Exchange {
     id: String,
@@ -50,22 +64,19 @@ struct Exchange {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
-    let api = match args.provider {
-        Provider::OpenaiChat => Api::Chat,
-        Provider::OpenaiResponses => Api::Responses,
-    };
     for line in io::stdin().lock().lines() {
         let exchange: Exchange = serde_json::from_str(&line?)?;
-        let model = |base: &str| {
-            OpenAi::at(base, &exchange.model).map(|model| model.with_api(api).with_retries(0))
-        };
-        let asked = model(&format!("{}/{}/v1", args.base_url, exchange.id))?;
+        let model = |server: &str| args.provider.model(server, &exchange.model);
+        let asked = model(&format!("{}/{}", args.base_url, exchange.id))?;
         let request = Request::new([Message::user("hi")])
             .with_settings(Settings::default().with_max_output_tokens(1_000_000));
-        let mut answer = match reply(&asked, request.clone(), exchange.stream).await {
+        let mut answer = match reply(&*asked, request.clone(), exchange.stream).await {
             Ok(reply) => {
                 let mut answer = shown(&reply);
-                answer["next"] = next(reply, request, model).await?;
+                answer["next"] = match next(reply, request, model).await {
+                    Ok(body) => body,
+                    Err(error) => json!(format!("not sent: {error}")),
+                };
                 answer
             }
             Err(error) => {
@@ -79,7 +90,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn reply(model: &OpenAi, request: Request, stream: bool) -> Result<Reply> {
+async fn reply(model: &dyn LanguageModel, request: Request, stream: bool) -> Result<Reply> {
     if !stream {
         return model.generate(&request).await;
     }
@@ -104,6 +115,7 @@ fn shown(reply: &Reply) -> Value {
         Finish::Stop => "stop".to_owned(),
         Finish::Length => "length".to_owned(),
         Finish::Refused => "refused".to_owned(),
+        Finish::Paused => "paused".to_owned(),
         Finish::Other(word) => format!("other: {word}"),
         _ => "unknown".to_owned(),
     };
@@ -116,6 +128,7 @@ fn shown(reply: &Reply) -> Value {
             "input": usage.input_tokens,
             "output": usage.output_tokens,
             "cached": usage.cached_tokens,
+            "cache_write": usage.cache_written_tokens,
             "reasoning": usage.reasoning_tokens,
             "incomplete": usage.incomplete,
         },
@@ -128,7 +141,7 @@ fn shown(reply: &Reply) -> Value {
 async fn next(
     reply: Reply,
     request: Request,
-    model: impl Fn(&str) -> Result<OpenAi, toolwright_openai::OpenAiError>,
+    model: impl Fn(&str) -> Result<Arc<dyn LanguageModel>, ProviderError>,
 ) -> Result<Value, Box<dyn Error>> {
     let mut messages = request.messages;
     let calls: Vec<_> = reply.tool_calls().cloned().collect();
@@ -137,18 +150,21 @@ async fn next(
         messages.push(Arc::new(Message::Assistant { parts: reply.parts }));
     }
     for call in &calls {
-        let mut result = ToolResult::new(call, "ok");
-        result.failed = false;
-        messages.push(Arc::new(Message::Tool(result)));
+        messages.push(Arc::new(Message::Tool(ToolResult::new(call, "ok"))));
     }
     if calls.is_empty() {
         messages.push(Message::user("go on"));
     }
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let model = model(&format!("http://{}/v1", listener.local_addr()?))?;
+    let model = model(&format!("http://{}", listener.local_addr()?))?;
     let request = Request::new(messages);
-    let (body, _) = tokio::join!(body_of(listener), model.generate(&request));
-    Ok(body?)
+    tokio::select! {
+        biased;
+        body = body_of(listener) => Ok(body?),
+        reply = model.generate(&request) => {
+            Err(reply.err().map_or_else(|| "an empty refusal is no reply".into(), Into::into))
+        }
+    }
 }
 
 /// Receives one request, refuses it and returns its body.

@@ -11,7 +11,8 @@ use serde_json::Value;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-http", &[]),
     ("toolwright-signature", &[]),
-    ("toolwright-module", &["toolwright-signature"]),
+    // The feature `provider` brings the HTTP crate.
+    ("toolwright-module", &["toolwright-http", "toolwright-signature"]),
     ("toolwright-group", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),

@@ -2,12 +2,17 @@
 //!
 //! A provider implements [`LanguageModel`](crate::LanguageModel). It converts a
 //! [`Request`](crate::Request) to a body, sends it, and converts what the server sends to a
-//! [`Reply`](crate::Reply). `toolwright-http` has the transport: endpoints, retries, limits and
-//! server-sent events. This module has what needs the types of a conversation, so that all
-//! providers agree on it. Most of it is behind the feature `provider`:
+//! [`Reply`](crate::Reply). `toolwright-http` has the transport. This module has what needs the
+//! types of a conversation, so that all providers agree on it. Most of it is behind the feature
+//! `provider`:
 //!
 //! | to | use |
 //! |---|---|
+//! | hold the address, the key, retries and limits | `Connection`, `from_env` |
+//! | write a request's body, with what was written before | `JsonBody`, `Kept`, `KeptTools` |
+//! | send an id of another provider | [`portable_id`] |
+//! | read a whole reply, or the events of a streamed one | `read_whole`, `Decoder`, `stream_of` |
+//! | report an error | `ProviderError` |
 //! | send arguments that are not an object | [`object_of`] |
 //! | send images of a result as a user message | [`parts_of`] |
 //! | build a reply from streamed pieces, and report them | `ReplyParts`, `Deltas` |
@@ -43,17 +48,39 @@ assert_eq!((calls[0].id.as_str(), calls[0].arguments.as_str()), ("call_3_1", "{}
 )]
 
 #[cfg(feature = "provider")]
+mod connection;
+#[cfg(feature = "provider")]
+mod error;
+#[cfg(feature = "provider")]
+mod json_body;
+#[cfg(feature = "provider")]
+mod kept;
+#[cfg(feature = "provider")]
 pub mod lenient;
 #[cfg(feature = "provider")]
 mod reply_parts;
+#[cfg(feature = "provider")]
+mod streaming;
 
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 use serde_json::json;
 
+use crate::stable_hash::stable_hash;
+
+#[cfg(feature = "provider")]
+pub use self::connection::{Connection, from_env, read_whole};
+#[cfg(feature = "provider")]
+pub use self::error::ProviderError;
+#[cfg(feature = "provider")]
+pub use self::json_body::JsonBody;
+#[cfg(feature = "provider")]
+pub use self::kept::{Kept, KeptTools};
 #[cfg(feature = "provider")]
 pub use self::reply_parts::{Deltas, NamelessCall, ReplyParts, complete_calls, deltas_of};
+#[cfg(feature = "provider")]
+pub use self::streaming::{Decoder, Reader, stream_of};
 
 /// Returns the JSON object to send in place of arguments that are not an object. Returns `None` if
 /// they are one.
@@ -76,6 +103,25 @@ pub fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
         None
     } else {
         Some(Cow::Owned(json!({"invalid_arguments": arguments}).to_string()))
+    }
+}
+
+/// Returns an id in the form that every provider accepts: at most `most` letters, digits, `_` and
+/// `-`. An id that has another form, because it comes from another provider, becomes a hash of it.
+///
+/// ```
+/// use toolwright_module::provider::portable_id;
+///
+/// assert_eq!(portable_id("call_1", 64), "call_1");
+/// assert_eq!(portable_id("functions.look:0", 64), portable_id("functions.look:0", 64));
+/// assert!(portable_id("functions.look:0", 64).starts_with("call_"));
+/// ```
+#[must_use]
+pub fn portable_id(id: &str, most: usize) -> Cow<'_, str> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match !id.is_empty() && id.len() <= most && id.bytes().all(fits) {
+        true => Cow::Borrowed(id),
+        false => Cow::Owned(format!("call_{:032x}", stable_hash([id]))),
     }
 }
 

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::OpenAiError;
-
 /// API of OpenAI for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -38,16 +36,25 @@ impl fmt::Display for Api {
 ///     "completions".parse::<Api>().unwrap_err().to_string(),
 ///     "`completions` is not an API of this crate; use `chat` or `responses`",
 /// );
-/// # Ok::<(), toolwright_openai::OpenAiError>(())
+/// # Ok::<(), toolwright_openai::UnknownApi>(())
 /// ```
 impl FromStr for Api {
-    type Err = OpenAiError;
+    type Err = UnknownApi;
 
-    fn from_str(name: &str) -> Result<Self, OpenAiError> {
+    fn from_str(name: &str) -> Result<Self, UnknownApi> {
         match name {
             "chat" => Ok(Self::Chat),
             "responses" => Ok(Self::Responses),
-            _ => Err(OpenAiError::UnknownApi { name: name.to_owned() }),
+            _ => Err(UnknownApi { name: name.to_owned() }),
         }
     }
+}
+
+/// A name is not that of an [`Api`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is not an API of this crate; use `chat` or `responses`")]
+#[non_exhaustive]
+pub struct UnknownApi {
+    /// The name.
+    pub name: String,
 }

@@ -6,8 +6,9 @@ use toolwright_http::Endpoint;
 use toolwright_http::reqwest::Url;
 use toolwright_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
-use crate::error::{OpenAiError, Result};
+use crate::Result;
 use crate::open_ai::OpenAi;
+use toolwright_module::provider::ProviderError;
 
 impl OpenAi {
     /// Creates a model with the base URL, headers and query of a configuration of async-openai.
@@ -27,13 +28,13 @@ impl OpenAi {
     /// let model = OpenAi::from_async_openai(&config, "gpt-5-mini")?;
     /// assert_eq!(model.base_url(), "https://example.com/v1");
     /// assert!(!format!("{model:?}").contains("made-up"));
-    /// # Ok::<(), toolwright_openai::OpenAiError>(())
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::BaseUrl`] if a URL cannot be used, is not below the base URL, or is plain
-    /// http to another machine while there is a key. [`OpenAiError::Header`] if the key or a header
+    /// [`ProviderError::BaseUrl`] if a URL cannot be used, is not below the base URL, or is plain
+    /// http to another machine while there is a key. [`ProviderError::Header`] if the key or a header
     /// has a character that is not allowed there, such as the line break at the end of a file.
     ///
     /// # Panics
@@ -46,7 +47,7 @@ impl OpenAi {
     ) -> Result<Self> {
         // async-openai would panic, and a key from a file often ends in a line break.
         if HeaderValue::from_str(config.api_key().expose_secret()).is_err() {
-            return Err(OpenAiError::Header { what: "the key".to_owned() });
+            return Err(ProviderError::Header { what: "the key".to_owned() });
         }
         let openai = with_headers(Self::at(config.api_base(), model)?, &config.headers())?;
         openai.with_urls([url(config, "/chat/completions")?, url(config, "/responses")?])
@@ -57,7 +58,7 @@ fn with_headers(mut openai: OpenAi, headers: &HeaderMap) -> Result<OpenAi> {
     for (name, value) in headers {
         let value = value.to_str();
         let value =
-            value.map_err(|_| OpenAiError::Header { what: format!("the header `{name}`") })?;
+            value.map_err(|_| ProviderError::Header { what: format!("the header `{name}`") })?;
         let key = value.strip_prefix("Bearer").filter(|_| name == AUTHORIZATION);
         let key = key.filter(|key| key.is_empty() || key.starts_with(' '));
         openai = match key.map(str::trim) {

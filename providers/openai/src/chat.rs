@@ -6,7 +6,7 @@ mod request;
 
 pub(crate) use pieces::Pieces;
 pub(crate) use reply::Completion;
-pub(crate) use request::Body;
+pub(crate) use request::body;
 
 /// The provider of this API's reasoning. The reasoning is kept in the reply, but no request
 /// contains it.

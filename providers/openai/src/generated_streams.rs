@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use toolwright_module::model::Delta;
 use toolwright_module::{Message, Reply, Request};
 
-use crate::error::OpenAiError;
-use crate::streaming::{Decoder, Reader};
 use crate::{chat, responses};
+use toolwright_module::provider::ProviderError;
+use toolwright_module::provider::{Decoder, Reader};
 
 /// A random number generator (SplitMix64). Each stream has its own seed.
 struct Chance(u64);
@@ -55,7 +55,7 @@ fn asked() -> Request {
 }
 
 /// The deltas and the result of a stream.
-type Read = (Vec<Delta>, Result<Reply, OpenAiError>);
+type Read = (Vec<Delta>, Result<Reply, ProviderError>);
 
 fn read_with<D: Decoder>(decoder: D, chunks: impl Iterator<Item = Vec<u8>>) -> Read {
     let mut reader = Reader::new(decoder);
@@ -449,16 +449,16 @@ fn no_piece_is_lost(chance: &mut Chance) {
     let shown = || String::from_utf8_lossy(&bytes).into_owned();
     let reply = match read(is_chat, &bytes, chance).1 {
         Ok(reply) => reply,
-        Err(OpenAiError::Empty { .. }) if text.is_empty() && arguments.is_empty() => return,
+        Err(ProviderError::Empty { .. }) if text.is_empty() && arguments.is_empty() => return,
         // The random names and ids contradict each other.
-        Err(OpenAiError::Unclear {
+        Err(ProviderError::Unclear {
             fault: "one call has two names" | "two of its calls may be one call",
             ..
         }) => {
             return;
         }
         // A name is missing: the error contains the parts.
-        Err(OpenAiError::Unclear { raw, .. }) => {
+        Err(ProviderError::Unclear { raw, .. }) => {
             Reply::new(serde_json::from_str::<Vec<_>>(&raw).unwrap())
         }
         Err(error) => panic!("{error:?}\n{}", shown()),

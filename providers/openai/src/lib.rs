@@ -38,7 +38,7 @@
 //! | set organization, project or headers | [`OpenAi::with_organization`], [`OpenAi::with_project`], [`OpenAi::with_header`] |
 //! | use your own `reqwest::Client` | [`OpenAi::with_http`] |
 //! | choose the API | [`OpenAi::with_api`] |
-//! | handle an error | [`OpenAiError`] inside the error of the call |
+//! | handle an error | [`ProviderError`] inside the error of the call |
 //!
 //! # Requests
 //!
@@ -73,16 +73,17 @@ mod arguments;
 #[cfg(feature = "async-openai")]
 mod async_openai;
 mod chat;
-mod error;
 #[cfg(test)]
 mod generated_streams;
 mod open_ai;
 mod request;
 mod responses;
-mod streaming;
 
-pub use api::Api;
-pub use error::OpenAiError;
+pub use api::{Api, UnknownApi};
 pub use open_ai::OpenAi;
 /// The version of reqwest whose client [`OpenAi::with_http`] takes.
 pub use toolwright_http::reqwest;
+pub use toolwright_module::provider::ProviderError;
+
+/// A result with the providers' error as the default error type.
+type Result<T, E = ProviderError> = std::result::Result<T, E>;

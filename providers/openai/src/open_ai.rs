@@ -1,47 +1,30 @@
 //! [`OpenAi`]: the settings of a model, and the calls of [`LanguageModel`].
 
-use std::env::{self, VarError};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde::de::Error as _;
+use toolwright_http::Endpoint;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
-use toolwright_http::{
-    Client, Deadline, Endpoint, HttpLimits, HttpResponse, RetryPolicy, Streamed,
-};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
+use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole, stream_of};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
-use crate::error::{OpenAiError, Result};
-use crate::request::{Options, to_json};
-use crate::{chat, responses, streaming};
-
-/// The fields of [`Settings::extra`] for this provider.
-type Extra = serde_json::Map<String, serde_json::Value>;
-
-/// The name of this provider in [`Settings::extra`].
-const EXTRA: &str = "openai";
+use crate::request::{Options, Written};
+use crate::{Result, chat, responses};
 
 const OPENAI: &str = "https://api.openai.com/v1";
 /// Name of the environment variable with the key.
 const KEY: &str = "OPENAI_API_KEY";
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
 const PROJECT: HeaderName = HeaderName::from_static("openai-project");
-/// Default total time of an answer. It is enough for a long answer of a slow server, and it
-/// ends a response that never ends.
-const MAX_TIME: Duration = Duration::from_secs(1800);
-
 /// Language model of OpenAI or of a server with a compatible API.
 ///
 /// ```no_run
@@ -66,7 +49,7 @@ const MAX_TIME: Duration = Duration::from_secs(1800);
 /// let settings = Settings::default().with_temperature(0.0);
 /// let model = OpenAi::at("http://127.0.0.1:8080/v1", "smollm2")?.with_settings(settings);
 /// assert_eq!(model.name(), "smollm2");
-/// # Ok::<(), toolwright_openai::OpenAiError>(())
+/// # Ok::<(), toolwright_openai::ProviderError>(())
 /// ```
 ///
 /// Cloning costs one reference count and shares the connections. A request is retried up to
@@ -80,7 +63,7 @@ pub struct OpenAi(Arc<Parts>);
 
 #[derive(Clone)]
 struct Parts {
-    client: Client,
+    connection: Connection,
     /// The URLs of [`Api::Chat`] and of [`Api::Responses`].
     urls: [Url; 2],
     model: String,
@@ -89,8 +72,7 @@ struct Parts {
     structured_output: bool,
     settings: Option<Settings>,
     encrypted_reasoning: bool,
-    retry: RetryPolicy,
-    max_time: Duration,
+    written: Written,
 }
 
 impl OpenAi {
@@ -101,13 +83,13 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::MissingKey`] if there is no key. [`OpenAiError::Header`] if a variable has a
-    /// character that is not allowed in a header. [`OpenAiError::BaseUrl`] if `OPENAI_BASE_URL`
+    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Header`] if a variable has a
+    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if `OPENAI_BASE_URL`
     /// cannot be used.
     pub fn from_env(model: impl Into<String>) -> Result<Self> {
         let key = from_env(KEY, "the API key")?;
         let key = key.filter(|key| !key.trim().is_empty());
-        let key = key.ok_or(OpenAiError::MissingKey { variable: KEY })?;
+        let key = key.ok_or(ProviderError::MissingKey { variable: KEY })?;
         let base_url = from_env("OPENAI_BASE_URL", "the base URL")?;
         let mut openai = Self::at(base_url.as_deref().unwrap_or(OPENAI), model)?.with_key(key)?;
         if let Some(id) = from_env("OPENAI_ORG_ID", "the organization's id")? {
@@ -126,13 +108,13 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::BaseUrl`] if the base URL cannot be used.
+    /// [`ProviderError::BaseUrl`] if the base URL cannot be used.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
-        let endpoint = Endpoint::new(base_url)?;
+        let connection = Connection::at(base_url)?;
+        let endpoint = connection.endpoint();
         let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
-        let client = Client::new(endpoint, HttpLimits::default())?;
         Ok(Self(Arc::new(Parts {
-            client,
+            connection,
             urls,
             model: model.into(),
             api: Api::default(),
@@ -140,15 +122,14 @@ impl OpenAi {
             structured_output: true,
             settings: None,
             encrypted_reasoning: false,
-            retry: RetryPolicy::default(),
-            max_time: MAX_TIME,
+            written: Written::default(),
         })))
     }
 
     /// Replaces the URLs of [`Api::Chat`] and of [`Api::Responses`].
     #[cfg(feature = "async-openai")]
     pub(crate) fn with_urls(self, urls: [Url; 2]) -> Result<Self> {
-        let endpoint = self.endpoint();
+        let endpoint = self.0.connection.endpoint();
         match urls.iter().all(|url| endpoint.contains(url)) {
             true => Ok(self.with(|parts| parts.urls = urls)),
             false => Err(HttpError::from(ErrorKind::Url(UrlFault::Outside)).into()),
@@ -156,34 +137,43 @@ impl OpenAi {
     }
 
     fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
-        change(Arc::make_mut(&mut self.0));
+        let parts = Arc::make_mut(&mut self.0);
+        change(parts);
+        // A changed model may write messages in another form.
+        parts.written = Written::default();
         self
     }
 
-    fn with_endpoint(self, endpoint: Endpoint) -> Result<Self> {
-        let client = self.0.client.clone().with_endpoint(endpoint)?;
-        Ok(self.with(|parts| parts.client = client))
+    fn with_connection(
+        self,
+        change: impl FnOnce(Connection) -> Result<Connection>,
+    ) -> Result<Self> {
+        let connection = change(self.0.connection.clone())?;
+        Ok(self.with(|parts| parts.connection = connection))
     }
 
-    fn endpoint(&self) -> Endpoint {
-        self.0.client.endpoint().clone()
+    /// Sets a header, which errors call `what`.
+    fn with_named_header(self, header: HeaderName, value: &str, what: &str) -> Result<Self> {
+        let change = |endpoint: Endpoint| endpoint.with_header(header, value);
+        let changed = self.with_connection(|connection| connection.with_endpoint(change));
+        changed.map_err(|error| error.about(what))
     }
 
     /// Sets the API key of the server.
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::MissingKey`] if the key is blank. [`OpenAiError::Header`] if it has a
-    /// character that is not allowed in a header. [`OpenAiError::BaseUrl`] if the base URL is
+    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Header`] if it has a
+    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if the base URL is
     /// plain http and not on this machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
         let key = key.into();
         if key.trim().is_empty() {
-            return Err(OpenAiError::MissingKey { variable: KEY });
+            return Err(ProviderError::MissingKey { variable: KEY });
         }
-        let endpoint = self.endpoint().with_bearer("key", &key);
-        let endpoint = endpoint.map_err(|error| named(error, "the API key"))?;
-        self.with_endpoint(endpoint)
+        let change = |endpoint: Endpoint| endpoint.with_bearer("key", &key);
+        let changed = self.with_connection(|connection| connection.with_endpoint(change));
+        changed.map_err(|error| error.about("the API key"))
     }
 
     /// Sets the id of the organization that pays for the requests. Default: that of the key.
@@ -196,27 +186,23 @@ impl OpenAi {
     ///     .with_organization("org-1")?
     ///     .with_project("proj_1")?;
     /// assert!(!format!("{model:?}").contains("made-up"));
-    /// # Ok::<(), toolwright_openai::OpenAiError>(())
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Header`] if it has a character that is not allowed in a header.
+    /// [`ProviderError::Header`] if it has a character that is not allowed in a header.
     pub fn with_organization(self, id: &str) -> Result<Self> {
-        let endpoint = self.endpoint().with_header(ORGANIZATION, id);
-        let endpoint = endpoint.map_err(|error| named(error, "the organization's id"))?;
-        self.with_endpoint(endpoint)
+        self.with_named_header(ORGANIZATION, id, "the organization's id")
     }
 
     /// Sets the id of the project that the requests belong to. Default: that of the key.
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Header`] if it has a character that is not allowed in a header.
+    /// [`ProviderError::Header`] if it has a character that is not allowed in a header.
     pub fn with_project(self, id: &str) -> Result<Self> {
-        let endpoint = self.endpoint().with_header(PROJECT, id);
-        let endpoint = endpoint.map_err(|error| named(error, "the project's id"))?;
-        self.with_endpoint(endpoint)
+        self.with_named_header(PROJECT, id, "the project's id")
     }
 
     /// Sets a header of every request, such as the `api-key` of some servers.
@@ -225,22 +211,16 @@ impl OpenAi {
     /// use toolwright_openai::OpenAi;
     ///
     /// let model = OpenAi::at("https://example.com/v1", "m")?.with_header("api-key", "made-up")?;
-    /// # Ok::<(), toolwright_openai::OpenAiError>(())
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Header`] if the name or the value is not allowed in a header.
-    /// [`OpenAiError::BaseUrl`] if the header holds a key and the base URL is plain http and not
+    /// [`ProviderError::Header`] if the name or the value is not allowed in a header.
+    /// [`ProviderError::BaseUrl`] if the header holds a key and the base URL is plain http and not
     /// on this machine.
     pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
-        let header = name.parse::<HeaderName>();
-        let header =
-            header.map_err(|_| OpenAiError::Header { what: "the name of a header".to_owned() })?;
-        let shown = format!("the header `{header}`");
-        let endpoint = self.endpoint().with_header(header, value);
-        let endpoint = endpoint.map_err(|error| named(error, &shown))?;
-        self.with_endpoint(endpoint)
+        self.with_connection(|connection| connection.with_header(name, value))
     }
 
     /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default:
@@ -250,7 +230,7 @@ impl OpenAi {
     /// conversation. The limits of this model still hold.
     #[must_use]
     pub fn with_http(self, http: reqwest::Client) -> Self {
-        self.with(|parts| parts.client = parts.client.clone().with_http(http))
+        self.with(|parts| parts.connection = parts.connection.clone().with_http(http))
     }
 
     /// Sets the API to use. Default: [`Api::Chat`].
@@ -281,7 +261,7 @@ impl OpenAi {
     /// Sets the settings for requests that have none of their own, such as the temperature.
     /// Default: not sent, so the server chooses.
     ///
-    /// A setting that the API does not have fails the request with [`OpenAiError::Setting`]:
+    /// A setting that the API does not have fails the request with [`ProviderError::Setting`]:
     /// Responses has no seed and no stop texts, and neither API can turn its prompt cache off.
     /// [`Settings::extra`] of `openai` go into the body as they are.
     #[must_use]
@@ -303,7 +283,7 @@ impl OpenAi {
     /// Sets the maximum number of retries. Default: 2.
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
-        self.with(|parts| parts.retry = parts.retry.clone().with_retries(retries))
+        self.with(|parts| parts.connection = parts.connection.clone().with_retries(retries))
     }
 
     /// Sets the maximum time without a byte, before the reply and within. Default: 10 minutes.
@@ -312,11 +292,9 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Client`] if the system's certificates cannot be read.
+    /// [`ProviderError::Client`] if the system's certificates cannot be read.
     pub fn with_timeout(self, silence: Duration) -> Result<Self> {
-        let limits = self.0.client.limits().with_silence(silence);
-        let client = self.0.client.clone().with_limits(limits)?;
-        Ok(self.with(|parts| parts.client = client))
+        self.with_connection(|connection| connection.with_timeout(silence))
     }
 
     /// Sets the maximum time of one answer, with its retries. Default: 30 minutes.
@@ -325,114 +303,63 @@ impl OpenAi {
     /// [`Instant`](std::time::Instant) means no limit.
     #[must_use]
     pub fn with_max_time(self, max_time: Duration) -> Self {
-        self.with(|parts| parts.max_time = max_time)
+        self.with(|parts| parts.connection = parts.connection.clone().with_max_time(max_time))
     }
 
     /// Returns the base URL, without a slash at its end.
     #[must_use]
     pub fn base_url(&self) -> &str {
-        self.0.client.endpoint().base_url()
+        self.0.connection.endpoint().base_url()
     }
 
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
-        let options = parts.options(false);
-        let settings = request.settings_over(parts.settings.as_ref());
-        let extra = settings.as_ref().and_then(|settings| settings.extra.get(EXTRA));
-        let deadline = Deadline::after(parts.max_time);
-        match parts.api {
-            Api::Chat => {
-                let body =
-                    parts.whole(&chat::Body::new(request, &options)?, extra, deadline).await?;
-                read(&body, |reply: chat::Completion| reply.into_reply(request))
-            }
-            Api::Responses => {
-                let body =
-                    parts.whole(&responses::Body::new(request, &options)?, extra, deadline).await?;
-                read(&body, |reply: responses::Response| reply.into_reply(request))
-            }
-        }
+        let body = parts.connection.whole(parts.url(), parts.body(request, false)?).await?;
+        parts.read(&body, request)
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
-        let options = parts.options(true);
-        let settings = request.settings_over(parts.settings.as_ref());
-        let extra = settings.as_ref().and_then(|settings| settings.extra.get(EXTRA));
-        let deadline = Deadline::after(parts.max_time);
-        let silence = parts.client.limits().silence;
+        let response = parts.connection.events(parts.url(), parts.body(request, true)?).await?;
+        let (silence, whole) =
+            (parts.connection.silence(), |body: &[u8]| parts.read(body, request));
         match parts.api {
-            Api::Chat => {
-                let body = chat::Body::new(request, &options)?;
-                match parts.events(&body, extra, deadline).await? {
-                    Streamed::Events(body) => {
-                        Ok(streaming::deltas(body, chat::Pieces::new(request), silence))
-                    }
-                    Streamed::Whole(body) => {
-                        read(&body, |reply: chat::Completion| reply.into_reply(request))
-                            .map(streaming::whole)
-                    }
-                }
-            }
-            Api::Responses => {
-                let body = responses::Body::new(request, &options)?;
-                match parts.events(&body, extra, deadline).await? {
-                    Streamed::Events(body) => {
-                        Ok(streaming::deltas(body, responses::Pieces::new(request), silence))
-                    }
-                    Streamed::Whole(body) => {
-                        read(&body, |reply: responses::Response| reply.into_reply(request))
-                            .map(streaming::whole)
-                    }
-                }
-            }
+            Api::Chat => stream_of(response, chat::Pieces::new(request), silence, whole),
+            Api::Responses => stream_of(response, responses::Pieces::new(request), silence, whole),
         }
     }
 
-    /// Converts an error for the caller: redacted, and as an error of the module layer.
-    fn public_error(&self, error: OpenAiError) -> toolwright_module::Error {
-        error.redacted(self.0.client.endpoint()).into_module()
+    /// Converts an error for the caller.
+    fn public_error(&self, error: ProviderError) -> toolwright_module::Error {
+        self.0.connection.public(error)
     }
 }
 
 impl Parts {
-    async fn whole(
-        &self,
-        body: &impl Serialize,
-        extra: Option<&Extra>,
-        deadline: Deadline,
-    ) -> Result<Bytes> {
-        Ok(self.post(body, extra, deadline).await?.text().await?)
-    }
-
-    async fn events(
-        &self,
-        body: &impl Serialize,
-        extra: Option<&Extra>,
-        deadline: Deadline,
-    ) -> Result<Streamed> {
-        Ok(self.post(body, extra, deadline).await?.events().await?)
-    }
-
-    /// Sends a request, with retries, and returns the response if it is a success.
-    async fn post(
-        &self,
-        body: &impl Serialize,
-        extra: Option<&Extra>,
-        deadline: Deadline,
-    ) -> Result<HttpResponse> {
-        let body =
-            to_json(body, extra).map_err(|error| OpenAiError::Request { source: error.into() })?;
+    fn url(&self) -> &Url {
         let [chat, responses] = &self.urls;
-        let url = match self.api {
+        match self.api {
             Api::Chat => chat,
             Api::Responses => responses,
-        };
-        let request = toolwright_http::HttpRequest::post_json(url.clone(), body);
-        let attempt = || async {
-            Ok::<_, OpenAiError>(self.client.send(&request, deadline).await?.or_refusal().await?)
-        };
-        self.retry.run(deadline, attempt, OpenAiError::retry).await
+        }
+    }
+
+    fn body(&self, request: &Request, stream: bool) -> Result<Vec<u8>> {
+        let options = self.options(stream);
+        match self.api {
+            Api::Chat => chat::body(request, &options),
+            Api::Responses => responses::body(request, &options),
+        }
+    }
+
+    /// Reads a whole reply.
+    fn read(&self, body: &[u8], request: &Request) -> Result<Reply> {
+        match self.api {
+            Api::Chat => read_whole(body, |reply: chat::Completion| reply.into_reply(request)),
+            Api::Responses => {
+                read_whole(body, |reply: responses::Response| reply.into_reply(request))
+            }
+        }
     }
 
     /// Returns the settings that the API has.
@@ -452,38 +379,10 @@ impl Parts {
             settings: self.settings.as_ref(),
             supported: self.supported(),
             encrypted_reasoning: self.encrypted_reasoning,
+            written: &self.written,
             stream,
         }
     }
-}
-
-/// Returns an environment variable, if it is set and not empty.
-fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
-    match env::var(variable) {
-        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
-        Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err(OpenAiError::Header { what: what.to_owned() }),
-    }
-}
-
-/// Converts an error. `what` is the name that an error about a header shows.
-fn named(error: toolwright_http::HttpError, what: &str) -> OpenAiError {
-    match OpenAiError::from(error) {
-        OpenAiError::Header { .. } => OpenAiError::Header { what: what.to_owned() },
-        error => error,
-    }
-}
-
-/// Deserializes a whole reply.
-fn read<T: DeserializeOwned>(body: &[u8], reply: impl FnOnce(T) -> Result<Reply>) -> Result<Reply> {
-    // For serde, a list is also a struct: its items are the fields, in their order.
-    let is_list = body.trim_ascii_start().starts_with(b"[");
-    let read = match is_list {
-        true => Err(serde_json::Error::custom("expected a reply, found a list")),
-        false => serde_json::from_slice(body),
-    };
-    let read = read.map_err(|source| OpenAiError::from_json(source, body));
-    read.and_then(reply).map_err(|error| error.or_error_in(body))
 }
 
 impl LanguageModel for OpenAi {

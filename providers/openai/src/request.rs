@@ -4,21 +4,21 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::{ReplyPart, Source};
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
-use toolwright_module::provider::object_of;
-use toolwright_module::{Request, ToolCall};
+use toolwright_module::provider::{Kept, KeptTools, ProviderError, object_of};
+use toolwright_module::{Message, Request, ToolCall};
 use toolwright_signature::{Dialect, LoweredRequest};
 
-use crate::error::Result;
+use crate::Result;
 
 /// The settings of a model that its requests need.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Options<'a> {
     pub(crate) model: &'a str,
     pub(crate) dialect: Dialect,
@@ -26,7 +26,50 @@ pub(crate) struct Options<'a> {
     pub(crate) settings: Option<&'a Settings>,
     pub(crate) supported: SettingSet,
     pub(crate) encrypted_reasoning: bool,
+    pub(crate) written: &'a Written,
     pub(crate) stream: bool,
+}
+
+/// What was written for earlier requests.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Written {
+    messages: Kept<Message, [u8]>,
+    tools: KeptTools<WrittenTools>,
+}
+
+/// The tools and the output of a request.
+#[derive(Debug)]
+pub(crate) struct WrittenTools {
+    /// The list of tools. Empty if there are none.
+    pub(crate) tools: Vec<u8>,
+    /// The schema of the answer, in the API's form. Empty if there is none.
+    pub(crate) format: Vec<u8>,
+}
+
+impl Written {
+    /// Returns the messages of a request, each written by `write` once.
+    pub(crate) fn messages(
+        &self,
+        request: &Request,
+        write: impl Fn(&Message) -> serde_json::Result<Vec<u8>>,
+    ) -> Result<Vec<Arc<[u8]>>> {
+        let write = |message: &Message| Ok(write(message).map_err(unsent)?.into());
+        let written = request.messages.iter();
+        written.map(|message| self.messages.get_or_make(message, write)).collect()
+    }
+
+    /// Returns the tools and the output of a request, written by `write` once.
+    pub(crate) fn tools(
+        &self,
+        request: &Request,
+        options: &Options<'_>,
+        write: impl Fn(&Schemas<'_>) -> serde_json::Result<WrittenTools>,
+    ) -> Result<Arc<WrittenTools>> {
+        self.tools.get_or_make(request, |request| {
+            let schemas = schemas(request, options)?;
+            Ok(Arc::new(write(&schemas).map_err(unsent)?))
+        })
+    }
 }
 
 /// The fields of a tool. The APIs wrap them differently.
@@ -118,55 +161,24 @@ pub(crate) fn effort(effort: Effort) -> &'static str {
     }
 }
 
-/// Returns the body of a request as JSON, with the extra fields of the settings. They replace
-/// fields of the same name.
-pub(crate) fn to_json(
-    body: &impl Serialize,
-    extra: Option<&Map<String, Value>>,
-) -> serde_json::Result<Vec<u8>> {
-    let json = serde_json::to_vec(body)?;
-    let Some(extra) = extra else { return Ok(json) };
-    // As raw values, so that numbers and the order of fields stay as they are.
-    let mut fields: Vec<(String, Box<RawValue>)> = Vec::new();
-    let body: Fields = serde_json::from_slice(&json)?;
-    fields.extend(body.0.into_iter().filter(|(name, _)| !extra.contains_key(name)));
-    for (name, value) in extra {
-        fields.push((name.clone(), serde_json::value::to_raw_value(value)?));
-    }
-    serde_json::to_vec(&Fields(fields))
+/// The extra fields of the settings for this provider.
+pub(crate) fn extra(settings: &Settings) -> Option<&Map<String, Value>> {
+    settings.extra.get("openai")
 }
 
-/// The fields of an object, in order.
-struct Fields(Vec<(String, Box<RawValue>)>);
-
-impl Serialize for Fields {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
-    }
+/// Returns a list as JSON, or nothing if it is empty.
+pub(crate) fn list(items: &[impl Serialize]) -> serde_json::Result<Vec<u8>> {
+    if items.is_empty() { Ok(Vec::new()) } else { serde_json::to_vec(items) }
 }
 
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FieldsVisitor;
+/// Returns a value as JSON, or nothing if there is none.
+pub(crate) fn some(value: Option<impl Serialize>) -> serde_json::Result<Vec<u8>> {
+    value.map_or(Ok(Vec::new()), |value| serde_json::to_vec(&value))
+}
 
-        impl<'de> Visitor<'de> for FieldsVisitor {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-
-        deserializer.deserialize_map(FieldsVisitor)
-    }
+/// Converts an error of the serializer.
+pub(crate) fn unsent(error: serde_json::Error) -> ProviderError {
+    ProviderError::Request { source: error.into() }
 }
 
 /// Returns the id of a file that was uploaded to OpenAI.

@@ -7,7 +7,7 @@ use toolwright_module::budget::{Budget, Ledger};
 use toolwright_module::error::Stage;
 use toolwright_module::model::Usage;
 use toolwright_module::{Context, Error as ModuleError, LanguageModel, Reply, Result};
-use toolwright_openai::{Api, OpenAi, OpenAiError};
+use toolwright_openai::{Api, OpenAi, ProviderError};
 
 use crate::common::{APIS, Answer, Server, hi, ok, ok_stream, own, said, streamed};
 
@@ -81,7 +81,7 @@ async fn there_is_no_retry_if_the_pause_ends_after_the_maximum_time() {
     let model = server.model(Api::Chat).with_max_time(Duration::from_secs(20));
     let started = Instant::now();
     let error = model.generate(&hi()).await.unwrap_err();
-    assert!(matches!(own(&error), OpenAiError::Status { status: 429, .. }), "{error:?}");
+    assert!(matches!(own(&error), ProviderError::Status { status: 429, .. }), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(10));
 }
 
@@ -92,7 +92,7 @@ async fn a_pause_until_a_date_is_read() {
     recovers(&[limited(&format!("retry-after: {over}\r\n"))]).await;
     let server = Server::answering([limited(&format!("retry-after: {}\r\n", date(3600)))]).await;
     let error = server.model(Api::Chat).generate(&hi()).await.unwrap_err();
-    let OpenAiError::Status { retry_after: Some(wait), .. } = own(&error) else {
+    let ProviderError::Status { retry_after: Some(wait), .. } = own(&error) else {
         panic!("{error:?}")
     };
     assert_eq!(error.retry_after(), Some(*wait));
@@ -135,7 +135,7 @@ async fn there_is_no_retry_if_the_server_asks_for_a_long_pause() {
     let own = own(&error);
     assert!(matches!(
         own,
-        OpenAiError::Status {
+        ProviderError::Status {
             status: 429,
             retry_after: Some(wait),
             ..
@@ -221,7 +221,7 @@ async fn a_refusal_without_a_key_says_how_to_set_one() {
     let body = r#"{"error": {"message": "Missing bearer authentication in header"}}"#;
     for status in [401, 400] {
         let error = fails(Answer::new(status, "", body)).await;
-        for name in ["with_key", "OPENAI_API_KEY", "Missing bearer"] {
+        for name in ["with_key", "from_env", "Missing bearer"] {
             assert!(error.to_string().contains(name), "{error}");
         }
         let server = Server::answering([Answer::new(status, "", body)]).await;
@@ -257,7 +257,7 @@ async fn a_body_that_is_not_utf8_is_an_error_and_not_retried() {
             let outcome =
                 if stream { streamed(&model, hi()).await.1 } else { model.generate(&hi()).await };
             let error = outcome.unwrap_err();
-            assert!(matches!(own(&error), OpenAiError::Encoding { .. }), "{head} {error:?}");
+            assert!(matches!(own(&error), ProviderError::Encoding { .. }), "{head} {error:?}");
             assert!(!error.is_retryable());
             assert_eq!(server.seen().len(), 1);
             if api == Api::Chat {
@@ -303,10 +303,10 @@ async fn a_page_instead_of_a_reply_is_an_error() {
     for api in APIS {
         let server = Server::answering([Answer::json("<html>Welcome!</html>")]).await;
         let error = server.model(api).generate(&hi()).await.unwrap_err();
-        assert!(matches!(own(&error), OpenAiError::Decoding { .. }));
+        assert!(matches!(own(&error), ProviderError::Decoding { .. }));
         insta::allow_duplicates! {
             insta::assert_snapshot!(said(&error, &server), @"
-            the server's response is not a reply of the API; check that the base URL is that of an OpenAI-compatible API
+            the server's response is not a reply of the API; check that the base URL is that of the provider's API
             stage: decoding
             cause: expected value at line 1 column 1
             reply: <html>Welcome!</html>
@@ -321,13 +321,13 @@ async fn a_reply_that_is_cut_off_is_an_error() {
         let half = Answer::json(r#"{"choices": [{"message": {"content": "o"#);
         let server = Server::answering([half]).await;
         let error = server.model(api).generate(&hi()).await.unwrap_err();
-        assert!(matches!(own(&error), OpenAiError::Truncated { .. }));
+        assert!(matches!(own(&error), ProviderError::Truncated { .. }));
         assert_eq!(error.raw(), Some(r#"{"choices": [{"message": {"content": "o"#));
         assert!(error.is_retryable());
 
         let server = Server::answering([ok(api).then_reset()]).await;
         let error = server.model(api).generate(&hi()).await.unwrap_err();
-        assert!(matches!(own(&error), OpenAiError::Truncated { source: Some(_), .. }));
+        assert!(matches!(own(&error), ProviderError::Truncated { source: Some(_), .. }));
         assert_eq!(error.stage(), Stage::Transport);
     }
 }
@@ -341,7 +341,7 @@ async fn the_error_of_a_broken_stream_has_the_parts_so_far() {
         let (deltas, outcome) = streamed(&server.model(api), hi()).await;
         assert_eq!(deltas.len(), 1);
         let error = outcome.unwrap_err();
-        assert!(matches!(own(&error), OpenAiError::Truncated { source: Some(_), .. }));
+        assert!(matches!(own(&error), ProviderError::Truncated { source: Some(_), .. }));
         assert_eq!(error.raw(), Some(r#"[{"text":"o"}]"#));
         assert_eq!(server.seen().len(), 1, "a reply that has begun is not requested again");
     }
@@ -381,8 +381,8 @@ async fn silence_is_an_error() {
             assert!((silence..silence * 10).contains(&took), "{case}: {took:?}");
             // If the body of a refusal hangs, the error still has the status.
             let known = match own(&error) {
-                OpenAiError::Timeout { after } => *after == silence,
-                OpenAiError::Status { status, .. } => case == 4 && *status == 500,
+                ProviderError::Timeout { after } => *after == silence,
+                ProviderError::Status { status, .. } => case == 4 && *status == 500,
                 _ => false,
             };
             assert!(known, "{case}: {error:?}");
@@ -401,7 +401,7 @@ async fn silence_is_not_retried() {
     let server = Server::answering([Answer::hang(), ok(Api::Chat)]).await;
     let model = server.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
-    assert!(matches!(own(&error), OpenAiError::Timeout { .. }));
+    assert!(matches!(own(&error), ProviderError::Timeout { .. }));
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -420,7 +420,7 @@ async fn a_server_that_does_not_run_is_a_connection_error() {
     let model = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(1);
     for outcome in [model.generate(&hi()).await, streamed(&model, hi()).await.1] {
         let error = outcome.unwrap_err();
-        assert!(matches!(own(&error), OpenAiError::Connect { .. }));
+        assert!(matches!(own(&error), ProviderError::Connect { .. }));
         assert!(error.is_retryable());
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"no connection to the server; check the base URL, the network and that the server runs");

@@ -7,7 +7,7 @@ use toolwright_module::error::Stage;
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Delta;
 use toolwright_module::{Error as ModuleError, LanguageModel};
-use toolwright_openai::{Api, OpenAi, OpenAiError};
+use toolwright_openai::{Api, OpenAi, ProviderError};
 
 use crate::common::{self, APIS, Answer, Server, hi, ok_stream, own, streamed};
 
@@ -87,7 +87,7 @@ async fn an_endless_body_is_an_error() {
         let answer = Answer::endless(200, JSON, "{\"a\": \"", &much, Duration::ZERO);
         let server = Server::answering([answer]).await;
         let error = fails(&server.model(api), stream).await;
-        assert!(matches!(own(&error), OpenAiError::TooLarge { .. }), "{error:?}");
+        assert!(matches!(own(&error), ProviderError::TooLarge { .. }), "{error:?}");
         assert_eq!(error.stage(), Stage::Limit);
         assert!(!error.is_retryable());
         insta::allow_duplicates! {
@@ -103,7 +103,7 @@ async fn a_body_whose_content_length_is_too_large_is_not_read() {
         answer.announce(1 << 40);
         let server = Server::answering([answer.then_hang()]).await;
         let error = fails(&server.model(Api::Chat), stream).await;
-        assert!(matches!(own(&error), OpenAiError::TooLarge { .. }), "{error:?}");
+        assert!(matches!(own(&error), ProviderError::TooLarge { .. }), "{error:?}");
     }
 }
 
@@ -114,7 +114,7 @@ async fn an_endless_line_of_a_stream_is_an_error() {
         let answer = Answer::endless(200, EVENTS, "data: ", &much, Duration::ZERO);
         let server = Server::answering([answer]).await;
         let error = fails(&server.model(api), true).await;
-        assert!(matches!(own(&error), OpenAiError::TooLarge { .. }), "{error:?}");
+        assert!(matches!(own(&error), ProviderError::TooLarge { .. }), "{error:?}");
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"the server sent more than 4 MiB as one line of a stream; ask for a shorter reply, or check the base URL");
         }
@@ -163,7 +163,7 @@ async fn the_texts_of_an_error_are_cut() {
     let half = format!("data: {{\"choices\": [{{\"delta\": {{\"content\": \"{long}\"}}}}]}}\n\n");
     let server = Server::answering([Answer::events(&half, 4096)]).await;
     let error = fails(&server.model(Api::Chat), true).await;
-    assert!(matches!(own(&error), OpenAiError::Truncated { raw, .. } if raw.len() <= 64 * 1024));
+    assert!(matches!(own(&error), ProviderError::Truncated { raw, .. } if raw.len() <= 64 * 1024));
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn a_page_instead_of_a_stream_is_an_error() {
             let page = "\n<html>Welcome!</html>";
             let server = Server::answering([Answer::new(200, &headers, page)]).await;
             let error = fails(&server.model(api), true).await;
-            assert!(matches!(own(&error), OpenAiError::Decoding { .. }), "{error:?}");
+            assert!(matches!(own(&error), ProviderError::Decoding { .. }), "{error:?}");
             assert_eq!(error.raw(), Some(page));
             assert!(!error.is_retryable());
         }
@@ -195,7 +195,7 @@ async fn a_whole_reply_instead_of_a_stream_is_used() {
 
         let server = Server::answering([common::ok(api).then_reset()]).await;
         let error = fails(&server.model(api), true).await;
-        assert!(matches!(own(&error), OpenAiError::Truncated { .. }), "{error:?}");
+        assert!(matches!(own(&error), ProviderError::Truncated { .. }), "{error:?}");
         assert_eq!(server.seen().len(), 1, "a reply that has begun is not requested again");
     }
 }
@@ -245,11 +245,11 @@ async fn a_reply_that_never_ends_is_an_error_after_the_maximum_time() {
         let waiting = tokio::time::timeout(most * 10, fails(&model, stream));
         let error = waiting.await.expect("an end");
         // Without pauses the body may first become too large.
-        if pause.is_zero() && matches!(own(&error), OpenAiError::TooLarge { .. }) {
+        if pause.is_zero() && matches!(own(&error), ProviderError::TooLarge { .. }) {
             continue;
         }
         assert!(
-            matches!(own(&error), OpenAiError::TooSlow { after, .. } if *after == most),
+            matches!(own(&error), ProviderError::TooSlow { after, .. } if *after == most),
             "{error:?}"
         );
         assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false));
@@ -269,7 +269,7 @@ async fn the_slow_body_of_a_refusal_does_not_delay_the_error() {
     let model = server.model(Api::Chat).with_timeout(SILENCE).unwrap();
     let waiting = tokio::time::timeout(SILENCE * 10, fails(&model, false));
     let error = waiting.await.expect("an end");
-    assert!(matches!(own(&error), OpenAiError::Status { status: 400, .. }));
+    assert!(matches!(own(&error), ProviderError::Status { status: 400, .. }));
 }
 
 #[tokio::test]
@@ -295,7 +295,7 @@ async fn an_unknown_status_is_not_retried() {
     let server = Server::answering([Answer::new(999, "", "")]).await;
     let error = fails(&server.model(Api::Chat), false).await;
     assert!(!error.is_retryable());
-    insta::assert_snapshot!(error, @"the server sent an unknown status (999: no reason given); check that the base URL is that of an OpenAI-compatible API");
+    insta::assert_snapshot!(error, @"the server sent an unknown status (999: no reason given); check that the base URL is that of the provider's API");
 }
 
 #[tokio::test]
@@ -305,7 +305,7 @@ async fn the_long_form_of_an_error_has_the_response() {
     let own = own(&error);
     assert_eq!(format!("{own:#}"), format!("{own}\nreply: <html>Welcome!</html>"));
     insta::assert_snapshot!(format!("{own:?}"), @"
-    the server's response is not a reply of the API; check that the base URL is that of an OpenAI-compatible API
+    the server's response is not a reply of the API; check that the base URL is that of the provider's API
     reply: <html>Welcome!</html>
     cause: expected value at line 1 column 1
     ");

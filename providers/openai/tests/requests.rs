@@ -12,7 +12,7 @@ use toolwright_module::predict::Example;
 use toolwright_module::{
     Context, Contract, LanguageModel, Message, Module, Predict, Request, Signature, ToolCall,
 };
-use toolwright_openai::{Api, OpenAi, OpenAiError};
+use toolwright_openai::{Api, OpenAi, ProviderError};
 use toolwright_signature::Dialect;
 
 use crate::common::{self, APIS, Answer, Server, hi, ok, ok_stream};
@@ -241,7 +241,7 @@ async fn a_contract_that_cannot_be_lowered_is_an_error_before_sending() {
     let model = server.model(Api::Chat).with_dialect(Dialect::OpenAiStrict);
     let request = hi().with_tools([Arc::new(contract)]);
     let error = model.generate(&request).await.unwrap_err();
-    assert!(matches!(common::own(&error), OpenAiError::Lowering(_)), "{error:?}");
+    assert!(matches!(common::own(&error), ProviderError::Lowering(_)), "{error:?}");
     assert_eq!(error.stage(), toolwright_module::error::Stage::Setup);
 }
 

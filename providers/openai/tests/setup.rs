@@ -4,7 +4,7 @@ use std::env;
 use std::process::Command;
 
 use toolwright_module::LanguageModel;
-use toolwright_openai::{Api, OpenAi, OpenAiError};
+use toolwright_openai::{Api, OpenAi, ProviderError};
 use toolwright_signature::Dialect;
 
 use crate::common::{self, Answer, Server, hi};
@@ -31,7 +31,7 @@ fn an_invalid_base_url_is_rejected_without_showing_it() {
         "http://127.0.0.1/v1?key=sk-very-secret-0123456789",
     ] {
         let error = OpenAi::at(url, "m").unwrap_err();
-        assert!(matches!(error, OpenAiError::BaseUrl { .. }));
+        assert!(matches!(error, ProviderError::BaseUrl { .. }));
         assert!(!format!("{error}{error:?}{error:#}").contains("secret"));
         all += &format!("{error}\n");
     }
@@ -68,7 +68,7 @@ fn a_key_needs_https_or_a_server_on_this_machine() {
             model.clone().with_header("Authorization", KEY),
         ] {
             let error = refused.unwrap_err();
-            assert!(matches!(error, OpenAiError::BaseUrl { .. }));
+            assert!(matches!(error, ProviderError::BaseUrl { .. }));
             assert!(!format!("{error:?}").contains("secret"));
             insta::allow_duplicates! {
                 insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http to another machine, so others on the network could read the API key; use https");
@@ -134,7 +134,7 @@ fn the_debug_text_of_a_model_has_its_settings_and_not_its_key() {
 #[test]
 fn a_blank_key_is_rejected() {
     for refused in [local().with_key(""), local().with_key(" \t")] {
-        assert!(matches!(refused.unwrap_err(), OpenAiError::MissingKey { .. }));
+        assert!(matches!(refused.unwrap_err(), ProviderError::MissingKey { .. }));
     }
     // Some servers read the key from a header of their own.
     assert!(local().with_header("api-key", KEY).is_ok());
@@ -198,7 +198,7 @@ async fn the_limits_hold_for_a_client_of_the_caller() {
     model.generate(&hi()).await.unwrap();
     assert!(server.seen()[0].head.contains("user-agent: mine/1"));
     let error = model.generate(&hi()).await.unwrap_err();
-    assert!(matches!(common::own(&error), OpenAiError::Timeout { after } if *after == silence));
+    assert!(matches!(common::own(&error), ProviderError::Timeout { after } if *after == silence));
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ fn in_environment(variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn the_key_and_the_base_url_are_read_from_the_environment() {
-    let missing = "there is no API key: set OPENAI_API_KEY, or use `OpenAi::at` for a server that does not need a key";
+    let missing = "there is no API key: set OPENAI_API_KEY, or use `at` for a server that does not need a key";
     let key = ("OPENAI_API_KEY", KEY);
     for (variables, said) in [
         (&[][..], missing),

@@ -11,9 +11,10 @@ use toolwright_module::{Reply, Request, ToolCall};
 
 use super::PROVIDER;
 use super::reply::{Choice, Completion, Content, Function, Message};
+use crate::Result;
 use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
-use crate::error::{OpenAiError, Result};
-use crate::streaming::Decoder;
+use toolwright_module::provider::Decoder;
+use toolwright_module::provider::ProviderError;
 
 impl Completion {
     /// Converts a whole reply.
@@ -98,7 +99,7 @@ impl Pieces {
             }
         }
         if is_set(&completion.error) {
-            return Err(OpenAiError::reported(&completion.error, self.reported_usage()));
+            return Err(ProviderError::reported(&completion.error, self.reported_usage()));
         }
         if self.model.is_none() {
             self.model = completion.model.filled();
@@ -120,7 +121,7 @@ impl Pieces {
 
     fn choose(&mut self, choice: Choice, deltas: &mut Deltas) -> Result<()> {
         if is_set(&choice.error) {
-            return Err(OpenAiError::reported(&choice.error, self.reported_usage()));
+            return Err(ProviderError::reported(&choice.error, self.reported_usage()));
         }
         if let Some(word) = choice.finish_reason.filled() {
             let is_for_calls = is_for_calls(&word);
@@ -286,7 +287,7 @@ impl Pieces {
     ///
     /// # Errors
     ///
-    /// [`OpenAiError::Unclear`] if one call gets two names or two sets of arguments.
+    /// [`ProviderError::Unclear`] if one call gets two names or two sets of arguments.
     fn place_of(&mut self, at: usize, piece: &Piece) -> Result<Place> {
         let Some(slot) = self.calls.get_mut(at) else { return Ok(Place::New) };
         let Some(known) = self.parts.call(slot.part) else { return Ok(Place::New) };
@@ -341,13 +342,13 @@ impl Pieces {
         Err(self.unclear("one call has two sets of arguments", piece))
     }
 
-    fn unclear(&self, fault: &'static str, piece: &Piece) -> OpenAiError {
+    fn unclear(&self, fault: &'static str, piece: &Piece) -> ProviderError {
         let Piece { id, name, arguments, .. } = piece;
         let call = ToolCall::new(id.0.clone(), name.0.clone(), arguments.clone());
         let mut parts = self.parts.parts().to_vec();
         parts.push(ReplyPart::Call(call));
         let raw = serde_json::to_string(&parts).unwrap_or_default();
-        OpenAiError::Unclear { fault, raw, usage: self.reported_usage() }
+        ProviderError::Unclear { fault, raw, usage: self.reported_usage() }
     }
 
     /// Returns whether two calls may be one: both have the same name and index but different
@@ -422,7 +423,7 @@ impl Message {
 }
 
 impl Decoder for Pieces {
-    type Event = Completion;
+    type Event<'e> = Completion;
 
     fn is_bare_error(event: &Completion) -> bool {
         event.choices.is_empty()
@@ -465,7 +466,7 @@ impl Decoder for Pieces {
             }
         }
         if self.has_events && !self.chosen {
-            return Err(OpenAiError::Empty { usage });
+            return Err(ProviderError::Empty { usage });
         }
         let whole = |part: &ReplyPart| match part {
             ReplyPart::Call(call) => call.arguments.trim().is_empty() || is_json(&call.arguments),
@@ -479,7 +480,7 @@ impl Decoder for Pieces {
             }
             None => {
                 let (raw, source) = (self.so_far(), None);
-                return Err(OpenAiError::Truncated { raw, source });
+                return Err(ProviderError::Truncated { raw, source });
             }
         };
         if let Finish::Other(word) = &finish
@@ -487,22 +488,22 @@ impl Decoder for Pieces {
             && (word == "error" || !self.parts.parts().is_empty())
         {
             let (status, raw) = (word.clone(), self.so_far());
-            return Err(OpenAiError::Unfinished { status, raw, usage });
+            return Err(ProviderError::Unfinished { status, raw, usage });
         }
         let finish = if self.refused { Finish::Refused } else { finish };
         if self.may_be_split() {
             let (fault, raw) = ("two of its calls may be one call", self.so_far());
-            return Err(OpenAiError::Unclear { fault, raw, usage });
+            return Err(ProviderError::Unclear { fault, raw, usage });
         }
         let parts = self.parts();
         let has_call = parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
         if self.is_for_calls && !has_call {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             let fault = "its finish reason is a tool call, but there is no call";
-            return Err(OpenAiError::Unclear { fault, raw, usage });
+            return Err(ProviderError::Unclear { fault, raw, usage });
         }
         let reply = Reply::new(
-            complete_calls(parts, self.turn, &finish).map_err(OpenAiError::nameless(usage))?,
+            complete_calls(parts, self.turn, &finish).map_err(ProviderError::nameless(usage))?,
         );
         let mut reply = reply.with_finish(finish).with_usage(usage);
         reply.model = self.model;

@@ -1,73 +1,30 @@
 //! The body of a request of Chat Completions.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use toolwright_module::message::{Audio, Document, Image, Part, ReplyPart, Source, ToolResult};
-use toolwright_module::provider::{file_name, parts_of};
+use toolwright_module::provider::{JsonBody, file_name, parts_of};
 use toolwright_module::{Message, Request, ToolCall};
 
-use crate::error::Result;
+use crate::Result;
 use crate::request::{
-    Choice, Function, Options, Schema, Schemas, Texts, arguments, effort, file_id, schemas,
-    settings, unknown,
+    Choice, Function, Options, Schema, Texts, Written, WrittenTools, arguments, effort, extra,
+    file_id, list, settings, some, unknown, unsent,
 };
-
-/// The body of a request.
-#[derive(Serialize)]
-pub(crate) struct Body<'a> {
-    model: &'a str,
-    messages: Messages<'a>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<Named<'a>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<Format<'a>>,
-    // Reasoning models reject the older `max_tokens`.
-    max_completion_tokens: u64,
-    #[serde(flatten)]
-    settings: SentSettings,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
-}
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
 struct Tool<'a> {
-    function: Function<'a>,
+    function: &'a Function<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "json_schema")]
 struct Format<'a> {
-    json_schema: Schema<'a>,
-}
-
-/// The settings, by the names of this API.
-#[derive(Serialize)]
-struct SentSettings {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_effort: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parallel_tool_calls: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<BTreeMap<String, String>>,
+    json_schema: &'a Schema<'a>,
 }
 
 #[derive(Serialize)]
@@ -86,55 +43,76 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-impl<'a> Body<'a> {
-    pub(crate) fn new(request: &'a Request, options: &Options<'a>) -> Result<Self> {
-        let Schemas { functions, format } = schemas(request, options)?;
-        let settings = settings(request, options)?.into_owned();
-        Ok(Self {
-            model: options.model,
-            messages: Messages(&request.messages),
-            tools: functions.into_iter().map(|function| Tool { function }).collect(),
-            tool_choice: Choice::of(request, |name| Named { function: Name { name } }),
-            response_format: format.map(|json_schema| Format { json_schema }),
-            max_completion_tokens: settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS),
-            settings: SentSettings {
-                temperature: settings.temperature,
-                top_p: settings.top_p,
-                seed: settings.seed,
-                stop: settings.stop,
-                reasoning_effort: settings.effort.map(effort),
-                // The API refuses it in a request without tools.
-                parallel_tool_calls: settings.parallel_calls.filter(|_| !request.tools.is_empty()),
-                user: settings.user,
-                metadata: settings.metadata,
-            },
-            stream: options.stream,
-            stream_options: options.stream.then_some(StreamOptions { include_usage: true }),
-        })
-    }
+/// Returns the body of a request.
+pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> {
+    let tools = options.written.tools(request, options, |schemas| {
+        let tools: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
+        let format = schemas.format.as_ref().map(|json_schema| Format { json_schema });
+        Ok(WrittenTools { tools: list(&tools)?, format: some(format)? })
+    })?;
+    let messages = messages(request, options.written)?;
+    let settings = settings(request, options)?;
+    let mut body = JsonBody::new(extra(&settings));
+    body.reserve(
+        messages.iter().map(|message| message.len() + 1).sum::<usize>() + tools.tools.len(),
+    );
+    let mut write = || {
+        body.field("model", options.model)?;
+        body.list("messages", &messages);
+        if !tools.tools.is_empty() {
+            body.raw("tools", &tools.tools);
+        }
+        let choice = Choice::of(request, |name| Named { function: Name { name } });
+        body.optional("tool_choice", &choice)?;
+        if !tools.format.is_empty() {
+            body.raw("response_format", &tools.format);
+        }
+        // Reasoning models reject the older `max_tokens`.
+        let most = settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS);
+        body.field("max_completion_tokens", &most)?;
+        body.optional("temperature", &settings.temperature)?;
+        body.optional("top_p", &settings.top_p)?;
+        body.optional("seed", &settings.seed)?;
+        body.optional("stop", &settings.stop)?;
+        body.optional("reasoning_effort", &settings.effort.map(effort))?;
+        // The API refuses it in a request without tools.
+        let parallel = settings.parallel_calls.filter(|_| !request.tools.is_empty());
+        body.optional("parallel_tool_calls", &parallel)?;
+        body.optional("user", &settings.user)?;
+        body.optional("metadata", &settings.metadata)?;
+        if options.stream {
+            body.field("stream", &true)?;
+            body.field("stream_options", &StreamOptions { include_usage: true })?;
+        }
+        Ok(())
+    };
+    write().and_then(|()| body.end()).map_err(unsent)
 }
 
-struct Messages<'a>(&'a [Arc<Message>]);
-
-impl Serialize for Messages<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut messages = serializer.serialize_seq(None)?;
-        let mut with_parts = Vec::new();
-        for (at, message) in self.0.iter().enumerate() {
-            messages.serialize_element(&Entry(message))?;
-            match &**message {
-                Message::Tool(result) if !result.parts.is_empty() => with_parts.push(result),
-                _ => {}
-            }
-            // Servers reject other messages between a turn's calls and their results.
-            let is_last = !matches!(self.0.get(at + 1).map(Arc::as_ref), Some(Message::Tool(_)));
-            if is_last && !with_parts.is_empty() {
-                messages.serialize_element(&Shown { role: "user", content: Shows(&with_parts) })?;
-                with_parts.clear();
-            }
+/// Returns the messages as JSON. The images and files of results follow the last result of a turn,
+/// because servers reject other messages between a turn's calls and their results.
+fn messages(request: &Request, written: &Written) -> Result<Vec<Arc<[u8]>>> {
+    let mut messages = written.messages(request, |message| serde_json::to_vec(&Entry(message)))?;
+    let result_of = |at: usize| match request.messages.get(at).map(Arc::as_ref) {
+        Some(Message::Tool(result)) => Some(result),
+        _ => None,
+    };
+    let mut with_parts = Vec::new();
+    // From the end, so that what is inserted moves no message that follows.
+    for at in (0..messages.len()).rev() {
+        let Some(result) = result_of(at) else { continue };
+        if !result.parts.is_empty() {
+            with_parts.push(result);
         }
-        messages.end()
+        if result_of(at.wrapping_sub(1)).is_none() && !with_parts.is_empty() {
+            with_parts.reverse();
+            let results = (at..messages.len()).take_while(|at| result_of(*at).is_some()).count();
+            let shown = Shown { role: "user", content: Shows(&with_parts) };
+            messages.insert(at + results, serde_json::to_vec(&shown).map_err(unsent)?.into());
+            with_parts.clear();
+        }
     }
+    Ok(messages)
 }
 
 /// The images and files of tool results as a message of the user. A tool's message cannot contain

@@ -18,9 +18,10 @@ use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_o
 use toolwright_module::{Reply, Request, ToolCall};
 
 use super::PROVIDER;
+use crate::Result;
 use crate::arguments::{is_complete, is_unfinished};
-use crate::error::{OpenAiError, Result};
-use crate::streaming::Decoder;
+use toolwright_module::provider::Decoder;
+use toolwright_module::provider::ProviderError;
 
 /// A whole reply.
 #[derive(Default, Deserialize)]
@@ -155,7 +156,7 @@ impl Item {
         // For serde, a list is also a struct: its items are the fields, in their order.
         if !raw.get().starts_with('{') {
             let source = serde_json::Error::custom("expected an item, which is an object");
-            return Err(OpenAiError::Decoding { source, raw: raw.get().to_owned() });
+            return Err(ProviderError::Decoding { source, raw: raw.get().to_owned() });
         }
         let mut item: Self = read(raw)?;
         let Function { name, arguments, parameters } = std::mem::take(&mut item.function);
@@ -216,7 +217,7 @@ impl ListItem for Piece {
 
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
     serde_json::from_str(raw.get())
-        .map_err(|source| OpenAiError::Decoding { source, raw: raw.get().to_owned() })
+        .map_err(|source| ProviderError::Decoding { source, raw: raw.get().to_owned() })
 }
 
 impl Response {
@@ -229,10 +230,10 @@ impl Response {
     fn or_assembled(self, request: &RequestInfo, mut streamed: Streamed) -> Result<Reply> {
         let usage = self.usage.map_or_else(Usage::unknown, Usage::from);
         if is_set(&self.error) {
-            return Err(OpenAiError::reported(&self.error, usage));
+            return Err(ProviderError::reported(&self.error, usage));
         }
         let mut finish = match &*self.status {
-            "failed" => return Err(OpenAiError::reported(&Value::Null, usage)),
+            "failed" => return Err(ProviderError::reported(&Value::Null, usage)),
             "incomplete" => incomplete(self.incomplete_details.reason.0),
             status if is_unfinished(status) => Finish::Other(status.to_owned()),
             status
@@ -245,7 +246,7 @@ impl Response {
             _ => Finish::Stop,
         };
         if self.output.is_empty() && streamed.parts.is_empty() && finish == Finish::Stop {
-            return Err(OpenAiError::Empty { usage });
+            return Err(ProviderError::Empty { usage });
         }
         let mut parts = Vec::with_capacity(self.output.len());
         for (place, item) in self.output.iter().enumerate() {
@@ -258,17 +259,17 @@ impl Response {
             |item: &RawValue| Item::of(item).is_ok_and(|item| &*item.kind == "message");
         let is_empty = parts.is_empty() && finish == Finish::Stop;
         if is_empty && !self.output.iter().any(|item| is_message(item)) {
-            return Err(OpenAiError::Empty { usage });
+            return Err(ProviderError::Empty { usage });
         }
         if let Finish::Other(status) = &finish
             && is_unfinished(status)
             && !parts.is_empty()
         {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
-            return Err(OpenAiError::Unfinished { status: status.clone(), raw, usage });
+            return Err(ProviderError::Unfinished { status: status.clone(), raw, usage });
         }
         let mut reply = Reply::new(
-            complete_calls(parts, request.turn, &finish).map_err(OpenAiError::nameless(usage))?,
+            complete_calls(parts, request.turn, &finish).map_err(ProviderError::nameless(usage))?,
         )
         .with_finish(finish)
         .with_usage(usage);
@@ -607,7 +608,7 @@ impl Pieces {
 }
 
 impl Decoder for Pieces {
-    type Event = Event;
+    type Event<'e> = Event;
 
     fn is_bare_error(event: &Event) -> bool {
         event.kind.is_empty()
@@ -621,7 +622,7 @@ impl Decoder for Pieces {
         if is_set(&event.error) || matches!(&*event.kind, "error" | "response.error") {
             let flat = || json!({"code": &*event.code, "message": &*event.message});
             let error = if is_set(&event.error) { event.error.clone() } else { flat() };
-            return Err(OpenAiError::reported(&error, Usage::unknown()));
+            return Err(ProviderError::reported(&error, Usage::unknown()));
         }
         match &*event.kind {
             "response.output_text.delta" | "response.refusal.delta" => {
@@ -688,7 +689,7 @@ impl Decoder for Pieces {
     fn finish(mut self) -> Result<Reply> {
         let Some(mut response) = self.last.take() else {
             let (raw, source) = (self.so_far(), None);
-            return Err(OpenAiError::Truncated { raw, source });
+            return Err(ProviderError::Truncated { raw, source });
         };
         if response.output.is_empty() {
             response.output = self.items;

@@ -1,67 +1,26 @@
 //! The body of a request of Responses.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use toolwright_module::message::{Document, Image, Part, ReplyPart, Source, ToolResult};
-use toolwright_module::provider::file_name;
+use toolwright_module::provider::{JsonBody, file_name};
 use toolwright_module::{Message, Request};
 
 use super::PROVIDER;
-use crate::error::Result;
+use crate::Result;
 use crate::request::{
-    Choice, Function, Options, Schema, Schemas, arguments, effort, file_id, schemas, settings,
-    unknown,
+    Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, list,
+    settings, some, unknown, unsent,
 };
-
-/// The body of a request.
-#[derive(Serialize)]
-pub(crate) struct Body<'a> {
-    model: &'a str,
-    input: Input<'a>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<Named<'a>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<Text<'a>>,
-    max_output_tokens: u64,
-    #[serde(flatten)]
-    settings: SentSettings,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    store: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    include: Option<[&'static str; 1]>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    stream: bool,
-}
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
 struct Tool<'a> {
     #[serde(flatten)]
-    function: Function<'a>,
-}
-
-/// The settings, by the names of this API.
-#[derive(Serialize)]
-struct SentSettings {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Reasoning>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parallel_tool_calls: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    safety_identifier: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<BTreeMap<String, String>>,
+    function: &'a Function<'a>,
 }
 
 #[derive(Serialize)]
@@ -84,64 +43,78 @@ struct Text<'a> {
 #[serde(tag = "type", rename = "json_schema")]
 struct Format<'a> {
     #[serde(flatten)]
-    schema: Schema<'a>,
+    schema: &'a Schema<'a>,
 }
 
-impl<'a> Body<'a> {
-    pub(crate) fn new(request: &'a Request, options: &Options<'a>) -> Result<Self> {
-        let Schemas { functions, format } = schemas(request, options)?;
-        let settings = settings(request, options)?.into_owned();
-        let encrypted = options.encrypted_reasoning;
-        Ok(Self {
-            model: options.model,
-            input: Input(&request.messages),
-            tools: functions.into_iter().map(|function| Tool { function }).collect(),
-            tool_choice: Choice::of(request, |name| Named { name }),
-            text: format.map(|schema| Text { format: Format { schema } }),
-            max_output_tokens: settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS),
-            settings: SentSettings {
-                temperature: settings.temperature,
-                top_p: settings.top_p,
-                reasoning: settings.effort.map(|level| Reasoning { effort: effort(level) }),
-                parallel_tool_calls: settings.parallel_calls.filter(|_| !request.tools.is_empty()),
-                safety_identifier: settings.user,
-                metadata: settings.metadata,
-            },
-            store: encrypted.then_some(false),
-            include: encrypted.then_some(["reasoning.encrypted_content"]),
-            stream: options.stream,
-        })
-    }
-}
-
-/// The conversation as a flat list of items. Each part of a model's message is an item.
-struct Input<'a>(&'a [Arc<Message>]);
-
-impl Serialize for Input<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut input = serializer.serialize_seq(None)?;
-        for message in self.0 {
-            match &**message {
-                Message::System { text } => {
-                    input.serialize_element(&Item::message("system", Content::Text(text)))?;
-                }
-                Message::User { parts } => {
-                    let content = match &parts[..] {
-                        [Part::Text(text)] => Content::Text(text),
-                        parts => Content::Parts(Parts(parts)),
-                    };
-                    input.serialize_element(&Item::message("user", content))?;
-                }
-                Message::Assistant { parts } => {
-                    for item in parts.iter().filter_map(Item::of) {
-                        input.serialize_element(&item)?;
-                    }
-                }
-                Message::Tool(result) => input.serialize_element(&Item::result(result))?,
-                _ => return Err(unknown()),
-            }
+/// Returns the body of a request.
+pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> {
+    let tools = options.written.tools(request, options, |schemas| {
+        let tools: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
+        let text = schemas.format.as_ref().map(|schema| Text { format: Format { schema } });
+        Ok(WrittenTools { tools: list(&tools)?, format: some(text)? })
+    })?;
+    let input = options.written.messages(request, items)?;
+    let settings = settings(request, options)?;
+    let mut body = JsonBody::new(extra(&settings));
+    body.reserve(input.iter().map(|items| items.len() + 1).sum::<usize>() + tools.tools.len());
+    let mut write = || {
+        body.field("model", options.model)?;
+        body.list("input", &input);
+        if !tools.tools.is_empty() {
+            body.raw("tools", &tools.tools);
         }
-        input.end()
+        body.optional("tool_choice", &Choice::of(request, |name| Named { name }))?;
+        if !tools.format.is_empty() {
+            body.raw("text", &tools.format);
+        }
+        let most = settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS);
+        body.field("max_output_tokens", &most)?;
+        body.optional("temperature", &settings.temperature)?;
+        body.optional("top_p", &settings.top_p)?;
+        let reasoning = settings.effort.map(|level| Reasoning { effort: effort(level) });
+        body.optional("reasoning", &reasoning)?;
+        let parallel = settings.parallel_calls.filter(|_| !request.tools.is_empty());
+        body.optional("parallel_tool_calls", &parallel)?;
+        body.optional("safety_identifier", &settings.user)?;
+        body.optional("metadata", &settings.metadata)?;
+        if options.encrypted_reasoning {
+            body.field("store", &false)?;
+            body.field("include", &["reasoning.encrypted_content"])?;
+        }
+        if options.stream {
+            body.field("stream", &true)?;
+        }
+        Ok(())
+    };
+    write().and_then(|()| body.end()).map_err(unsent)
+}
+
+/// Returns the items of a message, with commas between them. The conversation is a flat list, in
+/// which each part of a model's message is an item.
+fn items(message: &Message) -> serde_json::Result<Vec<u8>> {
+    match message {
+        Message::System { text } => {
+            serde_json::to_vec(&Item::message("system", Content::Text(text)))
+        }
+        Message::User { parts } => {
+            let content = match &parts[..] {
+                [Part::Text(text)] => Content::Text(text),
+                parts => Content::Parts(Parts(parts)),
+            };
+            serde_json::to_vec(&Item::message("user", content))
+        }
+        Message::Assistant { parts } => {
+            let mut items = Vec::new();
+            for item in parts.iter().filter_map(Item::of) {
+                if !items.is_empty() {
+                    items.push(b',');
+                }
+                serde_json::to_writer(&mut items, &item)?;
+            }
+            Ok(items)
+        }
+        Message::Tool(result) => serde_json::to_vec(&Item::result(result)),
+        _ => Err(unknown()),
     }
 }
 

@@ -247,7 +247,7 @@ pub(crate) async fn streamed(
 }
 
 /// Returns this crate's error inside an error of the module layer.
-pub(crate) fn own(error: &Error) -> &toolwright_openai::OpenAiError {
+pub(crate) fn own(error: &Error) -> &toolwright_openai::ProviderError {
     error.downcast_ref().expect("an error of this crate")
 }
 

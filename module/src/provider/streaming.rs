@@ -1,59 +1,128 @@
 //! The stream of a reply: server-sent events go in, [`Delta`]s and a [`Reply`] come out.
 //!
-//! A [`Decoder`] knows the events of one API. [`Reader`] parses the bytes; [`deltas`] adds the
+//! A [`Decoder`] knows the events of one API. [`Reader`] parses the bytes; [`stream_of`] adds the
 //! connection and its timeouts.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt, try_unfold};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use toolwright_http::{Event, EventBody, EventReader};
-use toolwright_module::Reply;
-use toolwright_module::model::Delta;
-use toolwright_module::provider::{Deltas, deltas_of};
+use toolwright_http::{Event, EventBody, EventReader, Streamed};
 
-use crate::error::{OpenAiError, Result};
+use super::error::{ProviderError, Result};
+use super::{Deltas, deltas_of};
+use crate::model::{Delta, Reply};
 
 /// Maximum time to wait for events after the end of the answer, such as the usage.
 const USAGE_WAIT: Duration = Duration::from_secs(3);
 
-/// Converts the events of one API to deltas and a reply.
-pub(crate) trait Decoder: Send + 'static {
-    /// One event of the stream.
-    type Event: DeserializeOwned + Send + 'static;
+/// The events of one API, converted to deltas and a reply.
+///
+/// ```
+/// use bytes::Bytes;
+/// use serde::Deserialize;
+/// use toolwright_module::Reply;
+/// use toolwright_module::model::Delta;
+/// use toolwright_module::provider::{Decoder, Deltas, ProviderError, Reader, ReplyParts};
+///
+/// /// Reads `{"word": "…"}` until `[DONE]`.
+/// #[derive(Default)]
+/// struct Words {
+///     parts: ReplyParts,
+///     is_over: bool,
+/// }
+///
+/// #[derive(Deserialize)]
+/// struct Word<'e> {
+///     word: &'e str,
+/// }
+///
+/// impl Decoder for Words {
+///     type Event<'e> = Word<'e>;
+///
+///     fn take(&mut self, event: Word<'_>, deltas: &mut Deltas) -> Result<(), ProviderError> {
+///         self.parts.text(event.word.to_owned(), deltas);
+///         Ok(())
+///     }
+///
+///     fn done(&mut self) {
+///         self.is_over = true;
+///     }
+///
+///     fn has_ended(&self) -> bool {
+///         self.is_over
+///     }
+///
+///     fn finish(mut self) -> Result<Reply, ProviderError> {
+///         match self.is_over {
+///             true => Ok(Reply::new(self.parts.take())),
+///             false => Err(ProviderError::Truncated { raw: self.so_far(), source: None }),
+///         }
+///     }
+///
+///     fn so_far(&self) -> String {
+///         self.parts.to_json()
+///     }
+/// }
+///
+/// let mut reader = Reader::new(Words::default());
+/// reader.push(Bytes::from_static(b"data: {\"word\": \"Hi!\"}\n\ndata: [DONE]\n\n"));
+/// assert_eq!(reader.next()?, Some(Delta::Text("Hi!".to_owned())));
+/// reader.end()?;
+/// assert_eq!(reader.finish()?.to_text(), "Hi!");
+/// # Ok::<(), ProviderError>(())
+/// ```
+pub trait Decoder: Send + 'static {
+    /// One event of the stream. It may borrow from the event's text.
+    type Event<'e>: Deserialize<'e> + Send;
 
-    /// Returns whether an event is an error without the usual field `error`.
-    fn is_bare_error(event: &Self::Event) -> bool;
+    /// Returns whether an event is an error without the usual field `error`. Default: no.
+    fn is_bare_error(event: &Self::Event<'_>) -> bool {
+        let _ = event;
+        false
+    }
 
     /// Adds an event to the reply, and its pieces to `deltas`.
-    fn take(&mut self, event: Self::Event, deltas: &mut Deltas) -> Result<()>;
+    ///
+    /// # Errors
+    ///
+    /// The error that the server reports, or a reply that contradicts itself.
+    fn take(&mut self, event: Self::Event<'_>, deltas: &mut Deltas) -> Result<()>;
 
-    /// Adds the end mark `[DONE]`.
-    fn done(&mut self);
+    /// Adds the end mark `[DONE]`. Default: nothing, for an API without it.
+    fn done(&mut self) {}
 
     /// Returns whether the answer has ended. If the stream breaks later, it is not an error.
     fn has_ended(&self) -> bool;
 
-    /// Returns whether later events cannot change the reply.
-    fn is_complete(&self) -> bool;
+    /// Returns whether later events cannot change the reply. Default: no.
+    fn is_complete(&self) -> bool {
+        false
+    }
 
-    /// Returns the reply, or an error if it is not complete.
+    /// Returns the reply.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Truncated`] if it is not complete, for example.
     fn finish(self) -> Result<Reply>;
 
     /// Returns the parts so far as JSON, for an error.
     fn so_far(&self) -> String;
 }
 
-/// Parser of a stream's bytes that does not need a socket or a clock.
-pub(crate) struct Reader<D> {
+/// Parser of a stream's bytes that does not need a socket or a clock; see [`Decoder`].
+#[derive(Debug)]
+pub struct Reader<D> {
     events: EventReader,
     decoding: Decoding<D>,
 }
 
 /// The state of a stream after its events so far.
+#[derive(Debug)]
 struct Decoding<D> {
     decoder: D,
     deltas: Deltas,
@@ -61,17 +130,24 @@ struct Decoding<D> {
 }
 
 impl<D: Decoder> Reader<D> {
-    pub(crate) fn new(decoder: D) -> Self {
+    /// Returns a reader at the beginning of a stream.
+    pub fn new(decoder: D) -> Self {
         let decoding = Decoding { decoder, deltas: Deltas::default(), is_over: false };
         Self { events: EventReader::default(), decoding }
     }
 
-    pub(crate) fn push(&mut self, bytes: Bytes) {
+    /// Adds bytes of the body.
+    pub fn push(&mut self, bytes: Bytes) {
         self.events.push(bytes);
     }
 
     /// Returns the next delta, or `None` if it needs more bytes or the stream is over.
-    pub(crate) fn next(&mut self) -> Result<Option<Delta>> {
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Decoder::take`], [`ProviderError::Decoding`] and [`ProviderError::Reported`].
+    #[expect(clippy::should_implement_trait, reason = "more bytes may follow after `None`")]
+    pub fn next(&mut self) -> Result<Option<Delta>> {
         loop {
             if let Some(delta) = self.decoding.deltas.pop() {
                 return Ok(Some(delta));
@@ -85,13 +161,17 @@ impl<D: Decoder> Reader<D> {
     }
 
     /// Ends the body. Deltas may follow.
-    pub(crate) fn end(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`next`](Self::next).
+    pub fn end(&mut self) -> Result<()> {
         if !self.is_over()
             && let Some(event) = self.events.end()?
         {
             match self.decoding.take(event) {
                 // The body ended within the event.
-                Err(OpenAiError::Decoding { .. }) => {}
+                Err(ProviderError::Decoding { .. }) => {}
                 taken => taken?,
             }
         }
@@ -99,7 +179,9 @@ impl<D: Decoder> Reader<D> {
         Ok(())
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    /// Returns whether later bytes cannot change the reply.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         self.decoding.is_over || self.decoding.decoder.is_complete()
     }
 
@@ -111,7 +193,12 @@ impl<D: Decoder> Reader<D> {
         self.decoding.decoder.so_far()
     }
 
-    pub(crate) fn finish(self) -> Result<Reply> {
+    /// Returns the reply.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Decoder::finish`].
+    pub fn finish(self) -> Result<Reply> {
         self.decoding.decoder.finish()
     }
 }
@@ -126,7 +213,7 @@ impl<D: Decoder> Decoding<D> {
         }
         match self.take_json(data, is_error) {
             // Some servers leave out the empty line between two events.
-            Err(OpenAiError::Decoding { .. }) if data.contains('\n') => {
+            Err(ProviderError::Decoding { .. }) if data.contains('\n') => {
                 for line in data.lines().filter(|line| !line.trim().is_empty()) {
                     if line.trim() == "[DONE]" {
                         self.decoder.done();
@@ -138,7 +225,7 @@ impl<D: Decoder> Decoding<D> {
                 Ok(())
             }
             // Some servers send a word after the end, which is not part of the reply.
-            Err(OpenAiError::Decoding { .. })
+            Err(ProviderError::Decoding { .. })
                 if self.decoder.has_ended() && !data.starts_with('{') =>
             {
                 Ok(())
@@ -148,18 +235,18 @@ impl<D: Decoder> Decoding<D> {
     }
 
     fn take_json(&mut self, data: &str, is_error: bool) -> Result<()> {
-        let broken = |source| OpenAiError::Decoding { source, raw: data.to_owned() };
+        let broken = |source| ProviderError::Decoding { source, raw: data.to_owned() };
         // For serde, a list is also a struct: its items are the fields, in their order.
         let is_object = data.trim_start().starts_with('{');
         let event = match is_object && !is_error {
-            true => Some(serde_json::from_str::<D::Event>(data).map_err(broken)?),
+            true => Some(serde_json::from_str::<D::Event<'_>>(data).map_err(broken)?),
             false => None,
         };
         match event.filter(|event| !D::is_bare_error(event)) {
             Some(event) => self.decoder.take(event, &mut self.deltas),
             None => {
                 let value: Value = serde_json::from_str(data).map_err(broken)?;
-                Err(OpenAiError::bare_error(&value).unwrap_or_else(|| {
+                Err(ProviderError::bare_error(&value).unwrap_or_else(|| {
                     broken(serde::de::Error::custom("it is not an event of the API"))
                 }))
             }
@@ -176,26 +263,35 @@ struct State<D: Decoder> {
     until: Option<Instant>,
 }
 
-/// Returns the deltas of a stream. The last one is [`Delta::Done`] or an error.
-pub(crate) fn deltas<D: Decoder>(
-    body: EventBody,
+/// Returns the deltas of a response. The last one is [`Delta::Done`] or an error.
+///
+/// `whole` reads the body of a server that does not stream. `silence` is the maximum time without a
+/// byte, which [`Connection::silence`](super::Connection::silence) returns.
+///
+/// # Errors
+///
+/// The errors of `whole`.
+pub fn stream_of<D: Decoder>(
+    response: Streamed,
     decoder: D,
     silence: Duration,
-) -> BoxStream<'static, Result<Delta>> {
+    whole: impl FnOnce(&[u8]) -> Result<Reply>,
+) -> Result<BoxStream<'static, Result<Delta>>> {
+    let body = match response {
+        Streamed::Events(body) => body,
+        Streamed::Whole(body) => {
+            return Ok(stream::iter(deltas_of(whole(&body)?).into_iter().map(Ok)).boxed());
+        }
+    };
     let wait = USAGE_WAIT.min(silence);
     let state = State { body, reader: Reader::new(decoder), wait, until: None };
-    try_unfold(Some(state), |state| async move {
+    let deltas = try_unfold(Some(state), |state| async move {
         match state {
             Some(state) => state.step().await.map(Some),
             None => Ok(None),
         }
-    })
-    .boxed()
-}
-
-/// Returns the deltas of a whole reply, for a server that does not stream.
-pub(crate) fn whole(reply: Reply) -> BoxStream<'static, Result<Delta>> {
-    stream::iter(deltas_of(reply).into_iter().map(Ok)).boxed()
+    });
+    Ok(deltas.boxed())
 }
 
 impl<D: Decoder> State<D> {
@@ -237,14 +333,16 @@ impl<D: Decoder> State<D> {
     }
 
     /// Adds the parts so far to an error.
-    fn broken(&self, error: OpenAiError) -> OpenAiError {
+    fn broken(&self, error: ProviderError) -> ProviderError {
         let raw = || self.reader.so_far();
         match error {
-            OpenAiError::Transport { source } => {
-                OpenAiError::Truncated { raw: raw(), source: Some(source) }
+            ProviderError::Transport { source } => {
+                ProviderError::Truncated { raw: raw(), source: Some(source) }
             }
-            OpenAiError::Truncated { source, .. } => OpenAiError::Truncated { raw: raw(), source },
-            OpenAiError::TooSlow { after, .. } => OpenAiError::TooSlow { after, raw: raw() },
+            ProviderError::Truncated { source, .. } => {
+                ProviderError::Truncated { raw: raw(), source }
+            }
+            ProviderError::TooSlow { after, .. } => ProviderError::TooSlow { after, raw: raw() },
             error => error,
         }
     }

@@ -1,22 +1,22 @@
-//! The errors of this crate: their texts, which errors may be retried, and the conversion from
-//! HTTP errors and to the errors of the module layer.
+//! The error of a provider: its texts, when to retry, and the conversion from HTTP errors and to
+//! [`Error`](crate::Error).
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::Stage;
+use crate::model::{UnsupportedSetting, Usage};
+use crate::provider::NamelessCall;
+use crate::provider::lenient::is_set;
 use serde::de::Error as _;
 use serde_json::Value;
 use toolwright_http::{
     Endpoint, ErrorKind, Redactor, Refusal, Retry, UrlFault, is_retryable_status, with_causes,
 };
-use toolwright_module::error::Stage;
-use toolwright_module::model::{UnsupportedSetting, Usage};
-use toolwright_module::provider::NamelessCall;
-use toolwright_module::provider::lenient::is_set;
 
-/// A result with this crate's error as the default error type.
-pub(crate) type Result<T, E = OpenAiError> = std::result::Result<T, E>;
+/// A result with the providers' error as the default error type.
+pub(super) type Result<T, E = ProviderError> = std::result::Result<T, E>;
 
 /// The cause of an error.
 type Source = Box<dyn StdError + Send + Sync>;
@@ -26,34 +26,31 @@ const MAX_RAW: usize = 64 * 1024;
 /// Maximum length of a server's error message, in bytes.
 const MAX_MESSAGE: usize = 1000;
 
-/// Error of a request to a model, or of a model's settings.
+/// Error of a request to a model, or of a model's settings. All providers have this one, so that a
+/// program can change its provider without changing how it handles errors.
 ///
 /// `{}` is one sentence with the fault and the fix. `{:#}` adds the evidence: the request's id
 /// and the server's response, which may contain a user's data. `{:?}` adds the causes. No form
 /// contains the API key.
 ///
-/// The methods of a model return [`toolwright_module::Error`], which contains this error:
+/// The methods of a model return [`Error`](crate::Error), which contains this error:
 ///
-/// ```no_run
-/// # use toolwright_module::{LanguageModel, Message, Request};
-/// use toolwright_openai::{OpenAiError, OpenAi};
+/// ```
+/// use toolwright_module::provider::ProviderError;
 ///
-/// # async fn ask() -> Result<(), OpenAiError> {
-/// let model = OpenAi::from_env("gpt-5-mini")?;
-/// if let Err(error) = model.generate(&Request::new([Message::user("Hi!")])).await {
-///     if let Some(OpenAiError::Status { status: 429, retry_after, .. }) = error.downcast_ref() {
-///         println!("asked too often; again in {retry_after:?}");
+/// fn pause(error: &toolwright_module::Error) -> Option<std::time::Duration> {
+///     match error.downcast_ref() {
+///         Some(ProviderError::Status { status: 429, retry_after, .. }) => *retry_after,
+///         _ => None,
 ///     }
 /// }
-/// # Ok(())
-/// # }
 /// ```
 #[derive(thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenAiError {
+pub enum ProviderError {
     /// The key is missing or blank.
     #[error(
-        "there is no API key: set {variable}, or use `OpenAi::at` for a server that does not need a key"
+        "there is no API key: set {variable}, or use `at` for a server that does not need a key"
     )]
     MissingKey {
         /// The environment variable for the key.
@@ -80,13 +77,6 @@ pub enum OpenAiError {
     /// The API does not have a setting of the request or the model.
     #[error(transparent)]
     Setting(#[from] UnsupportedSetting),
-
-    /// A name is not that of an [`Api`](crate::Api).
-    #[error("`{name}` is not an API of this crate; use `chat` or `responses`")]
-    UnknownApi {
-        /// The name.
-        name: String,
-    },
 
     /// The HTTP client cannot be created.
     #[error("the HTTP client cannot be created; check the system's certificates")]
@@ -122,7 +112,7 @@ pub enum OpenAiError {
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// The server sent no byte for longer than [`with_timeout`](crate::OpenAi::with_timeout)
+    /// The server sent no byte for longer than [`with_timeout`](super::Connection::with_timeout)
     /// allows.
     #[error("the server sent nothing for {after:?}; allow more time with `with_timeout`")]
     Timeout {
@@ -200,7 +190,7 @@ pub enum OpenAiError {
         usage: Usage,
     },
 
-    /// The answer took longer than [`with_max_time`](crate::OpenAi::with_max_time) allows.
+    /// The answer took longer than [`with_max_time`](super::Connection::with_max_time) allows.
     #[error(fmt = too_slow)]
     TooSlow {
         /// The allowed time.
@@ -238,15 +228,15 @@ pub enum OpenAiError {
     },
 }
 
-impl OpenAiError {
-    /// Returns the error for a reply with a call without a name, which used this many tokens.
-    pub(crate) fn nameless(usage: Usage) -> impl FnOnce(NamelessCall) -> Self {
+impl ProviderError {
+    /// Returns the conversion for a reply with a call without a name, which used this many tokens.
+    pub fn nameless(usage: Usage) -> impl FnOnce(NamelessCall) -> Self {
         move |call| Self::Unclear { fault: "a call has no name", raw: call.raw, usage }
     }
 
     /// Returns whether the same request may succeed later.
     ///
-    /// This includes errors after which [`OpenAi`](crate::OpenAi) does not retry, such as
+    /// This includes errors after which a [`Connection`](super::Connection) does not retry, such as
     /// [`Timeout`](Self::Timeout).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -265,7 +255,7 @@ impl OpenAiError {
     }
 
     /// Returns whether to retry the request after this error.
-    pub(crate) fn retry(&self) -> Retry {
+    pub(super) fn retry(&self) -> Retry {
         match self {
             Self::Connect { .. } | Self::Transport { .. } => Retry::Backoff,
             Self::Truncated { .. } => Retry::AnswerBegan,
@@ -273,6 +263,15 @@ impl OpenAiError {
                 retry_after.map_or(Retry::Backoff, Retry::After)
             }
             _ => Retry::Never,
+        }
+    }
+
+    /// Names the text at fault in an error about a header.
+    #[must_use]
+    pub fn about(self, text: &str) -> Self {
+        match self {
+            Self::Header { .. } => Self::Header { what: text.to_owned() },
+            error => error,
         }
     }
 
@@ -309,7 +308,7 @@ impl OpenAiError {
     }
 
     /// Converts into an error of the module layer, with stage, usage and the received part.
-    pub(crate) fn into_module(self) -> toolwright_module::Error {
+    pub(super) fn into_module(self) -> crate::Error {
         let usage = match &self {
             // If the server does not report usage, the caller estimates it.
             Self::Reported { usage, .. }
@@ -326,7 +325,7 @@ impl OpenAiError {
             _ => None,
         };
         let raw = self.raw().map(str::to_owned);
-        let mut error = toolwright_module::Error::other(self).at(stage).retryable(retryable);
+        let mut error = crate::Error::other(self).at(stage).retryable(retryable);
         if let Some(wait) = wait {
             error = error.with_retry_after(wait);
         }
@@ -341,7 +340,7 @@ impl OpenAiError {
 
     /// Replaces the error for a whole body that does not fit the API with the server's own
     /// error, if the body contains one.
-    pub(crate) fn or_error_in(self, body: &[u8]) -> Self {
+    pub(super) fn or_error_in(self, body: &[u8]) -> Self {
         let value = || serde_json::from_slice::<Value>(body).ok();
         match self {
             Self::Empty { .. } | Self::Decoding { .. } => {
@@ -352,14 +351,16 @@ impl OpenAiError {
     }
 
     /// Converts a body with an error message but without the usual field `error`.
-    pub(crate) fn bare_error(body: &Value) -> Option<Self> {
+    #[must_use]
+    pub fn bare_error(body: &Value) -> Option<Self> {
         let ErrorBody { code, message } = ErrorBody::of(body);
         let raw = body.to_string();
         Some(Self::Reported { message: message?, code, raw: raw.into(), usage: Usage::unknown() })
     }
 
     /// Converts an error of the deserializer.
-    pub(crate) fn from_json(source: serde_json::Error, body: &[u8]) -> Self {
+    #[must_use]
+    pub fn from_json(source: serde_json::Error, body: &[u8]) -> Self {
         let raw = String::from_utf8_lossy(body).into_owned();
         if source.is_eof() {
             return Self::Truncated { raw, source: Some(Box::new(source)) };
@@ -368,7 +369,7 @@ impl OpenAiError {
     }
 
     /// Removes the secrets of the endpoint from the error, and cuts its texts.
-    pub(crate) fn redacted(mut self, endpoint: &Endpoint) -> Self {
+    pub(super) fn redacted(mut self, endpoint: &Endpoint) -> Self {
         let redactor = endpoint.redactor();
         let clean = |text: &mut String, max| *text = redactor.redact_start(text, max);
         let clean_word = |text: &mut Option<String>| {
@@ -380,7 +381,8 @@ impl OpenAiError {
                 clean_word(code);
                 clean(message, MAX_MESSAGE);
                 if !endpoint.has_secret() && asks_for_key(*status, message) {
-                    *message += "; the request had no key: give one with `OpenAi::with_key`, or set OPENAI_API_KEY and use `OpenAi::from_env`";
+                    *message +=
+                        "; the request had no key: give one with `with_key`, or use `from_env`";
                 }
                 clean(body, MAX_RAW);
             }
@@ -429,7 +431,7 @@ impl OpenAiError {
         let mut message = message.unwrap_or_else(|| reason.unwrap_or("no reason given").to_owned());
         if let Some(address) = location {
             // If the target is the same API, the error shows its base URL.
-            let paths = ["/chat/completions", "/responses"];
+            let paths = ["/chat/completions", "/responses", "/messages"];
             let base = paths.iter().find_map(|path| address.strip_suffix(path));
             message += &format!(" to {}", base.unwrap_or(&address));
         }
@@ -437,7 +439,8 @@ impl OpenAiError {
     }
 
     /// Converts an error object inside a reply that began with a success.
-    pub(crate) fn reported(error: &Value, usage: Usage) -> Self {
+    #[must_use]
+    pub fn reported(error: &Value, usage: Usage) -> Self {
         let body = ErrorBody::of(error);
         Self::Reported {
             message: body.message.unwrap_or_else(|| "no reason given".to_owned()),
@@ -449,16 +452,16 @@ impl OpenAiError {
 }
 
 /// The error code and message of a server, in any of the known forms.
-pub(crate) struct ErrorBody {
-    pub(crate) code: Option<String>,
-    pub(crate) message: Option<String>,
+struct ErrorBody {
+    code: Option<String>,
+    message: Option<String>,
 }
 
 impl ErrorBody {
     /// Reads OpenAI's `{"error": {"message", "type", "code"}}`, the same without its wrapper, in
     /// a list or as `errors`, `{"error": "text"}`, and `{"detail": …}` with a text or with
     /// the list of faults of FastAPI.
-    pub(crate) fn of(body: &Value) -> Self {
+    fn of(body: &Value) -> Self {
         let mut error = body;
         // Some servers wrap the error more than once.
         for _ in 0..4 {
@@ -539,8 +542,8 @@ fn clean_cause(error: &(dyn StdError + 'static), redactor: &Redactor) -> Option<
     Some(redactor.redact_start(&text, MAX_MESSAGE)).filter(|redacted| *redacted != text)
 }
 
-/// Converts an HTTP error, with texts that name the methods of [`OpenAi`](crate::OpenAi).
-impl From<toolwright_http::HttpError> for OpenAiError {
+/// Converts an HTTP error, with texts that name the methods of a model.
+impl From<toolwright_http::HttpError> for ProviderError {
     fn from(error: toolwright_http::HttpError) -> Self {
         let text = error.to_string();
         let (kind, source) = error.into_parts();
@@ -581,9 +584,9 @@ fn url_fault(fault: UrlFault) -> &'static str {
     }
 }
 
-/// Shows the text of `{:#}` and the causes, so that `fn main() -> Result<(), OpenAiError>`
+/// Shows the text of `{:#}` and the causes, so that `fn main() -> Result<(), ProviderError>`
 /// prints the fix.
-impl fmt::Debug for OpenAiError {
+impl fmt::Debug for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:#}")?;
         let mut cause = self.source();
@@ -608,7 +611,7 @@ fn reported(
 
 fn not_understood(_: &serde_json::Error, raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(
-        "the server's response is not a reply of the API; check that the base URL is that of an OpenAI-compatible API",
+        "the server's response is not a reply of the API; check that the base URL is that of the provider's API",
     )?;
     evidence(raw, f)
 }
@@ -655,7 +658,7 @@ fn refused(
     let code = code.as_deref();
     let (what, advice) = match *status {
         300..=399 => ("the server redirects the request", "use that address as the base URL"),
-        401 if message.contains("`OpenAi::with_key`") => {
+        401 if message.contains("`with_key`") => {
             ("the server requires an API key", "check which one")
         }
         401 => ("the server refused the API key", "check the key"),
@@ -671,7 +674,7 @@ fn refused(
         408 | 409 | 500..=599 => ("the server failed", "try again later"),
         600.. => (
             "the server sent an unknown status",
-            "check that the base URL is that of an OpenAI-compatible API",
+            "check that the base URL is that of the provider's API",
         ),
         _ if matches!(code, Some("context_length_exceeded" | "exceed_context_size_error")) => {
             too_long()

@@ -1,0 +1,133 @@
+//! [`JsonBody`]: a request's body, written field by field.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The body of a request under construction: a JSON object, written field by field.
+///
+/// Parts that were written before are copied as bytes, so that a long conversation is not
+/// serialized again for each request. The [`extra`](crate::model::Settings::extra) fields of the
+/// settings take the place of fields of the same name.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_module::provider::JsonBody;
+///
+/// let extra = json!({"seed": 8});
+/// let mut body = JsonBody::new(extra.as_object());
+/// body.field("model", "m")?;
+/// body.field("seed", &7)?;
+/// body.list("messages", [br#"{"role":"user"}"#, br#"{"role":"tool"}"#]);
+/// let body = String::from_utf8(body.end()?)?;
+/// assert_eq!(body, r#"{"model":"m","messages":[{"role":"user"},{"role":"tool"}],"seed":8}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct JsonBody<'a> {
+    json: Vec<u8>,
+    extra: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> JsonBody<'a> {
+    /// Begins a body with these extra fields.
+    #[must_use]
+    pub fn new(extra: Option<&'a Map<String, Value>>) -> Self {
+        Self { json: vec![b'{'], extra }
+    }
+
+    /// Reserves space, so that a large body is not moved while it grows.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.json.reserve(bytes);
+    }
+
+    /// Writes a field.
+    ///
+    /// # Errors
+    ///
+    /// The error of the serializer.
+    pub fn field(
+        &mut self,
+        name: &str,
+        value: &(impl Serialize + ?Sized),
+    ) -> serde_json::Result<()> {
+        match self.begin(name) {
+            true => serde_json::to_writer(&mut self.json, value),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a field, if there is a value.
+    ///
+    /// # Errors
+    ///
+    /// The error of the serializer.
+    pub fn optional(
+        &mut self,
+        name: &str,
+        value: &Option<impl Serialize>,
+    ) -> serde_json::Result<()> {
+        value.as_ref().map_or(Ok(()), |value| self.field(name, value))
+    }
+
+    /// Writes a field whose value is JSON already.
+    pub fn raw(&mut self, name: &str, json: &[u8]) {
+        if self.begin(name) {
+            self.json.extend_from_slice(json);
+        }
+    }
+
+    /// Writes a list whose items are JSON already. An item may also be several items with commas
+    /// between them, or nothing.
+    pub fn list(&mut self, name: &str, items: impl IntoIterator<Item = impl AsRef<[u8]>>) {
+        if !self.begin(name) {
+            return;
+        }
+        self.json.push(b'[');
+        let mut is_first = true;
+        for item in items {
+            if item.as_ref().is_empty() {
+                continue;
+            }
+            if !is_first {
+                self.json.push(b',');
+            }
+            is_first = false;
+            self.json.extend_from_slice(item.as_ref());
+        }
+        self.json.push(b']');
+    }
+
+    /// Writes the extra fields and returns the body.
+    ///
+    /// # Errors
+    ///
+    /// The error of the serializer.
+    pub fn end(mut self) -> serde_json::Result<Vec<u8>> {
+        for (name, value) in self.extra.take().into_iter().flatten() {
+            self.field(name, value)?;
+        }
+        self.json.push(b'}');
+        Ok(self.json)
+    }
+
+    /// Writes the name of a field, unless an extra field takes its place.
+    fn begin(&mut self, name: &str) -> bool {
+        if self.extra.is_some_and(|extra| extra.contains_key(name)) {
+            return false;
+        }
+        if self.json.len() > 1 {
+            self.json.push(b',');
+        }
+        // The names of fields have no character to escape, those of extra fields may.
+        match name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            true => {
+                self.json.push(b'"');
+                self.json.extend_from_slice(name.as_bytes());
+                self.json.push(b'"');
+            }
+            false => self.json.extend_from_slice(Value::from(name).to_string().as_bytes()),
+        }
+        self.json.push(b':');
+        true
+    }
+}
