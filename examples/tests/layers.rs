@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-group", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
+    ("toolwright-genai", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     (

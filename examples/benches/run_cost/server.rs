@@ -58,7 +58,7 @@ fn answer_all(stream: TcpStream, steps: usize, bytes: &AtomicU64) {
             bytes.load(Ordering::SeqCst).to_string()
         } else {
             bytes.fetch_add(length as u64, Ordering::SeqCst);
-            reply(&String::from_utf8(body).unwrap(), steps)
+            reply(&first, &String::from_utf8(body).unwrap(), steps)
         };
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -68,25 +68,75 @@ fn answer_all(stream: TcpStream, steps: usize, bytes: &AtomicU64) {
     }
 }
 
-fn reply(request: &str, steps: usize) -> String {
-    let done = request.matches(r#""role":"tool""#).count();
-    let (message, finish) = if done < steps {
-        let (a, b) = ((1..=done + 1).sum::<usize>(), done + 2);
-        let call = format!(
-            r#"{{"id":"call_{done}","type":"function","function":{{"name":"add","arguments":"{{\"a\":{a},\"b\":{b}}}"}}}}"#,
-        );
-        (
-            format!(
-                r#"{{"role":"assistant","content":null,"refusal":null,"tool_calls":[{call}]}}"#
-            ),
-            "tool_calls",
-        )
-    } else {
-        (r#"{"role":"assistant","content":"The sum is 21.","refusal":null}"#.to_owned(), "stop")
+/// Returns the reply of the API whose path the request has.
+fn reply(head: &str, request: &str, steps: usize) -> String {
+    let path = head.split(' ').nth(1).unwrap();
+    let result = match path {
+        "/v1/chat/completions" => r#""role":"tool""#,
+        "/v1/responses" => r#""type":"function_call_output""#,
+        "/v1/messages" => r#""type":"tool_result""#,
+        _ => r#""functionResponse""#,
     };
-    format!(
-        r#"{{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"bench","choices":[{{"index":0,"message":{message},"logprobs":null,"finish_reason":"{finish}"}}],"usage":{{"prompt_tokens":80,"completion_tokens":20,"total_tokens":100,"prompt_tokens_details":{{"cached_tokens":0}}}}}}"#,
-    )
+    let done = request.matches(result).count();
+    let (a, b) = ((1..=done + 1).sum::<usize>(), done + 2);
+    let sum = (1..=done + 1).sum::<usize>();
+    let arguments = format!(r#"{{"a":{a},"b":{b}}}"#);
+    let escaped = arguments.replace('"', r#"\""#);
+    let is_over = done >= steps;
+    match path {
+        "/v1/chat/completions" => {
+            let (message, finish) = match is_over {
+                false => (
+                    format!(
+                        r#""content":null,"tool_calls":[{{"id":"call_{done}","type":"function","function":{{"name":"add","arguments":"{escaped}"}}}}]"#
+                    ),
+                    "tool_calls",
+                ),
+                true => (format!(r#""content":"The sum is {sum}.""#), "stop"),
+            };
+            format!(
+                r#"{{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"bench","choices":[{{"index":0,"message":{{"role":"assistant","refusal":null,{message}}},"logprobs":null,"finish_reason":"{finish}"}}],"usage":{{"prompt_tokens":80,"completion_tokens":20,"total_tokens":100,"prompt_tokens_details":{{"cached_tokens":0}}}}}}"#,
+            )
+        }
+        "/v1/responses" => {
+            let item = match is_over {
+                false => format!(
+                    r#"{{"id":"fc_{done}","type":"function_call","status":"completed","call_id":"call_{done}","name":"add","arguments":"{escaped}"}}"#
+                ),
+                true => format!(
+                    r#"{{"id":"msg_{done}","type":"message","status":"completed","role":"assistant","content":[{{"type":"output_text","text":"The sum is {sum}.","annotations":[]}}]}}"#
+                ),
+            };
+            format!(
+                r#"{{"id":"resp_{done}","object":"response","created_at":1,"status":"completed","model":"bench","output":[{item}],"usage":{{"input_tokens":80,"output_tokens":20,"total_tokens":100,"input_tokens_details":{{"cached_tokens":0}},"output_tokens_details":{{"reasoning_tokens":0}}}}}}"#,
+            )
+        }
+        "/v1/messages" => {
+            let (block, stop) = match is_over {
+                false => (
+                    format!(
+                        r#"{{"type":"tool_use","id":"toolu_{done}","name":"add","input":{arguments}}}"#
+                    ),
+                    "tool_use",
+                ),
+                true => (format!(r#"{{"type":"text","text":"The sum is {sum}."}}"#), "end_turn"),
+            };
+            format!(
+                r#"{{"id":"msg_1","type":"message","role":"assistant","model":"bench","content":[{block}],"stop_reason":"{stop}","stop_sequence":null,"usage":{{"input_tokens":80,"output_tokens":20,"cache_creation_input_tokens":0,"cache_read_input_tokens":0}}}}"#,
+            )
+        }
+        _ => {
+            let part = match is_over {
+                false => format!(
+                    r#"{{"functionCall":{{"id":"call_{done}","name":"add","args":{arguments}}}}}"#
+                ),
+                true => format!(r#"{{"text":"The sum is {sum}."}}"#),
+            };
+            format!(
+                r#"{{"candidates":[{{"content":{{"parts":[{part}],"role":"model"}},"finishReason":"STOP","index":0}}],"usageMetadata":{{"promptTokenCount":80,"candidatesTokenCount":20,"totalTokenCount":100}},"modelVersion":"bench","responseId":"1"}}"#,
+            )
+        }
+    }
 }
 
 /// The server process, which ends with the bench.
@@ -110,8 +160,13 @@ impl Process {
         Self { child, port: line.trim().parse().unwrap(), _stdout: stdout }
     }
 
+    #[allow(dead_code, reason = "not every bench with this server uses it")]
     pub(crate) fn base_url(&self) -> String {
-        format!("http://127.0.0.1:{}/v1", self.port)
+        format!("{}/v1", self.address())
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 
     /// Returns the number of bytes in all request bodies so far.
