@@ -263,6 +263,15 @@ async fn the_choice_of_tools_and_parallel_calls_are_sent() {
     }
 }
 
+#[tokio::test]
+async fn a_definition_of_the_provider_takes_the_place_of_the_tools_own() {
+    let memory = json!({"type": "memory_20250818", "name": "look"});
+    let with = |model: Anthropic| model.with_server_tool(memory.clone());
+    let body = sent(&hi().with_tools([look()]), "claude-sonnet-4-5", with).await;
+    assert_eq!(body["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(body["tools"][0]["type"], memory["type"]);
+}
+
 /// The API refuses calls in a conversation without tools.
 #[tokio::test]
 async fn a_conversation_with_calls_has_tools() {
