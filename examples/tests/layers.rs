@@ -17,6 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-genai", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-gemini", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     (
@@ -29,6 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-examples",
         &[
             "toolwright-anthropic",
+            "toolwright-gemini",
             "toolwright-github",
             "toolwright-group",
             "toolwright-mcp",
