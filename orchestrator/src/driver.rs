@@ -26,8 +26,9 @@ use self::waiting::{ONE_YEAR, before_context_deadline, before_deadline};
 use crate::error;
 use crate::finished::ToolFailure;
 use crate::limits::Limits;
-use crate::perform::{self, Attempts};
+use crate::perform;
 use crate::run::{Due, Run, edit_of, with_edits};
+use crate::state::Decided;
 use crate::step::{RunResult, StepResult, StepResultKind};
 use crate::tool_orchestrator::ToolOrchestrator;
 
@@ -36,8 +37,6 @@ pub(crate) struct Driver<'a, 's> {
     caller: Caller<'a>,
     track: Track<'a, 's>,
     pub(crate) failures: Vec<ToolFailure>,
-    /// The attempts of calls whose outcome was lost.
-    attempts: Attempts,
 }
 
 /// The run and the measure of its steps.
@@ -95,7 +94,7 @@ impl<'a, 's> Driver<'a, 's> {
         let caller = Caller { agent, cx, ledger, limits, calls_natively };
         let started = Instant::now();
         let track = Track { run, counted: spent, started, is_changed: true, after_step };
-        Self { caller, track, failures: Vec::new(), attempts: Attempts::new() }
+        Self { caller, track, failures: Vec::new() }
     }
 
     /// Drives the run to its end, or for one step. Returns `None` if it has not ended.
@@ -111,6 +110,9 @@ impl<'a, 's> Driver<'a, 's> {
             return Err(Error::stop(text).at(Stage::Setup));
         }
         self.track.store().await?;
+        if !self.track.run.decided().is_empty() {
+            Box::pin(self.keep_decisions()).await?;
+        }
         self.track.started = Instant::now();
         let first = self.track.run.step();
         loop {
@@ -176,8 +178,8 @@ impl<'a, 's> Driver<'a, 's> {
     /// run.
     fn report(&mut self) {
         let (run, cx) = (&mut self.track.run, &self.caller.cx);
-        for (id, decision) in run.take_decided() {
-            cx.emit(|| EventKind::Decided { id, decision });
+        for Decided { call, decision, .. } in run.take_decided() {
+            cx.emit(|| EventKind::Decided { id: call.id, decision });
         }
         for (call, result) in run.take_own_results() {
             cx.emit(|| EventKind::ToolStarted { call: call.clone() });

@@ -12,7 +12,7 @@
 //! Hooks and retries are inside the work; a performer sees outcomes only. A drive from recorded
 //! outcomes emits no events of tools and models for them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -558,6 +558,3 @@ impl Made {
         self.0.load(Ordering::Relaxed)
     }
 }
-
-/// The attempts of calls whose outcome was lost, by id.
-pub(crate) type Attempts = HashMap<String, u32>;

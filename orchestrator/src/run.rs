@@ -161,6 +161,7 @@ impl Run {
             mistakes: Mistakes::default(),
             decisions: BTreeMap::new(),
             decided: Vec::new(),
+            lost: BTreeMap::new(),
             own_results: Vec::new(),
             repaired: Vec::new(),
             calls: BTreeMap::new(),

@@ -86,9 +86,12 @@ pub struct RunState {
     /// Decisions on calls, by the ids of the calls.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) decisions: BTreeMap<String, DecidedCall>,
-    /// The ids of decisions that the driver has not reported yet.
+    /// The decisions that the driver has not reported yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) decided: Vec<String>,
+    pub(crate) decided: Vec<Decided>,
+    /// How often the outcome of a call was lost, by the ids of the calls.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) lost: BTreeMap<String, u32>,
     /// The run's own results for calls that no tool gets, until the driver has reported them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_results: Vec<(ToolCall, ToolResult)>,
@@ -154,6 +157,16 @@ pub struct DecidedCall {
     pub arguments: String,
     /// The decision.
     pub decision: Decision,
+}
+
+/// A decision as it was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Decided {
+    pub(crate) call: ToolCall,
+    pub(crate) decision: Decision,
+    /// The attempt whose outcome was lost, if the question was whether to make the call again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unknown: Option<u32>,
 }
 
 impl DecidedCall {

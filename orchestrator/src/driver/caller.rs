@@ -22,7 +22,7 @@ use tracing::Instrument;
 
 use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline};
 use crate::limits::Limits;
-use crate::perform::{self, Made, Open, Outcome, Performed};
+use crate::perform::{self, Made, Open, Outcome, Part, PartKind, Performed};
 use crate::run::Run;
 use crate::step::StepResultKind;
 use crate::telemetry;
@@ -55,6 +55,12 @@ impl Caller<'_> {
         let cx = self.cx.clone().with_ledger(self.ledger.child());
         let cx = if is_run { cx } else { perform::without_performer(cx) };
         Self { cx, ..self.clone() }
+    }
+
+    /// Returns the part of a person's decision.
+    pub(super) fn decision(&self, call: ToolCall, unknown: Option<u32>) -> Part {
+        let effect = self.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
+        Part { path: self.cx.path(), kind: PartKind::Decide { call, effect, unknown } }
     }
 
     /// Returns the outcome of a part. The cost of an outcome that was found is entered in the
@@ -115,9 +121,7 @@ impl Caller<'_> {
             Some(decision) => Ok(decision),
             None => {
                 let path = driver::path_text(&self.cx);
-                let is_recorded = perform::performer(&self.cx).is_some();
-                let calls = calls.to_vec();
-                let awaits = AwaitsApproval { path, calls, unknown, is_recorded };
+                let awaits = AwaitsApproval { path, calls: calls.to_vec(), unknown };
                 Err(Error::stop(awaits).at(Stage::Approval))
             }
         }

@@ -13,6 +13,7 @@ use super::Driver;
 use super::waiting::{before_context_deadline, before_deadline};
 use crate::finished::ToolFailure;
 use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
+use crate::state::Decided;
 use crate::step::StepResultKind;
 
 impl Driver<'_, '_> {
@@ -63,7 +64,7 @@ impl Driver<'_, '_> {
             let is_run = tool.is_some_and(Tool::has_parts);
             has_runs |= is_run;
             let effect = tool.map_or(Effect::Write, Tool::effect);
-            let attempt = self.attempts.get(&call.id).copied().unwrap_or_default();
+            let attempt = self.track.run.lost(&call.id);
             let call = *call;
             let kind = match is_run {
                 true => PartKind::Run { call: call.clone() },
@@ -121,10 +122,7 @@ impl Driver<'_, '_> {
                     self.failures.extend(error.map(failure));
                     results.push(result);
                 }
-                OutcomeKind::Unknown => {
-                    *self.attempts.entry(call.id.clone()).or_default() += 1;
-                    unknown = true;
-                }
+                OutcomeKind::Unknown => unknown = true,
                 _ => failed = failed.or_else(|| Some(perform::another_kind())),
             }
         }
@@ -139,9 +137,29 @@ impl Driver<'_, '_> {
         failed.map_or(Ok(()), Err)
     }
 
+    /// Gives the performer the decisions that the program applied to the run itself, so that a later
+    /// drive from its outcomes finds them.
+    pub(super) async fn keep_decisions(&mut self) -> Result<()> {
+        let Self { caller, track, .. } = self;
+        let Some(performer) = perform::performer(&caller.cx).cloned() else { return Ok(()) };
+        for Decided { call, decision, unknown } in track.run.decided() {
+            let part = caller.decision(call.clone(), *unknown);
+            let work = async { Ok(Outcome::new(OutcomeKind::Decided(decision.clone()))) };
+            let performed = performer.perform(part, Box::pin(work)).await;
+            if performed.map_err(Open::into_error)?.kind != OutcomeKind::Decided(decision.clone()) {
+                let text = format!(
+                    "the journal has another decision on the call `{}` than the run; drive the run without a decision, and the journal's holds",
+                    call.id,
+                );
+                return Err(Error::stop(text).at(Stage::Journal));
+            }
+        }
+        Ok(())
+    }
+
     /// Gets the decisions on calls, one after another, because the same person decides on all.
     pub(super) async fn decide(&mut self, calls: Vec<ToolCall>) -> Result<()> {
-        let Self { caller, track, attempts, .. } = self;
+        let Self { caller, track, .. } = self;
         let performer = perform::performer(&caller.cx).cloned();
         caller.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
         let unknown = track.run.unknown_outcome().map(ToOwned::to_owned);
@@ -152,12 +170,9 @@ impl Driver<'_, '_> {
                 decisions.push((call.id.clone(), caller.approve(call, &calls, is_unknown).await?));
                 continue;
             };
-            let effect = caller.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
-            let lost = attempts.get(&call.id).map_or(0, |attempt| attempt.saturating_sub(1));
-            let unknown = is_unknown.then_some(lost);
-            let kind = PartKind::Decide { call: call.clone(), effect, unknown };
-            let part = Part { path: caller.cx.path(), kind };
             let run = &*track.run;
+            let unknown = is_unknown.then(|| run.lost(&call.id).saturating_sub(1));
+            let part = caller.decision(call.clone(), unknown);
             let work = async {
                 let decision = caller.approve(call, &calls, is_unknown).await;
                 let decision = decision.map_err(Open::Work)?;
